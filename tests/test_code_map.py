@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 
 from attrs import frozen
@@ -24,6 +26,19 @@ class Step:
     path: str
     name: str
     after: Step | None
+
+    @property
+    def room(self) -> str:
+        """The room that the function is in."""
+        return self.path.split("/")[1]
+
+    @property
+    def callers(self) -> Iterator[Step]:
+        """Who called it, the nearest first."""
+        above = self.after
+        while above is not None:
+            yield above
+            above = above.after
 
 
 @cache
@@ -71,6 +86,16 @@ class CodeMapTests(SynchronousTestCase):
                 f"{one.path} {one.name}" for one in steps if one.name not in functions(one.path)
             ]
             self.assertEqual(missing, [], title)
+
+    def test_no_room_again(self) -> None:
+        """A call that leaves a room does not come back to it by another call."""
+        for title, steps in walks().items():
+            again = []
+            for one in steps:
+                rooms = [room for room, _ in groupby(each.room for each in one.callers)]
+                if rooms and one.room in rooms[1:]:
+                    again.append(f"{one.number} {one.name}: {one.room} again")
+            self.assertEqual(again, [], title)
 
     def test_each_names_the_next(self) -> None:
         """A function calls the one that follows it, or hands it on."""

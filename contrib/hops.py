@@ -1,0 +1,133 @@
+"""``python -m contrib.hops [CHECKOUT]``: the calls from file to file of one small session.
+
+It runs the demo of a checkout (this one, or another with its own ``.venv``), in which Authority,
+Proxy, Connector and a person's side share a process, opens a few sessions of one resource so that
+all is warm, and counts through the next one, from its opening to its end.  A hop is a call from a
+function of one file of ``svc`` straight to a function of another.  Frames and transports are most
+of all hops, and the same for every call on the wire: a second line leaves them out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from svc.testing.gateway.processes import until
+
+#: Run in the checkout's own interpreter: two signals begin and end the counting.
+_COUNTING = r"""
+import json, os, signal, sys
+from collections import Counter
+root, out = sys.argv[1:]
+sys.path.insert(0, root)
+hops, files = Counter(), {}
+
+def file_of(code):
+    name = code.co_filename
+    if name not in files:
+        path = os.path.realpath(name)
+        ours = path.startswith(root + "/svc/") and "_pb2" not in path
+        files[name] = path[len(root) + 5:] if ours else ""
+    return files[name]
+
+def count(frame, event, _):
+    if event == "call" and frame.f_back is not None:
+        to, by = file_of(frame.f_code), file_of(frame.f_back.f_code)
+        if to and by and to != by:
+            hops[by, to] += 1
+
+def end(*_):
+    sys.setprofile(None)
+    with open(out + ".new", "w") as there:
+        json.dump([[by, to, many] for (by, to), many in hops.items()], there)
+    os.rename(out + ".new", out)
+
+signal.signal(signal.SIGUSR1, lambda *_: sys.setprofile(count))
+signal.signal(signal.SIGUSR2, end)
+sys.argv = ["svc", "demo"]
+from svc.cli import main
+sys.exit(main())
+"""
+
+_TRANSPORT = ("wire/", "rpc/", "lanes/", "tunnel/", "runtime/", "telemetry/", "compose/")
+_WARM = 3
+
+
+def measured(checkout: Path) -> Counter[tuple[str, str]]:
+    """Hops by caller's and callee's file."""
+    with tempfile.TemporaryDirectory() as place:
+        out = Path(place) / "hops.json"
+        demo = subprocess.Popen(
+            [checkout / ".venv/bin/python", "-c", _COUNTING, checkout, out],
+            cwd=place,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        try:
+            _count_one(demo, _endpoint(demo))
+            until("the hops are counted", out.exists)
+            return Counter({(by, to): many for by, to, many in json.loads(out.read_text("utf-8"))})
+        finally:
+            demo.send_signal(signal.SIGINT)
+            demo.communicate()
+
+
+def _endpoint(demo: subprocess.Popen[str]) -> tuple[str, int]:
+    """The local endpoint of the demo's web resource, once it is up."""
+    assert demo.stdout is not None
+    found = None
+    for line in demo.stdout:
+        found = found or re.search(r"curl http://(127\.[\d.]+):(\d+)/", line)
+        if found and "Ctrl-C" in line:
+            return found[1], int(found[2])
+    raise SystemExit("hops: the demo ended before it was up")
+
+
+def _count_one(demo: subprocess.Popen[str], endpoint: tuple[str, int]) -> None:
+    for _ in range(_WARM):
+        _ask(endpoint)
+    demo.send_signal(signal.SIGUSR1)
+    _ask(endpoint)
+    demo.send_signal(signal.SIGUSR2)
+
+
+def _ask(endpoint: tuple[str, int]) -> None:
+    with socket.create_connection(endpoint, 10) as to:
+        to.sendall(b"GET / HTTP/1.0\r\nHost: web\r\n\r\n")
+        answer = b"".join(iter(lambda: to.recv(65536), b""))
+        if not answer:
+            raise SystemExit("hops: the session was refused")
+
+
+def main() -> int:
+    """Print the figures of a checkout."""
+    checkout = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parents[1]).absolute()
+    hops = measured(Path(os.path.realpath(checkout)))
+    ours = Counter({pair: many for pair, many in hops.items() if not any(map(_is_transport, pair))})
+    for what, counted in (("of all", hops), ("without transports", ours)):
+        files = {one for pair in counted for one in pair}
+        rooms = {one.split("/")[0] for one in files}
+        print(
+            f"{counted.total():5} hops {what}: {len(counted)} pairs of files, "
+            f"{len(files)} files, {len(rooms)} rooms"
+        )
+    for (by, to), many in ours.most_common(20):
+        print(f"{many:5}  {by} -> {to}")
+    return 0
+
+
+def _is_transport(path: str) -> bool:
+    return path.startswith(_TRANSPORT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
