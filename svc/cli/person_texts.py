@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from svc.model.clocks import since
 from svc.telemetry.escape import escaped
 
 
@@ -18,9 +19,7 @@ def facts(told: dict[str, Any]) -> list[tuple[str, object]]:
             else "not valid yet: this machine's clock is wrong"
         )
     elif certificate["ends_soon"]:
-        left = (
-            f"{left}, in {certificate['seconds_left'] // 60} min: run `svc join` with a new token"
-        )
+        left = f"{left}, in {since(certificate['seconds_left'])}: run `svc join` with a new token"
     rows: list[tuple[str, object]] = [
         ("cluster", told["cluster"]),
         ("person", told["person"]),
