@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from threading import Event
 
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan
@@ -15,7 +17,7 @@ from twisted.python.threadpool import ThreadPool
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import ConfigError
-from svc.telemetry.tracing import context_of, make_tracer, traceparent
+from svc.telemetry.tracing import BATCH, QUEUE, context_of, make_tracer, traceparent
 from tests.proof import proves
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -30,6 +32,24 @@ class Kept(SpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         """Keep them."""
         self.spans.extend(spans)
+        return SpanExportResult.SUCCESS
+
+
+def given(exporter: SpanExporter, url: str) -> SpanExporter:
+    """The exporter for any URL."""
+    return exporter
+
+
+class Hung(SpanExporter):
+    """An exporter whose collector does not answer until the test says so."""
+
+    def __init__(self) -> None:
+        self.go, self.sizes = Event(), list[int]()
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        """Wait, then note how many came."""
+        self.go.wait(60)
+        self.sizes.append(len(spans))
         return SpanExportResult.SUCCESS
 
 
@@ -97,6 +117,35 @@ class TracingTests(SynchronousTestCase):
         self.assertEqual(span.resource.attributes["service.name"], "svc-proxy")
         self.assertEqual(span.resource.attributes["profile"], "blue")
         self.assertEqual(reactor.getDelayedCalls(), [])
+
+    @proves("G-OPEN-54")
+    def test_the_parent_decides(self) -> None:
+        """A span is sampled as its parent is; one without a parent is sampled."""
+        for flags, count in (("-00", 0), ("-01", 1), (None, 1)):
+            kept = Kept()
+            tracing = make_tracer(
+                Reactor(), "proxy", None, "http://c", exporter=partial(given, kept)
+            )
+            headers = {} if flags is None else {"traceparent": PARENT[:-3] + flags}
+            with tracing.tracer.start_as_current_span("open", context=context_of(headers)):
+                pass
+            self.successResultOf(tracing.stopService())
+            self.assertEqual(len(kept.spans), count, flags)
+
+    @proves("G-OPEN-54")
+    def test_a_collector_that_hangs(self) -> None:
+        """Spans end at once whatever the collector does; few are sent at a time, the rest drop."""
+        hung = Hung()
+        tracing = make_tracer(Reactor(), "proxy", None, "http://c", exporter=lambda url: hung)
+        with self.assertLogs("opentelemetry", "WARNING"):  # that it drops
+            for _ in range(2 * QUEUE):
+                tracing.tracer.start_span("open").end()
+        self.assertEqual(hung.sizes, [])
+        hung.go.set()
+        self.successResultOf(tracing.stopService())
+        self.assertLessEqual(max(hung.sizes), BATCH)
+        self.assertGreaterEqual(sum(hung.sizes), QUEUE)
+        self.assertLessEqual(sum(hung.sizes), QUEUE + BATCH)
 
     def test_context_travels(self) -> None:
         """A call's parent becomes the span's parent, and the next call names the same trace."""

@@ -23,6 +23,7 @@ from svc.errors import SpoolFull, SvcError
 from svc.interfaces.audit import IAuditSink
 from svc.model.canonical import decode
 from tests.audit.spools import FaultyDisk, Killed, Taken, files, kept, names, record, written
+from tests.proof import proves
 
 
 class FramingTests(SynchronousTestCase):
@@ -365,6 +366,7 @@ class FailureTests(FilesCase):
         self.assertEqual(names(self.spool)[-1], [(1, "spool.open"), (2, "c")])
         self.assertEqual(names(self.opened())[0], [(1, "spool.open"), (2, "c")])
 
+    @proves("G-OPEN-16")
     def test_killed_anywhere(self) -> None:
         """Killed after any byte of a write, the next life has what was acknowledged."""
         [before] = names(self.spool)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import asdict
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.trial.unittest import SynchronousTestCase
@@ -11,9 +12,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.registry.members import MemberAdmin
-from svc.authority.state.recorder import operator
-from svc.errors import Denied, SvcError, Unauthenticated
+from svc.authority.state.recorder import Recorder, operator
+from svc.errors import Denied, SvcError, Unauthenticated, Unavailable
 from svc.interfaces.rpc import Peer
+from svc.model.audit.ledger import ChainRow
 from svc.model.audit.spool import prove_audit_key
 from svc.model.cluster.node import NodeState
 from svc.model.cluster.token import make_token
@@ -27,6 +29,15 @@ from tests.authority.house import ADA, Call, House, outcome, refusal_of, value_o
 from tests.proof import proves
 
 ROOT = operator(0)
+
+
+class Undone(Recorder):
+    """Its records fail once they are written."""
+
+    def append(self, *args: Any, **fields: Any) -> ChainRow:
+        """Write, then fail."""
+        super().append(*args, **fields)
+        raise Unavailable("the record is not kept", reason="store_unavailable")
 
 
 class JoinTests(SynchronousTestCase):
@@ -147,6 +158,19 @@ class JoinTests(SynchronousTestCase):
         self.assertEqual(self.refused(token), "store_unavailable")
         self.house.store.mood = "well"
         self.assertTrue(self.join(token).chain)
+
+    @proves("G-OPEN-16")
+    def test_no_credential_without_its_record(self) -> None:
+        """Where the record fails nobody joins, and nothing of it stays: the token is good still."""
+        recorder = self.enrollment.recorder
+        for token in (self.token(), self.persons_token()):
+            before = len(self.house.records())
+            self.enrollment.recorder = Undone(**asdict(recorder, recurse=False))
+            self.assertEqual(self.refused(token), "store_unavailable")
+            self.enrollment.recorder = recorder
+            self.assertEqual(len(self.house.records()), before)
+            self.assertTrue(self.join(token).chain)
+            self.assertIn(self.house.records()[-1]["event"], ("node.enroll", "person.enroll"))
 
     def test_names_come_from_the_token_only(self) -> None:
         """A Proxy's certificate carries the names its operator allowed, a Connector's none."""
