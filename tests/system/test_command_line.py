@@ -108,6 +108,27 @@ class AuditTests(SynchronousTestCase):
         following.send_signal(signal.SIGINT)
         self.assertEqual(following.wait(30), 130)
 
+    def test_followed_in_lines(self) -> None:
+        """Without --json it is one line a record, below the heads, while the command runs."""
+        config = str(shared().files.config(AUTHORITY))
+        words = svc_command("--config", config, "authority", "audit", "show", "--follow")
+        events = ("--event", "group.add", "--last", "1")
+        shared().operator("groups", "add", "followed-3")
+        with subprocess.Popen(
+            [*words, *events], stdout=subprocess.PIPE, env=environment(ada().home, {})
+        ) as following:
+            late = threading.Timer(30, following.kill)
+            late.start()
+            self.addCleanup(late.cancel)
+            assert following.stdout is not None
+            heads, before = following.stdout.readline(), following.stdout.readline()
+            shared().operator("groups", "add", "followed-4-with-a-longer-name")
+            after = following.stdout.readline()
+            following.send_signal(signal.SIGINT)
+        self.assertTrue(heads.startswith(b"TIME  "))
+        self.assertRegex(before, rb" group\.add .*  group followed-3  ")
+        self.assertRegex(after, rb" group\.add .*  group followed-4-with-a-longer-name  -  ")
+
 
 class OperatorTests(SynchronousTestCase):
     """The operator's commands, as a newcomer tries them: mistakes included."""

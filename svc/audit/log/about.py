@@ -26,7 +26,7 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
     {
         "session": "resource",
         "request": "resource",
-        "refusals": "person|connector|proxy count",
+        "refusals": "person|connector|proxy times",
         "recording": "resource|connector",
         "tunnel": "resources|proxy|node",
         "token": "person|token",
@@ -37,7 +37,8 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "credential": "person|node|certificate",
         "person": "person",
         "user": "person",
-        "group": "person group",
+        "group.add": "group",
+        "group": "person of",
         "policy": "policy",
         "state": "subject|policy|count",
         "scope": "row",
@@ -125,6 +126,9 @@ class _Told:
     def _group(self) -> str:
         return self._word("group", "group")
 
+    def _of(self) -> str:
+        return self._word("of group", "group")
+
     def _role(self) -> str:
         return self._detail("role")
 
@@ -161,6 +165,10 @@ class _Told:
 
     def _count(self) -> str:
         return self._word("count", "count")
+
+    def _times(self) -> str:
+        count = self._detail("count")
+        return count and f"{count} times"
 
     def _spool(self) -> str:
         return self._word("spool", "spool_id")[: len("spool ") + SHORT]

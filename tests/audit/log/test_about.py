@@ -42,7 +42,8 @@ class AboutTests(SynchronousTestCase):
             (events.ENROLL_REFUSED, {"role": "proxy", "token_id": "t1"}, "proxy web-8"),
             (events.KEY_EXPECT, {"role": "connector", "expected_id": "k1"}, "connector web-9"),
             (events.NODE_REVOKE, {"node_id": "n1", "role": "connector"}, "connector web-7"),
-            (events.GROUP_JOIN, {"person_id": "p1", "group": "ops"}, "ada group ops"),
+            (events.GROUP_ADD, {"group": "ops"}, "group ops"),
+            (events.GROUP_JOIN, {"person_id": "p1", "group": "ops"}, "ada of group ops"),
             (events.POLICY_ACTIVATE, {"policy_version": 7, "policy_digest": "ab"}, "version 7"),
             (
                 events.CA_ACTIVATE,
@@ -51,7 +52,7 @@ class AboutTests(SynchronousTestCase):
             ),
             (events.RESOURCE_ADD, {"resource_id": "db", "connector_id": "n1"}, "db"),
             (events.TUNNEL_REGISTERED, {"resources": list("abcde")}, "a, b, c and 2 more"),
-            (events.REFUSALS_SUMMARY, {"person_id": "p1", "count": 12}, "ada count 12"),
+            (events.REFUSALS_SUMMARY, {"person_id": "p1", "count": 12}, "ada 12 times"),
             (events.OPERATOR_REFUSED, {"cedar_action": "editPolicy"}, "editPolicy"),
             (events.SCOPE_SET, {"state": {"rows": [["scope:night", "ab"]]}}, "scope:night"),
             (events.AUDIT_CUT, {"first_n": 3, "last_n": 9}, "records 3 to 9"),
