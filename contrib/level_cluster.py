@@ -195,7 +195,9 @@ class Cluster:
 
     async def in_force(self, store: IReadOnlyStore) -> InForce:
         """What is in force by the rows of *store* and the signed records behind them."""
-        knowledge = ClusterStateCache(store, self.recorder().ledger, time.time)
+        knowledge = ClusterStateCache(
+            store, self.recorder().ledger, time.time, advanced=lambda: None
+        )
         read = await knowledge.survey()
         policy = PolicyInForce(
             cluster=self.name,

@@ -81,7 +81,9 @@ class Life:
 
     def __attrs_post_init__(self) -> None:
         self.recorder = self.cluster.recorder()
-        self.knowledge = ClusterStateCache(self.store, self.recorder.ledger, time.time)
+        self.knowledge = ClusterStateCache(
+            self.store, self.recorder.ledger, time.time, advanced=lambda: None
+        )
 
     async def live(self, db: Statements) -> None:
         """All of it; *db* is the same store for tables without a facet."""

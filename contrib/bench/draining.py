@@ -42,6 +42,7 @@ from svc.pki.root import make_cluster
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.policy.vocabulary import vocabulary
+from tests.nothing import nothing
 
 _CLUSTER = "bench.example"
 _MAY_WRITE = {"proxy": MAY_WRITE["proxy"] | {REQUEST_DECISION.name}}
@@ -69,7 +70,7 @@ async def _measure(reactor: Any, url: str, count: int) -> None:
     )
     key = ed25519.Ed25519PrivateKey.generate()
     await store.run("register", lambda tx: _register(tx, recorder, key))
-    knowledge = ClusterStateCache(store, ledger, time.time)
+    knowledge = ClusterStateCache(store, ledger, time.time, advanced=nothing)
     await knowledge.refresh()
     rows = _made(
         RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=os.urandom), count

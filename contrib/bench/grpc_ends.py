@@ -108,7 +108,9 @@ def _serve_ours(state: Path, config: Path) -> None:
     identity = TransportIdentity.load(IdentityStore(state), time.time)
     late = LateFactory(reactor, settings.limits.max_handshakes)
     service = RpcService("bench.Streams", {"Down": streaming(_give), "Up": streaming(_take)})
-    server = rpc_server(runtime, settings, [service], listener="endpoints.public_listen")
+    server = rpc_server(
+        runtime, settings, [service], lambda *_: None, listener="endpoints.public_listen"
+    )
     late.serve(server, server_context(identity, ClientCertificates.OPTIONAL))
     late.open()
     port = reactor.listenTCP(0, late, interface="127.0.0.1")

@@ -89,7 +89,12 @@ async def _ours(reactor: Any, path: Path, writers: int) -> None:
         origin=_ORIGIN, key=key, sealer=Sealer(os.urandom), now=time.time, entropy=os.urandom
     )
     files = SpoolFiles(path, maker, SpoolQuota(1 << 34))
-    spool = Spool(files, lambda call: deferToThreadPool(reactor, thread, call))
+    spool = Spool(
+        files=files,
+        in_thread=lambda call: deferToThreadPool(reactor, thread, call),
+        committed=lambda: None,
+        has_room=lambda: None,
+    )
     await spool.open()
     numbers = count()
     begun = time.monotonic()

@@ -90,7 +90,7 @@ class ControlService:
     seen: Callable[[str, str], Awaitable[None]]
     rates: AskRates
     spooled: QueueIntake
-    heads: HeadsToTell = field(factory=HeadsToTell)
+    heads: HeadsToTell
     _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)
 

@@ -110,9 +110,9 @@ class ProxyLink(Service):
     listed: Callable[[dict[str, Listed]], object]
     jitter: Callable[[float], float]
     tasks: BackgroundTasks
+    head: Callable[[], bytes]
     fresh: Freshness = field()
     dial_secs: float = 20.0
-    head: Callable[[], bytes] = bytes
     heads: Callable[[tuple[bytes, ...]], Coroutine[Any, Any, object]] | None = None
     resources: dict[str, Listed] = field(factory=dict, init=False)
     problem: str = field(default="not connected yet", init=False)

@@ -318,8 +318,8 @@ class ProxyAssembly:
         limits = self.parts.settings.limits
         return AnonymousCalls(
             self.parts.runtime.reactor,
-            AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst),
             anonymous_meter(self.parts.metrics),
+            AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst),
         )
 
     def _meetings(self) -> Meetings | None:

@@ -37,10 +37,6 @@ class ProxyAddress:
     dial: Callable[[], Awaitable[IRpcChannel]]
 
 
-def _uncounted() -> None:
-    """Nobody counts."""
-
-
 @define(eq=False)
 class Proxies:
     """The addresses in the order configured, shared out among the tunnels.
@@ -51,7 +47,7 @@ class Proxies:
     """
 
     ways: Sequence[ProxyAddress]
-    duplicate: Callable[[], object] = _uncounted
+    duplicate: Callable[[], object]
     _used: dict[Hashable, int] = field(factory=dict, init=False)
     _first: dict[Hashable, int] = field(factory=dict, init=False)
     _held: dict[Hashable, tuple[Hashable, str]] = field(factory=dict, init=False)

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from attrs import field, frozen
+from attrs import frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.plugin import IPlugin
 from zope.interface import Attribute, Interface
 
+from svc.interfaces.crash import CrashPoint, no_crash
 from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
     IAuditLog,
@@ -42,10 +43,6 @@ T = TypeVar("T")
 
 ChainHash = Callable[[int, bytes, bytes], bytes]
 """``chain_hash(seq, previous_hash, canonical)``: the link's 32 bytes."""
-
-
-def _never_crash(point: str) -> None:
-    """Outside of fault tests nothing happens at a crash point."""
 
 
 class ITransaction(Interface):
@@ -130,7 +127,7 @@ class StoreNeeds:
     call_from_thread: Callable[..., object]
     chain_hash: ChainHash
     transaction_secs: float = 10.0
-    crash_point: Callable[[str], None] = field(default=_never_crash)
+    crash_point: CrashPoint = no_crash
 
 
 class IStoreFactory(IPlugin):

@@ -30,10 +30,6 @@ class RelayedBytes:
     from_second: int
 
 
-def _ignore(_joined: RelayedBytes) -> None:
-    """For those who count nothing."""
-
-
 Watch = Callable[[bytes | memoryview], object]
 """Shown bytes before they pass; must not raise."""
 
@@ -41,7 +37,7 @@ Watch = Callable[[bytes | memoryview], object]
 async def join_streams(
     first: IRawEnd,
     second: IRawEnd,
-    counted: Callable[[RelayedBytes], object] = _ignore,
+    counted: Callable[[RelayedBytes], object],
     watch: Watch | None = None,
 ) -> RelayedBytes:
     """Pass everything between two ends until the call that ends first is over.

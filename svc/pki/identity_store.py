@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from attrs import field, frozen
@@ -20,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from svc.errors import ConfigError
+from svc.interfaces.crash import CrashPoint, no_crash
 from svc.pki import files
 from svc.pki.issue import der
 from svc.pki.root import new_key
@@ -27,13 +28,6 @@ from svc.runtime import durable
 
 KEPT_GENERATIONS = 2
 _SERIAL = re.compile(r"[0-9a-f]{1,40}\Z")
-
-CrashPoint = Callable[[str], object]
-"""Called by name at each step of a replacement; fault tests make it raise or exit."""
-
-
-def _no_crash(name: str) -> None:
-    """What runs outside fault tests."""
 
 
 @frozen
@@ -55,7 +49,7 @@ class IdentityStore:
     """
 
     def __init__(
-        self, state_dir: Path, *, uid: int | None = None, crash_point: CrashPoint = _no_crash
+        self, state_dir: Path, *, uid: int | None = None, crash_point: CrashPoint = no_crash
     ) -> None:
         self._identity = state_dir / "identity"
         self._trust = state_dir / "trust"

@@ -26,8 +26,8 @@ class AnonymousCalls:
     """
 
     clock: IReactorTime
+    refused: Callable[[str], object]
     budget: AddressBudget = field(factory=AddressBudget)
-    refused: Callable[[str], object] = lambda rpc: None
 
     def charge(self, rpc: str, host: str) -> None:
         """Count one call of *host*.

@@ -98,9 +98,9 @@ class RelayLanes:
     meters: LaneMeters
     clock: IReactorTime
     anonymous: AnonymousCalls
+    check_not_revoked: Callable[[Principal], object]
     limit: int = 64
     share: int = 8
-    check_not_revoked: Callable[[Principal], object] = lambda principal: None
     places: dict[Lane, Places] = field(init=False)
 
     @places.default

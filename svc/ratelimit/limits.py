@@ -52,7 +52,7 @@ class RefusalPolicy:
 
     tally: RefusalCounter
     seconds: Callable[[], float]
-    told: Callable[[str], object] = lambda budget: None
+    told: Callable[[str], object]
     _turns: Spacer = field(factory=lambda: Spacer(_REFUSED_SECS, _MOST_SECS))
 
     def count(self, budget: str, caller: Actor) -> None:

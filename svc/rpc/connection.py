@@ -92,7 +92,7 @@ class WireProtocol(Protocol):
         *,
         is_client: bool,
         plaintext: bool,
-        told: Told = ignore,
+        told: Told,
         keepalive: Keepalive | None = None,
         handshake_secs: float = HANDSHAKE_SECONDS,
     ) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import frozen
 
+from svc.interfaces.crash import CrashPoint, no_crash
 from svc.interfaces.tracing import NO_TRACES, Traces
 from svc.model.ids import Entropy
 
@@ -24,7 +25,7 @@ class Runtime:
     now: Callable[[], float]
     entropy: Entropy
     environ: Mapping[str, str]
-    crash_point: Callable[[str], None] = lambda name: None
+    crash_point: CrashPoint = no_crash
     traces: Traces = NO_TRACES
 
     def jitter(self, seconds: float) -> float:

@@ -130,14 +130,10 @@ class MethodGuard(Resource):
         return self._inside.render(request)
 
 
-def _nothing() -> Sequence[str]:
-    return ()
-
-
 def telemetry_resource(
     missing: Callable[[], Sequence[str]],
     metrics: Callable[[], bytes],
-    lacking: Callable[[], Sequence[str]] = _nothing,
+    lacking: Callable[[], Sequence[str]],
 ) -> Resource:
     """The resource behind the listener.
 
@@ -185,7 +181,7 @@ def telemetry_site(
     clock: IReactorTime,
     missing: Callable[[], Sequence[str]],
     metrics: Callable[[], bytes],
-    lacking: Callable[[], Sequence[str]] = _nothing,
+    lacking: Callable[[], Sequence[str]],
 ) -> TelemetrySite:
     """The factory to listen with; see :func:`telemetry_resource`."""
     resource = telemetry_resource(missing, metrics, lacking)

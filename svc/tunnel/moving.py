@@ -85,8 +85,8 @@ class MovingStream(Protocol):
         self,
         inner: IProtocol,
         clock: IReactorTime,
-        after: int | None = None,
-        ask: Callable[[MovingStream], object] = lambda _: None,
+        after: int | None,
+        ask: Callable[[MovingStream], object],
     ) -> None:
         self.inner: Any = inner
         self._clock = clock

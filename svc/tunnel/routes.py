@@ -42,10 +42,6 @@ def _nobody_knows(resource_id: str) -> bool:
     return False
 
 
-def _nobody_asked(node_id: str) -> None:
-    """Nobody asked to be told."""
-
-
 class RouteTable:
     """The tunnels of one Proxy.
 
@@ -61,8 +57,8 @@ class RouteTable:
     def __init__(
         self,
         told: Callable[[TunnelEvent], object],
+        reassigned: Callable[[str], object],
         was_served: Callable[[str], bool] = _nobody_knows,
-        reassigned: Callable[[str], object] = _nobody_asked,
     ) -> None:
         self._told = told
         self._reassigned = reassigned

@@ -50,6 +50,7 @@ from svc.ratelimit.limits import RefusalPolicy
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store
 from tests.kinds.served import ssh, tcp
+from tests.nothing import nothing
 from tests.pki.support import CLUSTER, World
 
 AUTHORITY = "a" * 26
@@ -182,7 +183,7 @@ class House:
             ledger=self.ledger,
             key=origin_key(keys),
         )
-        self.knowledge = ClusterStateCache(self.store, self.ledger, self.now)
+        self.knowledge = ClusterStateCache(self.store, self.ledger, self.now, advanced=nothing)
         self.over_budget: list[str] = []
         self.refusals = RefusalRecords(
             store=self.store, recorder=self.recorder, clock=self.clock, now=self.now
@@ -196,6 +197,7 @@ class House:
             sign=self.world.keys.signer(Purpose.SNAPSHOT),
             now=self.now,
             valid_secs=60,
+            epoch=lambda: 1,
         )
         self.applied: list[int] = []
         self.publishing = PolicyPublisher(

@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.head import to_line
 from svc.authority.control import MAX_FOLLOWED, ControlService
+from svc.authority.ingest.heads import HeadsToTell
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.explain import Explainer
@@ -39,6 +40,7 @@ from svc.runtime.services import BackgroundTasks
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
 from tests.authority.spools import Origin
+from tests.nothing import nothing_later
 from tests.pki.support import CLUSTER
 from tests.proof import proves
 
@@ -84,6 +86,7 @@ class ControlTests(SynchronousTestCase):
             now=house.now,
         )
         self.control = ControlService(
+            heads=HeadsToTell(nothing_later),
             knowledge=house.knowledge,
             verifier=house.world.verifier,
             issuance=house.issuance(),

@@ -34,6 +34,7 @@ from svc.proto.gate.v1 import admin_pb2
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import ADA, EVE, POLICY, Call, House, refusal_of, value_of
+from tests.nothing import nothing
 from tests.pki.support import CLUSTER
 from tests.proof import proves
 
@@ -191,6 +192,7 @@ class RunningTests(StateCase):
             entropy=house.entropy,
             ca_pin="ab" * 32,
             token_secs=3600.0,
+            proxy_revoked=nothing,
         )
 
     def test_person_renamed(self) -> None:
@@ -353,6 +355,7 @@ class TokenTests(StateCase):
             entropy=house.entropy,
             ca_pin="ab" * 32,
             token_secs=3600.0,
+            proxy_revoked=nothing,
         )
 
     def token(self, name: str) -> str:
@@ -553,7 +556,9 @@ class OlderStoreTests(SynchronousTestCase):
         self.house.by_sql(f"DELETE FROM memberships WHERE person_id = '{EVE}'")
         before = self.house.knowledge.facts
         value_of(self.begin())
-        knowledge = ClusterStateCache(self.house.store, self.ledger, self.house.now)
+        knowledge = ClusterStateCache(
+            self.house.store, self.ledger, self.house.now, advanced=nothing
+        )
         self.assertEqual(value_of(knowledge.survey()).unsigned, ())
         self.assertEqual(knowledge.facts, before)
         self.assertIsNone(self.wish.read())
@@ -562,7 +567,9 @@ class OlderStoreTests(SynchronousTestCase):
         """Rows that somebody put into a store before its first start are not in force."""
         self.house.by_sql("DELETE FROM personal_values", "DELETE FROM audit_log")
         value_of(self.begin())
-        knowledge = ClusterStateCache(self.house.store, self.ledger, self.house.now)
+        knowledge = ClusterStateCache(
+            self.house.store, self.ledger, self.house.now, advanced=nothing
+        )
         survey = value_of(knowledge.survey())
         self.assertEqual((knowledge.facts.people, knowledge.facts.policy), ({}, None))
         self.assertIn("policy:1", {row.subject for row in survey.unsigned})

@@ -45,6 +45,7 @@ from svc.policy.prescan import PolicyLimits
 from svc.policy.vocabulary import Vocabulary, vocabulary
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.store.sqlite.memory import memory_store
+from tests.nothing import nothing
 from tests.pki.support import Counted
 from tests.rpc.memory import Pair
 
@@ -167,7 +168,7 @@ class Authority:
         self.uid = uid
         self.store: IStore = memory_store(chain_hash)
         self.writes = writes = recorder()
-        self.knowledge = ClusterStateCache(self.store, writes.ledger, lambda: NOW)
+        self.knowledge = ClusterStateCache(self.store, writes.ledger, lambda: NOW, advanced=nothing)
         self.registrations = Registrations()
         self.knowledge.on_change(self.registrations.follow)
         self.policy = _policy(vocabulary())
@@ -190,6 +191,7 @@ class Authority:
             entropy=Counted(),
             ca_pin=PIN,
             token_secs=3600.0,
+            proxy_revoked=nothing,
         )
         catalog = CatalogAdmin(
             knowledge=self.knowledge,

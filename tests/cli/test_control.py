@@ -64,7 +64,7 @@ class SocketTests(TestCase):
         return RpcServerFactory(
             [authority.service.service()],
             reactor,
-            WireLimits(),
+            limits=WireLimits(),
             admit=authority.operators.admit,
             plaintext=True,
         )

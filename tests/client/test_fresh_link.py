@@ -51,6 +51,7 @@ class FreshLinkTests(SynchronousTestCase):
             jitter=lambda wait: wait,
             tasks=self.tasks,
             fresh=fresh,
+            head=bytes,
         )
         self.addCleanup(self.check_nothing_left)
         self.link.startService()

@@ -47,6 +47,7 @@ from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.relay import LaneMeters, RelayLanes
 from svc.rpc.server.server import RpcServerFactory
 from svc.runtime.context import Runtime
+from tests.nothing import nothing
 from tests.pki.support import PERSON, World
 from tests.proof import proves
 
@@ -130,7 +131,8 @@ class Authority:
             verifier=self.world.verifier,
             meters=LaneMeters(lambda lane, word: None, lambda lane, by: None),
             clock=self.clock,
-            anonymous=AnonymousCalls(self.clock),
+            anonymous=AnonymousCalls(self.clock, refused=nothing),
+            check_not_revoked=nothing,
         )
         relay = RpcService("gate.v1.Relay", {"Open": streaming(lanes.open)})
         self.proxy = self.listener(relay, self.world.identity(Role.PROXY))
@@ -140,7 +142,7 @@ class Authority:
 
     def listener(self, service: RpcService, identity: Any, **tls: Any) -> MemoryServer:
         context = server_context(identity, ClientCertificates.NONE, **tls)
-        served = RpcServerFactory([service], self.clock)
+        served = RpcServerFactory([service], self.clock, admit=nothing)
         return MemoryServer(TLSMemoryBIOFactory(context, False, served, self.clock))
 
     async def enroll(self, request: pb.EnrollRequest, call: IRpcCall) -> pb.EnrollResponse:

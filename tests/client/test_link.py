@@ -95,6 +95,7 @@ class LinkTests(SynchronousTestCase):
             listed=self.listed.append,
             jitter=lambda wait: wait,
             tasks=self.tasks,
+            head=bytes,
         )
         self.addCleanup(self.tasks.stopService)
         self.addCleanup(lambda: self.link.running and self.link.stopService())
@@ -131,6 +132,7 @@ class LinkTests(SynchronousTestCase):
             listed=lambda _: None,
             jitter=lambda _: 1.0,
             tasks=self.tasks,
+            head=bytes,
         )
         link.startService()
         self.successResultOf(link.stopService())

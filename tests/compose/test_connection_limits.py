@@ -22,6 +22,7 @@ from svc.model.principal import Role
 from svc.pki.tls import ClientCertificates, server_context
 from svc.runtime.context import Runtime
 from tests.config.malformed import GOOD
+from tests.nothing import nothing
 from tests.pki.support import World
 
 _HELLO = b"\x16\x03\x01\x00\x01\x01"
@@ -59,7 +60,9 @@ class ListenerTests(TestCase):
         runtime = Runtime(reactor=reactor, now=world.now, entropy=os.urandom, environ={})
         listener = rpc_listener(runtime, settings, "key", Address("127.0.0.1", 0))
         context = server_context(world.identity(Role.PROXY), ClientCertificates.OPTIONAL)
-        listener.late.serve(rpc_server(runtime, settings, [], listener="key"), context)
+        listener.late.serve(
+            rpc_server(runtime, settings, [], listener="key", admit=nothing), context
+        )
         listener.privilegedStartService()
         await listener.startService()
         self.addCleanup(listener.stopService)

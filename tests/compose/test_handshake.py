@@ -24,6 +24,7 @@ from svc.pki.root import new_key
 from svc.pki.tls import ClientCertificates, ServerTLS, server_context
 from svc.runtime.context import Runtime
 from tests.compose.net import Net
+from tests.nothing import nothing
 from tests.pki.support import World
 
 COMMON = """
@@ -75,7 +76,9 @@ class ListenerTests(HandshakeCase):
     def accepted(self, secs: float, tls: ServerTLS | None) -> StringTransport:
         settings = self.settings(Role.PROXY, secs)
         listener = rpc_listener(self.runtime, settings, "key", Address("127.0.0.1", 2))
-        listener.late.serve(rpc_server(self.runtime, settings, [], plaintext=tls is None), tls)
+        listener.late.serve(
+            rpc_server(self.runtime, settings, [], plaintext=tls is None, admit=nothing), tls
+        )
         peer = IPv4Address("TCP", "192.0.2.1", 4)
         transport = StringTransport(peerAddress=peer)
         listener.late.open()

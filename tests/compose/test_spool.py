@@ -21,6 +21,7 @@ from svc.proxy.uplink.journal import EndsFile, EndsJournal
 from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import SerialThread
 from tests.audit.spools import FaultyDisk, files, record
+from tests.nothing import nothing
 
 reactor: Any = installed
 
@@ -52,7 +53,7 @@ class HangTests(TestCase):
         self.addCleanup(self.disk.gate.set)
         thread = SpoolThread(SerialThread("spool of a test", reactor.callFromThread))
         root = Path(self.mktemp())
-        self.spool = Spool(files(root, self.disk), thread)
+        self.spool = Spool(files(root, self.disk), thread, committed=nothing, has_room=nothing)
 
         def away() -> Any:
             raise Unavailable("away for a test", reason="authority_unreachable")

@@ -47,6 +47,7 @@ from svc.tunnel.transport import RegisteredTunnel
 from tests.connector.ends import EndTransport, Talker
 from tests.connector.pieces import Cluster
 from tests.kinds.served import tcp
+from tests.nothing import nothing
 from tests.rpc.memory import Pair
 from tests.tunnel.pieces import serve_carry
 
@@ -88,7 +89,7 @@ class Gateway:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.routed: list[TunnelEvent] = []
-        self.routes = RouteTable(self.routed.append)
+        self.routes = RouteTable(self.routed.append, reassigned=nothing)
         self.heard: list[Up] = []
         self.told: list[tuple[str, str]] = []
         self.sessions: list[SessionEvent] = []
@@ -150,7 +151,7 @@ class Gateway:
                 version="0.11.0",
                 resources=declared,
             ),
-            proxies=Proxies([ProxyAddress("proxy", lambda: self.dial())]),
+            proxies=Proxies([ProxyAddress("proxy", lambda: self.dial())], duplicate=nothing),
             proxy_of=lambda peer: cluster.proxy_id,
             sign=self.sign,
             openings=self.openings,

@@ -18,6 +18,7 @@ from svc.rpc.frames import open_frame, parse_frame
 from svc.tunnel.tls import SessionTlsEndpoint
 from tests.connector.ends import Talker
 from tests.connector.gateway import Gateway
+from tests.nothing import nothing
 from tests.rpc.memory import Pair
 
 
@@ -36,7 +37,7 @@ class _Joint:
     def join(self, carry: IRpcCall) -> Deferred[Any]:
         async def joined() -> None:
             await self.call.send(open_frame(b""))
-            await join_streams(self.call, carry)  # type: ignore[arg-type]
+            await join_streams(self.call, carry, counted=nothing)  # type: ignore[arg-type]
 
         joining = Deferred.fromCoroutine(joined())
         joining.addCallbacks(self._done, self._broke)

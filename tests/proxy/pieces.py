@@ -78,6 +78,7 @@ from svc.wire.limits import WireLimits
 from tests.audit.spools import FaultyDisk, maker
 from tests.connector.pieces import Cluster
 from tests.kinds.served import tcp
+from tests.nothing import nothing, nothing_later
 from tests.proxy.authority import Authority
 
 
@@ -237,6 +238,8 @@ class Site:
             jitter=lambda seconds: seconds,
             version="0.11.0",
             instance_id="proxy-1",
+            head=bytes,
+            revoked=nothing,
         )
         self._assemble()
 
@@ -248,7 +251,7 @@ class Site:
             room=SpoolQuota(1 << 24),
             disk=self.disk,
         )
-        self.spool = Spool(made, self._in_thread)
+        self.spool = Spool(made, self._in_thread, committed=nothing, has_room=nothing)
         self.delivery = SpoolDelivery(
             spool=self.spool, channel=self.link.channel, tasks=self.tasks, clock=self.clock
         )
@@ -310,6 +313,9 @@ class Site:
             person=self.sessions.person,
             clock=self.clock,
             now=world.now,
+            heads=tuple,
+            hear=nothing_later,
+            lacking=tuple,
         )
         streams = RelayStreams(
             lambda word: self._count("stream", word), lambda by: self._gauge("streams", by)
@@ -324,6 +330,8 @@ class Site:
             times=self.times,
             rates=self.connector_rates,
             unassigned=lambda one: self.sessions.unassigned(one),
+            check_not_revoked=nothing,
+            proxy_revoked=nothing,
         )
         meters = LaneMeters(
             lambda lane, word: self._count("lane", lane, word),
@@ -338,6 +346,7 @@ class Site:
             clock=self.clock,
             anonymous=anonymous,
             limit=2,
+            check_not_revoked=nothing,
         )
         self.health = Health()
         self.public = PublicServices(
@@ -352,7 +361,9 @@ class Site:
         self.server = RpcServerFactory(
             self.public.services(), self.clock, plaintext=True, admit=self.public.admit
         )
-        self.control = RpcServerFactory([self.authority.service()], self.clock, plaintext=True)
+        self.control = RpcServerFactory(
+            [self.authority.service()], self.clock, plaintext=True, admit=nothing
+        )
         self._connect()
 
     def _connect(self) -> None:

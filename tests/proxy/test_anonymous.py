@@ -136,7 +136,7 @@ class PublicTests(ProxyTests):
         """No path that a caller makes up becomes a word of the series."""
         told: list[str] = []
         public = self.site.public
-        public.anonymous = AnonymousCalls(self.site.clock, AddressBudget(1, 0.5), told.append)
+        public.anonymous = AnonymousCalls(self.site.clock, told.append, AddressBudget(1, 0.5))
         with contextlib.suppress(SvcError):
             public.admit(method, Peer("192.0.2.1", 1, True))
         self.assertEqual(told, [] if method in CHECKS else ["other"])

@@ -12,6 +12,7 @@ from svc.errors import Fault, SvcError, Unavailable
 from svc.messages.control import CountedEnd, Departure
 from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.reports import MAX_NOTICES
+from tests.nothing import nothing
 from tests.proof import proves
 from tests.proxy.pieces import ProxyTests
 
@@ -51,6 +52,8 @@ class LinkTests(ProxyTests):
             jitter=lambda seconds: seconds,
             version="0.11.0",
             instance_id="proxy-2",
+            head=bytes,
+            revoked=nothing,
         )
         link.startService()
         self.site.pass_time(60)
@@ -74,6 +77,8 @@ class LinkTests(ProxyTests):
             jitter=lambda seconds: seconds,
             version="0.11.0",
             instance_id="proxy-2",
+            head=bytes,
+            revoked=nothing,
         )
         link.startService()
         self.successResultOf(link.stopService())
@@ -164,6 +169,8 @@ class StoppingTests(SynchronousTestCase):
             jitter=lambda seconds: seconds,
             version="1",
             instance_id="i",
+            head=bytes,
+            revoked=nothing,
         )
         self.successResultOf(link.stopService())
         link.startService()

@@ -14,6 +14,7 @@ from svc.rpc.client.channel import ClientConnection, RpcChannel
 from svc.rpc.connection import Keepalive
 from svc.rpc.server.server import RpcServerFactory
 from svc.wire.limits import WireLimits
+from tests.nothing import nothing
 
 _T = TypeVar("_T")
 
@@ -38,7 +39,7 @@ class Pair:
             limits=limits or WireLimits(),
             plaintext=True,
             told=self.tell,
-            **server,
+            **{"admit": nothing, **server},
         )
         protocol = self.factory.buildProtocol(None)
         assert protocol is not None

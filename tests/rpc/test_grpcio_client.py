@@ -20,6 +20,7 @@ from twisted.trial.unittest import TestCase
 from svc.errors import Denied, SvcError
 from svc.interfaces.rpc import RpcService, streaming, unary
 from svc.rpc.server.server import RpcServerFactory
+from tests.nothing import nothing
 from tests.proof import proves
 from tests.rpc.certificates import TestCA
 
@@ -48,7 +49,7 @@ class GrpcioClientTests(TestCase):
                 "Hang": streaming(self.hang),
             },
         )
-        self.factory = RpcServerFactory([self.service], reactor, plaintext=True)
+        self.factory = RpcServerFactory([self.service], reactor, plaintext=True, admit=nothing)
         await self.listen(self.factory)
 
     async def listen(self, factory: Any) -> None:
@@ -261,7 +262,7 @@ class GrpcioClientTests(TestCase):
         """One TLS 1.3 listener serves callers with and without a certificate."""
         ours, foreign = TestCA("ours"), TestCA("foreign")
         options = ours.server_options(ours.leaf("spiffe://c.example/proxy/x"))
-        self.factory = RpcServerFactory([self.service], reactor)
+        self.factory = RpcServerFactory([self.service], reactor, admit=nothing)
         await self.listen(TLSMemoryBIOFactory(options, False, self.factory))
         person = ours.leaf("spiffe://c.example/user/x")
         stranger = foreign.leaf("spiffe://c.example/user/x")
@@ -278,7 +279,7 @@ class GrpcioClientTests(TestCase):
 
     async def test_plaintext_is_never_a_fallback(self) -> None:
         """A listener meant for TLS serves nothing in plaintext."""
-        self.factory = RpcServerFactory([self.service], reactor)
+        self.factory = RpcServerFactory([self.service], reactor, admit=nothing)
         await self.listen(self.factory)
         error = await self.refusal(lambda channel: self.unary(channel, "Who", StringValue()))
         self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE)

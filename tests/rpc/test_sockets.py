@@ -24,6 +24,7 @@ from twisted.trial.unittest import TestCase
 from svc.interfaces.rpc import RpcService, unary
 from svc.rpc.client.channel import dial
 from svc.rpc.server.server import RpcServerFactory
+from tests.nothing import nothing
 
 
 class Shout(Protocol):
@@ -55,6 +56,7 @@ class SocketTests(TestCase):
             reactor,
             plaintext=True,
             told=lambda what, detail: self.told.append(what),
+            admit=nothing,
         )
         port = await endpoint.listen(factory)
         self.addCleanup(port.stopListening)

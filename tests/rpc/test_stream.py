@@ -21,6 +21,7 @@ from svc.proto.gate.v1.stream_pb2 import StreamFrame
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import EOF, FrameKind, data_head, open_frame, parse_frame
 from svc.rpc.stream import StreamTransport
+from tests.nothing import nothing
 from tests.rpc.memory import Pair
 
 
@@ -310,7 +311,7 @@ class JoinedTests(StreamTests):
 
     async def join(self, call: Any) -> None:
         stream = self.back.channel.stream("/t.T/Open")
-        self.joined.append(await join_streams(call, stream))
+        self.joined.append(await join_streams(call, stream, counted=nothing))
 
 
 class JoinedPair(Pair):
@@ -343,7 +344,7 @@ class JoinTests(SynchronousTestCase):
 
     async def right(self, call: Any) -> None:
         try:
-            self.results.append(await join_streams(call, self.first))
+            self.results.append(await join_streams(call, self.first, counted=nothing))
         finally:
             self.over.callback(None)
 

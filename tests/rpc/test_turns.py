@@ -14,6 +14,7 @@ from svc.interfaces.rpc import IRpcCall, RpcService
 from svc.rpc.server.server import RpcServerFactory
 from svc.wire.framing import prefix
 from svc.wire.limits import WireLimits
+from tests.nothing import nothing
 
 COUNT = 200
 _HEAD = [
@@ -48,7 +49,11 @@ class TurnTests(SynchronousTestCase):
         self.clock = Steps()
         limits = WireLimits(turn_work=20)
         factory = RpcServerFactory(
-            [RpcService("a.B", {"C": serve})], self.clock, limits, plaintext=True
+            [RpcService("a.B", {"C": serve})],
+            self.clock,
+            admit=nothing,
+            limits=limits,
+            plaintext=True,
         )
         server = factory.buildProtocol(None)
         assert server is not None

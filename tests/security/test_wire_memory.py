@@ -19,6 +19,7 @@ from svc.wire.connection import Connection
 from svc.wire.errors import WireError
 from svc.wire.framing import prefix
 from svc.wire.limits import KIB, MIB, WireLimits, anonymous
+from tests.nothing import nothing
 from tests.rpc.memory import Pair
 
 HEAD = [
@@ -168,7 +169,9 @@ class MessageTests(SynchronousTestCase):
         """Calls sent together with the greeting are bound as well."""
         pair = Pair([], anonymous=anonymous(WireLimits()))
         self.assertEqual(pair.server.wire.limits.max_streams, 32)
-        server = RpcServerFactory([], Clock(), plaintext=True, anonymous=anonymous(WireLimits()))
+        server = RpcServerFactory(
+            [], Clock(), plaintext=True, anonymous=anonymous(WireLimits()), admit=nothing
+        )
         protocol = server.buildProtocol(None)
         assert protocol is not None
         greeting = H2Connection()

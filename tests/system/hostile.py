@@ -63,6 +63,7 @@ from svc.rpc.client.endpoints import dialed
 from svc.rpc.frames import open_frame, parse_frame
 from svc.rpc.server.server import RpcServerFactory
 from svc.rpc.stream import StreamTransport
+from tests.nothing import nothing
 from tests.system.overheard import Overhearing, Seen, Tap, taps
 from tests.system.stage import Stage, eventually, reactor, within
 
@@ -182,7 +183,7 @@ class HostileProxy:
                 {"Register": streaming(self._register), "Carry": streaming(self._carry)},
             ),
         ]
-        server = RpcServerFactory(services, reactor)
+        server = RpcServerFactory(services, reactor, admit=nothing)
         tls = server_context(self.identity, ClientCertificates.OPTIONAL)
         factory = TLSMemoryBIOFactory(tls, False, Overhearing(server, self.seen))
         held = self.stage.ports[self.name]

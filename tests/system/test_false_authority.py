@@ -34,6 +34,7 @@ from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.rpc.server.server import RpcServerFactory
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY
+from tests.nothing import nothing
 from tests.proof import proves
 from tests.system.hostile_case import HostileCase, dialer, listening
 from tests.system.stage import address_of, eventually, kinds, reactor
@@ -51,7 +52,9 @@ class FalseAuthority:
             "Authorize": streaming(self._authorize),
         }
         self._identity = identity
-        self._server = RpcServerFactory([RpcService("gate.v1.Control", methods)], reactor)
+        self._server = RpcServerFactory(
+            [RpcService("gate.v1.Control", methods)], reactor, admit=nothing
+        )
         tls = server_context(identity, ClientCertificates.REQUIRED)
         held = socket.create_server(("127.0.0.1", 0))
         held.setblocking(False)

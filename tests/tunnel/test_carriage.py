@@ -16,6 +16,7 @@ from svc.model.session.tunnels import EndReason
 from svc.rpc.frames import FrameKind, data_head, open_frame, parse_frame
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.transport import RegisteredTunnel
+from tests.nothing import nothing
 from tests.rpc.memory import Pair
 from tests.tunnel.pieces import UID, Line, order, serve_carry
 
@@ -35,7 +36,7 @@ class Heard(Protocol):
 
 class CarryTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.routes = RouteTable(lambda event: None)
+        self.routes = RouteTable(lambda event: None, reassigned=nothing)
         service = RpcService("gate.v1.Tunnel", {"Carry": serve_carry(self.routes.tunnel_on)})
         self.pairs = [Pair([service]), Pair([service])]
         self.lines = []

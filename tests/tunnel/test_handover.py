@@ -18,6 +18,7 @@ from svc.model.session.tunnels import (
 )
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.transport import RegisteredTunnel
+from tests.nothing import nothing
 from tests.proof import proves
 from tests.tunnel.pieces import OTHER_UID, UID, Line, order
 
@@ -99,7 +100,7 @@ class HandoverTests(SynchronousTestCase):
         """Whoever looks while one takes over finds a tunnel that takes sessions."""
         found: list[object] = []
         self.told.clear()
-        routes = RouteTable(lambda event: found.append(routes.find("db1")))
+        routes = RouteTable(lambda event: found.append(routes.find("db1")), reassigned=nothing)
         for generation in (1, 2):
             line = Line(self.clock)
             routes.register(line.tunnel("n1", "db1", generation=generation))

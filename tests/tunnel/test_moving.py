@@ -29,6 +29,7 @@ from svc.lanes.preface import GO, PREFACE_BYTES, Preface, Side
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.moving import MovingStream
+from tests.nothing import nothing
 from tests.rpc.memory import Pair
 
 
@@ -172,7 +173,7 @@ class Session:
 
     async def right(self, call: Any) -> None:
         try:
-            await join_streams(self.first, call)
+            await join_streams(self.first, call, counted=nothing)
         except Exception as broken:
             self.over.errback(broken)
             raise

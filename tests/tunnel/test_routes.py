@@ -29,6 +29,7 @@ from svc.model.session.tunnels import (
 )
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.transport import RegisteredTunnel
+from tests.nothing import nothing
 from tests.proof import proves
 from tests.tunnel.pieces import Line
 
@@ -76,7 +77,9 @@ class RouteTests(SynchronousTestCase):
     @proves("G-OPEN-33")
     def test_departed_after_a_restart(self) -> None:
         """A Proxy that was restarted calls departed what the catalog knows was served."""
-        routes = RouteTable(self.told.append, was_served=lambda resource: resource == "db1")
+        routes = RouteTable(
+            self.told.append, was_served=lambda resource: resource == "db1", reassigned=nothing
+        )
         self.assertIs(routes.find("db1"), Miss.DEPARTED)
         self.assertIs(routes.find("web1"), Miss.UNKNOWN)
 
@@ -185,7 +188,7 @@ class RouteMachine(RuleBasedStateMachine):
         super().__init__()
         self.clock = Clock()
         self.told: list[TunnelEvent] = []
-        self.routes = RouteTable(self.told.append)
+        self.routes = RouteTable(self.told.append, reassigned=nothing)
         self.made: list[RegisteredTunnel] = []
         self.lines: list[Line] = []
         self.ever: set[str] = set()

@@ -34,11 +34,6 @@ _RESTORED = b',"restored":{'
 _log = Logger(namespace="svc_audit")
 
 
-def _never(_: SignedHead) -> bool:
-    """No line was ever given up."""
-    return False
-
-
 @define
 class HeadExchange:
     """One Authority's part in it.
@@ -56,14 +51,14 @@ class HeadExchange:
     cluster: str
     log_id: str
     run_blocking: RunBlocking
-    unfenced: IStore | None = None
-    """Where one that does not lead shows its greatest head; the line proves itself."""
-
-    is_given_up: Callable[[SignedHead], bool] = _never
+    is_given_up: Callable[[SignedHead], bool]
     """Whether a head is of a line of the log that was given up on purpose."""
 
-    went_on: Callable[[SignedHead], object] = _never
+    went_on: Callable[[SignedHead], object]
     """Told of a head that goes on from an older store."""
+
+    unfenced: IStore | None = None
+    """Where one that does not lead shows its greatest head; the line proves itself."""
 
     async def share(self, head: SignedHead) -> None:
         """Put a head of ours where the others find it; once more changes nothing.

@@ -66,28 +66,6 @@ def mark_of(head: SignedHead, who: str) -> Mark:
     return Mark(head.head.tree_size, head.head.last_hash, who)
 
 
-def _nobody(_: AuditBroken | None) -> None:
-    """Nobody asked to be told."""
-
-
-async def _none() -> Iterable[bytes]:
-    """No other Authority is on the store."""
-    return ()
-
-
-async def _not_leading() -> ChainHead | None:
-    """Others may append."""
-    return None
-
-
-async def _nothing_asked() -> None:
-    """Nobody signs heads, and nobody writes."""
-
-
-def _uncounted(_: int) -> None:
-    """Nobody signs heads."""
-
-
 def _no_rows(_from: int, _limit: int) -> Iterable[ChainRow]:
     """Where nobody asks for the records between."""
     return ()
@@ -121,15 +99,15 @@ class LogWatch(AsyncService):
     greatest: LatestCheckpoint
     judge: HeadVerifier
     clock: IReactorTime
-    restorations: Callable[[], Iterable[Restoration]] = tuple
+    restorations: Callable[[], Iterable[Restoration]]
+    others: Callable[[], Awaitable[Iterable[bytes]]]
+    led_end: Callable[[], Awaitable[ChainHead | None]]
+    appended: Callable[[int], object]
+    told: Callable[[AuditBroken | None], object]
+    verify: Callable[[], Awaitable[object]]
+    keeps: Callable[[], Awaitable[object]]
     run_blocking: RunBlocking = run_inline
     sources: Iterable[IHeadSource] = ()
-    others: Callable[[], Awaitable[Iterable[bytes]]] = _none
-    led_end: Callable[[], Awaitable[ChainHead | None]] = _not_leading
-    appended: Callable[[int], object] = _uncounted
-    told: Callable[[AuditBroken | None], object] = _nobody
-    verify: Callable[[], Awaitable[object]] = _nothing_asked
-    keeps: Callable[[], Awaitable[object]] = _nothing_asked
     heals: bool = True
     every: float = LOOK_SECS
     fault: AuditBroken | None = field(default=None, init=False)

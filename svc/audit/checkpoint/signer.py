@@ -50,30 +50,8 @@ def run_inline(function: Callable[[], object]) -> Awaitable[object]:
     return succeed(function())
 
 
-def _nobody(_: SignedHead) -> None:
-    """Nobody asked to be told."""
-
-
 async def shared_by_nobody(_: SignedHead) -> None:
     """There is no other Authority."""
-
-
-def _all() -> ChainHead | None:
-    """Nobody else writes to the log."""
-    return None
-
-
-def _nobody_asks(_: ChainHead) -> None:
-    """As above."""
-
-
-def _nobody_is_told(_: Exception | None) -> None:
-    """As above."""
-
-
-def _first() -> int:
-    """Where there is only one writer, ever."""
-    return 1
 
 
 class HeadsUnsigned(SvcError):
@@ -127,13 +105,13 @@ class HeadWriter(AsyncService):
     clock: IReactorTime
     now: Callable[[], float]
     tasks: BackgroundTasks
-    lease_epoch: Callable[[], int] = _first
+    lease_epoch: Callable[[], int]
+    share: Callable[[SignedHead], Awaitable[object]]
+    told: Callable[[SignedHead], object]
+    ours: Callable[[], ChainHead | None]
+    took_over: Callable[[ChainHead], object]
+    unsigned: Callable[[Exception | None], object]
     run_blocking: RunBlocking = run_inline
-    share: Callable[[SignedHead], Awaitable[object]] = shared_by_nobody
-    told: Callable[[SignedHead], object] = _nobody
-    ours: Callable[[], ChainHead | None] = _all
-    took_over: Callable[[ChainHead], object] = _nobody_asks
-    unsigned: Callable[[Exception | None], object] = _nobody_is_told
     every: int = HEAD_EVERY
     after: float = HEAD_SECONDS
     restored_seq: int = 0

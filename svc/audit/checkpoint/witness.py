@@ -23,7 +23,7 @@ from zope.interface import implementer
 
 from svc.audit.checkpoint.anchor import MAX_LINE, parsed_head
 from svc.audit.checkpoint.head import to_line
-from svc.audit.checkpoint.signer import RunBlocking, run_inline
+from svc.audit.checkpoint.signer import RunBlocking
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import IHeadSink, IHeadSource
 from svc.model.audit.record import SignedHead
@@ -40,10 +40,6 @@ STOP_SECS = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 _log = Logger(namespace="svc_audit")
-
-
-def _nothing() -> None:
-    """There is nothing to let go."""
 
 
 @implementer(IHeadSink, IHeadSource)
@@ -64,8 +60,8 @@ class FileSink:
     """
 
     path: Path
-    run_blocking: RunBlocking = run_inline
-    closed: Callable[[], object] = _nothing
+    run_blocking: RunBlocking
+    closed: Callable[[], object]
 
     @property
     def name(self) -> str:

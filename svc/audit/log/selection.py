@@ -50,9 +50,7 @@ class Selection:
         """Whether every record is wanted."""
         return self == Selection()
 
-    def wants(
-        self, record: Mapping[str, Json], opened_by: Callable[[str], str] = lambda decision_id: ""
-    ) -> bool:
+    def wants(self, record: Mapping[str, Json], opened_by: Callable[[str], str]) -> bool:
         """Whether this is one of them.
 
         Args:

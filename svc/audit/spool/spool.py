@@ -55,8 +55,8 @@ class Spool:
 
     files: SpoolFiles
     in_thread: InThread
-    committed: Callable[[], object] = lambda: None
-    has_room: Callable[[], object] = lambda: None
+    committed: Callable[[], object]
+    has_room: Callable[[], object]
     _waiting: deque[_Waiter] = field(factory=deque)
     _is_writing: bool = False
     _in_batch: int = 0

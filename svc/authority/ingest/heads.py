@@ -12,10 +12,6 @@ from svc.audit.checkpoint.rewind import Restoration, restoration
 from svc.model.audit.record import SignedHead
 
 
-async def _deaf(_: bytes) -> None:
-    """Nobody compares what Proxies keep."""
-
-
 @define
 class HeadsToTell:
     """The newest head, and before it those that go on from an older store.
@@ -25,7 +21,7 @@ class HeadsToTell:
             behind it or another one.
     """
 
-    hear: Callable[[bytes], Awaitable[object]] = _deaf
+    hear: Callable[[bytes], Awaitable[object]]
     lines: tuple[bytes, ...] = field(default=(), init=False)
     _restored: tuple[bytes, ...] = field(default=(), init=False)
     _restorations: tuple[Restoration, ...] = field(default=(), init=False)

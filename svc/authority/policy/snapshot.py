@@ -17,11 +17,6 @@ from svc.messages.snapshot import Revocation, Snapshot, SnapshotFrame, encode_sn
 from svc.model.signing import Signed
 
 
-def _first() -> int:
-    """Where there is only one Authority, ever."""
-    return 1
-
-
 @frozen
 class Published:
     """One state of the bundle.
@@ -54,7 +49,7 @@ class SnapshotPublisher:
     sign: Callable[[bytes], Signed]
     now: Callable[[], float]
     valid_secs: int
-    epoch: Callable[[], int] = _first
+    epoch: Callable[[], int]
     published: Published | None = None
     _serial: int = 0
     _issued_at_ms: int = 0

@@ -52,7 +52,7 @@ class MemberAdmin:
     entropy: Entropy
     ca_pin: str
     token_secs: float
-    proxy_revoked: Callable[[str], object] = lambda proxy_id: None
+    proxy_revoked: Callable[[str], object]
     expected: ExpectedKeysAdmin = field()
 
     @expected.default

@@ -26,10 +26,6 @@ _L = TypeVar("_L")
 _T = TypeVar("_T")
 
 
-def _nobody() -> None:
-    """Nobody asked to be told."""
-
-
 @frozen
 class StoreReading:
     """What one look at the store brought."""
@@ -53,7 +49,7 @@ class ClusterStateCache:
     store: IReadOnlyStore
     ledger: StateLedger
     now: Callable[[], float]
-    advanced: Callable[[], object] = _nobody
+    advanced: Callable[[], object]
     facts: ClusterState = field(factory=ClusterState)
     _told: list[Callable[[ClusterState], object]] = field(factory=list)
     _digests: Digests = field(factory=Digests)

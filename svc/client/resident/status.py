@@ -35,8 +35,8 @@ class StatusService:
     identity: IIdentity
     refusals: RecentRefusals
     clock: IReactorTime
+    renew: Callable[[], object]
     head: KnownHead | None = None
-    renew: Callable[[], object] = bool
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """The state of everything; fetched again first where the question says ``refresh``.

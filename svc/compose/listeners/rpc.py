@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from svc.lanes.meeting import Meetings
 from svc.pki.tls import ServerTLS
 from svc.rpc.disconnect_log import DisconnectLog
 from svc.rpc.server.connection_limits import ConnectionLimits
-from svc.rpc.server.server import RpcServerFactory, admit_all
+from svc.rpc.server.server import RpcServerFactory
 from svc.rpc.server.tls import TlsServerFactory
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncService, BoundPort
@@ -139,10 +139,9 @@ def rpc_server(
     runtime: Runtime,
     settings: RoleSettings,
     services: Iterable[RpcService],
-    admit: Admit = admit_all,
+    admit: Admit,
     *,
     plaintext: bool = False,
-    told: Callable[[str, str], object] = lambda what, detail: None,
     listener: str = "",
     limits: WireLimits | None = None,
 ) -> RpcServerFactory:
@@ -166,7 +165,6 @@ def rpc_server(
         services=list(services),
         clock=runtime.reactor,
         limits=limits,
-        told=told,
         admit=admit,
         plaintext=plaintext,
         traced=runtime.traces.traced,

@@ -27,6 +27,7 @@ from svc.audit.state.in_force import StateView
 from svc.authority.state.rewind import WISH, RestoreRequest, restore_wish_file
 from svc.errors import AlreadyExists, AuditBroken, BackupBroken
 from svc.interfaces.copies import IStoreFilling
+from svc.interfaces.crash import CrashPoint, no_crash
 from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import SignedHead, chain_hash
 from svc.ops.backup.check import Backup, BackupCheck
@@ -48,10 +49,6 @@ MARK = "whole.json"
 """In the directory of a restore: everything is there and verified, of this generation."""
 
 
-def _no_crash(name: str) -> None:
-    """What runs outside fault tests."""
-
-
 @define
 class RestoreRun:
     """One restore.
@@ -69,7 +66,7 @@ class RestoreRun:
     entropy: Callable[[int], bytes]
     reason: str = ""
     known: Sequence[Path] = ()
-    crash_point: Callable[[str], object] = _no_crash
+    crash_point: CrashPoint = no_crash
 
     def restore(self) -> RestoreRequest | None:
         """Put it back; what the next start is asked for, where records are given up.

@@ -36,10 +36,6 @@ _SETTLE_SECS = 0.2
 """Changes come in bursts; a list is made again this long after the first."""
 
 
-async def _deaf(_: bytes) -> None:
-    """Nobody keeps heads."""
-
-
 @define
 class Listings:
     """Follows lists for the persons that asked.
@@ -59,9 +55,9 @@ class Listings:
     person: Callable[[IRpcCall], CertificateFacts]
     clock: IReactorTime
     now: Callable[[], float]
-    heads: Callable[[], tuple[bytes, ...]] = tuple
-    hear: Callable[[bytes], Awaitable[object]] = _deaf
-    lacking: Callable[[], tuple[str, ...]] = tuple
+    heads: Callable[[], tuple[bytes, ...]]
+    hear: Callable[[bytes], Awaitable[object]]
+    lacking: Callable[[], tuple[str, ...]]
     _waiting: list[Deferred[None]] = field(factory=list)
     _per_person: Counter[str] = field(factory=Counter)
     _is_draining: bool = False

@@ -38,7 +38,7 @@ class RegistrationParts:
     entropy: Entropy
     times: TunnelTimes
     rates: ConnectorRates
-    check_not_revoked: Callable[[Principal], object] = lambda principal: None
-    proxy_revoked: Callable[[], object] = lambda: None
-    unassigned: Callable[[str], object] = lambda node_id: None
+    check_not_revoked: Callable[[Principal], object]
+    proxy_revoked: Callable[[], object]
+    unassigned: Callable[[str], object]
     queue: RegistrationQueue = field(factory=RegistrationQueue)

@@ -29,10 +29,6 @@ MAX_RESTORED = 8
 _log = Logger(namespace="svc_proxy")
 
 
-def _nobody(_: str) -> None:
-    """Nobody asked to be told."""
-
-
 @define
 class KnownCheckpoints:
     """What this Proxy knows of the log.
@@ -44,7 +40,7 @@ class KnownCheckpoints:
 
     greatest: LatestCheckpoint
     clock: IReactorTime
-    restored: Callable[[str], object] = _nobody
+    restored: Callable[[str], object]
     _behind_since: float | None = field(default=None, init=False)
     _proofs: tuple[bytes, ...] = field(default=(), init=False)
     _unkept: bytes = field(default=b"", init=False)

@@ -94,13 +94,13 @@ class AuthorityLink(Service):
     jitter: Callable[[float], float]
     version: str
     instance_id: str
+    head: Callable[[], bytes]
+    revoked: Callable[[], object]
     fresh: Freshness = field()
     dial_secs: float = 15.0
     pool: AuthorityPool[Any] = field(factory=lambda: AuthorityPool((None,)))
-    head: Callable[[], bytes] = bytes
     lanes: AuthorityGreeting | None = None
     member: Any = None
-    revoked: Callable[[], object] = lambda: None
     _followed: _Followed | None = None
     _running_loop: Deferred[None] | None = None
     _connected: list[Callable[[], object]] = field(factory=list)

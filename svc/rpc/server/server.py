@@ -19,7 +19,6 @@ from zope.interface import implementer
 from svc.errors import Fault, SvcError, TooMany
 from svc.interfaces.rpc import (
     Admit,
-    Peer,
     RpcService,
     Serve,
 )
@@ -36,10 +35,6 @@ from svc.wire.events import CallOpened, Event, GoingAway
 from svc.wire.limits import WireLimits
 
 _log = Logger(namespace="svc_rpc")
-
-
-def admit_all(_method: str, _peer: Peer) -> None:
-    """An *admit* for listeners that refuse nobody."""
 
 
 class ServerConnection(WireProtocol):
@@ -177,9 +172,9 @@ class RpcServerFactory(Factory):
 
     services: Iterable[RpcService]
     clock: IReactorTime
+    admit: Admit
     limits: WireLimits = field(factory=WireLimits)
     told: Told = ignore
-    admit: Admit = admit_all
     plaintext: bool = False
     traced: Traced | None = None
     anonymous: WireLimits | None = None

@@ -14,6 +14,7 @@ from typing import Protocol
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
+from svc.interfaces.crash import CrashPoint
 from svc.store.engine.jobs import Job
 
 BATCH_LIMIT = 256
@@ -35,7 +36,7 @@ class Worker:
 
     _batch: Batch
     _call_from_thread: Callable[..., object]
-    _crash_point: Callable[[str], None]
+    _crash_point: CrashPoint
     _queue: SimpleQueue[list[Job] | None] = field(init=False, factory=SimpleQueue)
     _held: list[Job] | None = field(init=False, default=None)
     _stopped: Deferred[None] = field(init=False, factory=Deferred)

@@ -23,6 +23,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc.errors import RecordLost, StoreUnavailable, SvcError
+from svc.interfaces.crash import CrashPoint
 from svc.interfaces.store import ChainHash
 from svc.store.engine.jobs import Job
 from svc.store.postgres.connect import LOCKS, WRITING, PostgresDialer
@@ -35,7 +36,6 @@ from svc.store.postgres.connection import (
     told,
 )
 from svc.store.sql.audit import Appended, HeadMemory
-from svc.store.sql.statements import Statements
 from svc.store.sql.transaction import Transaction
 
 ATTEMPTS = 4
@@ -48,10 +48,6 @@ _LOOK = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
 # A timeout in a commit that waits for a standby would end the waiting and report success.
 _COMMIT = "SET LOCAL statement_timeout = 0;COMMIT"
 _log = Logger(namespace="svc_store")
-
-
-def anybody_may_write(statements: Statements) -> None:
-    """Who may write is settled by nothing but the lock while there is no lease."""
 
 
 class _GivenUp(Exception):
@@ -69,16 +65,13 @@ class PostgresWriteBatch:
     Args:
         seconds: The clock of the deadlines.
         limit: What a batch may take, in seconds, its repetitions included.
-        may_write: Called first in every transaction, under the lock, and raises where
-            this process may not write (a fencing token that is no longer the newest).
     """
 
     _connector: PostgresDialer
     _chain_hash: ChainHash
-    _crash_point: Callable[[str], None]
+    _crash_point: CrashPoint
     _seconds: Callable[[], float]
     _limit: float
-    _may_write: Callable[[Statements], None] = anybody_may_write
     _db: PostgresStatements | None = field(init=False, default=None)
     _transaction: Transaction | None = field(init=False, default=None)
     _head: HeadMemory = field(init=False, factory=HeadMemory)
@@ -145,7 +138,6 @@ class PostgresWriteBatch:
             db.connection.ask(_BEGIN)
         else:
             db.ahead = f"{_BEGIN};"
-        self._may_write(db)
         return db
 
     def _together(self, db: PostgresStatements, jobs: Sequence[Job]) -> list[Job]:

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc.errors import RecordLost, StoreFull, StoreUnavailable
+from svc.interfaces.crash import CrashPoint
 from svc.interfaces.store import ChainHash
 from svc.store.engine.jobs import Job
 from svc.store.sql.audit import Appended
@@ -59,7 +60,7 @@ class WriteBatch:
 
     _reopen: Callable[[], sqlite3.Connection]
     _chain_hash: ChainHash
-    _crash_point: Callable[[str], None]
+    _crash_point: CrashPoint
     _file: StoreFile = NO_FILE
     _connection: sqlite3.Connection | None = field(init=False, default=None)
     _transaction: Transaction | None = field(init=False, default=None)

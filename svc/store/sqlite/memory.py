@@ -8,14 +8,13 @@ from typing import Any
 from attrs import evolve
 from twisted.internet.task import Clock
 
+from svc.interfaces.crash import CrashPoint
 from svc.interfaces.store import ChainHash, StoreNeeds
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.sqlite.store import MemoryStore
 
 
-def memory_store(
-    chain_hash: ChainHash, crash_point: Callable[[str], None] | None = None
-) -> MemoryStore:
+def memory_store(chain_hash: ChainHash, crash_point: CrashPoint | None = None) -> MemoryStore:
     """A migrated, empty store; every ``run`` and ``read`` has its answer at once."""
     clock: Any = Clock()  # nobody waits for an answer that is there at once
     needs = StoreNeeds(

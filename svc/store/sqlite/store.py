@@ -14,6 +14,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from zope.interface import implementer
 
+from svc.interfaces.crash import CrashPoint
 from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, ITransaction, StoreNeeds
 from svc.store.engine.jobs import Job
 from svc.store.engine.lock import FileLock
@@ -56,7 +57,7 @@ class MemoryStore:
 
     _writing: WriteBatch
     _reading: ReadBatch
-    _crash_point: Callable[[str], None]
+    _crash_point: CrashPoint
     _closed: bool = field(init=False, default=False)
 
     @classmethod

@@ -19,6 +19,7 @@ from svc.model.audit.record import SignedHead, chain_hash
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
+from tests.nothing import nothing
 
 
 class ExchangeTests(SynchronousTestCase):
@@ -39,6 +40,8 @@ class ExchangeTests(SynchronousTestCase):
             cluster=cluster,
             log_id="log",
             run_blocking=run_inline,
+            is_given_up=lambda _: False,
+            went_on=nothing,
         )
 
     def writer(self, keeper: MemoryHeads, share: Any = None) -> HeadWriter:
@@ -55,6 +58,11 @@ class ExchangeTests(SynchronousTestCase):
             now=self.clock.seconds,
             tasks=self.tasks,
             share=share or self.exchange(keeper).share,
+            lease_epoch=lambda: 1,
+            told=nothing,
+            ours=nothing,
+            took_over=nothing,
+            unsigned=nothing,
         )
 
     def done(self, coroutine: Any) -> Any:

@@ -21,6 +21,17 @@ from svc.interfaces.audit import IHeadSource
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import SignedHead
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
+from tests.nothing import none_later, nothing, nothing_later
+
+ALONE: dict[str, Any] = {
+    "restorations": tuple,
+    "others": none_later,
+    "led_end": nothing_later,
+    "appended": nothing,
+    "verify": nothing_later,
+    "keeps": nothing_later,
+}
+"""Of a watch over a log that nobody else has, and nobody writes here."""
 
 
 @implementer(IHeadSource)
@@ -62,8 +73,7 @@ class WatchCase(SynchronousTestCase):
             greatest=greatest,
             judge=self.judge,
             clock=self.clock,
-            told=self.told.append,
-            **more,
+            **{**ALONE, "told": self.told.append, **more},
         )
 
     def start(self, watch: LogWatch) -> None:

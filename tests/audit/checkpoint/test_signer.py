@@ -30,7 +30,18 @@ from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import SignedHead
 from svc.runtime.services import BackgroundTasks
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, judge, short_record
+from tests.nothing import nothing, nothing_later
 from tests.proof import proves
+
+ALONE: dict[str, Any] = {
+    "lease_epoch": lambda: 1,
+    "share": nothing_later,
+    "ours": nothing,
+    "took_over": nothing,
+    "unsigned": nothing,
+}
+"""Of a writer beside which there is no other, ever."""
+
 
 Spoil = Callable[[HeadWriter], Callable[[], object]]
 """Spoils something, and returns what mends it."""
@@ -72,8 +83,7 @@ class HeadWriterTests(SynchronousTestCase):
             clock=self.clock,
             now=self.clock.seconds,
             tasks=self.tasks,
-            told=self.told.append,
-            **numbers,
+            **{**ALONE, "told": self.told.append, **numbers},
         )
 
     def started(self, **numbers: Any) -> HeadWriter:

@@ -23,6 +23,7 @@ from svc.errors import SpoolFull, SvcError
 from svc.interfaces.audit import IAuditSink
 from svc.model.canonical import decode
 from tests.audit.spools import FaultyDisk, Killed, Taken, files, kept, names, record, written
+from tests.nothing import nothing
 from tests.proof import proves
 
 
@@ -412,7 +413,7 @@ class GroupTests(FilesCase):
     def setUp(self) -> None:
         super().setUp()
         self.thread = Thread()
-        self.sink = Spool(self.spool, self.thread)
+        self.sink = Spool(self.spool, self.thread, committed=nothing, has_room=nothing)
 
     def ask(self, name: str = "r") -> Deferred[None]:
         return Deferred.fromCoroutine(self.sink.write(record(name)))

@@ -26,6 +26,7 @@ from svc.pki.root import new_key
 from svc.proto.gate.v1 import admin_pb2
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from tests.authority.house import ADA, Call, House, outcome, refusal_of, value_of
+from tests.nothing import nothing
 from tests.proof import proves
 
 ROOT = operator(0)
@@ -62,6 +63,7 @@ class JoinTests(SynchronousTestCase):
             entropy=house.entropy,
             ca_pin="ab" * 32,
             token_secs=3600.0,
+            proxy_revoked=nothing,
         )
 
     def token(self, name: str = "edge2", role: str = "proxy", names: Any = (), ttl: int = 0) -> str:

@@ -20,6 +20,7 @@ from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import create_cluster, load_issuer, load_keys, renew_issuer
 from svc.pki.profile import DAY
 from tests.authority.house import House, in_line, value_of
+from tests.nothing import nothing
 from tests.pki.support import CLUSTER
 from tests.proof import proves
 
@@ -31,7 +32,7 @@ class Place:
         self.house, self.keys = house, keys
         self.desk = CertificateIssuer(load_keys(keys, house.now, house.entropy))
         self.root = self.desk.keys.root
-        self.knowledge = ClusterStateCache(house.store, ledger, house.now)
+        self.knowledge = ClusterStateCache(house.store, ledger, house.now, advanced=nothing)
         self.stale: dict[str, bool] = {}
         self.issuers = IssuerRotation(
             desk=self.desk,

@@ -29,6 +29,7 @@ from svc.pki.verify import ChainVerifier
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store
 from tests.authority.house import House, in_line, refusal_of, value_of
+from tests.nothing import nothing, nothing_later
 from tests.pki.support import CLUSTER
 
 
@@ -58,6 +59,12 @@ class PurposeTests(SynchronousTestCase):
             clock=house.clock,
             now=house.now,
             tasks=BackgroundTasks(),
+            lease_epoch=lambda: 1,
+            share=nothing_later,
+            told=nothing,
+            ours=nothing,
+            took_over=nothing,
+            unsigned=nothing,
         )
         value_of(self.heads.start())
         self.ends: dict[str, float] = {}
@@ -108,7 +115,7 @@ class PurposeTests(SynchronousTestCase):
         found = verify(stretches([rows]), self.anchor.heads(), self.judge)
         self.assertEqual(found.anchored, len(rows))
         ledger = StateLedger(origin_verifier(self.keys.root_der, CLUSTER))
-        knowledge = ClusterStateCache(self.house.store, ledger, self.house.now)
+        knowledge = ClusterStateCache(self.house.store, ledger, self.house.now, advanced=nothing)
         self.assertEqual(value_of(knowledge.survey()).unsigned, ())
         return sum(1 for _ in self.anchor.heads())
 
@@ -166,7 +173,7 @@ class PurposeTests(SynchronousTestCase):
 
     def check_state_only(self) -> Any:
         ledger = StateLedger(origin_verifier(self.keys.root_der, CLUSTER))
-        knowledge = ClusterStateCache(self.house.store, ledger, self.house.now)
+        knowledge = ClusterStateCache(self.house.store, ledger, self.house.now, advanced=nothing)
         return value_of(knowledge.survey()).unsigned
 
     def test_not_taken(self) -> None:

@@ -32,6 +32,7 @@ from svc.ratelimit.bucket import Rate
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import GONE, KINDS, Call, Holder, House, outcome, refusal_of, value_of
 from tests.logged import logged
+from tests.nothing import nothing
 from tests.pki.support import CLUSTER
 from tests.proof import proves
 
@@ -354,6 +355,7 @@ class IntakeTests(SynchronousTestCase):
             entropy=house.entropy,
             ca_pin="00",
             token_secs=60.0,
+            proxy_revoked=nothing,
         )
         done = value_of(desk.revoke_node(pb.RevokeNodeRequest(node=name), operator(0)))
         assert isinstance(done, pb.RevokeNodeResponse)

@@ -19,6 +19,7 @@ from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import chain_hash
 from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, judge
+from tests.nothing import none_later, nothing, nothing_later
 
 
 def guarded(store: IStore, watch: LogWatch, committed: Callable[[int], object]) -> LogGuardedStore:
@@ -156,4 +157,10 @@ def _watch(path: str, told: list[AuditBroken | None]) -> LogWatch:
         judge=judge,
         clock=reactor,
         told=told.append,
+        restorations=tuple,
+        others=none_later,
+        led_end=nothing_later,
+        appended=nothing,
+        verify=nothing_later,
+        keeps=nothing_later,
     )

@@ -32,6 +32,7 @@ from svc.pki.audit_signatures import head_verifier
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store
 from tests.cli.desk import recorder
+from tests.nothing import none_later, nothing, nothing_later
 from tests.pki.support import CLUSTER, World
 
 AUTHORITY = "a" * 26
@@ -53,7 +54,7 @@ class RestoringTests(SynchronousTestCase):
         self.judge = head_verifier(keys.root_der, CLUSTER)
         anchor = keys.signer(Purpose.AUDIT_HEAD)
         self.key = AnchorKey(lambda data: anchor(data).signature, anchor(b"").chain)
-        self.told = HeadsToTell()
+        self.told = HeadsToTell(hear=nothing_later)
 
     def parts(self) -> tuple[LogWatch, HeadWriter, RestoreCheck]:
         """What a start makes again."""
@@ -62,7 +63,7 @@ class RestoringTests(SynchronousTestCase):
         greatest = LatestCheckpoint(
             path=self.base / "greatest", judge=self.judge, cluster=CLUSTER, log_id=CLUSTER
         )
-        self.told = HeadsToTell()
+        self.told = HeadsToTell(hear=nothing_later)
         self.told.load(self.keeper.restored())
         watch = LogWatch(
             chain=chain,
@@ -71,6 +72,12 @@ class RestoringTests(SynchronousTestCase):
             judge=self.judge,
             clock=clock,
             restorations=self.told.restorations,
+            others=none_later,
+            led_end=nothing_later,
+            appended=nothing,
+            told=nothing,
+            verify=nothing_later,
+            keeps=nothing_later,
         )
         writer = HeadWriter(
             chain=chain,
@@ -84,6 +91,11 @@ class RestoringTests(SynchronousTestCase):
             now=now,
             tasks=tasks,
             told=self.told.signed,
+            lease_epoch=lambda: 1,
+            share=nothing_later,
+            ours=nothing,
+            took_over=nothing,
+            unsigned=nothing,
         )
         restoring = RestoreCheck(
             store=self.store,

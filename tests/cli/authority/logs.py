@@ -27,6 +27,7 @@ from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.factory import SqliteFactory
 from tests.cli.authority.test_members import SEEN
 from tests.cli.desk import CLUSTER, NODE, NOW, Place, recorder
+from tests.nothing import nothing, nothing_later
 from tests.pki.support import World
 
 ANA = Person("p" * 26, "ana")
@@ -116,6 +117,12 @@ class LoggedPlace(Place):
             now=lambda: self.at,
             tasks=BackgroundTasks(),
             restored_seq=restored_seq,
+            lease_epoch=lambda: 1,
+            share=nothing_later,
+            told=nothing,
+            ours=nothing,
+            took_over=nothing,
+            unsigned=nothing,
         )
         await writer.start()
         await writer.stop()

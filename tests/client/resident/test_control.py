@@ -25,6 +25,7 @@ from svc.errors import ConfigError, Denied, Malformed, SvcError
 from svc.model.certificate import CertificateRefused
 from tests.client.memory import DECISION
 from tests.connector.pieces import Cluster
+from tests.nothing import nothing
 from tests.proof import proves
 
 
@@ -250,6 +251,7 @@ class StatusTests(SynchronousTestCase):
             identity=cluster.person,
             refusals=self.refusals,
             clock=self.clock,
+            renew=nothing,
         )
 
     def ask(self, **question: Any) -> Deferred[dict[str, Any]]:

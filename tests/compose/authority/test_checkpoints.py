@@ -19,6 +19,7 @@ from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.witness import ANSWER_SECS
 from svc.compose.authority.checkpoints import head_sinks
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
+from tests.nothing import none_later, nothing, nothing_later
 
 reactor: Any = installed
 
@@ -56,6 +57,13 @@ class SilentTests(TestCase):
             judge=judge,
             clock=self.clock,
             sources=sinks,
+            restorations=tuple,
+            others=none_later,
+            led_end=nothing_later,
+            appended=nothing,
+            told=nothing,
+            verify=nothing_later,
+            keeps=nothing_later,
         )
         asked = Deferred.fromCoroutine(watch.ask_witnesses())
         await sinks[-1].run_blocking(lambda: None)

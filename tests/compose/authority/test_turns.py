@@ -213,6 +213,8 @@ class TurnTests(SynchronousTestCase):
             cluster="c",
             log_id="log",
             run_blocking=in_line,
+            is_given_up=lambda _: False,
+            went_on=nothing,
         )
         self.change(lambda tx: tx.heads.add(3, b"no head", 99))
         self.stand_by()

@@ -20,6 +20,7 @@ from svc.proxy.uplink.pool import AuthorityPool
 from svc.proxy.uplink.probe import PoolProbes
 from svc.rpc.client.channel import RpcChannel
 from svc.rpc.server.server import RpcServerFactory
+from tests.nothing import nothing
 from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, Wire
 
@@ -125,7 +126,7 @@ class Members(ProxyTests):
             return LeaderClaim(leads=epoch > 0, epoch=epoch, leader="", authority_id=name)
 
         services = [self.authority.service(), leader_service(claim)]
-        return RpcServerFactory(services, self.site.clock, plaintext=True)
+        return RpcServerFactory(services, self.site.clock, plaintext=True, admit=nothing)
 
     async def _dial(self) -> RpcChannel:
         name = self.site.link.pool.current

@@ -19,6 +19,7 @@ from svc.interfaces.rpc import IRpcCall, RpcService
 from svc.rpc.server.connection_limits import LOG_SECONDS, ConnectionLimits
 from svc.rpc.server.server import RpcServerFactory, ServerConnection
 from svc.wire.limits import WireLimits
+from tests.nothing import nothing
 from tests.rpc.memory import Pair
 
 HOSTS = (
@@ -97,7 +98,12 @@ class ListenerTests(SynchronousTestCase):
         self.clock = Clock()
         self.broken = False
         self.factory = RpcServerFactory(
-            [], self.clock, plaintext=True, told=self.tell, crowd=ConnectionLimits(self.clock, 3, 2)
+            [],
+            self.clock,
+            plaintext=True,
+            told=self.tell,
+            crowd=ConnectionLimits(self.clock, 3, 2),
+            admit=nothing,
         )
 
     def tell(self, what: str, detail: str) -> None:
@@ -167,7 +173,7 @@ class ListenerTests(SynchronousTestCase):
         """Peers without a certificate get half of the room; who leaves gives it back."""
         crowd = ConnectionLimits(self.clock, 6, 6)
         self.factory = RpcServerFactory(
-            [], self.clock, plaintext=True, anonymous=WireLimits(), crowd=crowd
+            [], self.clock, plaintext=True, anonymous=WireLimits(), crowd=crowd, admit=nothing
         )
         come = [self.come(f"192.0.2.{number}") for number in range(4)]
         ends = [one and one[0].end_reason for one in come]
@@ -181,7 +187,9 @@ class ListenerTests(SynchronousTestCase):
     def test_strangers_are_told_their_limit(self) -> None:
         """A peer without a certificate is told in the settings how many calls it may have open."""
         limits = WireLimits(max_streams=8)
-        self.factory = RpcServerFactory([], self.clock, plaintext=True, anonymous=limits)
+        self.factory = RpcServerFactory(
+            [], self.clock, plaintext=True, anonymous=limits, admit=nothing
+        )
         come = self.come("192.0.2.1")
         assert come is not None
         caller = H2Connection(H2Configuration(client_side=True))
