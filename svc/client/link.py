@@ -295,9 +295,9 @@ class ProxyLink(Service):
         before, self.lacking = self.lacking, words
         for word in words:
             if word not in before:
-                _log.warn("the Proxy opens no sessions", reason=word, text=LACKING[word])
+                _log.warn("the Proxy cannot open sessions", reason=word, text=LACKING[word])
         if before and not words:
-            _log.info("the Proxy opens sessions again")
+            _log.info("the Proxy can open sessions again")
 
     def _over(self, failure: Failure) -> None:
         if not failure.check(CancelledError):

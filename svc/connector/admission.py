@@ -75,7 +75,7 @@ class SeenSessions:
         if until_ms < self._dropped_ms:
             raise refused(
                 "session_replayed",
-                "the grant is too old to be told from one already used",
+                "the grant is too old: the Connector can no longer tell whether it was used",
             )
         if len(self._until) >= self._most:
             kept = {uid: until for uid, until in self._until.items() if until >= now_ms}

@@ -111,13 +111,13 @@ class TunnelCycle:
 
     async def _run(self, leg: Leg) -> None:
         """A leg from its dial to its end; never raises SvcError."""
-        error = SvcError("the Proxy ended it", reason="closed")
+        error = SvcError("the Proxy ended the tunnel", reason="closed")
         try:
             await leg.serve()
         except SvcError as refusal:
             error = refusal
         except CancelledError:
-            error = SvcError("we are stopping", reason="cancelled")
+            error = SvcError("the Connector is stopping", reason="cancelled")
         except Exception:
             # The machine must hear of every end, or it would never dial again.
             _log.failure("tunnel failed", reason="internal")
@@ -185,7 +185,7 @@ class TunnelCycle:
             if not old.is_retired and self._tunnels.fresh.is_over(old.shown):
                 old.leave()
             raise
-        _log.info("tunnel moved to a new connection", good_until=self._leg.shown.end)
+        _log.info("the tunnel moved to a new connection", good_until=self._leg.shown.end)
 
 
 def _log_failure(failure: Failure) -> None:

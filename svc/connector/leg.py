@@ -209,7 +209,8 @@ class Leg:
                 _log.info("tunnel registered", proxy=link.proxy_id, lease=said.lease_secs)
                 for one in said.withheld:
                     _log.warn(
-                        "declared a resource that the cluster does not assign to this node",
+                        "the configuration has a resource that the cluster does not assign to this "
+                        "Connector",
                         resource=one.id,
                         reason=one.reason,
                     )
@@ -324,6 +325,6 @@ class LegLink:
         except CancelledError:
             raise
         except SvcError as error:
-            _log.debug("tunnel message not sent", reason=error.reason)
+            _log.debug("a tunnel message was not sent", reason=error.reason)
         finally:
             self._unsent -= 1

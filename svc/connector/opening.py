@@ -270,7 +270,9 @@ class Openings:
         if self._stopping:
             raise refused("connector_stopping", "the Connector is stopping")
         if self._coming[link.proxy_id] > MAX_UNDER_WAY:
-            raise refused("too_many_sessions", "too many sessions of this Proxy are being opened")
+            raise refused(
+                "too_many_sessions", "too many sessions are being opened through this Proxy"
+            )
         return self.admission.admit(notice, link.proxy_id)
 
     async def _dial(self, admitted: AdmittedSession, relay: Relay) -> None:

@@ -101,7 +101,7 @@ class Proxies:
                     reason=DuplicateProxy.reason,
                 )
             raise DuplicateProxy(
-                f"{said[0]}: reaches the Proxy {proxy_id}, which is already connected"
+                f"{said[0]}: it leads to the Proxy {proxy_id}, which is already connected"
             )
         self._said.discard(said)
         self._held[leg] = (tunnels, proxy_id)

@@ -107,7 +107,7 @@ def parse_reach(texts: Sequence[str], path: str = "connector.reach") -> Reach:
             networks.append(ip_network(text))
         except ValueError:
             raise ConfigError(
-                f"{path}[{number}]", 'not an IP address or network such as "10.1.0.0/16"'
+                f"{path}[{number}]", 'this is not an IP address or network such as "10.1.0.0/16"'
             ) from None
     return Reach(tuple(networks))
 
@@ -168,7 +168,9 @@ class ReachReactor:
         """
         if not self.reach.allows(host):
             self.turned_away.append(host)
-            raise refused("address_out_of_reach", "the target's address is not within reach")
+            raise refused(
+                "address_out_of_reach", "connector.reach does not allow the target's address"
+            )
         connector: IConnector = self.reactor.connectTCP(host, port, factory, timeout, bindAddress)
         return connector
 

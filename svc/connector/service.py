@@ -79,4 +79,4 @@ class ConnectorService(AsyncService):
         try:
             await bounded(self._clock, seconds, wait(), what)
         except SvcError as error:
-            _log.warn("stopping without further waiting", what=what, reason=error.reason)
+            _log.warn("stopping without waiting any longer", what=what, reason=error.reason)

@@ -269,7 +269,7 @@ async def _enroll(channel: IRpcChannel, now: Callable[[], float], asking: JoinRe
     answer = await channel.unary(ENROLL_METHOD, request, pb.EnrollResponse, timeout=_ENROLL_SECS)
     if asking.cluster and answer.cluster != asking.cluster:
         raise CertificateRefused(
-            "the answer came from a different cluster from the configured one",
+            "the answer came from a different cluster than the configured one",
             reason="certificate_cluster",
         )
     principal = parse_principal(answer.principal)

@@ -126,7 +126,9 @@ class CertificateIssuer:
         elif shown.generation == standing.generation - 1 and key.sha256 == standing.key_sha256:
             generation = standing.generation
         else:
-            raise CloneSuspected("renewed from another generation than the newest")
+            raise CloneSuspected(
+                "the certificate that asks for renewal is not the newest generation"
+            )
         return self.sign_for(shown.principal, csr, generation, standing.names)
 
     def take(self, issuer: IssuingAuthority) -> None:

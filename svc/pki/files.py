@@ -63,7 +63,7 @@ def read_private(path: Path, uid: int) -> bytes:
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
-            raise ConfigError(str(path), "is not a file of keys or certificates")
+            raise ConfigError(str(path), "is not a PEM file of keys or certificates")
         _check(path, found, uid)
         return file.read()
 
@@ -116,12 +116,14 @@ def check_pair(path: Path, key: PrivateKey, certificate: x509.Certificate) -> No
         ConfigError: naming the key's file.
     """
     if key.public_key() != certificate.public_key():
-        raise ConfigError(str(path), "is not the key of the certificate beside it")
+        raise ConfigError(str(path), "does not match the certificate next to it")
 
 
 def _check(path: Path, found: os.stat_result, uid: int) -> None:
     if found.st_uid != uid:
-        raise ConfigError(str(path), f"belongs to uid {found.st_uid}, not to {uid} who runs this")
+        raise ConfigError(
+            str(path), f"belongs to uid {found.st_uid}, not to uid {uid}, which runs this"
+        )
     if found.st_mode & 0o077:
         mode = stat.S_IMODE(found.st_mode)
         what = f"mode {mode:04o} lets other users read it; run chmod go-rwx {quote(str(path))}"

@@ -142,11 +142,11 @@ class TransportIdentity:
         offered = check_material(key, chain, self.verifier)
         if offered.facts.principal != self.principal:
             raise CertificateRefused(
-                "the new certificate speaks for someone else", reason="certificate_name"
+                "the new certificate is for a different identity", reason="certificate_name"
             )
         offered.facts.check(self._now(), frozenset({self.principal.role}))
         if offered.facts.generation <= self.facts.generation:
-            raise CertificateRefused("the new certificate is of no newer generation")
+            raise CertificateRefused("the new certificate does not have a newer generation")
         return offered
 
     def replace(self, material: IdentityMaterial) -> None:

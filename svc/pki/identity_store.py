@@ -167,9 +167,9 @@ class IdentityStore:
         try:
             name = os.readlink(link)
         except OSError:
-            raise ConfigError(str(link), "is not a link to an identity") from None
+            raise ConfigError(str(link), "is not a symbolic link to an identity") from None
         if _SERIAL.match(name) is None:
-            raise ConfigError(str(link), "leads out of its directory")
+            raise ConfigError(str(link), "is a symbolic link that leads out of its directory")
         return self._identity / name
 
     def _place(

@@ -62,18 +62,18 @@ def prove_key(csr: bytes) -> ProvenKey:
         CertificateRefused: ``certificate_malformed`` or ``certificate_key``.
     """
     if len(csr) > MAX_CSR_BYTES:
-        raise _bad_request("longer than 4096 bytes")
+        raise _bad_request("it is longer than 4096 bytes")
     try:
         request = x509.load_der_x509_csr(csr)
         key = request.public_key()
         if not is_p256(key):
             raise CertificateRefused(
-                "certificate request: the key is not P-256", reason="certificate_key"
+                "certificate request: its key is not P-256", reason="certificate_key"
             )
         if not request.is_signature_valid:
             raise _bad_request("its signature does not verify")
     except (ValueError, UnsupportedAlgorithm, InvalidSignature):
-        raise _bad_request("not a certificate request we can read") from None
+        raise _bad_request("it is not a readable PKCS #10 request") from None
     assert isinstance(key, ec.EllipticCurvePublicKey)
     return ProvenKey(key, key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo))
 
@@ -151,17 +151,21 @@ class IssuingAuthority:
     def _may_sign(self, request: CertificateRequest) -> None:
         principal = request.principal
         if principal.cluster != self.cluster:
-            raise CertificateRefused("another cluster's name", reason="certificate_cluster")
+            raise CertificateRefused(
+                "the name belongs to another cluster", reason="certificate_cluster"
+            )
         if principal.role not in self.roles:
             raise CertificateRefused(
                 f"the issuing CA {self.kind} does not sign this role", reason="certificate_role"
             )
         if request.names and not principal.role.is_node:
             raise CertificateRefused(
-                "only a node's certificate carries host names", reason="certificate_name"
+                "only a node's certificate may contain host names", reason="certificate_name"
             )
         if request.lifetime <= 0 or not 1 <= request.generation <= profile.MAX_GENERATION:
-            raise _bad_request("lifetime and generation are above 0, the generation below 2^63")
+            raise _bad_request(
+                "lifetime and generation must be above 0, and the generation below 2^63"
+            )
 
 
 def make_root(
@@ -169,7 +173,7 @@ def make_root(
 ) -> x509.Certificate:
     """A cluster's root: self-signed, path length 1, naming the trust domain."""
     if not is_cluster_name(cluster):
-        raise CertificateRefused("not a cluster's name", reason="certificate_cluster")
+        raise CertificateRefused("this is not a valid cluster name", reason="certificate_cluster")
     public = key.public_key()
     builder = _begin(
         _name(f"svc root {_short(public)}"),
@@ -238,7 +242,8 @@ def general_names(names: Iterable[str]) -> list[x509.GeneralName]:
         except ValueError:
             if not is_cluster_name(name):
                 raise CertificateRefused(
-                    "a host name in a certificate is a DNS name or an IP address, in lower case",
+                    "a host name in a certificate must be a DNS name or an IP address, in lower "
+                    "case",
                     reason="certificate_name",
                 ) from None
             found.append(x509.DNSName(name))

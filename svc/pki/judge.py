@@ -109,7 +109,10 @@ def exactly(principal: Principal) -> Expect:
 
     def check(facts: CertificateFacts) -> None:
         if facts.principal != principal:
-            raise CertificateRefused("the peer is someone else", reason="certificate_name")
+            raise CertificateRefused(
+                "the peer's certificate is for a different identity from the expected one",
+                reason="certificate_name",
+            )
 
     return check
 
@@ -119,7 +122,10 @@ def this_certificate(sha256: bytes) -> Expect:
 
     def check(facts: CertificateFacts) -> None:
         if facts.sha256 != sha256:
-            raise CertificateRefused("the peer's certificate is another", reason="certificate_name")
+            raise CertificateRefused(
+                "the peer presented a different certificate from the expected one",
+                reason="certificate_name",
+            )
 
     return check
 
@@ -157,8 +163,8 @@ class PeerJudge:
             return self._hears(case, certificate, error, depth)
         except Exception:
             # Whatever a strange certificate brings about is a no; it must not pass through OpenSSL.
-            _log.failure("a peer's certificate cannot be judged")
-            self._refused(CertificateRefused("the peer's certificate cannot be judged"))
+            _log.failure("a peer's certificate cannot be checked")
+            self._refused(CertificateRefused("the peer's certificate cannot be checked"))
             return False
 
     def _hears(self, case: Case, certificate: crypto.X509, error: int, depth: int) -> bool:
@@ -184,7 +190,7 @@ class PeerJudge:
         """
         unseen = connection.get_peer_certificate() is None
         if not case.accepted and (self._required or not unseen):
-            self._refuse("the peer's certificate was not judged")
+            self._refuse("the peer's certificate was not checked")
         elif self._alpn and connection.get_alpn_proto_negotiated() not in self._alpn:
             self._refuse("no application protocol was agreed")
 

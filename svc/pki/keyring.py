@@ -50,7 +50,7 @@ def create_cluster(
         ConfigError: when *directory* exists already: keys are never overwritten.
     """
     if directory.exists():
-        raise ConfigError(str(directory), "exists already; keys are never overwritten")
+        raise ConfigError(str(directory), "already exists; keys are never overwritten")
     keys = make_cluster(cluster, now, entropy, issuer_lifetime)
     written = keys if keep_root_key else evolve(keys, root_key=None)
     beside = directory.with_name(f".{directory.name}.new")
@@ -358,7 +358,7 @@ class _Reader:
                 )
             if self._now() >= standing.not_after:
                 raise CertificateRefused(
-                    "it is not valid now; make a new one with the root key: "
+                    "it has expired; make a new one with the root key: "
                     f"`svc authority keys renew {name}`"
                 )
         except CertificateRefused as refused:

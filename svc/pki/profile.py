@@ -55,9 +55,9 @@ MAX_GENERATION = 2**63 - 1
 _GENERATION = re.compile(r"[1-9][0-9]{0,18}\Z")
 _CANDIDATE_ARC = "2.25."  # Of UUIDs: nothing that this program issues stands there.
 OF_CANDIDATE = (
-    "was made by an earlier candidate of svc, whose certificates carry private extensions; that "
-    "format was never released, and is not read: make the gateway again with `svc init` in another "
-    "directory; nodes then join it with an empty state_dir, people with `svc join`"
+    "was made by an earlier candidate of svc, whose certificates contain private extensions; "
+    "that format was never released and is not supported: create the gateway again with `svc init` "
+    "in another directory; nodes then join it with an empty state_dir, people with `svc join`"
 )
 """What is said of a certificate, or its file, that an unreleased candidate made."""
 
@@ -142,7 +142,9 @@ def read_generation(subject: x509.Name) -> int:
     """
     found = [each.value for each in subject.get_attributes_for_oid(NameOID.SERIAL_NUMBER)]
     if len(found) != 1:
-        raise Malformed("a leaf's subject carries its renewal generation once, as serialNumber")
+        raise Malformed(
+            "a leaf's subject must contain its renewal generation once, as serialNumber"
+        )
     text = found[0]
     if not isinstance(text, str) or _GENERATION.match(text) is None or int(text) > MAX_GENERATION:
         raise Malformed("the renewal generation is not a decimal number from 1 to 2^63-1")

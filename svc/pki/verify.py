@@ -95,7 +95,7 @@ class ChainVerifier:
         facts = self.examine(signed.chain)
         facts.check(at, frozenset({Role.PURPOSE}))
         if facts.principal.id != profile.SIGNED_BY.get(purpose):
-            raise _refused("role", f"a purpose key that does not sign {purpose.value}")
+            raise _refused("role", f"this purpose key does not sign {purpose.value}")
         verify_signature(facts.public_key, purpose, signed.payload, signed.signature)
         return facts
 
@@ -106,7 +106,9 @@ class ChainVerifier:
             CertificateRefused: for everything but time and role.
         """
         if not 1 <= len(chain) <= 3:
-            raise _refused("chain", "a chain is leaf, issuing CA, root, or purpose, root")
+            raise _refused(
+                "chain", "a chain must be leaf, issuing CA and root, or purpose and root"
+            )
         leaf = _der(chain[0])
         digest = sha256(leaf).digest()
         facts = self._leafs.get(digest)
@@ -119,7 +121,9 @@ class ChainVerifier:
         if above and above[-1] == self.root:
             above.pop()
         if len(above) > 1:
-            raise _refused("chain", "more certificates than leaf, issuing CA and our root")
+            raise _refused(
+                "chain", "the chain has more certificates than leaf, issuing CA and our root"
+            )
         certificate = _load(leaf)
         if not above:
             _issued_by(certificate, self._root)
@@ -147,7 +151,7 @@ class ChainVerifier:
         _check_authority(certificate, extensions, 0)
         principal = _principal(extensions, self.cluster)
         if principal.role is not Role.CA or principal.id not in profile.ISSUERS:
-            raise _refused("role", "a CA whose URI does not name a kind of issuing CA known here")
+            raise _refused("role", "the URI of the issuing CA names an unknown kind of CA")
         _check_names(extensions, hosts=False)
         return _Issuer(
             certificate=certificate,
@@ -191,7 +195,7 @@ def check_root(data: bytes, cluster: str) -> x509.Certificate:
     extensions = _extensions(root)
     _check_authority(root, extensions, 1)
     if _uris(extensions) != [f"spiffe://{cluster}"]:
-        raise _refused("cluster", "a root of another cluster")
+        raise _refused("cluster", "the root belongs to another cluster")
     return root
 
 
@@ -203,7 +207,7 @@ def root_cluster(data: bytes) -> str:
     """
     uris = _uris(_extensions(_load(data)))
     if len(uris) != 1 or not uris[0].startswith("spiffe://"):
-        raise _refused("name", "a root that names no cluster")
+        raise _refused("name", "the root names no cluster")
     cluster = uris[0].removeprefix("spiffe://")
     check_root(data, cluster)
     return cluster
@@ -227,7 +231,7 @@ def _read_leaf(certificate: x509.Certificate, cluster: str, kind: str) -> Certif
     try:
         generation = profile.read_generation(certificate.subject)
     except profile.UNREADABLE:
-        raise _refused("malformed", "a subject that cannot be read") from None
+        raise _refused("malformed", "its subject cannot be read") from None
     except Malformed as malformed:
         raise _refused("malformed", malformed.text) from None
     return facts_of(certificate, principal, generation, key)  # type: ignore[arg-type]
@@ -238,25 +242,25 @@ def _read_purpose(certificate: x509.Certificate, cluster: str) -> CertificateFac
     principal = _principal(extensions, cluster)
     row = profile.PURPOSES.get(principal.id)
     if principal.role is not Role.PURPOSE or row is None:
-        raise _refused("chain", "directly under the root stand purpose certificates only")
+        raise _refused("chain", "only purpose certificates may be signed by the root directly")
     _check_leaf(extensions, frozenset({profile.PURPOSE_USAGE}))
     _check_names(extensions, hosts=False)
     key = certificate.public_key()
     if not (isinstance(key, ed25519.Ed25519PublicKey) if row.ed25519 else is_p256(key)):
-        raise _refused("usage", "the purpose key is of another sort")
+        raise _refused("usage", "the purpose key has the wrong key type")
     return facts_of(certificate, principal, 0, key)  # type: ignore[arg-type]
 
 
 def _principal(extensions: x509.Extensions, cluster: str) -> Principal:
     uris = _uris(extensions)
     if len(uris) != 1:
-        raise _refused("name", "a certificate names its holder with exactly one URI")
+        raise _refused("name", "the certificate must name its holder with exactly one URI")
     try:
         principal = parse_principal(uris[0])
     except Malformed as malformed:
         raise _refused("name", malformed.text) from None
     if principal.cluster != cluster:
-        raise _refused("cluster", "a certificate of another cluster")
+        raise _refused("cluster", "the certificate belongs to another cluster")
     return principal
 
 
@@ -270,16 +274,16 @@ def _check_names(extensions: x509.Extensions, *, hosts: bool) -> None:
     allowed = (x509.DNSName, x509.IPAddress) if hosts else ()
     for name in _only(extensions, x509.SubjectAlternativeName, "name"):
         if not isinstance(name, (x509.UniformResourceIdentifier, *allowed)):
-            raise _refused("name", "a subject alternative name its role does not have")
+            raise _refused("name", "it has a subject alternative name that its role may not have")
 
 
 def _check_leaf(extensions: x509.Extensions, usages: Set[x509.ObjectIdentifier]) -> None:
     if _only(extensions, x509.BasicConstraints, "usage").ca:
-        raise _refused("usage", "a leaf that says it is a CA")
+        raise _refused("usage", "the leaf certificate says that it is a CA")
     if _only(extensions, x509.KeyUsage, "usage") != profile.key_usage(authority=False):
-        raise _refused("usage", "a leaf whose key usage is more or less than signing")
+        raise _refused("usage", "the leaf's key usage must be digital signature, and nothing else")
     if set(_only(extensions, x509.ExtendedKeyUsage, "usage")) != usages:
-        raise _refused("usage", "extended key usages that are not its role's")
+        raise _refused("usage", "its extended key usages are not those of its role")
 
 
 def _check_authority(
@@ -287,18 +291,18 @@ def _check_authority(
 ) -> None:
     constraints = _only(extensions, x509.BasicConstraints, "usage")
     if not constraints.ca or constraints.path_length != path_length:
-        raise _refused("usage", "a CA whose constraints are not its place's")
+        raise _refused("usage", "the CA's basic constraints do not match its position in the chain")
     if _only(extensions, x509.KeyUsage, "usage") != profile.key_usage(authority=True):
-        raise _refused("usage", "a CA whose key usage is more or less than signing certificates")
+        raise _refused("usage", "the CA's key usage must be signing certificates, and nothing else")
     if not is_p256(certificate.public_key()):
-        raise _refused("usage", "a CA whose key is not P-256")
+        raise _refused("usage", "the CA's key is not P-256")
 
 
 def _only(extensions: x509.Extensions, sort: type[_Extension], word: str) -> _Extension:
     try:
         return extensions.get_extension_for_class(sort).value
     except x509.ExtensionNotFound:
-        raise _refused(word, f"a certificate without {sort.__name__}") from None
+        raise _refused(word, f"the certificate lacks the extension {sort.__name__}") from None
 
 
 def _extensions(certificate: x509.Certificate) -> x509.Extensions:
@@ -306,12 +310,12 @@ def _extensions(certificate: x509.Certificate) -> x509.Extensions:
     try:
         extensions = certificate.extensions
     except profile.UNREADABLE:
-        raise _refused("malformed", "extensions that cannot be read") from None
+        raise _refused("malformed", "its extensions cannot be read") from None
     if profile.is_of_candidate(certificate):
-        raise _refused("malformed", f"a certificate that {profile.OF_CANDIDATE}")
+        raise _refused("malformed", f"the certificate {profile.OF_CANDIDATE}")
     for each in extensions:
         if each.critical and isinstance(each.value, x509.UnrecognizedExtension):
-            raise _refused("malformed", "a critical extension unknown here")
+            raise _refused("malformed", "it has a critical extension that svc does not know")
     return extensions
 
 
@@ -321,16 +325,18 @@ def _issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> None:
             raise InvalidSignature
         certificate.verify_directly_issued_by(issuer)
     except (InvalidSignature, *profile.UNREADABLE):
-        raise _refused("chain", "a certificate its issuer here did not sign") from None
+        raise _refused(
+            "chain", "the certificate was not signed by the issuer in the chain"
+        ) from None
 
 
 def _load(data: bytes) -> x509.Certificate:
     if len(data) > MAX_CERTIFICATE_BYTES:
-        raise _refused("malformed", "a certificate longer than 8192 bytes")
+        raise _refused("malformed", "the certificate is longer than 8192 bytes")
     try:
         return x509.load_der_x509_certificate(data)
     except profile.UNREADABLE:
-        raise _refused("malformed", "not a certificate") from None
+        raise _refused("malformed", "this is not an X.509 certificate") from None
 
 
 def _narrowed(facts: CertificateFacts, root: x509.Certificate) -> CertificateFacts:

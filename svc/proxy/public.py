@@ -86,7 +86,7 @@ class PublicServices:
             return
         if self.plaintext:
             raise SvcError(
-                "this listener is plaintext: only Health and joining answer here",
+                "this listener has no TLS, so it serves only Health and joining",
                 reason="plaintext_listener",
                 fault=Fault.PRECONDITION,
             )

@@ -114,7 +114,9 @@ class RelayLanes:
         if lane not in _LANE_SECS:
             self.meters.outcome(label, "unconfigured")
             raise SvcError(
-                "this lane is not served here", reason="lane_not_served", fault=Fault.UNAVAILABLE
+                "this Proxy does not serve this lane",
+                reason="lane_not_served",
+                fault=Fault.UNAVAILABLE,
             )
         try:
             holder = self._known(lane, call.peer)

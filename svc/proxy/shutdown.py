@@ -74,7 +74,7 @@ class ProxyShutdown(AsyncService):
         work.routes.drain()
         await self._within(self.seconds, lambda: bool(work.sessions.open_sessions))
         if work.sessions.open_sessions:
-            _log.warn("open sessions are ended by the stop", sessions=work.sessions.open_sessions)
+            _log.warn("the shutdown ends open sessions", sessions=work.sessions.open_sessions)
         work.sessions.end_all()
         work.routes.close()
         work.sessions.direct.close()
@@ -95,7 +95,7 @@ class ProxyShutdown(AsyncService):
                 ends=work.reports.journal.not_durable,
             )
         if work.refused.waiting:
-            _log.warn("what was refused before the stop is in no summary")
+            _log.warn("refusals before the shutdown could not be summarized in the audit log")
 
     async def _written(self, work: Work) -> None:
         await work.reports.journal.flush()

@@ -135,14 +135,14 @@ def migrations_folder() -> Path:
     for place in places:
         if any(place.glob("m0001_*")):
             return place
-    raise SvcError("store: this build's migrations are not installed beside it")
+    raise SvcError("store: the migrations of this build are not installed with it")
 
 
 def discover(folder: Path, dialect: str) -> tuple[Migration, ...]:
     """The migrations of a folder for one database, in order.
 
     Raises:
-        SvcError: their numbers have a gap or a double.
+        SvcError: their numbers have a gap or a duplicate number.
     """
     found = []
     for path in sorted(folder.iterdir()):
@@ -151,7 +151,7 @@ def discover(folder: Path, dialect: str) -> tuple[Migration, ...]:
             found.append(Migration(match["id"], path, sha256(path.read_bytes()).hexdigest()))
     numbers = [int(each.id[1:5]) for each in found]
     if numbers != list(range(1, len(found) + 1)):
-        raise SvcError(f"store: the migrations in {folder} have a gap or a double")
+        raise SvcError(f"store: the migrations in {folder} have a gap or a duplicate number")
     return tuple(found)
 
 

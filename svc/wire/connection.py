@@ -172,7 +172,7 @@ class Connection(SendingHalf):
             Malformed: for metadata that cannot travel.
         """
         if self._is_dead or self.is_going_away:
-            raise Unprocessed("the connection takes no further call", reason="going_away")
+            raise Unprocessed("the connection accepts no further call", reason="going_away")
         fields = request_headers(
             method, scheme=scheme, authority=authority, timeout=timeout, metadata=metadata
         )
@@ -227,7 +227,7 @@ class Connection(SendingHalf):
             self.taken += 1
             left -= machine.work_of(frame)
             if not self._is_ready and type(frame) is not SettingsFrame:
-                raise NoSettings("the peer began without settings")
+                raise NoSettings("the peer did not send SETTINGS first")
             events = machine.act_on(frame)
             self._judge(frame, events)
             for event in events:
@@ -368,7 +368,10 @@ class Connection(SendingHalf):
         for stream in [*self._turns.streams, *self.streams.values()]:
             if not stream.id or stream.id > last:
                 stream.is_unprocessed = True
-                self._over(stream, Status(Code.UNAVAILABLE, "the server left before the call"))
+                self._over(
+                    stream,
+                    Status(Code.UNAVAILABLE, "the server closed the connection before the call"),
+                )
 
 
 _DISPATCH: dict[type[h2e.Event], Callable[[Connection, Any], None]] = {

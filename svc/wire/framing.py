@@ -120,12 +120,13 @@ class Inbox:
         """Why a message with a flag is not taken, as gRPC's page on compression says it."""
         if self._flag == 1 and self.encoding not in ("", _IDENTITY):
             return SvcError(
-                f"messages compressed with {self.encoding} are not taken here; {_IDENTITY} is",
+                f"messages compressed with {self.encoding} are not accepted here; {_IDENTITY} is",
                 reason="compressed",
                 fault=Fault.UNIMPLEMENTED,
             )
         return SvcError(
-            f"a message's Compressed-Flag was not agreed on; {_IDENTITY} is taken here",
+            f"a message has a Compressed-Flag that was not negotiated; {_IDENTITY} is accepted "
+            "here",
             reason="compressed",
             fault=Fault.INTERNAL,
         )

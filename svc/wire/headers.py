@@ -164,7 +164,7 @@ def decode_timeout(raw: bytes) -> float:
     """
     found = _TIMEOUT.match(raw)
     if found is None:
-        raise Malformed("grpc-timeout: not 1 to 8 digits and one of H M S m u n")
+        raise Malformed("grpc-timeout: it must be 1 to 8 digits and one of H M S m u n")
     return int(found[1]) * _SECONDS[found[2]]
 
 
@@ -187,7 +187,7 @@ def _encoding(raw: bytes) -> str:
     """The word as it may be told to anybody."""
     if not raw:
         return ""
-    return raw.decode("ascii") if _ENCODING.match(raw) else "an unknown coding"
+    return raw.decode("ascii") if _ENCODING.match(raw) else "an unknown encoding"
 
 
 def _is_grpc(content_type: bytes) -> bool:
@@ -204,9 +204,11 @@ def encode_metadata(metadata: Iterable[tuple[str, MetadataValue]]) -> Headers:
     fields: Headers = []
     for name, value in metadata:
         if not _KEY.match(name) or name.startswith("grpc-"):
-            raise Malformed("metadata: a name is not of lower-case letters, digits and _ . -")
+            raise Malformed(
+                "metadata: a name may contain only lower-case letters, digits and _ . -"
+            )
         if name.endswith("-bin") != isinstance(value, bytes):
-            raise Malformed("metadata: bytes and the ending -bin go together")
+            raise Malformed("metadata: a name ends in -bin if and only if its value is bytes")
         if isinstance(value, bytes):
             fields.append((name.encode("ascii"), encode_binary(value)))
         elif _TEXT.match(value):

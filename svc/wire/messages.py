@@ -64,5 +64,5 @@ class MessageStream(H2Stream):
             raise MalformedMessage(str(broken)) from broken
         for name, value in fields:
             if name == _AUTHORITY and (not value or b"@" in value):
-                raise MalformedMessage("the authority is empty, or names a user")
+                raise MalformedMessage(":authority is empty or contains user information")
         return fields

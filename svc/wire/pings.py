@@ -45,4 +45,4 @@ class PingGuard:
             return
         self._strikes += 1
         if self._strikes > _STRIKES:
-            raise WireError("pings come sooner than is allowed here", reason=TOO_MANY_PINGS)
+            raise WireError("pings arrive more often than is allowed here", reason=TOO_MANY_PINGS)

@@ -72,7 +72,7 @@ def check_size_updates(block: bytes) -> None:
         at += 1
         while is_long and at < len(block):
             is_long, at = block[at] >= 0x80, at + 1
-    raise SizeUpdates("a header block changes its table's size too often")
+    raise SizeUpdates("a header block changes the size of its table too often")
 
 
 class Pieces:
@@ -161,11 +161,11 @@ class FrameReader(FrameBuffer):
         kind, length = data[_KIND_AT], int.from_bytes(data[:_KIND_AT], "big")
         if kind in _HEADS:
             if length > self._max_block - self._block + _BESIDE_BLOCK:
-                raise HeaderBlockTooLong("the header block is longer than is taken here")
+                raise HeaderBlockTooLong("the header block is longer than is accepted here")
             return
         longest = _LONGEST_SETTINGS if kind == _SETTINGS else _LONGEST
         if length > (self.max_frame_size if kind == _DATA else longest):
-            raise FrameTooLargeError("the frame is longer than is taken here")
+            raise FrameTooLargeError("the frame is longer than is accepted here")
 
     def _update_header_buffer(self, f: Frame | None) -> Frame | None:
         whole = super()._update_header_buffer(f)
@@ -174,7 +174,7 @@ class FrameReader(FrameBuffer):
             self._block += added
             self._empty += not added
             if self._empty > _EMPTY_FRAGMENTS:
-                raise EmptyFragments("frames of a header block bring nothing")
+                raise EmptyFragments("too many empty frames in a header block")
             self.fragments = len(self._headers_buffer)
         elif whole is not None and self._block + self._empty:
             # The frame that has just ended a block: ``fragments`` is read with it.

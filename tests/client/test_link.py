@@ -160,7 +160,7 @@ class LinkTests(SynchronousTestCase):
             self.assertEqual(self.link.lacking, ())
         self.assertEqual(
             [event["log_format"] for event in events],
-            ["the Proxy opens no sessions", "the Proxy opens sessions again"],
+            ["the Proxy cannot open sessions", "the Proxy can open sessions again"],
         )
         stream.say(encode_listing(control))
         stream.say(Unavailable("the connection has ended", reason="lost"))

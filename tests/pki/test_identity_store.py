@@ -160,7 +160,7 @@ class IdentityStoreTests(SynchronousTestCase):
             (place / name).write_bytes(kept)
             (place / name).chmod(0o600)
         (place / "key.pem").write_bytes(key_pem(new_key()))
-        self.assertIn("not the key", self.refusal().what)
+        self.assertIn("does not match", self.refusal().what)
 
     def test_no_root(self) -> None:
         """A root that is gone, empty, garbage, or two, stops the start, naming its file."""
@@ -199,7 +199,7 @@ class IdentityStoreTests(SynchronousTestCase):
             self.assertIn("leads out", self.refusal().what)
         link.unlink()
         link.mkdir()
-        self.assertIn("not a link", self.refusal().what)
+        self.assertIn("not a symbolic link", self.refusal().what)
 
     def test_other_cluster(self) -> None:
         """An identity of another cluster than the configuration's is refused at start."""

@@ -133,7 +133,7 @@ class KeyringTests(SynchronousTestCase):
             path = self.directory / f"{name}.key"
             kept = path.read_bytes()
             path.write_bytes(key_pem(new_key()))
-            self.assertIn("not the key", self.refusal(path.name))
+            self.assertIn("does not match", self.refusal(path.name))
             path.write_bytes(kept)
         self.load()
 

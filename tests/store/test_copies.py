@@ -211,8 +211,8 @@ class RefusalTests(SynchronousTestCase):
         """A copy without its end, of other counts, or with something behind it leaves nothing."""
         self.refused(Malformed, "end is missing", self.lines[:-1])
         self.refused(Malformed, "missing or were added", self.changed(b'"lease":1', b'"lease":2'))
-        self.refused(Malformed, "follows its end", [*self.lines, b"[]\n"])
-        self.refused(Malformed, "no end", [])
+        self.refused(Malformed, "data after its end", [*self.lines, b"[]\n"])
+        self.refused(Malformed, "incomplete", [])
 
     def test_not_of_its_form(self) -> None:
         """A line that is no row of its table leaves nothing."""

@@ -140,7 +140,7 @@ class SqliteTests(Case):
         os.truncate(path_of(self.url), 1 << 42)
         refusal = self.assertRaises(SvcError, self.rehearse, self.factory, self.url)
         self.assertEqual(refusal.reason, "rehearsal_refused")
-        self.assertIn("12582912 MiB free beside", refusal.text)
+        self.assertIn("12582912 MiB free next to", refusal.text)
         self.assertEqual(self.copies(), [])
 
     def test_a_newer_store(self) -> None:

@@ -15,9 +15,9 @@ from tests.pki.candidate import make_identity_old, make_keys_old
 
 TARGET = GatewayTarget("echo", "127.0.0.1:9")
 SAID = (
-    ": was made by an earlier candidate of svc, whose certificates carry private extensions",
+    ": was made by an earlier candidate of svc, whose certificates contain private extensions",
     "never released",
-    "make the gateway again with `svc init`",
+    "create the gateway again with `svc init`",
     "nodes then join it with an empty state_dir, people with `svc join`",
 )
 

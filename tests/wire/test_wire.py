@@ -79,7 +79,7 @@ class HeaderTests(SynchronousTestCase):
 
     def test_encoding(self) -> None:
         """How messages are compressed is taken as a word, and as no more than that."""
-        for raw, word in ((b"gzip", "gzip"), (b"g\xfc", "an unknown coding"), (b"", "")):
+        for raw, word in ((b"gzip", "gzip"), (b"g\xfc", "an unknown encoding"), (b"", "")):
             self.assertEqual(parse_request(head(**{"grpc-encoding": raw})).encoding, word)
 
     def test_without_te(self) -> None:

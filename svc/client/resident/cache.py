@@ -34,7 +34,7 @@ def read_endpoints(directory: Path) -> dict[str, str]:
         raise ConfigError(
             str(path),
             f"has version {version}, written by a later svc; use that release, or move the "
-            "file away to start afresh",
+            "file away to start without it",
         )
     if version == 1:
         durable.replace(directory / OLD_NAME, path.read_bytes())

@@ -133,7 +133,7 @@ def _question(line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
     except ValueError:
-        raise Malformed("control: not JSON") from None
+        raise Malformed("control: the message is not JSON") from None
     if not isinstance(found, dict):
-        raise Malformed("control: not a JSON object")
+        raise Malformed("control: the message is not a JSON object")
     return found

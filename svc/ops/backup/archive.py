@@ -131,12 +131,12 @@ def unpack(
                 if file is None or info.name != file.path or not _is_as(info, file):
                     raise BackupBroken(f"{info.name}: does not match the manifest")
                 if any(file.path.startswith(link) for link in links):
-                    raise BackupBroken(f"{info.name}: lies below a symbolic link")
+                    raise BackupBroken(f"{info.name}: it lies below a symbolic link")
                 if file.link:
                     links.add(f"{file.path}/")
                 _take(file, None if file.link else tar.extractfile(info), place_of(file))
     except tarfile.TarError:
-        raise BackupBroken("files.tar.age: is not a complete archive") from None
+        raise BackupBroken("files.tar.age: it is not a complete archive") from None
     missing = next(wanted, None)
     if missing is not None:
         raise BackupBroken(f"{missing.path}: is missing (class {missing.sort})")

@@ -88,7 +88,9 @@ class Backup:
         level = head.ledger[-1].id if head.ledger else ""
         told = (head.dialect, level, len(head.ledger), last_seq, last_hash.hex())
         if told != (said.dialect, said.level, said.migrations, said.records, said.last_hash):
-            raise BackupBroken(f"{form.STORE}: ends at a different record from the manifest")
+            raise BackupBroken(
+                f"{form.STORE}: it ends at a different record than the manifest says"
+            )
 
     def _opened(self, name: str) -> Any:
         return opened(self.directory / name, self.identities, self.manifest.sealed[name])
@@ -191,8 +193,8 @@ class BackupCheck:
             manifest.ca_pin,
         ):
             raise BackupBroken(
-                "in the backup: keys or identity belong to a different Authority or root from "
-                "the one it names",
+                "in the backup: the keys or the identity belong to a different Authority or root "
+                "than the manifest names",
                 reason="backup_mismatch",
             )
         if facts_of(newest) != manifest.head and not _is_later(newest, manifest):
@@ -247,21 +249,21 @@ def check_pairing(backup: Backup, place: BackupPlace) -> None:
             raise BackupBroken(f"{name}: differs from the manifest (SHA-256)")
     if manifest.stamp.cluster != place.settings.cluster:
         raise BackupBroken(
-            f"the backup is of the cluster {manifest.stamp.cluster}, the configuration of "
-            f"{place.settings.cluster}",
+            f"the backup belongs to the cluster {manifest.stamp.cluster}, but the configuration "
+            f"to {place.settings.cluster}",
             reason="backup_mismatch",
         )
     end = place.store.look("backup pairing", lambda tx: tx.audit.head())
     if (end.seq, end.hash.hex()) != (manifest.store.records, manifest.store.last_hash):
         raise BackupBroken(
-            f"the backup holds {manifest.store.records} records of the log, the store "
+            f"the backup holds {manifest.store.records} records of the log, but the store "
             f"{end.seq}; stop every Authority, take a new backup, then migrate",
             reason="backup_mismatch",
         )
     status = place.copies.migration_status(place.store.url)
     if (status.level, status.count) != (manifest.store.level, manifest.store.migrations):
         raise BackupBroken(
-            f"the backup was taken at {manifest.store.level}, the store is at {status.level}",
+            f"the backup was taken at {manifest.store.level}, but the store is at {status.level}",
             reason="backup_mismatch",
         )
     _check_keys(manifest, place)

@@ -81,7 +81,8 @@ def standings(found: Collection[str]) -> Mapping[str, str]:
         standing = PRESENT if each.word in found else each.otherwise
         if standing is None:
             raise BackupBroken(
-                f"backup: class {each.word}: no file of it is there", reason="backup_incomplete"
+                f"backup: class {each.word}: the backup has no file of this class",
+                reason="backup_incomplete",
             )
         told[each.word] = standing
     return told

@@ -185,7 +185,9 @@ class BackupRun:
         except FileNotFoundError:
             number = 1
         except (OSError, ValueError, KeyError, TypeError):
-            raise ConfigError(str(path), "cannot be read; remove it to count from 1") from None
+            raise ConfigError(
+                str(path), "it cannot be read; remove it to start the generations again at 1"
+            ) from None
         path.parent.mkdir(mode=0o700, exist_ok=True)
         durable.replace(path, json.dumps({"generation": number}).encode() + b"\n")
         if os.geteuid() == 0:

@@ -137,7 +137,7 @@ def from_json(data: bytes) -> Manifest:
     try:
         form = json.loads(data)
         if form["form"] != FORM:
-            raise BackupBroken(f"{NAME}: is of the form {form['form']!r}, not {FORM}")
+            raise BackupBroken(f"{NAME}: has the format {form['form']!r} instead of {FORM}")
         return Manifest(
             stamp=_made(Stamp, form["stamp"]),
             created=float(form["created"]),

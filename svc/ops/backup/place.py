@@ -184,7 +184,7 @@ def own_within(paths: list[str]) -> str:
         above, _, name = path.rpartition("/keys/")
         if name == "root.pem" and above.split("/")[0] == STATE:
             return above
-    raise BackupBroken(f"{FILES}: holds no keys/root.pem", reason="backup_incomplete")
+    raise BackupBroken(f"{FILES}: it contains no keys/root.pem", reason="backup_incomplete")
 
 
 def _files(directory: Path) -> Iterator[Path]:

@@ -80,7 +80,8 @@ class RestoreRun:
         stamp, wanted = self.backup.manifest.stamp, self.place.settings.cluster
         if stamp.cluster != wanted:
             raise BackupBroken(
-                f"the backup is of the cluster {stamp.cluster}, the configuration of {wanted}",
+                f"the backup belongs to the cluster {stamp.cluster}, but the configuration to "
+                f"{wanted}",
                 reason="backup_mismatch",
             )
         within = own_within([file.path for file in self.backup.manifest.files])
@@ -251,7 +252,7 @@ class RestoreRun:
             if not self.reason:
                 raise AuditBroken(
                     f"the backup ends at record {manifest.store.records}, behind the signed "
-                    f"head over {beyond.head.tree_size} that is known; the records between "
+                    f"head over {beyond.head.tree_size} that is known, so the records between them "
                     "would be lost. If that is intended, give --reason TEXT",
                     reason="audit_rolled_back",
                 )

@@ -46,11 +46,11 @@ def read_recipients(words: Sequence[str]) -> tuple[Recipient, ...]:
         if word.startswith(("age1", "ssh-")):
             found.append(_recipient(word))
         elif any(mark in word for mark in _PRIVATE):
-            raise UsageError("--encrypt-to: that is a private key; give the public one")
+            raise UsageError("--encrypt-to: this is a private key; give the public key")
         else:
             found += [_recipient(line) for line in _lines(Path(word))]
     if not found:
-        raise UsageError("--encrypt-to: the file holds no public key")
+        raise UsageError("--encrypt-to: the file contains no public key")
     return tuple(found)
 
 
@@ -72,7 +72,7 @@ def read_identities(path: Path) -> tuple[Any, ...]:
             f"--identity: {path}: is neither an age identity nor an OpenSSH key"
         ) from None
     if not found:
-        raise UsageError(f"--identity: {path}: holds no key")
+        raise UsageError(f"--identity: {path}: it contains no key")
     return tuple(found)
 
 
@@ -125,7 +125,7 @@ def opened(path: Path, identities: Sequence[Any], expected: SealedFile) -> Itera
     worker.join()
     opening.tell()
     if rest:
-        raise BackupBroken(f"{path.name}: holds more than it should")
+        raise BackupBroken(f"{path.name}: it contains more data than the manifest says")
     if opening.seen() != expected:
         raise BackupBroken(f"{path.name}: differs from the manifest (SHA-256)")
 
@@ -230,13 +230,13 @@ def _recipient(line: str) -> Recipient:
     from pyrage import RecipientError, ssh, x25519
 
     if any(mark in line for mark in _PRIVATE):
-        raise UsageError("--encrypt-to: the file holds a private key; give the public one")
+        raise UsageError("--encrypt-to: the file contains a private key; give the public key")
     try:
         key = (ssh if line.startswith("ssh-") else x25519).Recipient.from_str(line)
     except RecipientError:
         raise UsageError(
-            "--encrypt-to: not a public key of age (age1…) or of OpenSSH (ssh-ed25519, ssh-rsa), "
-            "and no file of such keys"
+            "--encrypt-to: this is neither a public key of age (age1…) or OpenSSH (ssh-ed25519, "
+            "ssh-rsa) nor a file of such keys"
         ) from None
     return Recipient(line, key)
 
@@ -245,7 +245,7 @@ def _lines(path: Path) -> list[str]:
     try:
         return _words(_read(path, "--encrypt-to", private=False))
     except UnicodeDecodeError:
-        raise UsageError(f"--encrypt-to: {path}: is no text") from None
+        raise UsageError(f"--encrypt-to: {path}: it is not a text file") from None
 
 
 def _words(data: bytes) -> list[str]:
@@ -259,5 +259,5 @@ def _read(path: Path, option: str, *, private: bool) -> bytes:
     except OSError as error:
         raise UsageError(f"{option}: {path}: {error.strerror}") from None
     if len(data) > MAX_KEYS_BYTES:
-        raise UsageError(f"{option}: {path}: is not a file of keys")
+        raise UsageError(f"{option}: {path}: it is not a file of keys")
     return data

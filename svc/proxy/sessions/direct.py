@@ -55,7 +55,7 @@ class DirectLanes:
             or session.carried.connection is not connection
         ):
             raise SvcError(
-                "no session of yours with this id is open on this connection",
+                "you have no open session with this id on this connection",
                 reason="no_such_session",
                 fault=Fault.NOT_FOUND,
             )

@@ -29,5 +29,5 @@ async def read_open(call: IRpcCall, clock: IReactorTime, what: str) -> bytes:
         raise Malformed(f"{what}: no message arrived")
     kind, payload = parse_frame(data)
     if kind is not FrameKind.OPEN:
-        raise Malformed(f"{what}: the first frame does not open")
+        raise Malformed(f"{what}: the first frame is not an open frame")
     return bytes(payload)

@@ -69,7 +69,7 @@ class GatedStream(Protocol):
             searched = max(0, len(self._held) - len(mark) + 1)
             if not await self._more():
                 if self._held:
-                    raise Malformed("the stream ended amid a request or an answer")
+                    raise Malformed("the stream ended in the middle of a request or an answer")
                 return None
         return bytes(self._held[: at + len(mark)])
 
@@ -77,7 +77,7 @@ class GatedStream(Protocol):
         """See IGatedStream."""
         while size:
             if not self._held and not await self._more():
-                raise Malformed("the stream ended amid a request or an answer")
+                raise Malformed("the stream ended in the middle of a request or an answer")
             piece = bytes(self._held[:size])
             self._write(piece)
             size -= len(piece)
@@ -85,7 +85,7 @@ class GatedStream(Protocol):
     def edit(self, size: int, name: str, values: Mapping[str, str]) -> None:
         """See IGatedStream."""
         if not 0 < size <= min(len(self._held), MAX_EDIT_BYTES):
-            raise ValueError("an edit is about bytes that are held")
+            raise ValueError("an edit must concern bytes that are held")
         assert self.out is not None
         # What is longer would end the session at whoever makes the edit.
         short = {word: value[:MAX_VALUE_CHARACTERS] for word, value in values.items()}

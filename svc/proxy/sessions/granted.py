@@ -62,7 +62,7 @@ def read_granted(answer: AuthorizeAnswer, request: SessionRequest) -> Granted | 
         return None
     grant = decode_grant(answer.grant.payload, relayed=True)
     if grant.session_uid != request.session_uid:
-        raise SvcError("Authority granted another session", reason="grant_session")
+        raise SvcError("Authority's grant is for a different session", reason="grant_session")
     return Granted(answer.grant, grant, answer)
 
 

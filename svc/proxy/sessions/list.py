@@ -79,7 +79,7 @@ class Listings:
         person_id = self.person(call).principal.id
         if self._per_person[person_id] >= MAX_PER_PERSON:
             raise SvcError(
-                f"more than {MAX_PER_PERSON} lists of one person are open here",
+                f"you have {MAX_PER_PERSON} resource lists open on this Proxy, which is the limit",
                 reason="too_many_lists",
                 fault=Fault.EXHAUSTED,
             )

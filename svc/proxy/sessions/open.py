@@ -72,7 +72,7 @@ _MISSES = {"departed": Fault.UNAVAILABLE, "unknown": Fault.NOT_FOUND}
 
 
 async def _not_recorded(decided: GatedRequest, session_uid: str) -> None:
-    raise Unavailable("this Proxy records no requests", reason="audit_spool_unavailable")
+    raise Unavailable("this Proxy does not record requests", reason="audit_spool_unavailable")
 
 
 @frozen
@@ -203,11 +203,12 @@ class SessionOpens:
         if self._is_draining:
             raise Unavailable("this Proxy is stopping; try another", reason="draining")
         if self._over:
-            raise Unavailable("this Proxy serves nobody any more; try another", reason=self._over)
+            raise Unavailable("this Proxy no longer serves anybody; try another", reason=self._over)
         if self._per_person.get(person_id, 0) >= self.max_per_person:
             self.rates.crowded(person.principal)
             raise SvcError(
-                f"more than {self.max_per_person} sessions of one person are open here",
+                f"you have {self.max_per_person} sessions open on this Proxy, which is the limit; "
+                "close one",
                 reason="too_many_sessions",
                 fault=Fault.EXHAUSTED,
             )
@@ -245,7 +246,7 @@ class SessionOpens:
         data, signature = decode_open(await read_open(call, self.clock, "session"))
         request = decode_request(data, relayed=True)
         if request.session_uid in self._open:
-            raise Denied("this session is open already", reason="request_replayed")
+            raise Denied("this session is already open", reason="request_replayed")
         kind = self.gate.kind(request)
         # Again: those that came together with it may have been denied since it was admitted.
         self.rates.check(person.principal)
@@ -390,7 +391,7 @@ class SessionOpens:
         if isinstance(tunnel, Miss):
             self.meters.missed("open", tunnel.value)
             raise SvcError(
-                "no Connector serves it through this Proxy",
+                "no Connector serves this resource through this Proxy",
                 reason=tunnel.value,
                 fault=_MISSES[tunnel.value],
             )

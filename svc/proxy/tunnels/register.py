@@ -78,7 +78,10 @@ class DownQueue:
         if isinstance(said, Renewed) and said in self._unsent:
             return
         if len(self._unsent) >= MAX_UNSENT:
-            _log.warn("a Connector does not read; its tunnel is closed", unsent=MAX_UNSENT)
+            _log.warn(
+                "a Connector does not read from its tunnel, so the Proxy closes it",
+                unsent=MAX_UNSENT,
+            )
             self.failed(EndReason.TRANSPORT_ERROR)
             return
         self._unsent.append(said)
@@ -328,7 +331,9 @@ class RegistrationCall:
             self._silence(e)
             self._end(end_reason(e.reason))
             return
-        self._silence(SvcError("the Connector left", reason="closed", fault=Fault.CANCELLED))
+        self._silence(
+            SvcError("the Connector disconnected", reason="closed", fault=Fault.CANCELLED)
+        )
         self._end(EndReason.CLOSED)
 
     def _heard(self, said: Up) -> bool:
@@ -345,7 +350,7 @@ class RegistrationCall:
             case Goodbye():
                 return True
             case _:
-                raise Malformed("tunnel: a message out of order")
+                raise Malformed("tunnel: a message arrived out of order")
         return False
 
     def _silence(self, why: SvcError) -> None:

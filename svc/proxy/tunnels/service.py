@@ -60,7 +60,9 @@ class TunnelService(RegistrationParts):
         if tunnel is None:
             self.rates.stray(node)
             raise SvcError(
-                "no open session waits for this stream", reason=CARRY_REFUSED, fault=Fault.DENIED
+                "this stream belongs to no session that is opening",
+                reason=CARRY_REFUSED,
+                fault=Fault.DENIED,
             )
         with tunnel.unheard():
             uid, secret = decode_carry_open(await read_open(call, self.clock, "carry"))

@@ -176,7 +176,7 @@ class Reports:
             for one in ends:
                 self._write_down(one)
         else:
-            _log.warn("departure notice dropped", node=departure.tunnel_node_id)
+            _log.warn("a departure notice was dropped", node=departure.tunnel_node_id)
             self.dropped()
             for one in ends:
                 self._add(one)
@@ -200,7 +200,7 @@ class Reports:
 
     def _add(self, ended: CountedEnd) -> None:
         if len(self._ends) >= MAX_ENDS:
-            _log.error("report of a session's end dropped", session=ended.session_uid)
+            _log.error("the report of a session's end was dropped", session=ended.session_uid)
             return
         self._ending[ended.session_uid] = ended
         self._ends.append(ended)
@@ -232,7 +232,7 @@ class Reports:
                     self._try_again()
                     return
         except SvcError as e:
-            _log.info("reports wait for Authority", waiting=self.waiting, reason=e.reason)
+            _log.info("reports are waiting for Authority", waiting=self.waiting, reason=e.reason)
             if e.reason != "authority_unreachable":
                 self._try_again()
         finally:

@@ -105,7 +105,8 @@ class FloorFile:
             return Floor()
         except (OSError, ValueError, KeyError, TypeError):
             raise SvcError(
-                f"{self.path}: not readable as the snapshot floor; move it away to start afresh",
+                f"{self.path}: it cannot be read as the snapshot floor; move it away to start "
+                "without it",
                 reason="snapshot_floor",
             ) from None
 
@@ -167,7 +168,8 @@ class SnapshotHolder:
             self.floor_file.write(floor)
         except OSError as e:
             raise SvcError(
-                f"{self.floor_file.path}: cannot be written: {e.strerror}", reason="snapshot_floor"
+                f"{self.floor_file.path}: it cannot be written: {e.strerror}",
+                reason="snapshot_floor",
             ) from None
         self._floor, self._is_doubtful = floor, True
 
@@ -294,7 +296,7 @@ class SnapshotHolder:
             self._refusal = disk_full()
         else:
             self._refusal = Unavailable(
-                "the Proxy cannot store how new its policy is, so no session can open",
+                "the Proxy cannot store the version of its policy, so no session can open",
                 reason="snapshot_floor",
             )
 
@@ -322,14 +324,14 @@ class SnapshotHolder:
         )
         if self._floor.is_above(floor):
             raise SnapshotRefused(
-                "the snapshot is older than one taken before", reason="snapshot_older"
+                "the snapshot is older than one that was accepted before", reason="snapshot_older"
             )
         age = self.now() - snapshot.issued_at_ms / 1000
         if age > min(snapshot.valid_secs, MAX_VALID_SECS):
             raise SnapshotRefused("the snapshot has expired", reason="snapshot_expired")
         if age < -_AHEAD_SECS:
             raise SnapshotRefused(
-                "the snapshot is from the future; compare the clocks of Authority and Proxy",
+                "the snapshot's time is in the future; compare the clocks of Authority and Proxy",
                 reason="snapshot_ahead",
             )
         return floor
@@ -370,5 +372,6 @@ class SnapshotHolder:
         if frame.delta and self._bundle is not None:
             return encode_bundle(apply(self._bundle, decode_delta(frame.delta)))
         raise SnapshotRefused(
-            "the snapshot's bundle is not held here", reason="snapshot_unknown_bundle"
+            "the snapshot refers to a bundle that this Proxy does not have",
+            reason="snapshot_unknown_bundle",
         )

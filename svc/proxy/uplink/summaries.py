@@ -57,7 +57,7 @@ class RefusalSummaries:
         try:
             await self.sink.write(self._record(one))
         except SvcError as e:
-            _log.warn("what was refused is written later", reason=e.reason)
+            _log.warn("the summary of refusals will be written later", reason=e.reason)
             self.tally.put_back([one])
 
     def _record(self, one: RefusedCount) -> AuditRecord:

@@ -48,9 +48,9 @@ def fill(target: FilledInto, lines: Iterable[bytes], migrations: Sequence[Migrat
     for section, rows in reader.sections():
         ours = tables.get(section.name)
         if ours is None or section.name == LEDGER_TABLE:
-            raise Malformed(f"store copy: {section.name}: no such table at its level")
+            raise Malformed(f"store copy: {section.name}: there is no such table at its level")
         if (section.columns, section.kinds) != (ours.columns, ours.kinds):
-            raise Malformed(f"store copy: {section.name}: its columns are not those of its level")
+            raise Malformed(f"store copy: {section.name}: its columns do not match its level")
         for row in rows:
             storable(row)
         target.insert(ours, rows)

@@ -80,7 +80,7 @@ def in_order(tables: Iterable[Table]) -> list[Table]:
     while left:
         ready = [each for each in left.values() if not (each.parents - {each.name}) & left.keys()]
         if not ready:
-            raise Malformed(f"store: tables refer to each other in a circle: {', '.join(left)}")
+            raise Malformed(f"store: tables refer to each other in a cycle: {', '.join(left)}")
         found += ready
         for each in ready:
             del left[each.name]
@@ -102,7 +102,9 @@ class CopyWriter:
     def lines(self, stamp: Json) -> Iterator[bytes]:
         """See :class:`IStoreCopy`."""
         if not self.ledger:
-            raise StoreUnavailable("store: not found: no migration has been applied here")
+            raise StoreUnavailable(
+                "store: not found: no migration has been applied to this database"
+            )
         ledger = [[e.id, e.checksum, e.applied_at, e.binary_version] for e in self.ledger]
         head = {"form": FORM, "stamp": stamp, "dialect": self.source.dialect, "ledger": ledger}
         yield _encode(head).encode() + b"\n"
@@ -178,7 +180,7 @@ class CopyReader:
         form = self._form(next(self._lines, b""))
         try:
             if form["form"] != FORM:
-                raise Malformed(f"store copy: it is of the form {form['form']!r}, not {FORM}")
+                raise Malformed(f"store copy: it has the format {form['form']!r} instead of {FORM}")
             ledger = tuple(
                 AppliedMigration(
                     id=str(id),
@@ -225,7 +227,7 @@ class CopyReader:
         if counts != self.rows:
             raise Malformed("store copy: rows are missing or were added")
         if next(self._lines, b""):
-            raise Malformed("store copy: something follows its end")
+            raise Malformed("store copy: there is data after its end")
         self.is_whole = True
 
     def _form(self, line: bytes) -> Mapping[str, Any]:
@@ -237,7 +239,7 @@ class CopyReader:
     @staticmethod
     def _json(line: bytes) -> Any:
         if len(line) > MAX_LINE or line[-1:] != b"\n":
-            raise Malformed("store copy: a line is too long or has no end")
+            raise Malformed("store copy: a line is too long or incomplete")
         try:
             return json.loads(line)
         except (ValueError, RecursionError):
@@ -248,7 +250,7 @@ def _table(form: Mapping[str, Any]) -> Table:
     try:
         table = Table(str(form["table"]), tuple(form["columns"]), tuple(form["kinds"]))
     except (KeyError, TypeError):
-        raise Malformed("store copy: a section does not say its table") from None
+        raise Malformed("store copy: a section does not name its table") from None
     if len(table.columns) != len(table.kinds) or not set(table.kinds) <= set(_TYPES):
         raise Malformed(f"store copy: {table.name}: its columns are malformed")
     return table

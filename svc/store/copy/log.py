@@ -99,7 +99,7 @@ class CopiedLog:
         seq, path, salt, value = _places(table, "seq", "path", "salt", "value")
         for row in rows:
             if row[seq] not in of:
-                raise Malformed(f"store copy: a value of record {row[seq]} is not beside it")
+                raise Malformed(f"store copy: a personal value of record {row[seq]} is missing")
             personal = PersonalValue(row[path], row[salt], row[value])
             self._personal.setdefault(row[seq], []).append(personal)
 
@@ -116,4 +116,4 @@ def _places(table: Table, *columns: str) -> list[int]:
     try:
         return [table.columns.index(each) for each in columns]
     except ValueError:
-        raise Malformed(f"store copy: {table.name}: it lacks a column") from None
+        raise Malformed(f"store copy: {table.name}: a column is missing") from None

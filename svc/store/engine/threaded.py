@@ -80,7 +80,7 @@ class ThreadedStore:
         else:
             refusal = StoreUnavailable(
                 f"store: {job.desc}: no answer within {secs:g} s; "
-                "whether it is written is not known",
+                "it is unknown whether the data was written",
                 reason="store_outcome_unknown",
             )
         job.answer.errback(refusal)

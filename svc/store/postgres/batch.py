@@ -197,7 +197,9 @@ class PostgresWriteBatch:
         if db.connection.is_lost:
             raise psycopg2.OperationalError("the connection was lost")
         if db.connection.has_failed:
-            raise SvcError("store: a statement failed, and its function went on; nothing written")
+            raise SvcError(
+                "store: a statement failed, but its function continued; nothing was written"
+            )
 
     def _commit(self, db: PostgresStatements, kept: Sequence[Job], careful: bool) -> None:
         connection = db.connection
@@ -222,7 +224,7 @@ class PostgresWriteBatch:
             self._unknown(kept, told(error, self._connector.place))
             return
         if answer != "COMMIT":
-            raise _GivenUp("the database undid a transaction instead of committing it")
+            raise _GivenUp("the database rolled a transaction back instead of committing it")
         if connection.notices:
             # It waited for a standby and was told to wait no longer.
             self._unknown(kept, "the server warned that the commit may not last")
@@ -234,7 +236,7 @@ class PostgresWriteBatch:
         self.close()
         for job in jobs:
             refused = StoreUnavailable(
-                f"store: {job.desc}: the commit failed; whether it is written is not known",
+                f"store: {job.desc}: the commit failed; it is unknown whether the data was written",
                 reason="store_outcome_unknown",
             )
             job.outcome = Failure(refused)

@@ -67,14 +67,14 @@ def settle(connection: PostgresConnection, secs: float) -> None:
     if process_id != connection.process_id:
         raise StoreUnavailable(
             "store: there is a connection pooler between this process and PostgreSQL; locks and "
-            "settings of a session do not hold through it: let store_url name the server itself"
+            "settings of a session do not survive that: let store_url name the server itself"
         )
     if encoding != "UTF8":
         raise StoreUnavailable(
-            f"store: the database has the encoding {encoding}; make one with ENCODING 'UTF8'"
+            f"store: the database has the encoding {encoding}; create one with ENCODING 'UTF8'"
         )
     if version < _OLDEST:
-        raise StoreUnavailable("store: PostgreSQL 12 is the oldest that can keep a store")
+        raise StoreUnavailable("store: PostgreSQL 12 or newer is required")
 
 
 def read_ledger(statements: Statements) -> tuple[AppliedMigration, ...]:
@@ -191,7 +191,7 @@ def _refuse_standby(connection: PostgresConnection) -> None:
     """
     if connection.ask("SELECT pg_is_in_recovery()").fetchone()[0]:
         raise StoreUnavailable(
-            "store: the server is a standby, which takes no writes and may lag behind; let "
+            "store: the server is a standby, which accepts no writes and may lag behind; let "
             "store_url name the primary, or several hosts with target_session_attrs=read-write"
         )
 

@@ -227,7 +227,7 @@ def refusal(
         return no_room
     if error.pgcode in _MISSING:
         return StoreUnavailable(
-            f"store: {desc}: this database holds no store; run: svc authority store migrate"
+            f"store: {desc}: this database has no store; run: svc authority store migrate"
         )
     if error.pgcode is None or error.pgcode.startswith(_OF_THE_DATABASE):
         return StoreUnavailable(

@@ -76,7 +76,7 @@ class _Within:
         columns: dict[str, list[tuple[str, str]]] = {}
         for name, column, kind in self._all(_COLUMNS):
             if kind not in _KINDS:
-                raise Malformed(f"store: {name}: a column is of the type {kind}")
+                raise Malformed(f"store: {name}: a column has the unsupported type {kind}")
             columns.setdefault(name, []).append((column, _KINDS[kind]))
         keys: dict[str, list[str]] = {}
         for name, column in self._all(_KEYS):
@@ -141,7 +141,7 @@ class PostgresFilling(_Within):
         except psycopg2.Error as error:
             if error.pgcode is not None and error.pgcode[:2] in ("22", "23"):
                 told = refusal(error, self._place, "restore").text
-                raise Malformed(f"store copy: a row is not one of its table: {told}") from None
+                raise Malformed(f"store copy: a row does not fit its table: {told}") from None
             raise
 
     def insert(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:

@@ -137,7 +137,7 @@ class PostgresFactory:
                 if left <= 0:
                     raise LockTimeout(
                         f"store: not free within {wait_secs:g} s: {holder(connection)} uses it; "
-                        "stop that one, then run this again"
+                        "stop that process, then run this again"
                     )
                 self.pause(min(POLL_SECS, left))
                 connection.deadline = self.seconds() + ANSWER_SECS
@@ -242,7 +242,7 @@ class PostgresFactory:
         ):
             connection.ask(BEGIN_FILLING)
             if connection.ask(IS_THERE).fetchone()[0]:
-                raise AlreadyExists("store: the database is not empty; name an empty one")
+                raise AlreadyExists("store: the database is not empty; use an empty one")
             yield PostgresFilling(
                 connection,
                 self.seconds,

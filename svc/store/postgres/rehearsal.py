@@ -115,8 +115,8 @@ class PostgresRehearsal:
             kept = _kept(db, source, table)
             if not set(wanted) <= set(kept):
                 raise refused(
-                    f"store: {table} is not as its migrations make it; restore the store from "
-                    "the backup of before it was changed"
+                    f"store: {table} differs from what its migrations create; restore the "
+                    "store from a backup that was made before somebody changed it"
                 )
             names = ", ".join(wanted)
             db.change(

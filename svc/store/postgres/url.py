@@ -23,7 +23,7 @@ from svc.errors import ConfigError
 SCHEME = "postgresql"
 _KEY = "store_url"
 _SECRET = ("password", "sslpassword")
-_ESCAPE = "write the marks @ : / ? # & % in user and password as %40 %3A %2F %3F %23 %26 %25"
+_ESCAPE = "write the characters @ : / ? # & % in user and password as %40 %3A %2F %3F %23 %26 %25"
 _DEFAULTS: Mapping[str, str] = {
     # A server that vanished is noticed within some 20 s even where nothing is waited for.
     "keepalives": "1",
@@ -65,15 +65,17 @@ def database_place(url: str) -> DatabasePlace:
     """
     scheme, colon, rest = url.partition("://")
     if not colon or scheme not in (SCHEME, "postgres"):
-        raise ConfigError(_KEY, "not a PostgreSQL URL; write postgresql://user@host/database")
+        raise ConfigError(
+            _KEY, "this is not a PostgreSQL URL; write postgresql://user@host/database"
+        )
     if not rest.isprintable() or " " in rest:
-        raise ConfigError(_KEY, "blanks and unprintable marks are written as %20 and so on")
+        raise ConfigError(_KEY, "write blanks and unprintable characters as %20 and so on")
     _look_at(rest)
     try:
         parameters = parse_dsn(f"{SCHEME}://{rest}")
     except (psycopg2.Error, UnicodeError):
         # Neither the text nor its cause: both repeat parts of the URL.
-        refusal = "libpq does not take it: a parameter is unknown, or something is not escaped"
+        refusal = "libpq refuses it: a parameter is unknown, or a character is not escaped"
         raise ConfigError(_KEY, f"{refusal}; {_ESCAPE}") from None
     if not any(parameters.get(name) for name in ("host", "hostaddr", "service")):
         raise ConfigError(
@@ -82,7 +84,7 @@ def database_place(url: str) -> DatabasePlace:
     if not any(parameters.get(name) for name in ("dbname", "service")):
         raise ConfigError(_KEY, "a PostgreSQL URL must name a database: postgresql://host/database")
     if "replication" in parameters:
-        raise ConfigError(_KEY, "replication is no way to open a store")
+        raise ConfigError(_KEY, "the parameter replication is not allowed here")
     return DatabasePlace(parameters)
 
 
@@ -92,7 +94,7 @@ def _look_at(rest: str) -> None:
     authority, _, database = before.partition("/")
     user, _, hosts = authority.rpartition("@")
     if "@" in user or "@" in database or user.count(":") > 1:
-        raise ConfigError(_KEY, f"a mark in user or password is not escaped; {_ESCAPE}")
+        raise ConfigError(_KEY, f"a character in user or password is not escaped; {_ESCAPE}")
     for host in hosts.split(","):
         name, colon, port = re.sub(r"\[[0-9A-Fa-f:.%]*\]", "", host).partition(":")
         if not re.fullmatch(r"[\w.\-/]*", unquote(name)) or (colon and not port.isdigit()):

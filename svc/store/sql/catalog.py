@@ -51,7 +51,9 @@ class Catalog:
             at,
         )
         if not identified:
-            raise AlreadyExists(f"resource {resource.id}: another resource had this identity")
+            raise AlreadyExists(
+                f"resource {resource.id}: another resource already had this identity"
+            )
         added = evolve(resource, revision=next_revision(self._db), assignment_revision=0)
         self._insert(added, at)
         if added.assigned_to is not None:

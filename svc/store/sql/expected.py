@@ -53,7 +53,7 @@ class ExpectedKeys:
             expected.used_at,
         )
         if not added:
-            raise AlreadyExists("store: this key was expected before, or the id is taken")
+            raise AlreadyExists("store: this key was already expected once, or the id is in use")
 
     def get(self, key_id: str) -> ExpectedKey | None:
         row = self._db.one(_SELECT + "WHERE id = ?", key_id)

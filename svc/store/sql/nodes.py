@@ -67,7 +67,7 @@ class Nodes:
         )
         if not added:
             raise AlreadyExists(
-                "store: a node of this id, this name or this audit key is registered"
+                "store: a node with this id, this name or this audit key is already registered"
             )
         if node.role == "connector":
             begin_inventory(self._db, node.id, node.enrolled_at)

@@ -36,7 +36,7 @@ class Origins:
                 *(value for row in values for value in row),
             )
             if added != len(part):
-                raise AlreadyExists("store: a row of this place or event id is in the log")
+                raise AlreadyExists("store: the log already has a row with this place or event id")
 
     def events(self, event_ids: Collection[str]) -> frozenset[str]:
         found: set[str] = set()

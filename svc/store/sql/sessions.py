@@ -61,7 +61,7 @@ class Sessions:
             session.bytes_down,
         )
         if not added:
-            raise AlreadyExists("store: this session uid was used before")
+            raise AlreadyExists("store: this session uid was already used")
 
     def end(self, uid: str, end: SessionEnd) -> ReportedEnd:
         ended = self._db.change(

@@ -48,16 +48,16 @@ def storable(values: Iterable[object]) -> None:
     """Refuse text that not every database keeps, so that all of them keep the same.
 
     Raises:
-        Malformed: a text holds NUL or a lone surrogate.
+        Malformed: a text contains NUL or a lone surrogate.
     """
     for value in values:
         if isinstance(value, str) and not value.isascii():
             try:
                 value.encode("utf-8")
             except UnicodeEncodeError:
-                raise Malformed("store: a text holds a lone surrogate") from None
+                raise Malformed("store: a text contains a lone surrogate") from None
         if isinstance(value, str) and "\0" in value:
-            raise Malformed("store: a text holds NUL")
+            raise Malformed("store: a text contains NUL")
 
 
 def marks(count: int) -> str:

@@ -31,7 +31,7 @@ def _outcome_unknown(desc: str, is_full: bool) -> Failure:
     why = f"the disk of {WHOSE} is full" if is_full else "the commit failed"
     return Failure(
         StoreUnavailable(
-            f"store: {desc}: {why}; whether it is written is not known",
+            f"store: {desc}: {why}; it is unknown whether the data was written",
             reason="store_outcome_unknown",
         )
     )
@@ -47,7 +47,7 @@ def _given_up(job: Job) -> StoreUnavailable:
     """Why nothing of a batch is written in which *job* failed."""
     if isinstance(job.outcome, Failure) and isinstance(job.outcome.value, StoreFull):
         return StoreFull.on(WHOSE)
-    return StoreUnavailable("store: the database gave up a transaction")
+    return StoreUnavailable("store: the database rolled a transaction back")
 
 
 @define

@@ -238,7 +238,7 @@ class Glance:
                 continue
             if self._stamp() == before:
                 return result
-        raise StoreUnavailable(f"store: {self.path} changed under every attempt to read it")
+        raise StoreUnavailable(f"store: {self.path} changed during every attempt to read it")
 
     def _once(self, query: str, fn: Callable[[sqlite3.Connection], T]) -> T:
         connection = _connect(file_uri(self.path, query))

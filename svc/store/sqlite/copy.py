@@ -71,7 +71,9 @@ def _table(connection: sqlite3.Connection, name: str) -> Table:
     ]
     unknown = {kind for _, kind, _ in columns} - _KINDS.keys()
     if unknown:
-        raise Malformed(f"store: {name}: a column is of the type {', '.join(sorted(unknown))}")
+        raise Malformed(
+            f"store: {name}: a column has the unsupported type {', '.join(sorted(unknown))}"
+        )
     parents = {row[2] for row in connection.execute(f"PRAGMA foreign_key_list({name})")}
     keys = sorted((key, column) for column, _, key in columns if key)
     return Table(
@@ -141,11 +143,11 @@ class SqliteFilling:
             head = fill(self, lines, self._migrations)
             wrong = self._connection.execute("PRAGMA foreign_key_check").fetchone()
         except (sqlite3.IntegrityError, sqlite3.DataError) as error:
-            raise Malformed(f"store copy: a row is not one of its table: {error}") from None
+            raise Malformed(f"store copy: a row does not fit its table: {error}") from None
         except sqlite3.Error as error:
             raise unavailable(error, "restore") or error from error
         if wrong is not None:
-            raise Malformed(f"store copy: a row of {wrong[0]} refers to one that is not there")
+            raise Malformed(f"store copy: a row of {wrong[0]} refers to a row that does not exist")
         return head
 
     def tables(self) -> Iterable[Table]:
@@ -185,7 +187,7 @@ class SqliteCopies:
     def copied(self, alone: bool) -> Iterator[SqliteCopy]:
         """See :class:`IStoreCopies`."""
         if not os.path.exists(self.path):
-            raise StoreUnavailable(f"store: there is no {self.path}")
+            raise StoreUnavailable(f"store: {self.path} does not exist")
         lock = self._lock("backing up")
         if lock is None and alone:
             raise self._in_use()
@@ -208,7 +210,7 @@ class SqliteCopies:
             raise self._in_use()
         try:
             if any(os.path.lexists(self.path + word) for word in ("", "-wal", "-journal")):
-                raise AlreadyExists(f"store: there is a store at {self.path} already")
+                raise AlreadyExists(f"store: {self.path} already contains a store")
             self._clear()
             create_private(self.path + STAGED)
             with _closing(open_filling(self.path + STAGED)) as connection:

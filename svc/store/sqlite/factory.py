@@ -87,7 +87,7 @@ class SqliteFactory:
         if lock is None:
             raise LockTimeout(
                 f"store: not free within {wait_secs:g} s: {holder(lock_path(path))} writes to it; "
-                "stop that one, then run this again"
+                "stop that process, then run this again"
             )
         try:
             create_private(path)
@@ -147,7 +147,7 @@ class SqliteFactory:
     def open_read_only(self, url: str, chain_hash: ChainHash) -> IReadOnlyStore:
         path = store_path(url)
         if not os.path.exists(path):
-            raise StoreUnavailable(f"store: there is no {path}")
+            raise StoreUnavailable(f"store: {path} does not exist")
         return GlanceStore(Glance(path), chain_hash)
 
     def files(self, url: str) -> Sequence[str]:

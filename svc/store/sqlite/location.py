@@ -25,12 +25,12 @@ def store_path(url: str) -> str:
     """
     scheme, colon, rest = url.partition(":")
     if not colon or scheme != SCHEME:
-        raise ConfigError(_KEY, "not a sqlite URL; write sqlite:///absolute/path.db")
+        raise ConfigError(_KEY, "this is not a SQLite URL; write sqlite:///absolute/path.db")
     if not rest.startswith("///"):
         raise ConfigError(_KEY, "the path is not absolute; write sqlite:///absolute/path.db")
     path = rest[2:]
     if "?" in path or "#" in path or "\0" in path:
-        raise ConfigError(_KEY, "a sqlite URL takes no '?', '#' or NUL")
+        raise ConfigError(_KEY, "a SQLite URL may not contain '?', '#' or NUL")
     if path.endswith("/") or os.path.basename(path) in (".", ".."):
         raise ConfigError(_KEY, "the path names a directory; write sqlite:///absolute/path.db")
     return path

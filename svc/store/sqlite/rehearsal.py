@@ -119,8 +119,8 @@ def _require_room(path: str) -> None:
     free = shutil.disk_usage(os.path.dirname(path)).free
     if free < ROOM * size:
         raise refused(
-            f"store: rehearsing needs {ROOM * size >> 20} MiB free beside {path}, and {free >> 20} "
-            "MiB are; make room, or rehearse on a copy elsewhere"
+            f"store: rehearsing needs {ROOM * size >> 20} MiB free next to {path}, but only "
+            f"{free >> 20} MiB are free; make room, or rehearse on a copy elsewhere"
         )
 
 

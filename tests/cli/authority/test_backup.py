@@ -303,7 +303,7 @@ class PairTests(BackupCase):
         for path in (place.state / "keys" / "grant.key", current / "key.pem"):
             kept = path.read_bytes()
             path.write_bytes(key_pem(new_key()))
-            self.refused(place.create()[0], f"{path}: is not the key of the certificate")
+            self.refused(place.create()[0], f"{path}: does not match the certificate")
             path.write_bytes(kept)
         (place.state / "anchor").rename(place.state / "elsewhere")
         self.refused(place.create()[0], "class audit-anchor")
@@ -318,7 +318,7 @@ class PairTests(BackupCase):
         words = ("backup", "create", "--out", str(out.parent.parent / "x"), "--encrypt-to")
         for given, text in (
             (str(place.key), "private key"),
-            ("age1nonsense", "not a public key"),
+            ("age1nonsense", "neither a public key"),
             ("AGE-SECRET-KEY-1X", "private key"),
             ("/no/such/file", "No such file"),
         ):
@@ -340,7 +340,7 @@ class RestoreTests(BackupCase):
             (place, "already exists"),
             (_with_store(EmptyPlace(self)), "a store already exists"),
             (_with_store(EmptyPlace(self, POSTGRES)), "a store already exists"),
-            (EmptyPlace(self, cluster="c2.example.test"), "of the cluster c1.example.test"),
+            (EmptyPlace(self, cluster="c2.example.test"), "to the cluster c1.example.test"),
             (_with_file(EmptyPlace(self)), "already exists"),
         ):
             before = target.files()
