@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
-from svc.audit.ingest.validate import MAY_WRITE
+from svc.audit.ingest.validate import may_write_with
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
 from svc.audit.state.in_force import StateLedger
@@ -45,8 +45,8 @@ from svc.policy.vocabulary import vocabulary
 from tests.nothing import nothing
 
 _CLUSTER = "bench.example"
-_MAY_WRITE = {"proxy": MAY_WRITE["proxy"] | {REQUEST_DECISION.name}}
-"""No Proxy of this version writes one yet; it is the row that will be written most."""
+_MAY_WRITE = may_write_with((), {"tcpConnect": "connect"})
+"""Decisions of requests are the rows that are written most."""
 
 _ORIGIN, _LEADER, _PERSON = "p" * 26, "a" * 26, "b" * 26
 
@@ -154,6 +154,8 @@ def _decision() -> AuditRecord:
         event=REQUEST_DECISION,
         actor=Actor("node", _ORIGIN),
         origin=_ORIGIN,
+        action="connect",
+        cedar_action="tcpConnect",
         request=request,
         decision="allow",
         decision_id=random_id(os.urandom),

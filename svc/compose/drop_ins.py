@@ -13,8 +13,10 @@ from zope.interface import Interface
 from zope.interface.exceptions import Invalid
 from zope.interface.verify import verifyObject
 
+from svc.audit.log.kind_events import kind_events
 from svc.errors import PluginError
 from svc.interfaces.kinds import IDialer, ILocalEndpoint, IResourceKind, KindTerms, ServedKind
+from svc.model.audit.record import Event
 from svc.model.policy.access import SESSION_REQUESTS
 from svc.model.session.parameters import MAX_PARAMETERS, is_name
 from svc.plugin import Loaded, load, with_modules
@@ -85,6 +87,7 @@ def _served(loaded: Loaded, sides: Sequence[KindSide]) -> ServedKind:
     return ServedKind(
         name=name,
         terms=terms,
+        events=_events(name, terms),
         opaque=not is_gated,
         dialer=dialer,
         gate=_gate(loaded) if is_gated and KindSide.GATE in sides else None,
@@ -118,6 +121,13 @@ def _check_parameters(name: str, terms: KindTerms) -> None:
             fault = "its fact is neither public nor personal, nor empty"
         if fault:
             raise PluginError(f"kind {name}: terms: parameter {ascii(word)[:66]}: {fault}")
+
+
+def _events(name: str, terms: KindTerms) -> Mapping[str, Event]:
+    try:
+        return kind_events(name, terms.events)
+    except ValueError as fault:
+        raise PluginError(f"kind {name}: terms: event {fault}") from None
 
 
 def _check_enforced(name: str, terms: KindTerms, dialer: object) -> None:

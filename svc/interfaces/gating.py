@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Mapping
 from attrs import frozen
 from zope.interface import Attribute, Interface
 
+from svc.model.canonical import Json
 from svc.model.policy.access import ContextValue
 
 
@@ -72,6 +73,17 @@ class IGatedSession(Interface):
         Args:
             action: One of the kind's actions.
             facts: Of the kind's context, beyond those that every request has.
+        """
+
+    async def record(event: str, details: Mapping[str, Json]) -> None:
+        """Record durably something else that came up in this session.
+
+        Args:
+            event: One of the kind's own.
+            details: Of its fields; who, when, the session and the resource are added.
+
+        Raises:
+            SvcError: it cannot be recorded, or is not of its form; the session should end.
         """
 
     async def both(requests: Awaitable[None], answers: Awaitable[None]) -> None:

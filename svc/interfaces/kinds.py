@@ -24,9 +24,25 @@ from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import Attribute, Interface, implementer
 
 from svc.errors import Malformed
+from svc.model.audit.record import Event
 from svc.model.cluster.target import Target
 from svc.model.session.parameters import Parameters, ceiling, facts, resolved
 from svc.model.session.request import SessionRequest
+
+
+@frozen
+class KindEvent:
+    """One sort of audit event that a kind's gate writes.
+
+    Attributes:
+        fields: What a record of it may say in ``details``: the shape (``text``, ``number``,
+            ``flag``, ``texts``) and how it is kept, as in ``"number public"``.
+        severity: ``info``, ``warning`` or ``error``.
+    """
+
+    meaning: str
+    fields: Mapping[str, str] = field(factory=dict)
+    severity: str = "info"
 
 
 @frozen
@@ -42,6 +58,7 @@ class KindTerms:
         context: Context facts beyond those every action has; all are
             optional in the schema.
         parameters: What a person may ask for with a session of it, by name.
+        events: What its gate records beside requests; each name begins with the kind's.
         protocol: The metric label of its sessions; where it is not one of the
             known ones, or empty, they count as ``other``.
 
@@ -59,6 +76,7 @@ class KindTerms:
     attributes: Mapping[str, str] = field(factory=dict)
     context: Mapping[str, str] = field(factory=dict)
     parameters: Parameters = field(factory=dict)
+    events: Mapping[str, KindEvent] = field(factory=dict)
     protocol: str = ""
 
 
@@ -142,10 +160,12 @@ class ServedKind:
 
     Attributes:
         dialer: None where this program does not dial; ``gate`` and ``local`` likewise.
+        events: Those of its terms, as the audit log knows them.
     """
 
     name: str
     terms: KindTerms
+    events: Mapping[str, Event] = field(factory=dict)
     opaque: bool = True
     dialer: Any = None
     gate: ServeGated | None = None

@@ -9,7 +9,8 @@ from attrs import define, evolve
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from zope.interface import implementer
 
-from svc.audit.ingest.validate import MAY_WRITE_GATED
+from svc.audit.ingest.validate import may_write_with
+from svc.audit.log.kind_events import kind_events
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
@@ -18,6 +19,7 @@ from svc.authority.ingest.origins import OriginKeys
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.ingest.watch import QueueMeters, QueueWatch
 from svc.errors import SvcError
+from svc.interfaces.kinds import KindEvent
 from svc.interfaces.store import IStore
 from svc.messages.spooled import SpoolState
 from svc.model.audit.events import (
@@ -39,11 +41,10 @@ from svc.model.principal import Role
 from tests.authority.house import ADA, WORDS, Holder, House, value_of
 
 FACTS = {fact.name: fact for fact in WORDS.terms.facts}
-WITH_REQUESTS = {
-    **MAY_WRITE_GATED,
-    "proxy": MAY_WRITE_GATED["proxy"]
-    | {event.name for event in (RECORDING_DELIVERED, ROLE_START, ROLE_STOP)},
-}
+NOTED = kind_events("tcp", {"tcp.odd": KindEvent("something odd", {"size": "number public"})})
+WITH_REQUESTS = may_write_with(
+    (RECORDING_DELIVERED, ROLE_START, ROLE_STOP, *NOTED.values()), {"tcpConnect": "connect"}
+)
 """With what Proxies write once there are kinds whose requests they decide."""
 
 
@@ -109,6 +110,7 @@ class Origin:
                 request=request,
                 decision="allow",
                 decision_id=random_id(self.house.entropy),
+                action="connect",
                 cedar_action="tcpConnect",
                 policies=("dev-uses-tcp",),
                 policy_version=1,

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
+
 from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, judge
 from svc.audit.log.record import MAX_TEXT
+from svc.audit.log.show import document
+from svc.audit.log.verify import check_record, follow
 from svc.errors import SvcError, TooMany
 from svc.model.audit.events import REFUSALS_SUMMARY, REQUEST_DECISION
+from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Hold
-from svc.model.audit.record import Actor
+from svc.model.audit.record import Actor, AuditRecord
 from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import decode, encode
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import ADA, value_of
-from tests.authority.spools import FACTS, WITH_REQUESTS, Origin
+from tests.authority.spools import FACTS, NOTED, WITH_REQUESTS, Origin
 from tests.authority.test_outbox import OPERATOR, Queue
 
 SINCE, UNTIL = "2026-01-01T00:00:00.000000Z", "2026-01-01T00:01:00.000000Z"
@@ -96,9 +101,80 @@ class SaidTests(Queue):
         self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED)
         for text in ("y" * 9000, "password=hunter2 " + "y" * 9000):
             sealed = self.origin.add(
-                self.origin.record(REQUEST_DECISION, Actor("person", ADA), reason=text)
+                self.origin.record(
+                    event=REQUEST_DECISION,
+                    actor=Actor("person", ADA),
+                    reason=text,
+                    action="connect",
+                    cedar_action="tcpConnect",
+                )
             )
             self.assertIsNone(self.judged(sealed, WITH_REQUESTS).hold)
+
+    def test_an_action_of_no_kind(self) -> None:
+        """A decision names an action of a gated kind, and everywhere the same."""
+        row = self.origin.decision()
+        record = decode(row.canonical)
+        assert isinstance(record, dict)
+        request = record["request"]
+        assert isinstance(request, dict)
+        self.assertEqual(self.judged(row, WITH_REQUESTS).why, "")
+        for changed in (
+            {"cedar_action": "tcpDisconnect"},
+            {"action": "db_query"},
+            {"action": None},
+            {"cedar_action": None},
+            {"request": {**request, "action": "tcpDisconnect"}},
+            {"request": {**request, "request_kind": "db_query"}},
+        ):
+            said = {name: one for name, one in {**record, **changed}.items() if one is not None}
+            bad = self.origin.signed(row, encode(said))
+            self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED, changed)
+
+    def noted(self, **changed: Any) -> AuditRecord:
+        """What a gate noted, but for what is changed."""
+        said: dict[str, Any] = {
+            "session_uid": "1" * 32,
+            "resource_id": "db1",
+            "resource_kind": "tcp",
+            "details": {"size": 7, "proxy_id": self.origin.id, "source_address": "192.0.2.7"},
+            **changed,
+        }
+        actor = said.pop("actor", Actor("person", ADA))
+        return self.origin.record(said.pop("event", NOTED["tcp.odd"]), actor, **said)
+
+    def test_an_event_of_a_kind(self) -> None:
+        """What a kind's gate noted enters where the kind is enabled, of its own sessions alone."""
+        row = self.origin.add(self.noted())
+        self.assertEqual(self.judged(row, WITH_REQUESTS).why, "")
+        self.assertIs(self.judged(row).hold, Hold.FORGED)
+        unknown = evolve(NOTED["tcp.odd"], name="tcp.even")
+        for changed in (
+            {"event": unknown},
+            {"resource_kind": "ssh"},
+            {"resource_kind": None},
+            {"session_uid": None},
+            {"decision": "allow"},
+            {"cedar_action": "tcpConnect"},
+            {"actor": Actor("node", self.origin.id)},
+            {"actor": Actor("person", "z" * 26)},
+        ):
+            bad = self.origin.add(self.noted(**changed))
+            self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED, changed)
+
+    def test_a_kinds_event_is_kept_and_shown_without_the_kind(self) -> None:
+        """Drained, it is a record like any other: verified and shown by who knows no kind."""
+        self.leader.inject(self.origin.first, self.origin.add(self.noted()))
+        self.leader.drain()
+        self.assertEqual(self.leader.holds(), [])
+        rows = self.house.run(lambda tx: tx.audit.rows(1, 99))
+        shown: Any = document(rows[-1])
+        self.assertEqual((shown["event"], shown["code"]), ("tcp.odd", "SVC1900I"))
+        self.assertEqual((shown["about"], shown["details"]["size"]), ("db1", 7))
+        last = GENESIS
+        for seq, each in enumerate(rows, 1):
+            last = follow(each, seq, last)
+            check_record(each)
 
     def judged(self, row: SpoolRow, may_write: Any = MAY_WRITE) -> RowVerdict:
         """What a leader makes of a row."""

@@ -57,6 +57,10 @@ def taking(text: str, name: str = "db") -> str:
     return f"{SOUND}TERMS.parameters['{name}'] = {made}\n"
 
 
+ODD_EVENT = "__import__('svc.interfaces.kinds', fromlist='x').KindEvent('odd')"
+"""An event that a kind could bring."""
+
+
 MARK = 'open({path!r}, "w").close()\n'
 NO_IDENTITY = ("join.token_file: no identity in state_dir yet",)
 """What a start with sound drop-ins comes to: it is refused after they were loaded."""
@@ -255,6 +259,11 @@ class DropInTests(SynchronousTestCase):
                         "another request",
                         "action tcpConnect counts as 'query', which is none of connect, db_connect",
                         SOUND + "TERMS.actions['tcpConnect'] = 'query'\n",
+                    ),
+                    (
+                        "an event that is not its own",
+                        "terms: event session.odd: does not begin with ",
+                        f"{SOUND}TERMS.events['session.odd'] = {ODD_EVENT}\n",
                     ),
                     ("no form", "its form is no regular expression", taking("form='('")),
                     (

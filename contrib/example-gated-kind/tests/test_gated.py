@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
+from svc.testing.gateway.settings import AUTHORITY, POLICY, PROXY, GatewayTarget
 
 KINDS = ["redis", "ssh", "tcp"]
 NO_WRITES = '@id("no-writes") forbid (principal, action == Action::"redisWrite", resource);\n'
@@ -106,9 +106,29 @@ class GatedTests(SynchronousTestCase):
             for decision in ("allow", "deny")
         }
         self.assertEqual(counted, {"allow": 2, "deny": 1})
+        self.check_noted(gateway)
         self.check_databases(gateway, person, heard)
         self.check_cut(gateway, person)
         self.assertIn("verified", gateway.verify())
+
+    def check_noted(self, gateway: Gateway) -> None:
+        """What the gate noted is in the log, and stays verified and legible without the kind."""
+        words = ("audit", "show", "--event", "redis.unknown", "--json")
+        noted = until("the event is in the log", lambda: gateway.operator(*words).json)
+        self.assertEqual(len(noted), 1)
+        self.assertEqual(noted[0]["details"]["size"], len(b"FLUSHALL\r\n"))
+        said = (noted[0]["actor"]["name"], noted[0]["about"], noted[0]["code"])
+        self.assertEqual(said, ("ada", "cache", "SVC1900I"))
+        config = gateway.files.config(AUTHORITY)
+        text = config.read_text("utf-8")
+        self.assertIn('"redis"', text)
+        config.write_text(text.replace('"redis", ', ""), "utf-8")
+        try:
+            self.assertIn("verified", gateway.verify())
+            shown = gateway.operator("audit", "show", "--seq", str(noted[0]["seq"]), "--json").json
+            self.assertEqual(shown, noted)
+        finally:
+            config.write_text(text, "utf-8")
 
     def check_databases(self, gateway: Gateway, person: GatewayPerson, heard: list[bytes]) -> None:
         """A database asked for is decided by policy, and is the one that the session is in."""

@@ -11,18 +11,18 @@ memory of its spool (``svc.model.audit.replay``).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import field, frozen
 
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
+from svc.audit.log.kind_events import kind_of_event
 from svc.audit.log.record import MAX_RECORD, PERSONAL, is_storable
 from svc.audit.log.verify import is_hidden, marker
 from svc.errors import Malformed
 from svc.model.audit.events import (
     AUTHORITY_DOUBT,
     AUTHORITY_STANDBY,
-    BY_NAME,
     REFUSALS_SUMMARY,
     REQUEST_DECISION,
     ROLE_START,
@@ -63,20 +63,44 @@ _OWN = frozenset(
 )
 """What an origin says of itself alone."""
 
-MAY_WRITE: Mapping[str, frozenset[str]] = {
-    # A kind that is recorded brings recording.delivered: it comes in here with what writes it.
-    "proxy": frozenset(event.name for event in (*_OF_A_SPOOL, REFUSALS_SUMMARY)),
-    "authority": frozenset(
-        event.name for event in (*_OF_A_SPOOL, AUTHORITY_STANDBY, AUTHORITY_DOUBT)
-    ),
-}
-"""The events of each role that may come through the queue."""
 
-MAY_WRITE_GATED: Mapping[str, frozenset[str]] = {
-    **MAY_WRITE,
-    "proxy": MAY_WRITE["proxy"] | {REQUEST_DECISION.name},
-}
-"""The same where a kind with a gate is enabled: its Proxies record each request."""
+@frozen
+class MayWrite:
+    """What may come through the queue.
+
+    Attributes:
+        events: By role, by name.
+        actions: Of the kinds that are gated: the request kind that each counts as.
+    """
+
+    events: Mapping[str, Mapping[str, Event]]
+    actions: Mapping[str, str] = field(factory=dict)
+
+
+def _named(*events: Event) -> Mapping[str, Event]:
+    return {event.name: event for event in events}
+
+
+MAY_WRITE = MayWrite(
+    {
+        # A kind that is recorded brings recording.delivered: it comes in here with what writes it.
+        "proxy": _named(*_OF_A_SPOOL, REFUSALS_SUMMARY),
+        "authority": _named(*_OF_A_SPOOL, AUTHORITY_STANDBY, AUTHORITY_DOUBT),
+    }
+)
+"""Where no kind has a gate."""
+
+
+def may_write_with(events: Iterable[Event], actions: Mapping[str, str]) -> MayWrite:
+    """Where kinds with a gate are enabled: Proxies record each request, and events of theirs.
+
+    Args:
+        events: Of those kinds.
+        actions: Of those kinds, and what each counts as.
+    """
+    proxy = {**MAY_WRITE.events["proxy"], **_named(REQUEST_DECISION, *events)}
+    return MayWrite({**MAY_WRITE.events, "proxy": proxy}, actions)
+
 
 _NEEDED = frozenset(
     ["actor", "class", "code", "event", "event_id", "key_id", "origin", "severity", "spool", "time"]
@@ -98,6 +122,9 @@ _TEXTS = frozenset(
 )
 _NUMBERS = frozenset(["policy_version", "catalog_version"])
 _KNOWN = _NEEDED | _TEXTS | _NUMBERS | {"policies", "request", "details"}
+_OF_A_KIND = _NEEDED | {"session_uid", "resource_id", "resource_kind", "details"}
+"""What a kind's own event says: what was decided is told by no other than request.decision."""
+
 _OF_ITSELF = _NEEDED | {"node_id", "reason", "details"}
 """What there is to say of oneself; a summary in particular says nothing of what was asked for."""
 
@@ -156,7 +183,7 @@ def judge(
     signer: Callable[[str], Node | None],
     facts: Mapping[str, AttributeTerm],
     members: Members = anybody,
-    may_write: Mapping[str, frozenset[str]] = MAY_WRITE,
+    may_write: MayWrite = MAY_WRITE,
 ) -> RowVerdict:
     """Judge *row*, in the order unsigned, unknown key, forged; the first that fits is the reason.
 
@@ -185,7 +212,7 @@ def _read(
     row: SpoolRow,
     node: Node,
     facts: Mapping[str, AttributeTerm],
-    may_write: Mapping[str, frozenset[str]],
+    may_write: MayWrite,
 ) -> tuple[ValidRow, Mapping[str, Json]]:
     if len(row.canonical) > MAX_RECORD:
         raise Malformed("audit row: the record is too long")
@@ -196,7 +223,7 @@ def _read(
         raise Malformed("audit row: its members are not those of a record")
     if (origin, record["key_id"]) != (node.id, row.key_id):
         raise Malformed("audit row: it names a different origin or key from the one that signed it")
-    event = _event(record, may_write.get(node.role, frozenset()), node.role)
+    event = _event(record, may_write.events.get(node.role, {}), node.role)
     _check_forms(record)
     _check_actor(record, event, node.id)
     details = mapping(record.get("details", {}))
@@ -204,6 +231,10 @@ def _read(
     _check_spool(details, event, place, row.key_id)
     if event.name in _OWN:
         _check_own(record, details, event)
+    if event is REQUEST_DECISION:
+        _check_action(record, may_write.actions)
+    if kind_of_event(event):
+        _check_of_a_kind(record, event)
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
     _check_personal(row, record)
@@ -219,9 +250,9 @@ def _read(
     return judged, record
 
 
-def _event(record: Mapping[str, Json], known: frozenset[str], role: str) -> Event:
-    event = BY_NAME.get(str(record["event"]))
-    if event is None or event.name not in known:
+def _event(record: Mapping[str, Json], known: Mapping[str, Event], role: str) -> Event:
+    event = known.get(str(record["event"]))
+    if event is None:
         raise Malformed(f"audit row: a {role} may not write this event")
     said = (record["code"], record["class"], record["severity"])
     if said != (event.code, event.event_class.value, event.severity.value):
@@ -276,6 +307,26 @@ def _check_own(record: Mapping[str, Json], details: Mapping[str, Json], event: E
         raise Malformed("audit row: its end is earlier than its start")
     if {"person_id", "connector_id"} <= set(details):
         raise Malformed("audit row: it names both a person and a node as the caller")
+
+
+def _check_action(record: Mapping[str, Json], actions: Mapping[str, str]) -> None:
+    """One action that a gated kind has, counted as that kind says, wherever it is named."""
+    action, counted = str(record.get("cedar_action")), record.get("action")
+    if actions.get(action) != counted:
+        raise Malformed("audit row: it names no action of a gated kind, or counts it as another")
+    request = mapping(record.get("request", {}))
+    if (request.get("action", action), request.get("request_kind", counted)) != (action, counted):
+        raise Malformed("audit row: its request is of another action")
+
+
+def _check_of_a_kind(record: Mapping[str, Json], event: Event) -> None:
+    """What a gate notes is about a session of a person, of the kind that brings the event."""
+    if not set(record) <= _OF_A_KIND:
+        raise Malformed("audit row: it says more than a kind's own event has to say")
+    if record.get("resource_kind") != kind_of_event(event):
+        raise Malformed("audit row: it is about a resource of another kind than its event's")
+    if mapping(record["actor"]).get("kind") != "person" or "session_uid" not in record:
+        raise Malformed("audit row: a kind's own event is of a person's session")
 
 
 def _check_members(

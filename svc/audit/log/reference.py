@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from svc.model.audit.events import CATALOGUE, CATALOGUE_VERSION, DETAILS
+from svc.model.audit.events import CATALOGUE, CATALOGUE_VERSION, DETAILS, KIND_CODES
 from svc.model.audit.record import Field
 from svc.model.session.ending import ENDINGS
 
@@ -284,6 +284,13 @@ person: by `svc proxy-ssh` as it ends, in the log of `svc up`, by `svc status --
 `svc why`. `not_told` is shown where a peer gave no reason, or one that is not listed here."""
 
 
+_KINDS = f"""\
+A resource kind from a drop-in may bring events of its own. Their names begin with the kind's \
+name; their class is `access`, and their code tells the severity: \
+{", ".join(f"`{code}` {severity.value}" for severity, code in KIND_CODES.items())}. They enter the \
+log where the kind is enabled at Authority, and are verified and shown by any svc."""
+
+
 def page() -> str:
     """The whole page."""
     events = [
@@ -308,6 +315,8 @@ def page() -> str:
             "| Event | Code | Class | Severity | Meaning | Details |",
             "|---|---|---|---|---|---|",
             *events,
+            "",
+            _KINDS,
             "",
             "## Details",
             "",

@@ -96,12 +96,20 @@ def _persons(record: Mapping[str, Json], opened_by: Callable[[str], str]) -> lis
     return found
 
 
-def check_event(word: str, known: Iterable[str] = tuple(BY_NAME)) -> None:
+def check_event(
+    word: str, known: Iterable[str] = tuple(BY_NAME), kinds: Iterable[str] = ()
+) -> None:
     """Return if there is an event of this name, or a group of that begins so.
+
+    Args:
+        kinds: Resource kinds; what their own events are called is not asked of them, since
+            the log is shown without them too.
 
     Raises:
         Malformed: there is none; naming the nearest.
     """
+    if word.partition(".")[0] in kinds:
+        return
     names = set(known)
     groups = {name.rsplit(".", n)[0] for name in names for n in range(1, name.count(".") + 1)}
     if word.rstrip(".") in names | groups:

@@ -8,11 +8,11 @@ log, in the operator's own record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from attrs import define
 
-from svc.audit.ingest.validate import MAY_WRITE, ValidRow, judge
+from svc.audit.ingest.validate import MAY_WRITE, MayWrite, ValidRow, judge
 from svc.authority.ingest.apply import QueueTransaction, standing_of
 from svc.authority.state.recorder import Recorder
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError
@@ -47,7 +47,7 @@ class QueueAdmin:
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
-    may_write: Mapping[str, frozenset[str]] = MAY_WRITE
+    may_write: MayWrite = MAY_WRITE
 
     async def release(self, request: pb.ReleaseRowRequest, actor: Actor) -> pb.ReleaseRowResponse:
         """Append a held row whose signature is good.
@@ -95,7 +95,9 @@ class QueueAdmin:
         rows = self.recorder.rows(tx)
         # A node that was revoked may have written this while it was not.
         known = {
-            audit_key_id(one.audit_key): one for one in tx.nodes.all() if one.role in MAY_WRITE
+            audit_key_id(one.audit_key): one
+            for one in tx.nodes.all()
+            if one.role in MAY_WRITE.events
         }
 
         def signer(key_id: str) -> Node | None:

@@ -8,13 +8,13 @@ it is, marked once, and those behind it go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, DeferredLock
 from twisted.logger import Logger
 
-from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, judge
+from svc.audit.ingest.validate import MAY_WRITE, MayWrite, RowVerdict, judge
 from svc.authority.ingest.apply import AppliedRows, QueueTransaction, Vanished
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.state.recorder import Recorder
@@ -62,7 +62,7 @@ class QueueConsumer:
     keys: OriginKeys
     now: Callable[[], float]
     held: Callable[[str], object]
-    may_write: Mapping[str, frozenset[str]] = MAY_WRITE
+    may_write: MayWrite = MAY_WRITE
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     async def drain(self) -> None:

@@ -32,7 +32,7 @@ class OriginKeys:
             self._keys = {
                 audit_key_id(node.audit_key): node
                 for node in facts.nodes.values()
-                if node.state is NodeState.ACTIVE and node.role in MAY_WRITE
+                if node.state is NodeState.ACTIVE and node.role in MAY_WRITE.events
             }
             self._of = facts
         return self._keys

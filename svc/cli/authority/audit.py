@@ -308,8 +308,9 @@ def show_records(
         raise click.UsageError("give only one of DECISION_ID, --seq, or --last with filters")
     if follow and (decision_id is not None or seq is not None or filters["until"] is not None):
         raise click.UsageError("--follow: cannot be combined with DECISION_ID, --seq or --until")
-    place = store_place(authority_settings(context))
-    select = _selection(filters)
+    settings = authority_settings(context)
+    place = store_place(settings)
+    select = _selection(filters, settings.plugins.kinds)
     most = last or (MOST if filters["since"] is not None else LAST)
 
     def look(tx: ITransaction) -> ShownRecords:
@@ -344,7 +345,9 @@ def show_records(
         run(lambda reactor: _follow(reactor, place, select, found.end, form))
 
 
-def _selection(filters: Mapping[str, str | None]) -> Callable[[ITransaction], Selection]:
+def _selection(
+    filters: Mapping[str, str | None], kinds: Iterable[str]
+) -> Callable[[ITransaction], Selection]:
     """What is to be shown, once it is known who a person is."""
     from svc.audit.log.selection import Selection, check_event, moment_of
     from svc.ops.show import persons_called
@@ -359,7 +362,7 @@ def _selection(filters: Mapping[str, str | None]) -> Callable[[ITransaction], Se
     person, event = filters["person"], filters["event"]
     if event is not None:
         try:
-            check_event(event)
+            check_event(event, kinds=kinds)
         except Malformed as refused:
             raise click.UsageError(f"--event {escaped(event)}: {refused.text}") from None
 

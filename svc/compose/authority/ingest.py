@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define
 
 from svc.audit.checkpoint.signer import HeadWriter
-from svc.audit.ingest.validate import MAY_WRITE, MAY_WRITE_GATED
+from svc.audit.ingest.validate import MAY_WRITE, may_write_with
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.drain import DRAIN_SECS, LastDrain, QueueConsumer
@@ -47,8 +47,10 @@ def audit_queue(
         for one in Hold
     }
     keys = OriginKeys(knowledge)
-    is_gated = any(not kind.opaque for kind in p.kinds.by_name.values())
-    may_write = MAY_WRITE_GATED if is_gated else MAY_WRITE
+    gated = [kind for kind in p.kinds.by_name.values() if not kind.opaque]
+    events = [event for kind in gated for event in kind.events.values()]
+    actions = {name: counted for kind in gated for name, counted in kind.terms.actions.items()}
+    may_write = may_write_with(events, actions) if gated else MAY_WRITE
     drains = LastDrain(
         QueueConsumer(
             store=p.store,

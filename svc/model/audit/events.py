@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 5
+CATALOGUE_VERSION = 6
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -529,6 +529,17 @@ CATALOGUE: tuple[Event, ...] = tuple(
 BY_NAME: Mapping[str, Event] = MappingProxyType({event.name: event for event in CATALOGUE})
 
 
+KIND_CODES: Mapping[Severity, str] = MappingProxyType(
+    {Severity.INFO: "SVC1900I", Severity.WARNING: "SVC1901W", Severity.ERROR: "SVC1902E"}
+)
+"""The codes of events that resource kinds bring: by severity, since their names tell them apart."""
+
+
+def is_our_group(word: str) -> bool:
+    """Whether an event of ours begins with this word."""
+    return any(name.startswith(f"{word}.") for name in BY_NAME)
+
+
 def check_catalogue(
     events: Iterable[Event] = CATALOGUE,
     facts: Iterable[AttributeTerm] = (),
@@ -536,15 +547,15 @@ def check_catalogue(
 ) -> None:
     """Refuse a catalogue that leaves anything unclassified or says a thing twice.
 
-    Called at start by ``compose`` with the vocabulary's facts and actions, and
-    with the events of enabled plug-ins added to ours.  Pure.
+    Called at start by ``compose`` with the vocabulary's facts and actions.  The events of
+    resource kinds are looked at as each is loaded: ``svc.audit.log.kind_events``.  Pure.
 
     Raises:
         PluginError: reason ``audit_unclassified``; the text names every fault.
     """
     known = list(facts)
     names = {fact.name for fact in known}
-    faults = [*_event_faults(list(events)), *_fact_faults("context", known)]
+    faults = [*event_faults(list(events)), *_fact_faults("context", known)]
     for action in actions:
         missing = sorted(set(action.context) - names)
         faults += [f"{action.name}: context fact {name} is not classified" for name in missing]
@@ -552,9 +563,10 @@ def check_catalogue(
         raise PluginError("audit catalogue: " + "; ".join(faults), reason="audit_unclassified")
 
 
-def _event_faults(events: list[Event]) -> list[str]:
+def event_faults(events: list[Event]) -> list[str]:
+    """What is wrong with these events, of each and among them."""
     faults = [f"{name}: declared twice" for name in _doubled([event.name for event in events])]
-    faults += [f"{code}: used twice" for code in _doubled([event.code for event in events])]
+    faults += [f"{code}: used twice" for code in _doubled(_own_codes(events))]
     meanings: dict[str, Field] = {}
     for event in events:
         if not _NAME.match(event.name):
@@ -566,6 +578,10 @@ def _event_faults(events: list[Event]) -> list[str]:
             if meanings.setdefault(field.name, field) != field:
                 faults.append(f"{event.name}: {field.name} means something else elsewhere")
     return faults
+
+
+def _own_codes(events: list[Event]) -> list[str]:
+    return [event.code for event in events if event.code not in KIND_CODES.values()]
 
 
 def _field_faults(where: str, fields: list[Field]) -> list[str]:

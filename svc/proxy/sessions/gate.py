@@ -14,7 +14,7 @@ from svc.model.policy.access import AccessRequest, ContextValue, EntityUid
 from svc.model.policy.requests import context_at, may_open
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
-from svc.proxy.sessions.gated import GatedRequest
+from svc.proxy.sessions.gated import GatedOpen, GatedRequest
 
 
 @define
@@ -62,27 +62,22 @@ class Gate:
         )
 
     def decide_request(
-        self,
-        opened: SessionRequest,
-        kind: ServedKind,
-        person_id: str,
-        source: str,
-        action: str,
-        facts: Mapping[str, ContextValue],
+        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
     ) -> GatedRequest:
         """Decide one request of an open session.
 
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
         """
+        kind, asked, source = opened.kind, opened.request, opened.source_address
         counted = kind.terms.actions.get(action)
         if counted is None:
             raise SvcError(f"{kind.name} has no action of this name", reason="unknown_action")
         if not set(facts) <= set(kind.terms.context):
             raise SvcError(f"{kind.name} has no fact of this name", reason="unknown_fact")
-        target = EntityUid(kind.terms.entity_type, opened.resource)
-        context = {**facts, **context_at(self.now(), source, kind.facts(opened))}
-        request = may_open(counted, action, person_id, target, context)
+        target = EntityUid(kind.terms.entity_type, asked.resource)
+        context = {**facts, **context_at(self.now(), source, kind.facts(asked))}
+        request = may_open(counted, action, opened.person_id, target, context)
         try:
             decision = self.engine().decide(request)
         except SvcError:

@@ -20,15 +20,17 @@ from zope.interface import implementer
 
 from svc.errors import Malformed, SvcError
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
-from svc.interfaces.kinds import ServeGated
+from svc.interfaces.kinds import ServedKind, ServeGated
 from svc.interfaces.rpc import IRpcCall
 from svc.lanes.join import RelayedBytes
 from svc.messages.control import AuthorizeAnswer
 from svc.model.audit.events import REQUEST_DECISION
-from svc.model.audit.record import Actor, AuditRecord
+from svc.model.audit.record import Actor, AuditRecord, Event
+from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
 from svc.model.session.edits import MAX_EDIT_BYTES, MAX_VALUE_CHARACTERS, Edit
+from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
 from svc.rpc.call import MessageEnd
@@ -168,6 +170,16 @@ class GatedStream(Protocol):
 
 
 @frozen
+class GatedOpen:
+    """What a gated session was opened with."""
+
+    request: SessionRequest
+    kind: ServedKind
+    person_id: str
+    source_address: str
+
+
+@frozen
 class GatedRequest:
     """A request as it was decided, to be recorded.
 
@@ -186,8 +198,21 @@ class GatedRequest:
     source_address: str
 
 
-DecideRequest = Callable[[str, Mapping[str, ContextValue]], GatedRequest]
-"""Of the session's gate: decides one request of it.  Raises SvcError where none is possible."""
+@frozen
+class GatedNote:
+    """An event of the kind's own, to be recorded."""
+
+    event: Event
+    details: Mapping[str, Json]
+    opened: GatedOpen
+
+
+DecideRequest = Callable[["GatedOpen", str, Mapping[str, ContextValue]], GatedRequest]
+"""Decides one request of a session.  Raises SvcError where no decision is possible."""
+
+
+WriteGated = Callable[[GatedRequest | GatedNote, str], Awaitable[object]]
+"""Makes a record durable, given the session's uid."""
 
 
 @implementer(IGatedSession)
@@ -198,22 +223,27 @@ class GatedSession:
     Attributes:
         ceiling: Of its grant.
         decides: Decides by the newest policy, and counts.
-        write: Records durably, or raises SvcError.
+        write: Records durably, or raises SvcError; is told the session's uid.
     """
 
-    resource: str
+    opened: GatedOpen
     ceiling: Mapping[str, str]
     decides: DecideRequest
-    write: Callable[[GatedRequest], Awaitable[object]]
+    write: WriteGated
     entropy: Entropy
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
 
+    @property
+    def resource(self) -> str:
+        """See IGatedSession."""
+        return self.opened.request.resource
+
     async def decide(self, action: str, facts: Mapping[str, ContextValue]) -> RequestVerdict:
         """See IGatedSession."""
         try:
-            decided = self.decides(action, facts)
-            await self.write(decided)
+            decided = self.decides(self.opened, action, facts)
+            await self.write(decided, self.opened.request.session_uid)
         except CancelledError:
             raise
         except Exception as error:
@@ -227,6 +257,15 @@ class GatedSession:
             policies=decided.policies,
             reason=decided.reason,
         )
+
+    async def record(self, event: str, details: Mapping[str, Json]) -> None:
+        """See IGatedSession."""
+        kind = self.opened.kind
+        known = kind.events.get(event)
+        if known is None:
+            raise SvcError(f"{kind.name} has no event of this name", reason="unknown_event")
+        note = GatedNote(known, details, self.opened)
+        await self.write(note, self.opened.request.session_uid)
 
     async def both(self, requests: Awaitable[None], answers: Awaitable[None]) -> None:
         """See IGatedSession."""
@@ -302,9 +341,11 @@ class GatedCarried(Carried):
 
 
 def as_record(
-    decided: GatedRequest, origin: str, session_uid: str, now: float, entropy: Entropy
+    decided: GatedRequest | GatedNote, origin: str, session_uid: str, now: float, entropy: Entropy
 ) -> AuditRecord:
-    """The record of one request, as this Proxy writes it."""
+    """The record of one request, or of an event of the kind's, as this Proxy writes it."""
+    if isinstance(decided, GatedNote):
+        return _as_note(decided, origin, now, entropy)
     request = decided.request
     details = {"proxy_id": origin}
     if decided.source_address:
@@ -328,4 +369,21 @@ def as_record(
         entities_digest=decided.entities_digest,
         reason=decided.reason or None,
         details=details,
+    )
+
+
+def _as_note(note: GatedNote, origin: str, now: float, entropy: Entropy) -> AuditRecord:
+    opened = note.opened
+    # Last, so that a gate cannot say them otherwise.
+    about = {"proxy_id": origin, "source_address": opened.source_address or None}
+    return AuditRecord(
+        event_id=event_id(now, entropy),
+        time=now,
+        event=note.event,
+        actor=Actor("person", opened.person_id),
+        origin=origin,
+        session_uid=opened.request.session_uid,
+        resource_id=opened.request.resource,
+        resource_kind=opened.kind.name,
+        details={**note.details, **about},
     )

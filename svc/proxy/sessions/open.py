@@ -7,7 +7,7 @@ granted, reports the end.  The session code does not know which lane carries it.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError
@@ -38,7 +38,14 @@ from svc.proxy.sessions.carry import Carried, Once
 from svc.proxy.sessions.direct import DirectLanes
 from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.sessions.gate import Gate
-from svc.proxy.sessions.gated import GatedCarried, GatedRequest, GatedSession
+from svc.proxy.sessions.gated import (
+    GatedCarried,
+    GatedNote,
+    GatedOpen,
+    GatedRequest,
+    GatedSession,
+    WriteGated,
+)
 from svc.proxy.sessions.granted import (
     Granted,
     PendingSession,
@@ -71,7 +78,7 @@ ASSIGNMENT_CHANGED = "assignment_changed"
 _MISSES = {"departed": Fault.UNAVAILABLE, "unknown": Fault.NOT_FOUND}
 
 
-async def _not_recorded(decided: GatedRequest, session_uid: str) -> None:
+async def _not_recorded(decided: GatedRequest | GatedNote, session_uid: str) -> None:
     raise Unavailable("this Proxy does not record requests", reason="audit_spool_unavailable")
 
 
@@ -103,7 +110,7 @@ class SessionOpens:
         rates: What a person may ask; :meth:`admit` and the outcome of each open spend it.
         spans: Makes the span of each open.
         direct: Knows which sessions may move to a direct lane.
-        record: Makes the record of a request durable, given the session's uid.
+        record: Makes the record of what a gate decided or noted durable.
     """
 
     gate: Gate
@@ -119,7 +126,7 @@ class SessionOpens:
     rates: PersonRates
     spans: Spans = no_span
     direct: DirectLanes = field(factory=DirectLanes)
-    record: Callable[[GatedRequest, str], Awaitable[object]] = _not_recorded
+    record: WriteGated = _not_recorded
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
     _live: LiveSessions = field(init=False)
@@ -369,19 +376,12 @@ class SessionOpens:
         kind, request = opening.kind, opening.request
         if kind.gate is None:
             return Carried(call, granted.signed, granted.answer)
-        person_id, source = opening.person.id, opening.decision.source_address
+        source = opening.decision.source_address
         session = GatedSession(
-            resource=request.resource,
+            opened=GatedOpen(request, kind, person_id=opening.person.id, source_address=source),
             ceiling=granted.grant.ceiling,
-            decides=lambda action, facts: self.gate.decide_request(
-                opened=request,
-                kind=kind,
-                person_id=person_id,
-                source=source,
-                action=action,
-                facts=facts,
-            ),
-            write=lambda decided: self.record(decided, request.session_uid),
+            decides=self.gate.decide_request,
+            write=self.record,
             entropy=self.gate.entropy,
         )
         return GatedCarried(call, granted.signed, granted.answer, gate=kind.gate, session=session)

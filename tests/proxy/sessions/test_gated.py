@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.audit.log.kind_events import kind_events
 from svc.errors import Malformed, SvcError, Unavailable
 from svc.interfaces.gating import IGatedSession, RequestVerdict
+from svc.interfaces.kinds import KindEvent
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.session.edits import MAX_VALUE_CHARACTERS, Edit, StreamEdits
-from svc.proxy.sessions.gated import MAX_HELD, GatedRequest, GatedSession, GatedStream
+from svc.proxy.sessions.gated import (
+    MAX_HELD,
+    GatedNote,
+    GatedOpen,
+    GatedRequest,
+    GatedSession,
+    GatedStream,
+    as_record,
+)
+from tests.connector.pieces import Cluster
+from tests.kinds.served import tcp
 
 ALLOWED = RequestVerdict(allowed=True, decision_id="d" * 32)
 
@@ -117,19 +129,27 @@ class StreamTests(SynchronousTestCase):
 
 class DecideTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.written: list[GatedRequest] = []
+        self.written: list[GatedRequest | GatedNote] = []
         self.writing: Any = None
         self.deciding: Exception | None = None
         self.word = "allow"
+        events = kind_events("tcp", {"tcp.odd": KindEvent("odd", {"size": "number public"})})
+        self.opened = GatedOpen(
+            request=Cluster().request(resource="cache"),
+            kind=evolve(tcp, events=events),
+            person_id="p" * 26,
+            source_address="192.0.2.7",
+        )
         self.session = GatedSession(
-            resource="cache",
+            opened=self.opened,
             ceiling={},
             decides=self.decides,
             write=self.write,
             entropy=bytes,
         )
 
-    def decides(self, action: str, facts: Any) -> GatedRequest:
+    def decides(self, opened: GatedOpen, action: str, facts: Any) -> GatedRequest:
+        self.assertIs(opened, self.opened)
         if self.deciding is not None:
             raise self.deciding
         request = AccessRequest(
@@ -151,7 +171,8 @@ class DecideTests(SynchronousTestCase):
             source_address="",
         )
 
-    async def write(self, decided: GatedRequest) -> None:
+    async def write(self, decided: GatedRequest | GatedNote, uid: str) -> None:
+        self.assertEqual(uid, self.opened.request.session_uid)
         if self.writing is not None:
             await self.writing
         self.written.append(decided)
@@ -160,6 +181,40 @@ class DecideTests(SynchronousTestCase):
         got: list[Any] = []
         Deferred.fromCoroutine(self.session.decide("redisRead", {})).addBoth(got.append)
         return got
+
+    def noted(self, event: str, details: dict[str, Any]) -> list[Any]:
+        got: list[Any] = []
+        Deferred.fromCoroutine(self.session.record(event, details)).addBoth(got.append)
+        return got
+
+    def test_an_event_of_the_kind(self) -> None:
+        """What came up is durable before the gate goes on, and says whose session it was."""
+        self.writing = Deferred()
+        details = {"size": 7, "proxy_id": "another", "source_address": "another"}
+        got = self.noted("tcp.odd", details)
+        self.assertEqual(got, [])
+        self.writing.callback(None)
+        self.assertEqual(got, [None])
+        record = as_record(
+            self.written[0],
+            origin="o" * 26,
+            session_uid="",
+            now=1.0,
+            entropy=lambda n: bytes(n),
+        )
+        self.assertEqual(
+            record.details, {**details, "proxy_id": "o" * 26, "source_address": "192.0.2.7"}
+        )
+        self.assertEqual((record.actor.id, record.resource_kind), ("p" * 26, "tcp"))
+        self.assertEqual(record.session_uid, self.opened.request.session_uid)
+
+    def test_what_cannot_be_noted(self) -> None:
+        """An event of another kind is none; one that is not durable is an error to the gate."""
+        self.assertEqual(self.noted("session.start", {})[0].value.reason, "unknown_event")
+        self.writing = Deferred()
+        got = self.noted("tcp.odd", {})
+        self.writing.errback(SvcError("full", reason="audit_spool_full"))
+        self.assertEqual(got[0].value.reason, "audit_spool_full")
 
     def test_recorded_first(self) -> None:
         """The gate hears of a permission once its record is durable."""

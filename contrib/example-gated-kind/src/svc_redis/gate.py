@@ -28,6 +28,8 @@ async def requests(session: IGatedSession, owed: Owed) -> None:
         if action is not None:
             key = rest.partition(b" ")[0].decode("utf-8", "backslashreplace")
             verdict = await session.decide(action, {"key": key})
+        else:
+            await session.record("redis.unknown", {"size": len(line)})
         owed.append(verdict)
         if verdict is not None and verdict.allowed:
             await stream.pass_on(len(line))
