@@ -94,7 +94,7 @@ class Cluster:
 
     settings: RoleSettings
     keys: ClusterKeys
-    desk: CertificateIssuer
+    issuer: CertificateIssuer
     identity: TransportIdentity
     identity_store: IdentityStore
     kinds: Mapping[str, ServedKind]
@@ -115,18 +115,18 @@ class Cluster:
         state.claim()
         try:
             keys = load_cluster_keys(runtime, settings, state)
-            desk = CertificateIssuer(
+            issuer = CertificateIssuer(
                 keys, settings.identity.node_leaf_secs, settings.identity.person_leaf_secs
             )
             identities = IdentityStore(state.path)
-            identity = own_identity(runtime, settings, desk, identities)
+            identity = own_identity(runtime, settings, issuer, identities)
         finally:
             state.release()
         words = vocabulary(*(kind_terms(kind.terms) for kind in kinds.values()))
         return cls(
             settings=settings,
             keys=keys,
-            desk=desk,
+            issuer=issuer,
             identity=identity,
             identity_store=identities,
             kinds=kinds,
@@ -179,26 +179,26 @@ class Cluster:
         )
 
     def issuers(
-        self, store: IStore, knowledge: ClusterStateCache, recorder: Recorder
+        self, store: IStore, state_cache: ClusterStateCache, recorder: Recorder
     ) -> IssuerRotation:
         """Enters the issuing CAs."""
         return IssuerRotation(
-            desk=self.desk,
-            knowledge=knowledge,
+            issuer=self.issuer,
+            state_cache=state_cache,
             store=store,
             recorder=recorder,
             now=time.time,
-            load=lambda kind: self.desk.keys.issuers[kind],
+            load=lambda kind: self.issuer.keys.issuers[kind],
             in_thread=in_line,
             is_stale=lambda kind, is_stale: None,
         )
 
     async def in_force(self, store: IReadOnlyStore) -> InForce:
         """What is in force by the rows of *store* and the signed records behind them."""
-        knowledge = ClusterStateCache(
+        state_cache = ClusterStateCache(
             store, self.recorder().ledger, time.time, advanced=lambda: None
         )
-        read = await knowledge.survey()
+        read = await state_cache.reload()
         policy = PolicyInForce(
             cluster=self.name,
             vocabulary=self.words,
@@ -207,11 +207,11 @@ class Cluster:
             in_thread=in_line,
             in_force=_told,
         )
-        await policy.follow(knowledge.facts)
+        await policy.follow(state_cache.state)
         assert policy.engine is not None
         unsigned = tuple(one.subject for one in read.unsigned)
         return InForce(
-            facts=knowledge.facts, engine=policy.engine, unsigned=unsigned, kinds=self.kinds
+            facts=state_cache.state, engine=policy.engine, unsigned=unsigned, kinds=self.kinds
         )
 
     def add_head(self, tx: ITransaction) -> None:

@@ -74,22 +74,22 @@ class Life:
     people: dict[str, str] = field(factory=dict)
     nodes: dict[str, str] = field(factory=dict)
     recorder: Recorder = field(init=False)
-    knowledge: ClusterStateCache = field(init=False)
+    state_cache: ClusterStateCache = field(init=False)
     audit_key: ed25519.Ed25519PrivateKey = field(factory=ed25519.Ed25519PrivateKey.generate)
     session: str = field(factory=lambda: random_id(os.urandom))
     spool: str = field(factory=lambda: random_id(os.urandom))
 
     def __attrs_post_init__(self) -> None:
         self.recorder = self.cluster.recorder()
-        self.knowledge = ClusterStateCache(
+        self.state_cache = ClusterStateCache(
             self.store, self.recorder.ledger, time.time, advanced=lambda: None
         )
 
     async def live(self, db: Statements) -> None:
         """All of it; *db* is the same store for tables without a facet."""
         await self.store.run("found", self._found)
-        await self.knowledge.refresh()
-        issuers = self.cluster.issuers(self.store, self.knowledge, self.recorder)
+        await self.state_cache.refresh()
+        issuers = self.cluster.issuers(self.store, self.state_cache, self.recorder)
         await issuers.follow(leads=True)
         await self._sessions(await self.cluster.in_force(self.store))
         if self.signs:
@@ -309,18 +309,18 @@ class Life:
         drain = QueueConsumer(
             store=self.store,
             recorder=self.recorder,
-            keys=OriginKeys(self.knowledge),
+            keys=OriginKeys(self.state_cache),
             now=time.time,
             held=lambda reason: None,
         )
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
         bad = evolve(third, signature=bytes(64))
         come = [(1, first), (2, second), (3, bad), (3, bad)]
         await self.store.run("queue", lambda tx: self._queued(tx, come))
         await drain.drain()
         held = await self.store.read("held", lambda tx: tx.outbox.rows(0, 9)[0].id)
-        desk = QueueAdmin(self.store, self.recorder, time.time)
-        await desk.discard(pb.DiscardRowRequest(id=held, note="forged"), OPERATOR)
+        admin = QueueAdmin(self.store, self.recorder, time.time)
+        await admin.discard(pb.DiscardRowRequest(id=held, note="forged"), OPERATOR)
         await self.store.run("queue", lambda tx: self._queued(tx, [(4, fourth)]))
 
     def _older_queue(self, tx: ITransaction) -> None:

@@ -70,8 +70,8 @@ async def _measure(reactor: Any, url: str, count: int) -> None:
     )
     key = ed25519.Ed25519PrivateKey.generate()
     await store.run("register", lambda tx: _register(tx, recorder, key))
-    knowledge = ClusterStateCache(store, ledger, time.time, advanced=nothing)
-    await knowledge.refresh()
+    state_cache = ClusterStateCache(store, ledger, time.time, advanced=nothing)
+    await state_cache.refresh()
     rows = _made(
         RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=os.urandom), count
     )
@@ -80,7 +80,7 @@ async def _measure(reactor: Any, url: str, count: int) -> None:
     drain = QueueConsumer(
         store=store,
         recorder=recorder,
-        keys=OriginKeys(knowledge),
+        keys=OriginKeys(state_cache),
         now=time.time,
         held=lambda _: None,
         may_write=_MAY_WRITE,

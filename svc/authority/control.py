@@ -78,7 +78,7 @@ class ControlService:
         heads: The audit log's signed heads, for Proxies to keep.
     """
 
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     verifier: IChainVerifier
     issuance: Issuance
     intake: RegistrationIntake
@@ -125,7 +125,7 @@ class ControlService:
     def _proxy(self, peer: Peer) -> Node:
         if not peer.chain:
             raise Unauthenticated("the control listener accepts only Proxy certificates")
-        return self.knowledge.node(self.verifier.verify(peer.chain, {Role.PROXY}).principal)
+        return self.state_cache.node(self.verifier.verify(peer.chain, {Role.PROXY}).principal)
 
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
         proxy = self._proxy(call.peer)

@@ -306,7 +306,7 @@ def _assembled(
         heads=head.take,
     )
     resident = _resident(side, link, sockets, refusals, tasks)
-    desk = StatusService(
+    status = StatusService(
         resident=resident,
         link=link,
         identity=side.identity,
@@ -319,7 +319,7 @@ def _assembled(
         key="state_dir",
         address=str(sockets.path / SOCKET),
         endpoint=UNIXServerEndpoint(reactor, sockets.address(SOCKET), mode=0o600),
-        factory=ControlFactory(UnixGuard(uid), desk.answer, tasks.spawn),
+        factory=ControlFactory(UnixGuard(uid), status.answer, tasks.spawn),
     )
     fresh = PeriodicTask(
         clock=reactor,

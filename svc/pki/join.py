@@ -79,7 +79,7 @@ def blame_the_clock(refusal: SvcError) -> None:
 
 
 def enroll_authority(
-    desk: CertificateIssuer,
+    issuer: CertificateIssuer,
     store: IdentityStore,
     now: profile.WallTime,
     *,
@@ -96,16 +96,16 @@ def enroll_authority(
     key = store.pending_key()
     csr = make_request(key)
     if store.exists:
-        old = TransportIdentity.load(store, now, desk.keys.cluster)
-        issued = desk.sign_for(old.principal, csr, old.facts.generation + 1, names)
+        old = TransportIdentity.load(store, now, issuer.keys.cluster)
+        issued = issuer.sign_for(old.principal, csr, old.facts.generation + 1, names)
     else:
-        issued = desk.admit(TokenGrant("", Role.AUTHORITY, names=names), csr)
+        issued = issuer.admit(TokenGrant("", Role.AUTHORITY, names=names), csr)
     return adopt_identity(
         store,
         key,
-        cluster=desk.keys.cluster,
-        pin=desk.keys.ca_pin,
-        root=desk.keys.root_der,
+        cluster=issuer.keys.cluster,
+        pin=issuer.keys.ca_pin,
+        root=issuer.keys.root_der,
         chain=issued.chain,
         roles=frozenset({Role.AUTHORITY}),
         now=now,

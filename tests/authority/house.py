@@ -183,7 +183,7 @@ class House:
             ledger=self.ledger,
             key=origin_key(keys),
         )
-        self.knowledge = ClusterStateCache(self.store, self.ledger, self.now, advanced=nothing)
+        self.state_cache = ClusterStateCache(self.store, self.ledger, self.now, advanced=nothing)
         self.over_budget: list[str] = []
         self.refusals = RefusalRecords(
             store=self.store, recorder=self.recorder, clock=self.clock, now=self.now
@@ -214,8 +214,8 @@ class House:
             in_thread=in_line,
             in_force=self.publishing.policy_changed,
         )
-        self.knowledge.on_change(self.publishing.facts_changed)
-        self.knowledge.on_change(self.registrations.follow)
+        self.state_cache.on_change(self.publishing.facts_changed)
+        self.state_cache.on_change(self.registrations.follow)
         self.proxy = self.node(Role.PROXY, "edge1")
         self.connector = self.node(Role.CONNECTOR, "conn1")
         self.run(lambda tx: self._fill(tx, policy))
@@ -298,7 +298,7 @@ class House:
         return holder
 
     def row(self, holder: Holder) -> Node:
-        return self.knowledge.facts.nodes[holder.id]
+        return self.state_cache.state.nodes[holder.id]
 
     def peer(self, holder: Holder) -> Peer:
         chain = tuple(x509.load_der_x509_certificate(one) for one in holder.chain)
@@ -326,7 +326,7 @@ class House:
         value_of(self.store.store.run("sql", change))
 
     def refresh(self) -> None:
-        value_of(self.policy.follow(value_of(self.knowledge.refresh())))
+        value_of(self.policy.follow(value_of(self.state_cache.refresh())))
 
     def add_group(self, name: str) -> None:
         """A change of what the policy looks at."""
@@ -356,7 +356,7 @@ class House:
         self.told: list[tuple[str, str]] = []
         return Issuance(
             cluster=CLUSTER,
-            knowledge=self.knowledge,
+            state_cache=self.state_cache,
             engine=lambda: self.policy.engine,
             registrations=self.registrations,
             kinds=KINDS,
@@ -376,7 +376,7 @@ class House:
 
     def serve(self, *resources: str) -> Registered:
         """Register the Connector through the Proxy for these."""
-        catalog = self.knowledge.facts.catalog
+        catalog = self.state_cache.state.catalog
         served = {
             one: catalog[one].assigned if one in catalog else Assigned(one, "", 0)
             for one in resources

@@ -173,12 +173,12 @@ class Leader:
         self.drains = QueueConsumer(
             store=house.store,
             recorder=house.recorder,
-            keys=OriginKeys(house.knowledge),
+            keys=OriginKeys(house.state_cache),
             now=house.now,
             held=self.held.append,
             may_write=WITH_REQUESTS,
         )
-        self.desk = QueueAdmin(
+        self.admin = QueueAdmin(
             store=house.store, recorder=house.recorder, now=house.now, may_write=WITH_REQUESTS
         )
         self.nudged = 0

@@ -63,7 +63,7 @@ class ControlTests(SynchronousTestCase):
         )
         intake = RegistrationIntake(
             cluster=CLUSTER,
-            knowledge=house.knowledge,
+            state_cache=house.state_cache,
             registrations=house.registrations,
             store=house.store,
             recorder=house.recorder,
@@ -78,7 +78,7 @@ class ControlTests(SynchronousTestCase):
         )
         explainer = Explainer(
             cluster=CLUSTER,
-            knowledge=house.knowledge,
+            state_cache=house.state_cache,
             engine=lambda: house.policy.engine,
             kinds=KINDS,
             store=house.store,
@@ -87,7 +87,7 @@ class ControlTests(SynchronousTestCase):
         )
         self.control = ControlService(
             heads=HeadsToTell(nothing_later),
-            knowledge=house.knowledge,
+            state_cache=house.state_cache,
             verifier=house.world.verifier,
             issuance=house.issuance(),
             intake=intake,

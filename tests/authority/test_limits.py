@@ -220,9 +220,9 @@ class NodeTests(HouseTests):
     def test_renewals(self) -> None:
         """A node renews so often; past it nothing is signed, and another node renews."""
         house = self.house
-        desk = NodeRenewal(
-            desk=CertificateIssuer(house.world.keys),
-            knowledge=house.knowledge,
+        renewal = NodeRenewal(
+            issuer=CertificateIssuer(house.world.keys),
+            state_cache=house.state_cache,
             verifier=house.world.verifier,
             store=house.store,
             recorder=house.recorder,
@@ -230,7 +230,7 @@ class NodeTests(HouseTests):
             revoked=lambda node_id: None,
             renewals=house.rates.renewals,
         )
-        renew = desk.service().methods["Renew"]
+        renew = renewal.service().methods["Renew"]
 
         def renewed(holder: Any) -> Any:
             call = Call(house.peer(holder))

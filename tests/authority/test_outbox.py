@@ -497,7 +497,7 @@ class IntakeTests(Queue):
         self.leader.drain()
         bad = self.leader.queue()[0].id
         discard = pb.DiscardRowRequest(id=bad, note="a test")
-        value_of(self.leader.desk.discard(discard, OPERATOR))
+        value_of(self.leader.admin.discard(discard, OPERATOR))
         other.spool_id, other.last, other.tip = self.origin.spool_id, 0, GENESIS
         theirs = [other.add(other.maker.opening(other.spool_id, ())), other.decision()]
         self.assertEqual(self.leader.send(other, theirs), SpoolState(2, 0))
@@ -547,7 +547,7 @@ class IntakeTests(Queue):
         self.leader.covers()
         self.assertEqual(self.leader.send(self.origin), SpoolState(4, 1))
         (row,) = self.leader.queue()
-        value_of(self.leader.desk.discard(pb.DiscardRowRequest(id=row.id, note="why"), OPERATOR))
+        value_of(self.leader.admin.discard(pb.DiscardRowRequest(id=row.id, note="why"), OPERATOR))
         self.assertEqual(self.leader.send(self.origin), SpoolState(1, 1))
         self.assertEqual(self.leader.send(self.origin, sent[1:]), SpoolState(4, 4))
         self.leader.drain()
@@ -566,7 +566,7 @@ class DeskTests(Queue):
     def refusal(self, row_id: int, note: str = "why") -> SvcError:
         """Of letting a row go."""
         request = pb.ReleaseRowRequest(id=row_id, note=note)
-        return refusal_of(self.leader.desk.release(request, OPERATOR))
+        return refusal_of(self.leader.admin.release(request, OPERATOR))
 
     @proves("G-OPEN-14")
     def test_discard(self) -> None:
@@ -574,14 +574,14 @@ class DeskTests(Queue):
         bad = evolve(self.origin.first, signature=b"")
         row_id = self.held(bad)
         request = pb.DiscardRowRequest(id=row_id, note="a test wrote it")
-        answer = value_of(self.leader.desk.discard(request, OPERATOR))
+        answer = value_of(self.leader.admin.discard(request, OPERATOR))
         self.assertEqual(self.leader.queue(), ())
         (record,) = self.house.records("audit.discarded")
         self.assertEqual(record["actor"], {"kind": "operator", "id": "local:0"})
         self.assertEqual((record["reason"], record["node_id"]), (UNSIGNED, self.origin.id))
         self.assertEqual(record["details"]["record_digest"], answer.record_digest)
         self.assertEqual(record["details"]["held_event_id"], json.loads(bad.canonical)["event_id"])
-        again = refusal_of(self.leader.desk.discard(request, OPERATOR))
+        again = refusal_of(self.leader.admin.discard(request, OPERATOR))
         self.assertEqual(again.reason, "not_found")
 
     def test_release_refuses(self) -> None:
@@ -618,7 +618,7 @@ class DeskTests(Queue):
         self.assertEqual(self.leader.holds(), [UNKNOWN] * 2)
         for row in self.leader.queue():
             request = pb.ReleaseRowRequest(id=row.id, note="written before it was revoked")
-            value_of(self.leader.desk.release(request, OPERATOR))
+            value_of(self.leader.admin.release(request, OPERATOR))
         self.assertEqual((self.leader.queue(), self.leader.logged(rows)), ((), [1, 1]))
         released = self.events("audit.released")
         self.assertEqual([one["first_n"] for one in released], [1, 2])

@@ -77,7 +77,7 @@ class SaidTests(Queue):
         self.assertEqual(self.leader.holds(), [Hold.FORGED.value])
         [held] = self.leader.queue()
         request = pb.ReleaseRowRequest(id=held.id, note="of before the restore")
-        value_of(self.leader.desk.release(request, OPERATOR))
+        value_of(self.leader.admin.release(request, OPERATOR))
         self.assertEqual(self.leader.queue(), ())
 
     def test_texts_are_as_sealing_leaves_them(self) -> None:

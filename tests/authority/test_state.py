@@ -52,14 +52,14 @@ class StateCase(SynchronousTestCase):
         self.rows = UnsignedRows(self.house.store, self.house.recorder, self.gauge.append)
         self.anchor = StateAnchor(Path(self.mktemp()))
         self.keeper = StateKeeper(self.house.ledger, self.anchor, BackgroundTasks())
-        self.house.knowledge.advanced = self.keeper.advanced
+        self.house.state_cache.advanced = self.keeper.advanced
         self.reload()
 
     def reload(self) -> None:
         """The reload pass of a running Authority."""
-        survey = value_of(self.house.knowledge.survey())
-        value_of(self.house.policy.follow(self.house.knowledge.facts))
-        value_of(self.rows.name(survey.unsigned))
+        reading = value_of(self.house.state_cache.reload())
+        value_of(self.house.policy.follow(self.house.state_cache.state))
+        value_of(self.rows.name(reading.unsigned))
 
     def named(self) -> list[str]:
         return sorted(one.subject for one in self.rows.now)
@@ -88,9 +88,9 @@ class StateCase(SynchronousTestCase):
         )
 
     def facts_after_restart(self) -> tuple[ClusterState, list[str]]:
-        knowledge = self.restarted()
-        survey = value_of(knowledge.survey())
-        return knowledge.facts, sorted(one.subject for one in survey.unsigned)
+        state_cache = self.restarted()
+        reading = value_of(state_cache.reload())
+        return state_cache.state, sorted(one.subject for one in reading.unsigned)
 
 
 class RunningTests(StateCase):
@@ -98,11 +98,11 @@ class RunningTests(StateCase):
 
     def untouched(self, *statements: str, named: list[str], undo: tuple[str, ...] = ()) -> None:
         """These statements change nothing that is in force, are named once, and heal."""
-        before = self.house.knowledge.facts
+        before = self.house.state_cache.state
         engine = self.house.policy.engine
         self.house.by_sql(*statements)
         self.reload()
-        self.assertEqual(self.house.knowledge.facts, before)
+        self.assertEqual(self.house.state_cache.state, before)
         self.assertIs(self.house.policy.engine, engine)
         self.assertEqual(self.named(), named)
         self.reload()
@@ -145,15 +145,15 @@ class RunningTests(StateCase):
         self.untouched("UPDATE policy_versions SET activated_at = NULL", named=["policy:1"])
 
     def setting(self) -> str:
-        desk = PolicyAdmin(
-            knowledge=self.house.knowledge,
+        admin = PolicyAdmin(
+            state_cache=self.house.state_cache,
             in_force=self.house.policy,
             operators=None,  # type: ignore[arg-type]
             store=self.house.store,
             recorder=self.house.recorder,
             now=self.house.now,
         )
-        return refusal_of(desk._activate(POLICY, ROOT, 1)).reason
+        return refusal_of(admin._activate(POLICY, ROOT, 1)).reason
 
     def test_membership_added(self) -> None:
         """Whoever is written into a group is not in it."""
@@ -179,12 +179,12 @@ class RunningTests(StateCase):
         self.assertEqual(self.adding_group("root"), "state_unsigned")
 
     def adding_group(self, name: str) -> str:
-        return refusal_of(self.desk().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)).reason
+        return refusal_of(self.admin().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)).reason
 
-    def desk(self) -> MemberAdmin:
+    def admin(self) -> MemberAdmin:
         house = self.house
         return MemberAdmin(
-            knowledge=house.knowledge,
+            state_cache=house.state_cache,
             registrations=house.registrations,
             store=house.store,
             recorder=house.recorder,
@@ -293,7 +293,7 @@ class RunningTests(StateCase):
         self.house.run(lambda tx: tx.people.revoke(EVE, 5.0))
         self.house.by_sql("UPDATE persons SET state = 'active', revoked_at = NULL")
         self.reload()
-        self.assertNotIn(EVE, self.house.knowledge.facts.people)
+        self.assertNotIn(EVE, self.house.state_cache.state.people)
         published = self.house.publisher.published
         assert published is not None
         self.assertIn(
@@ -302,7 +302,7 @@ class RunningTests(StateCase):
 
     def test_catalog_counter(self) -> None:
         """A counter that was put back neither hides the next change nor lets it pass unseen."""
-        revision = self.house.knowledge.facts.revision
+        revision = self.house.state_cache.state.revision
         self.untouched(
             "UPDATE revisions SET value = 1",
             named=["catalog:revision"],
@@ -310,8 +310,8 @@ class RunningTests(StateCase):
         self.assertEqual(self.adding_group("ops"), "state_unsigned")
         self.house.by_sql(f"UPDATE revisions SET value = {revision}")
         self.reload()
-        value_of(self.desk().add_group(admin_pb2.AddGroupRequest(name="ops"), ROOT))
-        self.assertEqual(self.house.knowledge.facts.revision, revision + 1)
+        value_of(self.admin().add_group(admin_pb2.AddGroupRequest(name="ops"), ROOT))
+        self.assertEqual(self.house.state_cache.state.revision, revision + 1)
 
     def test_yesterdays_row(self) -> None:
         """A row of before is refused although its own record is genuine."""
@@ -323,12 +323,12 @@ class RunningTests(StateCase):
         """A change signs for nothing that somebody else did to the row before."""
         self.house.by_sql(f"INSERT INTO memberships VALUES ('{EVE}', 'dev')")
         refusal = refusal_of(
-            self.desk().add_person(admin_pb2.AddPersonRequest(name="eve", groups=["dev"]), ROOT)
+            self.admin().add_person(admin_pb2.AddPersonRequest(name="eve", groups=["dev"]), ROOT)
         )
         self.assertEqual(refusal.reason, "state_unsigned")
         node = self.house.connector.id
         self.house.by_sql(f"UPDATE nodes SET role = 'proxy' WHERE id = '{node}'")
-        revoking = self.desk().revoke_node(admin_pb2.RevokeNodeRequest(node=node), ROOT)
+        revoking = self.admin().revoke_node(admin_pb2.RevokeNodeRequest(node=node), ROOT)
         self.assertEqual(refusal_of(revoking).reason, "state_unsigned")
 
 
@@ -339,15 +339,15 @@ class TokenTests(StateCase):
         super().setUp()
         house = self.house
         self.enrollment = Enrollment(
-            desk=CertificateIssuer(house.world.keys),
-            knowledge=house.knowledge,
+            issuer=CertificateIssuer(house.world.keys),
+            state_cache=house.state_cache,
             store=house.store,
             recorder=house.recorder,
             now=house.now,
             clock=house.clock,
         )
         self.members = MemberAdmin(
-            knowledge=house.knowledge,
+            state_cache=house.state_cache,
             registrations=house.registrations,
             store=house.store,
             recorder=house.recorder,
@@ -414,7 +414,7 @@ class TokenTests(StateCase):
         self.assertEqual(refusal_of(self.joining(token.text)).reason, "state_unsigned")
         self.reload()
         self.assertEqual(self.named(), [f"token:{token.id}"])
-        self.assertNotIn("edge9", {n.name for n in self.house.knowledge.facts.nodes.values()})
+        self.assertNotIn("edge9", {n.name for n in self.house.state_cache.state.nodes.values()})
 
     def test_wasted_on_a_revoked_person(self) -> None:
         """A token spent on somebody revoked is spent on record too."""
@@ -476,14 +476,14 @@ class RestartedTests(StateCase):
     def test_put_right_again(self) -> None:
         """Once a row is put right it is in force again, and the policy sees it."""
         self.house.by_sql(f"DELETE FROM memberships WHERE person_id = '{ADA}'")
-        self.house.knowledge = knowledge = self.restarted()
+        self.house.state_cache = state_cache = self.restarted()
         self.house.policy.engine = None
         self.reload()
         self.assertNotIn(ADA, self.seen_by_the_policy())
         self.house.by_sql(f"INSERT INTO memberships VALUES ('{ADA}', 'dev')")
         self.reload()
         self.assertIn(ADA, self.seen_by_the_policy())
-        self.assertEqual(knowledge.facts.absent, frozenset())
+        self.assertEqual(state_cache.state.absent, frozenset())
 
     def seen_by_the_policy(self) -> set[str]:
         engine = self.house.policy.engine
@@ -492,7 +492,7 @@ class RestartedTests(StateCase):
 
     def test_an_intact_store(self) -> None:
         """A store that nobody touched is in force as it was, with and without a checkpoint."""
-        before = self.house.knowledge.facts
+        before = self.house.state_cache.state
         for lost in ((), ("state-rows.json",), ("state-rows.json", "state.json")):
             value_of(self.keeper.stop())
             for name in lost:
@@ -554,22 +554,22 @@ class OlderStoreTests(SynchronousTestCase):
         self.assertEqual(refusal_of(self.begin()).reason, "state_unadopted")
         self.assertEqual(self.ledger.view.n, 0)
         self.house.by_sql(f"DELETE FROM memberships WHERE person_id = '{EVE}'")
-        before = self.house.knowledge.facts
+        before = self.house.state_cache.state
         value_of(self.begin())
-        knowledge = ClusterStateCache(
+        state_cache = ClusterStateCache(
             self.house.store, self.ledger, self.house.now, advanced=nothing
         )
-        self.assertEqual(value_of(knowledge.survey()).unsigned, ())
-        self.assertEqual(knowledge.facts, before)
+        self.assertEqual(value_of(state_cache.reload()).unsigned, ())
+        self.assertEqual(state_cache.state, before)
         self.assertIsNone(self.wish.read())
 
     def test_rows_in_a_new_store(self) -> None:
         """Rows that somebody put into a store before its first start are not in force."""
         self.house.by_sql("DELETE FROM personal_values", "DELETE FROM audit_log")
         value_of(self.begin())
-        knowledge = ClusterStateCache(
+        state_cache = ClusterStateCache(
             self.house.store, self.ledger, self.house.now, advanced=nothing
         )
-        survey = value_of(knowledge.survey())
-        self.assertEqual((knowledge.facts.people, knowledge.facts.policy), ({}, None))
-        self.assertIn("policy:1", {row.subject for row in survey.unsigned})
+        reading = value_of(state_cache.reload())
+        self.assertEqual((state_cache.state.people, state_cache.state.policy), ({}, None))
+        self.assertIn("policy:1", {row.subject for row in reading.unsigned})

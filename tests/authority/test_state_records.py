@@ -42,9 +42,9 @@ class RecordTests(StateCase):
 
     def broken_while_running(self) -> None:
         """The pass names the records; what was in force stays, and nothing changes any more."""
-        before = self.house.knowledge.facts
+        before = self.house.state_cache.state
         self.reload()
-        self.assertEqual(self.house.knowledge.facts, before)
+        self.assertEqual(self.house.state_cache.state, before)
         self.assertEqual(len([one for one in self.named() if one.startswith("log:")]), 1)
         with self.assertRaises(StateUnsigned):
             self.house.run(lambda tx: tx.people.add_group("more", 1.0))
@@ -64,7 +64,7 @@ class RecordTests(StateCase):
         for name in ("kept", "more"):
             self.house.add_group(name)
         self.reload()
-        groups = self.house.knowledge.facts.groups
+        groups = self.house.state_cache.state.groups
         self.assertEqual(
             (self.named(), groups), ([], ("dev", "first", "kept", "more", "ops", "qa"))
         )

@@ -21,7 +21,7 @@ from svc.errors import Fault, SvcError
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.server.server import RpcServerFactory
 from svc.wire.limits import WireLimits
-from tests.cli.desk import STATUS, Authority, Place
+from tests.cli.terminal import STATUS, Authority, Place
 from tests.proof import proves
 
 ROOT = Path(__file__).resolve().parents[2]

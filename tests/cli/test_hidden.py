@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.policy.child import job
 from svc.policy.prescan import PolicyLimits
 from svc.policy.vocabulary import vocabulary
-from tests.cli.desk import POLICY, terminal
+from tests.cli.terminal import POLICY, terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 

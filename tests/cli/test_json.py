@@ -19,7 +19,7 @@ from svc.model.principal import Role
 from svc.pki.keyring import create_cluster
 from tests.cli.authority.test_catalog import TerminalTests
 from tests.cli.authority.test_members import SEEN
-from tests.cli.desk import CLUSTER, NOW, POLICY, terminal
+from tests.cli.terminal import CLUSTER, NOW, POLICY, terminal
 from tests.cli.tree import every_command, takes_json
 from tests.pki.support import World
 

@@ -14,7 +14,7 @@ from svc.cli import config_first, main
 from svc.cli.authority.commands import authority
 from svc.cli.authority.store import store
 from svc.store.migrate import migrations_folder
-from tests.cli.desk import Authority, Place, terminal
+from tests.cli.terminal import Authority, Place, terminal
 from tests.proof import proves
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -133,7 +133,7 @@ class DeskTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.world = World()
-        self.desk = CertificateIssuer(self.world.keys, node_lifetime=100, person_lifetime=50)
+        self.issuer = CertificateIssuer(self.world.keys, node_lifetime=100, person_lifetime=50)
         self.key = new_key()
         self.csr = make_request(self.key)
 
@@ -141,8 +141,8 @@ class DeskTests(SynchronousTestCase):
     def test_node(self) -> None:
         """A node is named by its key, whatever the token's other fields say."""
         grant = TokenGrant("t" * 16, Role.CONNECTOR, name="c-1", names=("c1.test",))
-        issued = self.desk.admit(grant, self.csr)
-        other = self.desk.admit(grant, make_request(new_key()))
+        issued = self.issuer.admit(grant, self.csr)
+        other = self.issuer.admit(grant, make_request(new_key()))
         self.assertEqual(issued.facts.principal.role, Role.CONNECTOR)
         self.assertNotEqual(issued.facts.principal.id, other.facts.principal.id)
         self.assertEqual(issued.facts.generation, 1)
@@ -151,7 +151,7 @@ class DeskTests(SynchronousTestCase):
 
     def test_person(self) -> None:
         """A person gets the id the registry chose, signed by the CA for persons."""
-        issued = self.desk.admit(TokenGrant("t" * 16, Role.USER, PERSON), self.csr)
+        issued = self.issuer.admit(TokenGrant("t" * 16, Role.USER, PERSON), self.csr)
         self.assertEqual(issued.facts.principal, Principal(CLUSTER, Role.USER, PERSON))
         facts = self.world.verifier.verify(issued.chain, frozenset({Role.USER}))
         self.assertEqual(facts.not_after, BEGIN + 50)
@@ -159,18 +159,18 @@ class DeskTests(SynchronousTestCase):
     def test_no_holder(self) -> None:
         """A token that names no person, or a purpose, gives nothing."""
         for grant in (TokenGrant("t", Role.USER), TokenGrant("t", Role.PURPOSE, "grant")):
-            self.assertRaises(CertificateRefused, self.desk.admit, grant, self.csr)
+            self.assertRaises(CertificateRefused, self.issuer.admit, grant, self.csr)
 
     def test_bad_request_first(self) -> None:
         """A bad request can be refused before its token is spent."""
-        self.assertRaises(CertificateRefused, self.desk.examine, b"no request")
+        self.assertRaises(CertificateRefused, self.issuer.examine, b"no request")
 
     def renewed(self, shown, key, standing):  # type: ignore[no-untyped-def]
-        return self.desk.renew(shown.facts, make_request(key), standing)
+        return self.issuer.renew(shown.facts, make_request(key), standing)
 
     def test_renewal(self) -> None:
         """A renewal keeps the name, counts up, and takes the new key."""
-        first = self.desk.admit(TokenGrant("t", Role.PROXY), self.csr)
+        first = self.issuer.admit(TokenGrant("t", Role.PROXY), self.csr)
         standing = HolderStanding(1, first.key_sha256, ("gw.test",))
         second = self.renewed(first, new_key(), standing)
         self.assertEqual(second.facts.principal, first.facts.principal)
@@ -179,7 +179,7 @@ class DeskTests(SynchronousTestCase):
 
     def test_lost_answer(self) -> None:
         """A node that never got its renewed certificate asks again with the same key."""
-        first = self.desk.admit(TokenGrant("t", Role.PROXY), self.csr)
+        first = self.issuer.admit(TokenGrant("t", Role.PROXY), self.csr)
         pending = new_key()
         second = self.renewed(first, pending, HolderStanding(1, first.key_sha256))
         again = self.renewed(first, pending, HolderStanding(2, second.key_sha256))
@@ -188,7 +188,7 @@ class DeskTests(SynchronousTestCase):
 
     def test_clone(self) -> None:
         """Whoever renews from an older generation with another key is a clone."""
-        first = self.desk.admit(TokenGrant("t", Role.PROXY), self.csr)
+        first = self.issuer.admit(TokenGrant("t", Role.PROXY), self.csr)
         second = self.renewed(first, new_key(), HolderStanding(1, first.key_sha256))
         standing = HolderStanding(2, second.key_sha256)
         self.assertRaises(CloneSuspected, self.renewed, first, new_key(), standing)
@@ -199,6 +199,6 @@ class DeskTests(SynchronousTestCase):
 
     def test_revoked(self) -> None:
         """A revoked holder renews nothing."""
-        first = self.desk.admit(TokenGrant("t", Role.PROXY), self.csr)
+        first = self.issuer.admit(TokenGrant("t", Role.PROXY), self.csr)
         standing = HolderStanding(1, first.key_sha256, revoked=True)
         self.assertRaises(IdentityRevoked, self.renewed, first, new_key(), standing)

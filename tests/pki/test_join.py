@@ -93,12 +93,12 @@ class JoinTests(SynchronousTestCase):
 
     def test_authority(self) -> None:
         """An Authority signs its own leaf, and again, under its old name, once that has expired."""
-        desk = CertificateIssuer(self.world.keys, node_lifetime=10)
-        first = enroll_authority(desk, self.store, self.world.now, names=("127.0.0.1",))
+        issuer = CertificateIssuer(self.world.keys, node_lifetime=10)
+        first = enroll_authority(issuer, self.store, self.world.now, names=("127.0.0.1",))
         self.assertEqual(first.principal.role, Role.AUTHORITY)
         self.world.clock.advance(20)
         self.assertTrue(TransportIdentity.load(self.store, self.world.now).expired)
-        again = enroll_authority(desk, self.store, self.world.now)
+        again = enroll_authority(issuer, self.store, self.world.now)
         self.assertFalse(again.expired)
         self.assertEqual(again.principal, first.principal)
         self.assertEqual(again.facts.generation, 2)

@@ -31,7 +31,7 @@ class Authority:
 
     def __init__(self, world: World, lifetime: float) -> None:
         self.world = world
-        self.desk = CertificateIssuer(world.keys, node_lifetime=lifetime)
+        self.issuer = CertificateIssuer(world.keys, node_lifetime=lifetime)
         self.standing = HolderStanding(0, b"")
         self.mood = "well"
         self.asked: list[float] = []
@@ -40,7 +40,7 @@ class Authority:
     def enroll(self, store: IdentityStore) -> None:
         """Give the node its first identity."""
         key = store.pending_key()
-        issued = self.desk.admit(TokenGrant("t", Role.CONNECTOR), make_request(key))
+        issued = self.issuer.admit(TokenGrant("t", Role.CONNECTOR), make_request(key))
         self.standing = HolderStanding(1, issued.key_sha256)
         store.pin(self.world.keys.root_der)
         store.write(key, issued.chain)
@@ -53,7 +53,7 @@ class Authority:
         if self.mood == "silent":
             await Deferred()
         assert self.identity is not None
-        issued = self.desk.renew(self.identity.facts, csr, self.standing)
+        issued = self.issuer.renew(self.identity.facts, csr, self.standing)
         self.standing = HolderStanding(issued.facts.generation, issued.key_sha256)
         if self.mood == "lost":
             raise Unavailable("the answer was lost")

@@ -23,8 +23,8 @@ class JoinTests(SynchronousTestCase):
     def setUp(self) -> None:
         house = self.house = House()
         self.enrollment = Enrollment(
-            desk=CertificateIssuer(house.world.keys),
-            knowledge=house.knowledge,
+            issuer=CertificateIssuer(house.world.keys),
+            state_cache=house.state_cache,
             store=house.store,
             recorder=house.recorder,
             now=house.now,

@@ -93,8 +93,8 @@ class Enrollment:
         refusals: Bounds the records of refused joiners.
     """
 
-    desk: CertificateIssuer
-    knowledge: ClusterStateCache
+    issuer: CertificateIssuer
+    state_cache: ClusterStateCache
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
@@ -132,7 +132,7 @@ class Enrollment:
         token = parse_token(request.token) if request.token else None
         if len(request.version) > _VERSION:
             raise Malformed("enroll: the version is too long")
-        key = self.desk.examine(request.csr)
+        key = self.issuer.examine(request.csr)
 
         try:
             joined = await self.store.run("enroll", lambda tx: self._admit(tx, token, request))
@@ -155,7 +155,7 @@ class Enrollment:
             cluster=principal.cluster,
             principal=principal.uri,
             chain=joined.issued.chain,
-            root=self.desk.keys.root_der,
+            root=self.issuer.keys.root_der,
             name=joined.name,
         )
 
@@ -188,7 +188,7 @@ class Enrollment:
     async def _refresh(self) -> None:
         """Know the joiner; what it was given must reach it all the same."""
         try:
-            await self.knowledge.refresh()
+            await self.state_cache.refresh()
         except StoreUnavailable as e:
             _log.warn("a joiner is known from the next reload pass on", reason=e.reason)
 
@@ -197,7 +197,7 @@ class Enrollment:
     ) -> AcceptedJoiner | RefusedToken:
         if token is not None:
             return self._spend(tx, token, request)
-        key = self.desk.examine(request.csr)
+        key = self.issuer.examine(request.csr)
         outcome, found = use_key(tx, self.recorder, key.sha256, self.now())
         if outcome is not Spending.SPENT or found is None:
             return RefusedToken(outcome.value, None if found is None else found.token)
@@ -239,7 +239,7 @@ class Enrollment:
         known = self.recorder.rows(tx).person(token.bound_to or "")
         if known is None or known.state is PersonState.REVOKED:
             return self._wasted(tx, token, "revoked_person")
-        issued = self.desk.admit(
+        issued = self.issuer.admit(
             TokenGrant(token.id, Role.USER, subject_id=known.id, name=known.name), request.csr
         )
         facts = issued.facts
@@ -279,14 +279,14 @@ class Enrollment:
         grant = TokenGrant(
             token.id, Role(token.role.value), name=token.bound_to or "", names=token.names
         )
-        principal = self.desk.principal(grant, self.desk.examine(request.csr))
+        principal = self.issuer.principal(grant, self.issuer.examine(request.csr))
         known = self.recorder.rows(tx).node(principal.id)
         if known is not None:
             check_same_member(known, principal.role, token, request.audit_public_key)
         else:
             check_new_key(tx, request.audit_public_key)
         generation = 1 if known is None else known.generation + 1
-        issued = self.desk.admit(grant, request.csr, generation)
+        issued = self.issuer.admit(grant, request.csr, generation)
         leaf = leaf_of(issued)
         if known is None:
             tx.nodes.register(

@@ -63,7 +63,7 @@ class ExpectedKeysAdmin:
         ca_pin: SHA-256 of the cluster root in hex; a joiner needs it.
     """
 
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
@@ -114,7 +114,7 @@ class ExpectedKeysAdmin:
             self.recorder.append(tx, KEY_EXPECT, actor, details=details, state=state)
 
         await self.store.run("expect a key", add)
-        await self.knowledge.catch_up()
+        await self.state_cache.catch_up()
         return pb.ExpectNodeResponse(
             id=expected.id, expires_at=int(expected.expires_at), ca_pin=self.ca_pin
         )
@@ -158,7 +158,7 @@ class ExpectedKeysAdmin:
             self.recorder.append(tx, KEY_WITHDRAW, actor, details=_details(known), state=state)
 
         await self.store.run("withdraw a key", withdraw)
-        await self.knowledge.catch_up()
+        await self.state_cache.catch_up()
         return pb.WithdrawExpectedResponse()
 
     def _waiting(self, tx: ITransaction, key_id: str) -> ExpectedKey | None:

@@ -33,13 +33,13 @@ class IssuerRotation:
     """Follows the revisions of the issuing CAs.
 
     Attributes:
-        desk: Signs with the CAs; given the newer ones.
+        issuer: Signs with the CAs; given the newer ones.
         load: Reads the CA of a kind from ``keys/``; blocks, raises SvcError.
         is_stale: Told for each kind whether what is in force could not be loaded.
     """
 
-    desk: CertificateIssuer
-    knowledge: ClusterStateCache
+    issuer: CertificateIssuer
+    state_cache: ClusterStateCache
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
@@ -57,7 +57,7 @@ class IssuerRotation:
         Raises:
             StoreUnavailable: a revision was not entered; the next pass tries again.
         """
-        for kind, used in dict(self.desk.keys.issuers).items():
+        for kind, used in dict(self.issuer.keys.issuers).items():
             there = await self._read(kind)
             if leads:
                 for one in (used, there):
@@ -78,7 +78,7 @@ class IssuerRotation:
     async def _enter(self, found: IssuingAuthority | SvcError) -> None:
         """Put a CA in force that no revision has yet; an earlier one is never put back."""
         if isinstance(found, SvcError) or _text(found) in _known(
-            self.knowledge.facts.keys, found.kind
+            self.state_cache.state.keys, found.kind
         ):
             return
         try:
@@ -89,7 +89,7 @@ class IssuerRotation:
             self._say(found.kind, refused.text)
             return
         _log.info("issuing CA in force", kind=found.kind, revision=entered.revision)
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
 
     def _revise(self, tx: ITransaction, found: IssuingAuthority) -> KeyRevision:
         kind, at = found.kind, self.now()
@@ -119,7 +119,7 @@ class IssuerRotation:
         self, kind: str, used: IssuingAuthority, there: IssuingAuthority | SvcError
     ) -> None:
         """Load what is in force, or say that it cannot be."""
-        wanted = in_force(self.knowledge.facts.keys, kind)
+        wanted = in_force(self.state_cache.state.keys, kind)
         if wanted is None or wanted.certificate == _text(used):
             self._said.pop(kind, None)
             self.is_stale(kind, False)
@@ -128,7 +128,7 @@ class IssuerRotation:
         elif _text(there) != wanted.certificate:
             self._stale(wanted, "keys/ holds the certificate of another revision")
         else:
-            self.desk.take(there)
+            self.issuer.take(there)
             self._said.pop(kind, None)
             self.is_stale(kind, False)
             _log.info("issuing CA loaded", kind=kind, revision=wanted.revision)

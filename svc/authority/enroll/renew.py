@@ -27,8 +27,8 @@ from svc.ratelimit.limits import Budget
 class NodeRenewal:
     """Serves nodes that renew: their certificate is their only credential here."""
 
-    desk: CertificateIssuer
-    knowledge: ClusterStateCache
+    issuer: CertificateIssuer
+    state_cache: ClusterStateCache
     verifier: IChainVerifier
     store: IStore
     recorder: Recorder
@@ -46,7 +46,7 @@ class NodeRenewal:
         """Refuse a caller without a node certificate that is good now."""
         if not peer.chain:
             raise Unauthenticated("the renewal listener accepts only node certificates")
-        self.knowledge.node(self.verifier.verify(peer.chain, NODE_ROLES).principal)
+        self.state_cache.node(self.verifier.verify(peer.chain, NODE_ROLES).principal)
 
     async def _renew(self, request: pb.RenewRequest, call: IRpcCall) -> pb.RenewResponse:
         shown = self.verifier.verify(call.peer.chain, NODE_ROLES)
@@ -61,7 +61,7 @@ class NodeRenewal:
         Raises:
             SvcError: the holder may not renew; a clone is revoked first.
         """
-        self.desk.examine(csr)
+        self.issuer.examine(csr)
 
         def issue(tx: ITransaction) -> NewCertificate | None:
             known = self.recorder.rows(tx).node(shown.principal.id)
@@ -74,7 +74,7 @@ class NodeRenewal:
                 revoked=known.state is NodeState.REVOKED,
             )
             try:
-                issued = self.desk.renew(shown, csr, standing)
+                issued = self.issuer.renew(shown, csr, standing)
             except CloneSuspected as clone:
                 self._end_clone(tx, known, shown.generation, clone)
                 return None
@@ -88,7 +88,7 @@ class NodeRenewal:
             return issued
 
         issued = await self.store.run("renew a node", issue)
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
         if issued is None:
             self.revoked(shown.principal.id)
             raise CloneSuspected(

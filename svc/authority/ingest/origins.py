@@ -21,13 +21,13 @@ class OriginKeys:
     And of whom their rows may be.
     """
 
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     _of: ClusterState | None = field(default=None, init=False)
     _keys: Mapping[str, Node] = field(factory=dict, init=False)
 
     def now(self) -> Mapping[str, Node]:
         """The nodes by the id of their key."""
-        facts = self.knowledge.facts
+        facts = self.state_cache.state
         if facts is not self._of:
             self._keys = {
                 audit_key_id(node.audit_key): node
@@ -39,7 +39,7 @@ class OriginKeys:
 
     def is_member(self, kind: str, id: str) -> bool:
         """Whether there is, or was, such a ``person`` or ``node``."""
-        facts = self.knowledge.facts
+        facts = self.state_cache.state
         return id in (facts.people if kind == "person" else facts.nodes)
 
 

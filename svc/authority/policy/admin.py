@@ -33,7 +33,7 @@ FIRST_POLICY = f"""\
 class PolicyAdmin:
     """Sets and shows policies."""
 
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     in_force: PolicyInForce
     operators: Operators
     store: IStore
@@ -48,7 +48,7 @@ class PolicyAdmin:
         Raises:
             SvcError: the text is refused (recorded), and nothing changed.
         """
-        facts = await self.knowledge.refresh()
+        facts = await self.state_cache.refresh()
         base = 0 if facts.policy is None else facts.policy.version
         applied = self.in_force.engine
         is_applied = applied is not None and applied.version == base
@@ -62,7 +62,7 @@ class PolicyAdmin:
             await self._record_refusal(request.text, actor, refusal)
             raise
         stored = await self._activate(request.text, actor, base)
-        await self.in_force.follow(await self.knowledge.refresh())
+        await self.in_force.follow(await self.state_cache.refresh())
         applied = self.in_force.engine
         if applied is None or applied.version < stored.version:
             raise Unavailable(
@@ -77,12 +77,12 @@ class PolicyAdmin:
 
         One whose policy is not what was signed for has nothing in force instead.
         """
-        if (await self.knowledge.refresh()).policy is None and await self._has_none():
+        if (await self.state_cache.refresh()).policy is None and await self._has_none():
             await self._activate(FIRST_POLICY, actor, 0)
-            await self.knowledge.refresh()
+            await self.state_cache.refresh()
 
     async def _has_none(self) -> bool:
-        if self.knowledge.ledger.view.policy:
+        if self.state_cache.ledger.view.policy:
             return False
         return not await self.store.read("policies", lambda tx: tx.policies.history(1))
 
@@ -91,7 +91,7 @@ class PolicyAdmin:
         wanted = request.version
 
         def look(tx: ITransaction) -> PolicyVersion | None:
-            rows = self.knowledge.rows(tx)
+            rows = self.state_cache.rows(tx)
             return rows.policy(wanted) if wanted else rows.policy_in_force()
 
         stored = await self.store.read("show a policy", look)

@@ -23,7 +23,7 @@ class ChangeFollower:
     """
 
     policy: PolicyInForce
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     tasks: BackgroundTasks
     _is_due: bool = False
     _is_running: bool = False
@@ -40,7 +40,7 @@ class ChangeFollower:
             while self._is_due:
                 self._is_due = False
                 try:
-                    await self.policy.follow(self.knowledge.facts)
+                    await self.policy.follow(self.state_cache.state)
                 except CancelledError:
                     raise  # we are stopped
                 except Exception:

@@ -34,7 +34,7 @@ NOT_IN_CATALOG = "not_in_catalog"
 class CatalogAdmin:
     """Adds, assigns, removes and lists resources."""
 
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     registrations: Registrations
     kinds: Mapping[str, ServedKind]
     store: IStore
@@ -75,7 +75,7 @@ class CatalogAdmin:
             return added
 
         added = await self.store.run("add a resource", add)
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
         return pb.AddResourceResponse(catalog_version=added.revision)
 
     async def assign(
@@ -98,7 +98,7 @@ class CatalogAdmin:
         before, now = await self.store.run("assign a resource", assign)
         # Also where nothing changed: the command may be said again because its first outcome is
         # not known, and what follows of it follows of the facts.
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
         return pb.AssignResourceResponse(
             catalog_version=now.revision,
             assignment_revision=now.assignment_revision,
@@ -126,7 +126,7 @@ class CatalogAdmin:
             return source, target, known, tx.catalog.revision()
 
         source, target, moved, revision = await self.store.run("move resources", move)
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
         return pb.MoveResourcesResponse(
             ids=[one.id for one in moved],
             to=_moved_node(target),
@@ -193,7 +193,7 @@ class CatalogAdmin:
             return revision
 
         revision = await self.store.run("remove a resource", remove)
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
         return pb.RemoveResourceResponse(catalog_version=revision)
 
     async def list_bindings(
@@ -319,11 +319,11 @@ class CatalogAdmin:
         )
 
     def _node_state(self, node_id: str | None) -> str:
-        known = self.knowledge.facts.nodes.get(node_id or "")
+        known = self.state_cache.state.nodes.get(node_id or "")
         return "" if known is None else known.state.value
 
     def _name(self, node_id: str | None) -> str:
-        known = self.knowledge.facts.nodes.get(node_id or "")
+        known = self.state_cache.state.nodes.get(node_id or "")
         return "" if known is None else known.name
 
 

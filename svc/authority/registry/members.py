@@ -44,7 +44,7 @@ class MemberAdmin:
         proxy_revoked: Told when a Proxy was revoked.
     """
 
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     registrations: Registrations
     store: IStore
     recorder: Recorder
@@ -58,7 +58,7 @@ class MemberAdmin:
     @expected.default
     def _expecting(self) -> ExpectedKeysAdmin:
         return ExpectedKeysAdmin(
-            knowledge=self.knowledge,
+            state_cache=self.state_cache,
             store=self.store,
             recorder=self.recorder,
             now=self.now,
@@ -78,7 +78,7 @@ class MemberAdmin:
             self._add_token(tx, row, actor)
 
         await self.store.run("add a node", add)
-        await self.knowledge.catch_up()
+        await self.state_cache.catch_up()
         return pb.TokenResponse(
             token=token.text, ca_pin=self.ca_pin, expires_at=int(row.expires_at)
         )
@@ -103,7 +103,7 @@ class MemberAdmin:
     def _node_row(self, one: Node, inventories: Mapping[str, int]) -> pb.NodeRow:
         row = _node_row(one)
         row.resources = sum(
-            each.assigned_to == one.id for each in self.knowledge.facts.catalog.values()
+            each.assigned_to == one.id for each in self.state_cache.state.catalog.values()
         )
         row.inventory_generation = inventories.get(one.id, 0)
         row.inventory_served = self.registrations.inventory(one.id) or 0
@@ -137,7 +137,7 @@ class MemberAdmin:
             return known
 
         known = await self.store.run("revoke a node", revoke)
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
         is_proxy = known.role == TokenRole.PROXY.value
         word = PROXY_REVOKED if is_proxy else "revoked_node"
         ended = self.registrations.evict(known.id, word)
@@ -200,7 +200,7 @@ class MemberAdmin:
             return known, row
 
         known, row = await self.store.run("add a person", add)
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
         return pb.TokenResponse(
             token=token.text, ca_pin=self.ca_pin, expires_at=int(row.expires_at), id=known.id
         )
@@ -224,7 +224,7 @@ class MemberAdmin:
             return self._ensure_group(tx, name, actor)
 
         added = await self.store.run("add a group", add)
-        await self.knowledge.refresh()
+        await self.state_cache.refresh()
         return pb.AddGroupResponse(added=added)
 
     def _need_groups(self, tx: ITransaction, groups: tuple[str, ...], *, create: bool) -> None:

@@ -40,7 +40,7 @@ class Explainer:
     """Answers ``Control/Why``."""
 
     cluster: str
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     engine: Callable[[], IPolicyEngine | None]
     kinds: Mapping[str, ServedKind]
     store: IReadOnlyStore
@@ -63,7 +63,7 @@ class Explainer:
             raise Denied("the request was made for another Proxy", reason="request_wrong_proxy")
         if not is_fresh(request.issued_at_ms, self.now()):
             raise Denied(stale(request.issued_at_ms, self.now()), reason="request_stale")
-        asker = self.knowledge.person(certificate.principal)
+        asker = self.state_cache.person(certificate.principal)
         record, end = await self._records(request.decision_id, certificate.sha256)
         nothing = Explanation(request.decision_id)
         if record is None or record["actor"] != {"kind": "person", "id": asker.id}:
@@ -76,7 +76,7 @@ class Explainer:
         """The decision's record, and that of its session's end; None and nothing without them."""
 
         def look(tx: ITransaction) -> tuple[ChainRow, ...]:
-            issued = self.knowledge.rows(tx).certificate(certificate_sha256)
+            issued = self.state_cache.rows(tx).certificate(certificate_sha256)
             if issued is None or issued.revoked_at is not None:
                 raise Denied("the certificate was revoked", reason="revoked_certificate")
             return tx.audit.by_decision(decision_id) if is_random_id(decision_id) else ()

@@ -79,7 +79,7 @@ class Issuance:
     """
 
     cluster: str
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     engine: Callable[[], IPolicyEngine | None]
     registrations: Registrations
     kinds: Mapping[str, ServedKind]
@@ -191,13 +191,13 @@ class Issuance:
                 reason="request_stale",
             )
         kind = kind_of(self.kinds, request)
-        asker = self.knowledge.person(certificate.principal)
+        asker = self.state_cache.person(certificate.principal)
         digest = sha256(ask.request).digest()
         self._check_new(digest)
         # A Proxy that brings a request again spends nothing of the person's.
         self.rates.proven(asker.id)
         self._seen[digest] = self.clock.seconds()
-        resource = self.knowledge.facts.catalog.get(request.resource)
+        resource = self.state_cache.state.catalog.get(request.resource)
         if resource is not None and resource.kind != kind.name:
             resource = None
         return VerifiedRequest(
@@ -337,7 +337,7 @@ class Issuance:
             decision_id=outcome.decision_id,
             policies=outcome.policies,
             policy_version=decision.policy_version,
-            catalog_version=self.knowledge.facts.revision,
+            catalog_version=self.state_cache.state.revision,
             reason=outcome.reason or None,
             request=decision.request,
             entities_digest=decision.entities_digest or None,

@@ -72,7 +72,7 @@ class RegistrationIntake:
     """
 
     cluster: str
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     registrations: Registrations
     store: IStore
     recorder: Recorder
@@ -103,7 +103,7 @@ class RegistrationIntake:
         )
         try:
             signed = await self._registration(call)
-            admitted = judge(signed, expected, self.verifier, self.knowledge.facts)
+            admitted = judge(signed, expected, self.verifier, self.state_cache.state)
             # It is the Connector's own, made for this challenge: now it may count for it.
             self.rates.registrations.spend(node(admitted.node.id))
             inventory = await self._record(proxy, admitted)
@@ -170,7 +170,7 @@ class RegistrationIntake:
         await call.send(encode_connector_down(verdict))
 
     def _name(self, node_id: str) -> str:
-        known = self.knowledge.facts.nodes.get(node_id)
+        known = self.state_cache.state.nodes.get(node_id)
         return "" if known is None else known.name
 
     def _remember(self, node_id: str, answerable: tuple[str, bool], reason: str) -> None:
@@ -205,7 +205,7 @@ class RegistrationIntake:
             return self._record_accepted(tx, proxy, admitted, at)
 
         generation = await self.store.run("register a tunnel", record)
-        self.knowledge.served(admitted.node.id, admitted.ids, at)
+        self.state_cache.served(admitted.node.id, admitted.ids, at)
         return Inventory(generation, frozenset(admitted.served))
 
     def _known(self, tx: ITransaction, node_id: str) -> Node | None:
@@ -279,7 +279,7 @@ class RegistrationIntake:
 
     def _is_outdated(self, admitted: AdmittedRegistration) -> bool:
         """Whether the catalog changed between the judgement and its record."""
-        served, _ = divide(admitted.registration, admitted.node, self.knowledge.facts)
+        served, _ = divide(admitted.registration, admitted.node, self.state_cache.state)
         return served != admitted.served
 
     def _record_accepted(

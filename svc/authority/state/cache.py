@@ -1,6 +1,6 @@
-"""What this Authority knows of the cluster, read whole from the store.
+"""The cluster's state as this Authority knows it, read whole from the store.
 
-A frozen picture, swapped at each change; deciding never reads the store.  Only
+It is a frozen value, replaced at each change; deciding never reads the store.  Only
 what a signed record stands behind enters it (rule R8).
 """
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 class StoreReading:
     """What one look at the store brought."""
 
-    facts: ClusterState
+    state: ClusterState
     links: list[VerifiedRecord]
     unsigned: tuple[Unsigned, ...]
     stored_policy: int
@@ -39,7 +39,7 @@ class StoreReading:
 
 @define
 class ClusterStateCache:
-    """Holds the current facts and tells who asked to be told of a change.
+    """Holds the current state of the cluster, and tells whoever asked of each change.
 
     Attributes:
         ledger: What is in force by the signed records; brought forward at each look.
@@ -50,14 +50,14 @@ class ClusterStateCache:
     ledger: StateLedger
     now: Callable[[], float]
     advanced: Callable[[], object]
-    facts: ClusterState = field(factory=ClusterState)
-    _told: list[Callable[[ClusterState], object]] = field(factory=list)
+    state: ClusterState = field(factory=ClusterState)
+    _on_change: list[Callable[[ClusterState], object]] = field(factory=list)
     _digests: Digests = field(factory=Digests)
     _reading: DeferredLock = field(factory=DeferredLock)
 
-    def on_change(self, told: Callable[[ClusterState], object]) -> None:
-        """Call *told* after every refresh that changed something."""
-        self._told.append(told)
+    def on_change(self, changed: Callable[[ClusterState], object]) -> None:
+        """Call *changed* with the new state after every refresh that changed something."""
+        self._on_change.append(changed)
 
     def rows(self, tx: ITransaction) -> SignedRows:
         """The protected rows of *tx* as they are now.  Raises StateUnsigned."""
@@ -65,10 +65,10 @@ class ClusterStateCache:
 
     async def refresh(self) -> ClusterState:
         """Read the store again; called after each change of ours."""
-        return await self._read("read the cluster's facts", self._look, self._take)
+        return await self._read("read the cluster's state", self._look, self._take)
 
-    async def survey(self) -> StoreReading:
-        """Read everything that is protected again; called at the reload pass."""
+    async def reload(self) -> StoreReading:
+        """Read every protected row again, and drop what has expired; called at the reload pass."""
         at = self.now()
 
         def take(read: StoreReading) -> StoreReading:
@@ -76,7 +76,7 @@ class ClusterStateCache:
             self.ledger.forget_past(at)
             return read
 
-        return await self._read("survey the cluster", lambda tx: self._look(tx, at), take)
+        return await self._read("read the protected rows", lambda tx: self._look(tx, at), take)
 
     async def _read(
         self, desc: str, look: Callable[[ITransaction], _L], take: Callable[[_L], _T]
@@ -121,23 +121,22 @@ class ClusterStateCache:
                     why=failed.text,
                 )
             ]
-        judge = StateVerifier(seen, self.facts, self._digests)
-        facts = judge.facts(tx)
+        verifier = StateVerifier(seen, self.state, self._digests)
+        state = verifier.state(tx)
         if sweep_at is not None:
-            judge.sweep(tx, sweep_at)
-        unsigned = (*broken, *judge.unsigned.values())
+            verifier.sweep(tx, sweep_at)
+        unsigned = (*broken, *verifier.unsigned.values())
         return StoreReading(
-            facts=facts, links=links, unsigned=unsigned, stored_policy=judge.stored_policy
+            state=state, links=links, unsigned=unsigned, stored_policy=verifier.stored_policy
         )
 
     def _take(self, read: StoreReading) -> ClusterState:
         self._install(read.links)
-        facts = read.facts
-        if facts != self.facts:
-            self.facts = facts
-            for told in self._told:
-                told(facts)
-        return facts
+        if read.state != self.state:
+            self.state = read.state
+            for changed in self._on_change:
+                changed(self.state)
+        return self.state
 
     def _install(self, links: list[VerifiedRecord]) -> None:
         if self.ledger.install(links):
@@ -149,11 +148,11 @@ class ClusterStateCache:
         Nothing the policy looks at changes, so nobody is told; reading everything
         again for each of many Connectors would cost far more.
         """
-        catalog = dict(self.facts.catalog)
+        catalog = dict(self.state.catalog)
         for one in resources:
             if one in catalog:
                 catalog[one] = evolve(catalog[one], last_served_at=at, last_served_by=node_id)
-        self.facts = evolve(self.facts, catalog=catalog)
+        self.state = evolve(self.state, catalog=catalog)
 
     def node(self, principal: Principal) -> Node:
         """The active node a certificate speaks for.
@@ -161,7 +160,7 @@ class ClusterStateCache:
         Raises:
             Denied: ``unknown_node`` or ``revoked_node``.
         """
-        node = self.facts.nodes.get(principal.id)
+        node = self.state.nodes.get(principal.id)
         if node is None or node.role != principal.role.value:
             raise Denied("the node is not in the registry", reason="unknown_node")
         if node.state is NodeState.REVOKED:
@@ -174,7 +173,7 @@ class ClusterStateCache:
         Raises:
             Denied: ``unknown_person`` or ``revoked_person``.
         """
-        person = self.facts.people.get(principal.id) if principal.role is Role.USER else None
+        person = self.state.people.get(principal.id) if principal.role is Role.USER else None
         if person is None:
             raise Denied("the person is not known here", reason="unknown_person")
         if person.state is PersonState.REVOKED:

@@ -93,7 +93,7 @@ class StateVerifier:
     _absent: set[str] = field(factory=set)
     _wanted: dict[str, dict[str, StateEntry]] = field(factory=dict)
 
-    def facts(self, tx: ITransaction) -> ClusterState:
+    def state(self, tx: ITransaction) -> ClusterState:
         """The facts of *tx* that are in force."""
         before = self.before
         for one in self.seen.all().values():

@@ -23,7 +23,7 @@ def admin_service(
 ) -> AdminService:
     """Wire it."""
     members = MemberAdmin(
-        knowledge=rooms.knowledge,
+        state_cache=rooms.state_cache,
         registrations=rooms.registrations,
         store=p.store,
         recorder=p.recorder,
@@ -34,7 +34,7 @@ def admin_service(
         proxy_revoked=rooms.ends.revoked,
     )
     catalog = CatalogAdmin(
-        knowledge=rooms.knowledge,
+        state_cache=rooms.state_cache,
         registrations=rooms.registrations,
         kinds=p.kinds.by_name,
         store=p.store,
@@ -45,7 +45,7 @@ def admin_service(
     async def status() -> admin_pb2.StatusResponse:
         return await status_of(
             p,
-            rooms.knowledge,
+            rooms.state_cache,
             rooms.policy,
             rooms.registrations,
             control,
@@ -59,6 +59,6 @@ def admin_service(
         members=members,
         catalog=catalog,
         policies=rooms.policies,
-        outbox=queue.desk,
+        outbox=queue.admin,
         status=status,
     )

@@ -39,7 +39,7 @@ def control_service(
 
     issuance = Issuance(
         cluster=cluster,
-        knowledge=rooms.knowledge,
+        state_cache=rooms.state_cache,
         engine=engine,
         registrations=rooms.registrations,
         kinds=kinds,
@@ -60,7 +60,7 @@ def control_service(
     )
     intake = RegistrationIntake(
         cluster=cluster,
-        knowledge=rooms.knowledge,
+        state_cache=rooms.state_cache,
         registrations=rooms.registrations,
         store=p.store,
         recorder=p.recorder,
@@ -75,7 +75,7 @@ def control_service(
     )
     explainer = Explainer(
         cluster=cluster,
-        knowledge=rooms.knowledge,
+        state_cache=rooms.state_cache,
         engine=engine,
         kinds=kinds,
         store=p.store,
@@ -87,7 +87,7 @@ def control_service(
         await p.store.run("node seen", lambda tx: tx.nodes.seen(node_id, now(), version))
 
     return ControlService(
-        knowledge=rooms.knowledge,
+        state_cache=rooms.state_cache,
         verifier=verifier,
         issuance=issuance,
         intake=intake,

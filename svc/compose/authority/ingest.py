@@ -26,7 +26,7 @@ class AuditQueue:
 
     drains: LastDrain
     watch: QueueWatch
-    desk: QueueAdmin
+    admin: QueueAdmin
     intake: QueueIntake
     own: OwnSpool
     watching: PeriodicTask
@@ -34,7 +34,7 @@ class AuditQueue:
 
 
 def audit_queue(
-    p: Parts, knowledge: ClusterStateCache, rates: AskRates, heads: HeadWriter
+    p: Parts, state_cache: ClusterStateCache, rates: AskRates, heads: HeadWriter
 ) -> AuditQueue:
     """Wire it.
 
@@ -46,7 +46,7 @@ def audit_queue(
         one.value: p.metrics.counter("svc_audit_outbox_held_total", reason=one.value)
         for one in Hold
     }
-    keys = OriginKeys(knowledge)
+    keys = OriginKeys(state_cache)
     gated = [kind for kind in p.kinds.by_name.values() if not kind.opaque]
     events = [event for kind in gated for event in kind.events.values()]
     actions = {name: counted for kind in gated for name, counted in kind.terms.actions.items()}
@@ -85,7 +85,7 @@ def audit_queue(
     return AuditQueue(
         drains=drains,
         watch=watch,
-        desk=QueueAdmin(store=p.store, recorder=p.recorder, now=now, may_write=may_write),
+        admin=QueueAdmin(store=p.store, recorder=p.recorder, now=now, may_write=may_write),
         intake=QueueIntake(
             store=p.store, now=now, covered=covered, arrived=drains.arrived, rates=rates
         ),

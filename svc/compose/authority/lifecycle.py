@@ -97,7 +97,7 @@ class Startup(AsyncService):
 
     parts: Parts
     role: AuthorityRole
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     policy: PolicyInForce
     policies: PolicyAdmin
     ends: SessionEnds
@@ -128,17 +128,17 @@ class Startup(AsyncService):
     async def reload(self) -> None:
         """The reload pass: what the store holds now is what is decided by (G-LIM-02)."""
         try:
-            survey = await self.knowledge.survey()
+            reading = await self.state_cache.reload()
         except SvcError as refused:
             if isinstance(refused, MigrationsPending | UnknownApplied | MigrationsBroken):
                 # Somebody migrated it while it was away from us: we are not its build any more.
                 self.stopped_by(refused)
             raise
-        self.parts.metrics.gauge("svc_policy_version_stored").set(survey.stored_policy)
-        await self.policy.follow(self.knowledge.facts)
+        self.parts.metrics.gauge("svc_policy_version_stored").set(reading.stored_policy)
+        await self.policy.follow(self.state_cache.state)
         if self.policy.engine is not None:
             self.role.ready.met(POLICY)
-        await self.unsigned.name(survey.unsigned)
+        await self.unsigned.name(reading.unsigned)
         await self.issuers.follow(leads=True)
 
     async def beat(self) -> None:
@@ -241,7 +241,7 @@ def state_beginning(p: Parts) -> StateStartup:
     )
 
 
-def issuers_in_force(p: Parts, knowledge: ClusterStateCache) -> IssuerRotation:
+def issuers_in_force(p: Parts, state_cache: ClusterStateCache) -> IssuerRotation:
     """The issuing CAs of ``keys/``, as the store's revisions say."""
     runtime, pool = p.runtime, p.runtime.reactor.getThreadPool
 
@@ -249,8 +249,8 @@ def issuers_in_force(p: Parts, knowledge: ClusterStateCache) -> IssuerRotation:
         return load_issuer(p.state / "keys", kind, p.keys.root, runtime.now, runtime.entropy)
 
     return IssuerRotation(
-        desk=p.desk,
-        knowledge=knowledge,
+        issuer=p.issuer,
+        state_cache=state_cache,
         store=p.store,
         recorder=p.recorder,
         now=runtime.now,
@@ -262,7 +262,7 @@ def issuers_in_force(p: Parts, knowledge: ClusterStateCache) -> IssuerRotation:
 
 def purposes_in_force(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
     """The keys of ``keys/`` that this Authority signs with itself."""
-    runtime, desk = p.runtime, p.desk
+    runtime, issuer = p.runtime, p.issuer
 
     def load(used: PurposeKey) -> PurposeKey | None:
         return newer_purpose(p.state / "keys", used, p.keys.root, runtime.now, runtime.entropy)
@@ -275,7 +275,7 @@ def purposes_in_force(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
     def issuers() -> dict[str, float]:
         return {
             kind: one.certificate.not_valid_after_utc.timestamp()
-            for kind, one in desk.keys.issuers.items()
+            for kind, one in issuer.keys.issuers.items()
         }
 
     return SigningKeyRotation(
@@ -298,7 +298,7 @@ def _key_sha256(identity: TransportIdentity) -> bytes:
 
 async def status_of(
     p: Parts,
-    knowledge: ClusterStateCache,
+    state_cache: ClusterStateCache,
     policy: PolicyInForce,
     registrations: Registrations,
     control: ControlService,
@@ -319,7 +319,7 @@ async def status_of(
         cluster=p.settings.cluster,
         authority_id=p.identity.principal.id,
         policy_version=0 if engine is None else engine.version,
-        catalog_version=knowledge.facts.revision,
+        catalog_version=state_cache.state.revision,
         audit_seq=seq,
         audit_head=head,
         connectors=registrations.connectors,

@@ -99,7 +99,7 @@ class LeafRenewal:
     """
 
     identity: TransportIdentity
-    desk: CertificateIssuer
+    issuer: CertificateIssuer
     serving: ServingState
     recorded: Callable[[CertificateFacts, bytes], Awaitable[tuple[bytes, ...]]]
 
@@ -115,7 +115,7 @@ class LeafRenewal:
         if self.serving.leadership.lease is not None:
             raise Unavailable("this Authority is becoming the leader", reason="not_leader")
         # Who stands by has the keys, and may not write: the registry hears of it when it leads.
-        return self.desk.sign_for(facts.principal, csr, facts.generation + 1, ()).chain
+        return self.issuer.sign_for(facts.principal, csr, facts.generation + 1, ()).chain
 
 
 @define
@@ -131,7 +131,7 @@ class Foundations:
     words: Vocabulary
     identity_store: IdentityStore
     identity: TransportIdentity
-    desk: CertificateIssuer
+    issuer: CertificateIssuer
     opened: OpenedStore
     leadership: Leadership
     serving: ServingState
@@ -177,14 +177,14 @@ def load_cluster_keys(
 
 
 def own_identity(
-    runtime: Runtime, settings: RoleSettings, desk: CertificateIssuer, store: IdentityStore
+    runtime: Runtime, settings: RoleSettings, issuer: CertificateIssuer, store: IdentityStore
 ) -> TransportIdentity:
     """This Authority's own leaf: the one on disk, or a new one signed by itself."""
     if store.exists:
         identity = TransportIdentity.load(store, runtime.now, settings.cluster)
         if not identity.expired:
             return identity
-    return enroll_authority(desk, store, runtime.now)
+    return enroll_authority(issuer, store, runtime.now)
 
 
 def engine_of(policy: PolicyInForce) -> Callable[[], Any]:

@@ -67,7 +67,7 @@ class Peers:
 
 def make_peers(
     p: Parts,
-    knowledge: ClusterStateCache,
+    state_cache: ClusterStateCache,
     ready: Readiness,
     stopped_by: Callable[[SvcError], object],
 ) -> Peers:
@@ -80,7 +80,7 @@ def make_peers(
         return await _dialed(p, owner, "" if membership is None else membership.node_id(owner))
 
     route = LeaderRoute(p.leadership, to_member, p.runtime.reactor)
-    forwarded = ForwardedCalls(p.identity.verifier, _not_revoked(knowledge))
+    forwarded = ForwardedCalls(p.identity.verifier, _not_revoked(state_cache))
     return Peers(
         membership=membership,
         route=route,
@@ -147,10 +147,10 @@ def _claim(p: Parts) -> LeaderClaim:
     return LeaderClaim(leads=True, epoch=lease.epoch, leader=p.leadership.owner, authority_id=me)
 
 
-def _not_revoked(knowledge: ClusterStateCache) -> Callable[[Principal], object]:
+def _not_revoked(state_cache: ClusterStateCache) -> Callable[[Principal], object]:
     def check(principal: Principal) -> None:
         # Who has never led is in no registry; its certificate says that it is an Authority.
-        node = knowledge.facts.nodes.get(principal.id)
+        node = state_cache.state.nodes.get(principal.id)
         if node is not None and node.state is NodeState.REVOKED:
             raise Denied("the node was revoked", reason="revoked_node")
 

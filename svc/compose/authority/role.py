@@ -83,13 +83,13 @@ def make_authority(
     words = vocabulary(*(kind_terms(kind.terms) for kind in kinds.by_name.values()))
     check_catalogue(facts=words.terms.facts, actions=words.terms.actions)
     keys = load_cluster_keys(runtime, settings, state)
-    desk = CertificateIssuer(
+    issuer = CertificateIssuer(
         keys, settings.identity.node_leaf_secs, settings.identity.person_leaf_secs
     )
     identity_store = IdentityStore(state.path, crash_point=runtime.crash_point)
     # First what may be refused, then what is written.
     opened = open_store(runtime, settings)
-    identity = own_identity(runtime, settings, desk, identity_store)
+    identity = own_identity(runtime, settings, issuer, identity_store)
     recorder = Recorder(
         origin=identity.principal.id,
         sealer=Sealer(runtime.entropy, {fact.name: fact for fact in words.terms.facts}),
@@ -123,7 +123,7 @@ def make_authority(
         words=words,
         identity_store=identity_store,
         identity=identity,
-        desk=desk,
+        issuer=issuer,
         opened=opened,
         leadership=leadership,
         serving=ServingState(leadership),
@@ -144,10 +144,10 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     )
     p = f.with_store(heads.store)
     clock, rooms, listeners = p.runtime.reactor, shared_services(p), made_listeners(p)
-    queue = audit_queue(p, rooms.knowledge, rooms.rates, heads.writer)
+    queue = audit_queue(p, rooms.state_cache, rooms.rates, heads.writer)
     role, writes = AuthorityRole(ready, listeners), _store_writes(p, ready)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
-    peers = make_peers(p, rooms.knowledge, role.ready, stopped_by)
+    peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
     ListenerGates(p, peers, listeners).open(control, rooms.enrollment, rooms.renewals)
     admin = admin_service(p, rooms, control, role, queue)
@@ -163,7 +163,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     begin = Startup(
         parts=p,
         role=role,
-        knowledge=rooms.knowledge,
+        state_cache=rooms.state_cache,
         policy=rooms.policy,
         policies=rooms.policies,
         ends=rooms.ends,
@@ -236,7 +236,7 @@ def _follower(
     stored = p.metrics.gauge("svc_policy_version_stored")
     return Follower(
         beginning=state_beginning(p),
-        knowledge=rooms.knowledge,
+        state_cache=rooms.state_cache,
         policy=rooms.policy,
         issuers=rooms.issuers,
         stored=stored.set,
@@ -259,7 +259,9 @@ def _renewals(
     p: Parts, renewals: NodeRenewal, heads: HeadWriter
 ) -> tuple[RenewalLoop, PeriodicTask]:
     """Of our own leaf, and of the keys that we sign with."""
-    own = LeafRenewal(identity=p.identity, desk=p.desk, serving=p.serving, recorded=renewals.renew)
+    own = LeafRenewal(
+        identity=p.identity, issuer=p.issuer, serving=p.serving, recorded=renewals.renew
+    )
     leaf = RenewalLoop(
         p.identity,
         p.identity_store,

@@ -38,7 +38,7 @@ from svc.policy.guard import PolicyGuard
 class SharedServices:
     """What several services of an Authority share."""
 
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     registrations: Registrations
     publisher: SnapshotPublisher
     policy: PolicyInForce
@@ -56,7 +56,7 @@ class SharedServices:
 def shared_services(p: Parts) -> SharedServices:
     """Wire it."""
     clock, now, cluster = p.runtime.reactor, p.runtime.now, p.settings.cluster
-    knowledge = ClusterStateCache(
+    state_cache = ClusterStateCache(
         store=p.store, ledger=p.recorder.ledger, now=now, advanced=p.keeper.advanced
     )
     registrations = Registrations()
@@ -80,9 +80,9 @@ def shared_services(p: Parts) -> SharedServices:
         in_thread=in_thread(p.runtime),
         in_force=publishing.policy_changed,
     )
-    knowledge.on_change(publishing.facts_changed)
-    knowledge.on_change(registrations.follow)
-    knowledge.on_change(ChangeFollower(policy, knowledge, p.tasks).changed)
+    state_cache.on_change(publishing.facts_changed)
+    state_cache.on_change(registrations.follow)
+    state_cache.on_change(ChangeFollower(policy, state_cache, p.tasks).changed)
     operators = Operators(
         cluster=cluster,
         own_uid=os.geteuid(),
@@ -92,7 +92,7 @@ def shared_services(p: Parts) -> SharedServices:
         now=now,
     )
     policies = PolicyAdmin(
-        knowledge=knowledge,
+        state_cache=state_cache,
         in_force=policy,
         operators=operators,
         store=p.store,
@@ -109,8 +109,8 @@ def shared_services(p: Parts) -> SharedServices:
     )
     rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
     renewals = NodeRenewal(
-        desk=p.desk,
-        knowledge=knowledge,
+        issuer=p.issuer,
+        state_cache=state_cache,
         verifier=p.identity.verifier,
         store=p.store,
         recorder=p.recorder,
@@ -122,8 +122,8 @@ def shared_services(p: Parts) -> SharedServices:
         store=p.store, recorder=p.recorder, clock=clock, now=now, tally=rates.refusals.tally
     )
     enrollment = Enrollment(
-        desk=p.desk,
-        knowledge=knowledge,
+        issuer=p.issuer,
+        state_cache=state_cache,
         store=p.store,
         recorder=p.recorder,
         now=now,
@@ -131,7 +131,7 @@ def shared_services(p: Parts) -> SharedServices:
         refusals=refusals,
     )
     return SharedServices(
-        knowledge=knowledge,
+        state_cache=state_cache,
         registrations=registrations,
         publisher=publisher,
         policy=policy,
@@ -143,5 +143,5 @@ def shared_services(p: Parts) -> SharedServices:
         rates=rates,
         refusals=refusals,
         unsigned=UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
-        issuers=issuers_in_force(p, knowledge),
+        issuers=issuers_in_force(p, state_cache),
     )

@@ -32,7 +32,7 @@ class Follower:
     """
 
     beginning: StateStartup
-    knowledge: ClusterStateCache
+    state_cache: ClusterStateCache
     policy: PolicyInForce
     issuers: IssuerRotation
     stored: Callable[[int], object]
@@ -57,7 +57,7 @@ class Follower:
                 await self.beginning.follow()
                 self.policy.begin_anew()
                 self._begun = line
-            survey = await self.knowledge.survey()
+            reading = await self.state_cache.reload()
         except (MigrationsPending, UnknownApplied, MigrationsBroken) as refused:
             self.stopped_by(refused)
         except SvcError as failed:
@@ -66,6 +66,6 @@ class Follower:
             self._said = failed.text
         else:
             self._said = ""
-            self.stored(survey.stored_policy)
-            await self.policy.follow(self.knowledge.facts)
+            self.stored(reading.stored_policy)
+            await self.policy.follow(self.state_cache.state)
             await self.issuers.follow(leads=False)

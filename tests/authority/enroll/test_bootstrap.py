@@ -44,18 +44,18 @@ class Undone(Recorder):
 class JoinTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = house = House()
-        self.desk = CertificateIssuer(house.world.keys)
+        self.issuer = CertificateIssuer(house.world.keys)
         self.sent_at_ms = 0
         self.enrollment = Enrollment(
-            desk=self.desk,
-            knowledge=house.knowledge,
+            issuer=self.issuer,
+            state_cache=house.state_cache,
             store=house.store,
             recorder=house.recorder,
             now=house.now,
             clock=house.clock,
         )
         self.members = MemberAdmin(
-            knowledge=house.knowledge,
+            state_cache=house.state_cache,
             registrations=house.registrations,
             store=house.store,
             recorder=house.recorder,
@@ -237,7 +237,7 @@ class JoinTests(SynchronousTestCase):
         self.assertTrue(joined.principal.endswith(f"/user/{ADA}"))
         issued = self.house.run(lambda tx: tx.certificates.of(ADA))
         self.assertEqual(len(issued), 2)
-        self.assertEqual(self.house.knowledge.facts.people[ADA].groups, ("dev", "ops"))
+        self.assertEqual(self.house.state_cache.state.people[ADA].groups, ("dev", "ops"))
         events = [one["event"] for one in self.house.records()]
         self.assertEqual(events, ["group.add", "group.join", "token.create", "person.enroll"])
 
@@ -280,10 +280,10 @@ class JoinTests(SynchronousTestCase):
     def test_keys_that_are_not_good(self) -> None:
         """A key that is withdrawn, too old, or that nobody signed for, joins as little."""
         withdrawn, old, forged, good = (new_key() for _ in range(4))
-        desk = self.members.expected
+        issuer = self.members.expected
         waits = self.expect(withdrawn, "c1", "connector")
-        value_of(desk.withdraw(admin_pb2.WithdrawExpectedRequest(id=waits), ROOT))
-        twice = desk.withdraw(admin_pb2.WithdrawExpectedRequest(id=waits), ROOT)
+        value_of(issuer.withdraw(admin_pb2.WithdrawExpectedRequest(id=waits), ROOT))
+        twice = issuer.withdraw(admin_pb2.WithdrawExpectedRequest(id=waits), ROOT)
         self.assertEqual(refusal_of(twice).reason, "unknown_key")
         self.expect(old, "c2", "connector", ttl_secs=60)
         self.expect(good, "c3", "connector", ttl_secs=61)
@@ -331,7 +331,7 @@ class JoinTests(SynchronousTestCase):
         waits = self.expect(key, "c1", "connector", ttl_secs=60)
         for secs in (60, 3 * 86_400):
             self.house.clock.advance(secs)
-            value_of(self.house.knowledge.survey())
+            value_of(self.house.state_cache.reload())
             self.assertEqual(self.refused("", key), "key_refused")
             withdrawing = self.members.expected.withdraw(
                 admin_pb2.WithdrawExpectedRequest(id=waits), ROOT
@@ -369,9 +369,9 @@ class RenewalTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = house = House()
         self.revoked: list[str] = []
-        self.desk = NodeRenewal(
-            desk=CertificateIssuer(house.world.keys),
-            knowledge=house.knowledge,
+        self.issuer = NodeRenewal(
+            issuer=CertificateIssuer(house.world.keys),
+            state_cache=house.state_cache,
             verifier=house.world.verifier,
             store=house.store,
             recorder=house.recorder,
@@ -385,7 +385,7 @@ class RenewalTests(SynchronousTestCase):
 
     def renew(self, chain: Any, key: Any = None) -> tuple[bytes, ...]:
         csr = make_request(key or new_key())
-        renewed = value_of(self.desk.renew(self.shown(chain), csr))
+        renewed = value_of(self.issuer.renew(self.shown(chain), csr))
         assert isinstance(renewed, tuple)
         return renewed
 
@@ -408,34 +408,34 @@ class RenewalTests(SynchronousTestCase):
         """A second holder of an identity ends it for both: revoked, recorded, evicted."""
         chain = self.house.connector.chain
         newer = self.renew(chain)
-        refusal = refusal_of(self.desk.renew(self.shown(chain), make_request(new_key())))
+        refusal = refusal_of(self.issuer.renew(self.shown(chain), make_request(new_key())))
         self.assertEqual(refusal.reason, "identity_cloned")
         self.assertEqual(self.revoked, [self.house.connector.id])
         self.assertEqual(self.house.row(self.house.connector).state, NodeState.REVOKED)
         events = [one["event"] for one in self.house.records()][-2:]
         self.assertEqual(events, ["renew.refused", "node.revoke"])
-        again = self.desk.renew(self.shown(newer), make_request(new_key()))
+        again = self.issuer.renew(self.shown(newer), make_request(new_key()))
         self.assertEqual(refusal_of(again).reason, "identity_revoked")
 
     def test_who_may_renew(self) -> None:
         """Only an active node of the registry starts a renewal."""
-        self.desk.admit("/m", self.house.peer(self.house.connector))
+        self.issuer.admit("/m", self.house.peer(self.house.connector))
         for peer, error in (
             (Peer("192.0.2.1", 1), Unauthenticated),
             (self.house.peer(self.house.ada), SvcError),
         ):
             with self.assertRaises(error):
-                self.desk.admit("/m", peer)
+                self.issuer.admit("/m", peer)
         self.house.run(lambda tx: tx.nodes.revoke(self.house.connector.id, 1.0))
         self.house.refresh()
         with self.assertRaises(Denied):
-            self.desk.admit("/m", self.house.peer(self.house.connector))
+            self.issuer.admit("/m", self.house.peer(self.house.connector))
 
     def test_store_down_renews_nothing(self) -> None:
         """No certificate leaves while its record cannot be written."""
         self.house.store.mood = "down"
-        renewing = self.desk.renew(self.shown(self.house.proxy.chain), make_request(new_key()))
+        renewing = self.issuer.renew(self.shown(self.house.proxy.chain), make_request(new_key()))
         self.assertEqual(refusal_of(renewing).reason, "store_unavailable")
         self.house.store.mood = "silent"
-        waiting = self.desk.renew(self.shown(self.house.proxy.chain), make_request(new_key()))
+        waiting = self.issuer.renew(self.shown(self.house.proxy.chain), make_request(new_key()))
         self.assertEqual(outcome(waiting), [])

@@ -30,13 +30,13 @@ class Place:
 
     def __init__(self, house: House, keys: Path, ledger: StateLedger) -> None:
         self.house, self.keys = house, keys
-        self.desk = CertificateIssuer(load_keys(keys, house.now, house.entropy))
-        self.root = self.desk.keys.root
-        self.knowledge = ClusterStateCache(house.store, ledger, house.now, advanced=nothing)
+        self.issuer = CertificateIssuer(load_keys(keys, house.now, house.entropy))
+        self.root = self.issuer.keys.root
+        self.state_cache = ClusterStateCache(house.store, ledger, house.now, advanced=nothing)
         self.stale: dict[str, bool] = {}
         self.issuers = IssuerRotation(
-            desk=self.desk,
-            knowledge=self.knowledge,
+            issuer=self.issuer,
+            state_cache=self.state_cache,
             store=house.store,
             recorder=evolve(house.recorder, ledger=ledger),
             now=house.now,
@@ -51,7 +51,7 @@ class Place:
 
     def reload(self, leads: bool) -> None:
         """One pass."""
-        value_of(self.knowledge.survey())
+        value_of(self.state_cache.reload())
         value_of(self.issuers.follow(leads=leads))
 
     def renew(self, kind: str) -> str:
@@ -61,7 +61,7 @@ class Place:
 
     def signs_by(self, kind: str) -> str:
         """The certificate of the CA that is used."""
-        used = self.desk.keys.issuers[kind].certificate
+        used = self.issuer.keys.issuers[kind].certificate
         return used.public_bytes(Encoding.PEM).decode()
 
 
@@ -92,7 +92,7 @@ class IssuerTests(SynchronousTestCase):
         self.other.reload(leads=False)
 
     def in_force(self, kind: str) -> Any:
-        return in_force(self.other.knowledge.facts.keys, kind)
+        return in_force(self.other.state_cache.state.keys, kind)
 
     def test_founding(self) -> None:
         """The first CAs are on record, once, as revision 1."""
@@ -199,8 +199,10 @@ class IssuerTests(SynchronousTestCase):
             (("DELETE FROM key_revisions WHERE kind = 'spiffe'",), ["key:spiffe:1"]),
         ):
             self.house.by_sql(*statements)
-            survey = value_of(self.leader.knowledge.survey())
-            found = sorted(one.subject for one in survey.unsigned if one.subject.startswith("key:"))
+            reading = value_of(self.leader.state_cache.reload())
+            found = sorted(
+                one.subject for one in reading.unsigned if one.subject.startswith("key:")
+            )
             self.assertTrue(set(named) <= set(found), found)
             self.pass_of_both()
             for kind in ("transport", "spiffe"):

@@ -115,8 +115,8 @@ class PurposeTests(SynchronousTestCase):
         found = verify(stretches([rows]), self.anchor.heads(), self.judge)
         self.assertEqual(found.anchored, len(rows))
         ledger = StateLedger(origin_verifier(self.keys.root_der, CLUSTER))
-        knowledge = ClusterStateCache(self.house.store, ledger, self.house.now, advanced=nothing)
-        self.assertEqual(value_of(knowledge.survey()).unsigned, ())
+        state_cache = ClusterStateCache(self.house.store, ledger, self.house.now, advanced=nothing)
+        self.assertEqual(value_of(state_cache.reload()).unsigned, ())
         return sum(1 for _ in self.anchor.heads())
 
     def test_200_days(self) -> None:
@@ -173,8 +173,8 @@ class PurposeTests(SynchronousTestCase):
 
     def check_state_only(self) -> Any:
         ledger = StateLedger(origin_verifier(self.keys.root_der, CLUSTER))
-        knowledge = ClusterStateCache(self.house.store, ledger, self.house.now, advanced=nothing)
-        return value_of(knowledge.survey()).unsigned
+        state_cache = ClusterStateCache(self.house.store, ledger, self.house.now, advanced=nothing)
+        return value_of(state_cache.reload()).unsigned
 
     def test_not_taken(self) -> None:
         """A pair that was cut, or that others may read, is said once; the old one goes on."""

@@ -67,7 +67,7 @@ class Histories:
         """Row *n* of one history."""
         return (self.true if is_true else self.false)[n - 1]
 
-    def desk(self, release: bool, at: int) -> bool:
+    def admin(self, release: bool, at: int) -> bool:
         """Let a held row go, or throw it away; whether that was done."""
         rows = [row for row in self.leader.queue() if row.hold is not None]
         if not rows:
@@ -76,10 +76,10 @@ class Histories:
         try:
             if release:
                 request = pb.ReleaseRowRequest(id=row_id, note="a test")
-                value_of(self.leader.desk.release(request, OPERATOR))
+                value_of(self.leader.admin.release(request, OPERATOR))
             else:
                 discard = pb.DiscardRowRequest(id=row_id, note="a test")
-                value_of(self.leader.desk.discard(discard, OPERATOR))
+                value_of(self.leader.admin.discard(discard, OPERATOR))
         except SvcError as refused:
             assert refused.reason == "row_not_releasable", refused
             return False
@@ -118,7 +118,7 @@ class ReleaseTests(SynchronousTestCase):
         held = self.leader.queue()[-1]
         self.assertIsNotNone(held.hold)
         request = pb.ReleaseRowRequest(id=held.id, note="why")
-        return refusal_of(self.leader.desk.release(request, OPERATOR))
+        return refusal_of(self.leader.admin.release(request, OPERATOR))
 
     @given(fork=st.sampled_from([2, LAST - 2, LAST, LAST + 1]), steps=_steps)
     @settings(max_examples=EXAMPLES)
@@ -129,7 +129,7 @@ class ReleaseTests(SynchronousTestCase):
             if step == "announce":
                 self.leader.inject(self.origin.begin(f"{spool.spool_id}:{what}"))
             elif isinstance(what, int):
-                spool.desk(step == "release", what)
+                spool.admin(step == "release", what)
             elif isinstance(what, list):
                 rows = [spool.row(*one) for one in what]
                 if step == "inject":
@@ -151,5 +151,5 @@ class ReleaseTests(SynchronousTestCase):
         before = spool.check()
         self.leader.inject(spool.row(True, 2))
         self.leader.drain()
-        self.assertTrue(spool.desk(True, -1))
+        self.assertTrue(spool.admin(True, -1))
         self.assertEqual(spool.check(), before + 1)

@@ -47,7 +47,7 @@ class WatchTests(SynchronousTestCase):
     def discard(self) -> None:
         """An operator throws the first row away."""
         request = pb.DiscardRowRequest(id=self.leader.queue()[0].id, note="why")
-        value_of(self.leader.desk.discard(request, OPERATOR))
+        value_of(self.leader.admin.discard(request, OPERATOR))
 
     @proves("X-16", "G-AUD-10")
     def test_missing(self) -> None:

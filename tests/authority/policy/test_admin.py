@@ -45,8 +45,8 @@ class Desk(SynchronousTestCase):
             recorder=house.recorder,
             now=house.now,
         )
-        self.desk = PolicyAdmin(
-            knowledge=house.knowledge,
+        self.admin = PolicyAdmin(
+            state_cache=house.state_cache,
             in_force=house.policy,
             operators=self.operators,
             store=house.store,
@@ -55,7 +55,7 @@ class Desk(SynchronousTestCase):
         )
 
     def setting(self, text: str) -> Any:
-        return self.desk.set(pb.SetPolicyRequest(text=text), ACTOR)
+        return self.admin.set(pb.SetPolicyRequest(text=text), ACTOR)
 
     @property
     def version(self) -> int:
@@ -70,11 +70,11 @@ class SettingTests(Desk):
         self.assertEqual((done.version, self.version, self.house.applied), (2, 2, [1, 2]))
         record = self.house.records("policy.activate")[0]
         self.assertEqual(record["details"]["policy_digest"], done.sha256)
-        shown = value_of(self.desk.show(pb.ShowPolicyRequest(), ACTOR))
+        shown = value_of(self.admin.show(pb.ShowPolicyRequest(), ACTOR))
         self.assertEqual(shown.text, MORE)
-        history = value_of(self.desk.history(pb.PolicyHistoryRequest(), ACTOR))
+        history = value_of(self.admin.history(pb.PolicyHistoryRequest(), ACTOR))
         self.assertEqual([one.version for one in history.versions], [2, 1])
-        unknown = self.desk.show(pb.ShowPolicyRequest(version=9), ACTOR)
+        unknown = self.admin.show(pb.ShowPolicyRequest(version=9), ACTOR)
         self.assertEqual(refusal_of(unknown).reason, "unknown_version")
 
     def test_refused_texts_change_nothing(self) -> None:
@@ -127,8 +127,8 @@ class SettingTests(Desk):
     def test_first_policy(self) -> None:
         """A new cluster begins with a policy by which its operators administer."""
         self.begin(House(policy=""))
-        value_of(self.desk.ensure_first(ACTOR))
-        value_of(self.desk.ensure_first(ACTOR))
+        value_of(self.admin.ensure_first(ACTOR))
+        value_of(self.admin.ensure_first(ACTOR))
         self.house.refresh()
         self.assertEqual(len(self.house.records("policy.activate")), 1)
         decision = self.operators.decide(self.house.policy.engine, 7, EDIT_POLICY)
@@ -138,7 +138,7 @@ class SettingTests(Desk):
 
 class InForceTests(Desk):
     def store_version(self, text: str) -> None:
-        """A version that comes by the store, past the desk."""
+        """A version that comes by the store, past the admin."""
         self.house.run(
             lambda tx: tx.policies.activate(tx.policies.add(text, "sql", 1.0).version, 1.0)
         )
@@ -152,7 +152,7 @@ class InForceTests(Desk):
         self.house.refresh()
         self.house.refresh()
         self.assertEqual((self.version, len(self.house.guarded) - guarded), (1, 1))
-        self.assertEqual(self.house.knowledge.facts.policy.version, 2)  # type: ignore[union-attr]
+        self.assertEqual(self.house.state_cache.state.policy.version, 2)  # type: ignore[union-attr]
         decision = self.operators.decide(self.house.policy.engine, 7, EDIT_POLICY)
         assert decision is not None
         self.assertEqual((decision.allowed, decision.policy_version), (True, 1))
@@ -166,7 +166,7 @@ class InForceTests(Desk):
         engine = self.house.policy.engine
         assert engine is not None
         self.assertEqual(
-            (engine.version, engine.revision), (1, self.house.knowledge.facts.revision)
+            (engine.version, engine.revision), (1, self.house.state_cache.state.revision)
         )
         assert self.house.publisher.published is not None
         bundle = decode_bundle(self.house.publisher.published.bundle)
@@ -202,7 +202,7 @@ class InForceTests(Desk):
 
     def test_older_facts_change_nothing(self) -> None:
         """A pass that read the store earlier does not bring back what it read."""
-        older = self.house.knowledge.facts
+        older = self.house.state_cache.state
         self.house.run(lambda tx: tx.people.add_group("ops", 2.0))
         self.store_version(MORE)
         self.house.refresh()
@@ -219,9 +219,9 @@ class InForceTests(Desk):
 
         self.house.policy.guard = guard
         self.store_version(MORE)
-        first = outcome(self.house.policy.follow(value_of(self.house.knowledge.refresh())))
+        first = outcome(self.house.policy.follow(value_of(self.house.state_cache.refresh())))
         self.store_version(POLICY)
-        second = outcome(self.house.policy.follow(value_of(self.house.knowledge.refresh())))
+        second = outcome(self.house.policy.follow(value_of(self.house.state_cache.refresh())))
         self.assertEqual((first, second), ([], []))
         waiting.callback(None)
         self.assertEqual((first, second, self.house.applied), ([None], [None], [1, 2, 3]))

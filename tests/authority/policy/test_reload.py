@@ -14,18 +14,18 @@ from tests.authority.house import House, value_of
 
 
 class FollowingTests(SynchronousTestCase):
-    """The Authority's own wiring of knowledge and policy."""
+    """The Authority's own wiring of state_cache and policy."""
 
     def setUp(self) -> None:
         self.house = House()
         self.tasks = BackgroundTasks()
-        following = ChangeFollower(self.house.policy, self.house.knowledge, self.tasks)
-        self.house.knowledge.on_change(following.changed)
+        following = ChangeFollower(self.house.policy, self.house.state_cache, self.tasks)
+        self.house.state_cache.on_change(following.changed)
 
     def group(self, name: str) -> None:
-        """Add a group, as the desk of members does it."""
+        """Add a group, as the command does it."""
         self.house.add_group(name)
-        value_of(self.house.knowledge.refresh())
+        value_of(self.house.state_cache.refresh())
 
     @property
     def revision(self) -> int:
@@ -61,7 +61,7 @@ class FollowingTests(SynchronousTestCase):
             engines += 1
         self.assertEqual(engines, 2)
         assert self.house.policy.engine is not None
-        self.assertEqual(self.house.policy.engine.revision, self.house.knowledge.facts.revision)
+        self.assertEqual(self.house.policy.engine.revision, self.house.state_cache.state.revision)
 
     def test_failing(self) -> None:
         """A failure of one change forgets none that came while it was under way."""
@@ -74,7 +74,7 @@ class FollowingTests(SynchronousTestCase):
         before = self.revision
         failing.errback(LookupError("no"))
         self.assertGreater(self.revision, before)
-        self.assertEqual(self.revision, self.house.knowledge.facts.revision)
+        self.assertEqual(self.revision, self.house.state_cache.state.revision)
         self.assertEqual(len(self.flushLoggedErrors(LookupError)), 1)
 
     def test_stopped(self) -> None:

@@ -23,7 +23,7 @@ class ExplainTests(SynchronousTestCase):
         self.house = house = House()
         self.explainer = Explainer(
             cluster=CLUSTER,
-            knowledge=house.knowledge,
+            state_cache=house.state_cache,
             engine=lambda: house.policy.engine,
             kinds=KINDS,
             store=house.store,

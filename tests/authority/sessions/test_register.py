@@ -44,7 +44,7 @@ class IntakeTests(SynchronousTestCase):
         house = self.house
         self.intake = RegistrationIntake(
             cluster=CLUSTER,
-            knowledge=house.knowledge,
+            state_cache=house.state_cache,
             registrations=house.registrations,
             store=house.store,
             recorder=house.recorder,
@@ -73,7 +73,7 @@ class IntakeTests(SynchronousTestCase):
     @property
     def db1(self) -> Assigned:
         """The resource that everybody registers here, as it is assigned now."""
-        return self.house.knowledge.facts.catalog["db1"].assigned
+        return self.house.state_cache.state.catalog["db1"].assigned
 
     def let_go(self, serving: Deferred[None]) -> None:
         """End a stream that the test left open."""
@@ -119,7 +119,7 @@ class IntakeTests(SynchronousTestCase):
             said.withheld, (Withheld("extra", "not_in_catalog"), Withheld("host1", "kind_mismatch"))
         )
         self.assertTrue(self.house.registrations.is_served(self.db1))
-        self.assertIsNotNone(self.house.knowledge.facts.catalog["db1"].last_served_at)
+        self.assertIsNotNone(self.house.state_cache.state.catalog["db1"].last_served_at)
         self.house.clock.advance(3)
         self.call.give(None)
         self.assertIsNone(self.successResultOf(self.serving))
@@ -346,8 +346,8 @@ class IntakeTests(SynchronousTestCase):
 
     def revoke(self, name: str) -> int:
         house = self.house
-        desk = MemberAdmin(
-            knowledge=house.knowledge,
+        admin = MemberAdmin(
+            state_cache=house.state_cache,
             registrations=house.registrations,
             store=house.store,
             recorder=house.recorder,
@@ -357,7 +357,7 @@ class IntakeTests(SynchronousTestCase):
             token_secs=60.0,
             proxy_revoked=nothing,
         )
-        done = value_of(desk.revoke_node(pb.RevokeNodeRequest(node=name), operator(0)))
+        done = value_of(admin.revoke_node(pb.RevokeNodeRequest(node=name), operator(0)))
         assert isinstance(done, pb.RevokeNodeResponse)
         return done.tunnels_ended
 
@@ -418,7 +418,7 @@ class IntakeTests(SynchronousTestCase):
     def catalog(self) -> CatalogAdmin:
         house = self.house
         return CatalogAdmin(
-            knowledge=house.knowledge,
+            state_cache=house.state_cache,
             registrations=house.registrations,
             kinds=KINDS,
             store=house.store,
@@ -467,7 +467,7 @@ class IntakeTests(SynchronousTestCase):
         ):
             self.assertTrue(self.verdict().accepted)
             house.run(change)
-            value_of(house.knowledge.survey())
+            value_of(house.state_cache.reload())
             self.assertEqual(self.is_asked_again(), is_meant)
 
     def test_assigned_and_revoked_at_once(self) -> None:

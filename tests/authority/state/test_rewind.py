@@ -31,7 +31,7 @@ from svc.model.signing import Purpose
 from svc.pki.audit_signatures import head_verifier
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store
-from tests.cli.desk import recorder
+from tests.cli.terminal import recorder
 from tests.nothing import none_later, nothing, nothing_later
 from tests.pki.support import CLUSTER, World
 

@@ -26,7 +26,7 @@ from svc.pki.keyring import create_cluster
 from svc.store.postgres.factory import PostgresFactory
 from svc.store.sqlite.factory import SqliteFactory
 from tests.cli.authority.logs import LoggedPlace
-from tests.cli.desk import CLUSTER, Outcome, Place, recorder
+from tests.cli.terminal import CLUSTER, Outcome, Place, recorder
 from tests.pki.support import Counted, World
 from tests.postgres import empty_database
 

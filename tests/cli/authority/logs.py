@@ -26,7 +26,7 @@ from svc.pki.root import ClusterKeys
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.factory import SqliteFactory
 from tests.cli.authority.test_members import SEEN
-from tests.cli.desk import CLUSTER, NODE, NOW, Place, recorder
+from tests.cli.terminal import CLUSTER, NODE, NOW, Place, recorder
 from tests.nothing import nothing, nothing_later
 from tests.pki.support import World
 

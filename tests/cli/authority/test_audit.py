@@ -32,7 +32,7 @@ from svc.policy.entities import PersonFacts, cedar_json, entity_of, slice_digest
 from svc.runtime import given_file
 from tests.cli.authority.logs import ANA, DECISION, LoggedPlace
 from tests.cli.authority.test_members import SEEN
-from tests.cli.desk import CLUSTER, NOW
+from tests.cli.terminal import CLUSTER, NOW
 from tests.pki.support import Counted
 from tests.proof import proves
 

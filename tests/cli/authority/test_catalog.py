@@ -15,7 +15,7 @@ from svc.authority.registry.routes import Registered
 from svc.messages.control import AGAIN
 from svc.model.cluster.resource import Undeclared
 from tests.cli.authority.test_members import NEW, SEEN
-from tests.cli.desk import CLUSTER, PIN, POLICY, STATUS, Authority, Place
+from tests.cli.terminal import CLUSTER, PIN, POLICY, STATUS, Authority, Place
 from tests.proof import proves
 
 OTHER = evolve(NEW, name="db-2", role="connector")
@@ -58,7 +58,7 @@ class ResourceTests(TerminalTests):
         self.run_it(*add, "later", "--kind", "tcp")
         odd = Undeclared(id="odd", kind="tcp", node_id=SEEN.id, seen_at=1.0)
         self.authority.change(lambda tx: tx.catalog.registered(SEEN.id, {"db"}, (odd,), 1.0))
-        row = self.authority.knowledge.facts.catalog["db"]
+        row = self.authority.state_cache.state.catalog["db"]
         served = {"db": row.assigned}
         self.authority.registrations.add(
             Registered(

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.compose.authority.state import anchor_key
 from svc.pki.keyring import create_cluster, load_keys
-from tests.cli.desk import CLUSTER, Place
+from tests.cli.terminal import CLUSTER, Place
 
 
 class RenewTests(SynchronousTestCase):

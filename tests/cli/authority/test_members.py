@@ -11,7 +11,7 @@ from svc.authority.registry.routes import Registered
 from svc.model.audit.events import KEY_EXPECT, KEY_WITHDRAW, NODE_REVOKE, TOKEN_CREATE
 from svc.model.cluster.node import Leaf, Node
 from svc.model.cluster.token import parse_token
-from tests.cli.desk import LESS, NOW, PIN, POLICY, Authority, Place
+from tests.cli.terminal import LESS, NOW, PIN, POLICY, Authority, Place
 from tests.proof import proves
 
 SEEN = Node(

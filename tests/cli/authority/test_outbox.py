@@ -14,7 +14,7 @@ from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Hold, Offered
 from svc.model.audit.spool import SpoolPlace, SpoolRow
 from tests.cli.authority.logs import EVIL, LoggedPlace
-from tests.cli.desk import NOW, Authority
+from tests.cli.terminal import NOW, Authority
 from tests.pki.support import Counted
 from tests.proof import proves
 

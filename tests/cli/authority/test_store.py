@@ -18,7 +18,7 @@ from svc.store.engine.lock import take_lock
 from svc.store.migrate import discover, migrations_folder
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.sqlite.location import lock_path
-from tests.cli.desk import Place
+from tests.cli.terminal import Place
 from tests.postgres import connected, empty_database
 from tests.proof import proves
 

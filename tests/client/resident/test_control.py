@@ -206,7 +206,7 @@ class SocketDirectoryTests(SynchronousTestCase):
 
 
 class Link:
-    """The way to a Proxy, as the desk sees it."""
+    """The way to a Proxy, as the status service sees it."""
 
     proxy = "a:1"
     problem = ""
@@ -221,7 +221,7 @@ class Link:
 
 
 class Residence:
-    """A resident, as the desk sees it."""
+    """A resident, as the status service sees it."""
 
     endpoints = (
         Endpoint(
@@ -245,7 +245,7 @@ class StatusTests(SynchronousTestCase):
         self.refusals = RecentRefusals(lambda: 1_900_000_000.0)
         cluster = Cluster()
         self.person = cluster.person
-        self.desk = StatusService(
+        self.service = StatusService(
             resident=resident,
             link=link,
             identity=cluster.person,
@@ -255,7 +255,7 @@ class StatusTests(SynchronousTestCase):
         )
 
     def ask(self, **question: Any) -> Deferred[dict[str, Any]]:
-        return Deferred.fromCoroutine(self.desk.answer(question))
+        return Deferred.fromCoroutine(self.service.answer(question))
 
     @proves("G-CLI-23")
     def test_status(self) -> None:
@@ -291,7 +291,7 @@ class StatusTests(SynchronousTestCase):
         end = certificate.facts.not_after
         certificate._now = lambda: end + 90
         renewing = []
-        self.desk.renew = lambda: renewing.append(True)
+        self.service.renew = lambda: renewing.append(True)
         refusal = self.failureResultOf(self.ask(ask="status", refresh=True), CertificateRefused)
         self.assertEqual(refusal.value.reason, "certificate_expired")
         self.assertIn("90 s ago", refusal.value.text)
@@ -306,7 +306,7 @@ class StatusTests(SynchronousTestCase):
         def renew() -> None:
             certificate._now = now
 
-        self.desk.renew = renew
+        self.service.renew = renew
         answering = self.ask(ask="status", refresh=True)
         self.link.waiting[0].callback(None)
         self.assertTrue(self.successResultOf(answering)["running"])

@@ -43,7 +43,7 @@ class FollowerTests(SynchronousTestCase):
         self.anchor = StateAnchor(Path(self.mktemp()))
         self.tasks = BackgroundTasks()
         self.keeper = keeper = StateKeeper(ledger, self.anchor, self.tasks)
-        self.knowledge = ClusterStateCache(
+        self.state_cache = ClusterStateCache(
             store=self.house.store, ledger=ledger, now=self.house.now, advanced=keeper.advanced
         )
         recorder = evolve(self.house.recorder, ledger=ledger)
@@ -67,7 +67,7 @@ class FollowerTests(SynchronousTestCase):
         issuers: Any = Issuers()
         self.follower = Follower(
             beginning=beginning,
-            knowledge=self.knowledge,
+            state_cache=self.state_cache,
             policy=self.policy,
             issuers=issuers,
             stored=self.stored.append,
@@ -103,7 +103,7 @@ class FollowerTests(SynchronousTestCase):
         self.follower.begin_anew()
 
     def groups(self) -> set[str]:
-        return set(self.knowledge.facts.groups)
+        return set(self.state_cache.state.groups)
 
     def test_older_store(self) -> None:
         """It goes by the line that goes on, its policy too, from the next pass on."""
@@ -179,5 +179,5 @@ class FollowerTests(SynchronousTestCase):
         self.follow()
         tip = self.anchor.tip()
         assert tip is not None
-        self.assertEqual(tip.hash, self.knowledge.ledger.view.hash)
+        self.assertEqual(tip.hash, self.state_cache.ledger.view.hash)
         self.assertEqual(self.groups(), {"dev", "later"})

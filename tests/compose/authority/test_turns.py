@@ -330,7 +330,7 @@ class TurnTests(SynchronousTestCase):
 
         own = LeafRenewal(
             identity=identity,
-            desk=CertificateIssuer(world.keys, 600, 600),
+            issuer=CertificateIssuer(world.keys, 600, 600),
             serving=serving,
             recorded=record,
         )

@@ -168,9 +168,11 @@ class Authority:
         self.uid = uid
         self.store: IStore = memory_store(chain_hash)
         self.writes = writes = recorder()
-        self.knowledge = ClusterStateCache(self.store, writes.ledger, lambda: NOW, advanced=nothing)
+        self.state_cache = ClusterStateCache(
+            self.store, writes.ledger, lambda: NOW, advanced=nothing
+        )
         self.registrations = Registrations()
-        self.knowledge.on_change(self.registrations.follow)
+        self.state_cache.on_change(self.registrations.follow)
         self.policy = _policy(vocabulary())
         now = lambda: NOW  # noqa: E731
         self.operators = Operators(
@@ -183,7 +185,7 @@ class Authority:
         )
         kinds = load_kinds(["ssh", "tcp"]).by_name
         members = MemberAdmin(
-            knowledge=self.knowledge,
+            state_cache=self.state_cache,
             registrations=self.registrations,
             store=self.store,
             recorder=writes,
@@ -194,7 +196,7 @@ class Authority:
             proxy_revoked=nothing,
         )
         catalog = CatalogAdmin(
-            knowledge=self.knowledge,
+            state_cache=self.state_cache,
             registrations=self.registrations,
             kinds=kinds,
             store=self.store,
@@ -202,7 +204,7 @@ class Authority:
             now=now,
         )
         self.policies = PolicyAdmin(
-            knowledge=self.knowledge,
+            state_cache=self.state_cache,
             in_force=self.policy,
             operators=self.operators,
             store=self.store,
@@ -238,14 +240,14 @@ class Authority:
 
         async def changed() -> None:
             await self.store.run("a test", signed)
-            await self.knowledge.refresh()
+            await self.state_cache.refresh()
 
         _at_once(changed())
 
     def _begin(self) -> None:
         async def begun() -> None:
             await self.policies.ensure_first(operator(self.uid))
-            await self.policy.follow(self.knowledge.facts)
+            await self.policy.follow(self.state_cache.state)
 
         _at_once(begun())
 
