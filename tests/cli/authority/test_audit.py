@@ -198,7 +198,7 @@ class VerifyTests(TestCase):
         before = place.files()
         outcome = place.run("audit", "verify")
         self.assertEqual((outcome.status, outcome.stdout), (1, ""))
-        self.assertIn("there is no", outcome.stderr)
+        self.assertIn("does not exist", outcome.stderr)
         self.assertEqual(place.files(), before)
 
     @proves("G-OPEN-79", "G-AUD-13")
