@@ -1,5 +1,6 @@
-"""The audit log: sealing records, chaining, signed heads, verifying, showing.
+"""The audit log: sealed records, their hash chain, signed heads, and verification.
 
-Knows no store, no key and no certificate: rows, signatures and verdicts on
-certificates come through callables and ``svc.interfaces``.
+This room knows no store, no key and no certificate.  It gets rows, signatures and verdicts on
+certificates through callables and ``svc.interfaces``.  Begin with ``log.record`` for a record, and
+``checkpoint.head`` for a head.
 """

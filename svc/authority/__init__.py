@@ -1,6 +1,6 @@
 """The Authority role: it decides, records, signs, and owns the store.
 
-The rooms below do one thing each; here they work together.  Everything that
-takes effect is written with its audit record in one transaction, and nothing
-leaves before that transaction is durable.
+Everything that takes effect is written together with its audit record in one transaction, and
+nothing leaves this role before that transaction is durable.  Only the Authority makes grants and
+certificates.  Begin with ``control`` for Proxies' calls and ``admin`` for operators' commands.
 """

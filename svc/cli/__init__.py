@@ -1,7 +1,7 @@
-"""The command line: one program, ``svc``; each group's module is imported when it is used.
+"""The command line: one program, ``svc``, that imports the module of a command only when it runs.
 
-Exit codes are chosen here: a refusal's own (``SvcError.exit_code``), 64 for
-usage, 0 for done.  stdout carries command data only.
+Exit codes are chosen here: a refusal's own (``SvcError.exit_code``), 64 for wrong usage, 0 for
+success.  Commands write only their data to stdout.  Begin with ``main``.
 """
 
 from __future__ import annotations

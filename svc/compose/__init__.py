@@ -1,5 +1,6 @@
-"""From settings to wired services: the only room that names implementations.
+"""Builds the services of each role from its settings; the only room that names implementations.
 
-``make_<role>`` is synchronous, refuses everything that document 1 refuses at
-start, and returns services that have not been started.
+``make_<role>`` is synchronous, refuses everything that must be refused at a start, and returns
+services that have not been started.  It contains wiring only.  Begin with ``process``, then the
+module of the role.
 """

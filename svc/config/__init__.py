@@ -1,7 +1,7 @@
-"""TOML and environment in, frozen checked settings out; every refusal at once.
+"""Reads TOML and the environment, reports all errors at once, and returns frozen settings.
 
-Pydantic stays inside this package.  It needs no drop-in: a resource's own
-table is handed on raw.  It opens the configuration file and nothing else.
+Pydantic stays inside this package.  It loads no drop-in: a resource's own table is passed on as it
+is.  It opens the configuration file and nothing else.  Begin with ``keys`` and ``reading``.
 """
 
 from svc.config.problems import ConfigErrors, SharedStateDir

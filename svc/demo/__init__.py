@@ -1,5 +1,5 @@
-"""``svc demo``: a whole gateway in one process, shown at work.
+"""``svc demo``: a whole gateway in one process that shows what it does.
 
-Everything is what ``svc all`` and ``svc up`` run, over real loopback sockets;
-only the three targets and the story are made for it.
+It runs what ``svc all`` and ``svc up`` run, over real loopback sockets; only the three targets and
+the story are its own.  No other room imports it, except the command line.  Begin with ``show``.
 """

@@ -1,4 +1,5 @@
-"""Every seam of the house, one page a subject.
+"""Every interface between rooms, one module for each subject.
 
-Import the page, not this package: ``from svc.interfaces.store import IStore``.
+There is no behaviour here.  Import the module, not this package:
+``from svc.interfaces.store import IStore``.
 """

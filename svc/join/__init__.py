@@ -1,4 +1,5 @@
-"""The joining side: how a node or a person comes to a first identity.
+"""The joining side: how a node or a person gets a first identity.
 
-Secrets leave only inside TLS that was checked against the pinned root (rule R5).
+A secret is sent only inside TLS that was verified against the pinned root (rule R5).  Begin with
+``enroll``.
 """

@@ -1,1 +1,4 @@
-"""What sorts of target there are.  A kind knows its words and its endpoint, and no role."""
+"""The built-in resource kinds ``tcp`` and ``ssh``, and what kinds share.
+
+A kind knows its terms and its endpoint, and no role.  Begin with ``opaque`` and ``tcp``.
+"""

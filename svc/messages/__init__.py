@@ -1,6 +1,6 @@
-"""Between the wire's messages and the model's values, one module a service.
+"""Converts between wire messages and the model's values, one module for each service.
 
-Decoders take bytes of a peer: they bound what they read, refuse what is not of
-its form with :class:`svc.errors.Malformed`, and hand on frozen values.  No
-other room builds or reads a protobuf message of ours.
+Decoders take bytes from a peer: they limit what they read, refuse malformed input with
+:class:`svc.errors.Malformed`, and return frozen values.  No other room builds or reads one of our
+protobuf messages.
 """

@@ -1,1 +1,4 @@
-"""Frozen values and pure functions that every floor may know."""
+"""Frozen values and pure functions that every other room may use.
+
+There is no I/O, no clock and no Twisted here.  Begin with ``session`` and ``cluster``.
+"""

@@ -1,4 +1,5 @@
-"""An operator's work beside a gateway: backups, restores, verifying the log.
+"""An operator's work outside the roles: backups, restores, reading and verifying the log.
 
-Works on files and stores, whether or not a role runs; nothing here serves anybody.
+It works on files and stores, whether or not a role runs, and serves no caller.  Begin with
+``backup``, ``verify`` and ``show``.
 """

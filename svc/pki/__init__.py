@@ -1,5 +1,5 @@
-"""Keys and certificates: the cluster root, issuing CAs, purpose keys, our own identity.
+"""Keys and certificates: the cluster root, issuing CAs, purpose keys, and our own identity.
 
-Knows no store and no wire: who may have a certificate is decided by the roles,
-from facts that they pass in.
+This room knows no store and no wire protocol.  The roles decide who may have a certificate, from
+facts that they pass in.  Begin with ``profile``, then ``issue`` and ``verify``.
 """

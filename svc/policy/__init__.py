@@ -1,5 +1,5 @@
-"""Cedar: the vocabulary, the guard before a text, and the engine that decides.
+"""Cedar: the vocabulary, the guard that tries a text first, and the engine that decides.
 
-Knows nothing of stores, wires or roles: texts, entities and requests come in
-as values, decisions go out as values.
+This room knows no store, wire protocol or role: it takes texts, entities and requests as values,
+and returns decisions as values.  Begin with ``engine`` and ``compile``.
 """

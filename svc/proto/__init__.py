@@ -1,1 +1,1 @@
-"""The wire's schema: ``*.proto`` files and the modules generated from them (``make proto``)."""
+"""The wire schema: ``*.proto`` files and the modules that ``make proto`` generates from them."""

@@ -1,5 +1,5 @@
-"""The Proxy role: the public listener, the gate, the routes, and the way to Authority.
+"""The Proxy role: the public listener, the gate, the routes, and the connection to the Authority.
 
-It is a courier (rule R1): it decides by what Authority signed, carries what
-persons, nodes and Authority signed, and can make none of it.
+It is a courier (rule R1): it decides by what the Authority signed, carries what people, nodes and
+the Authority signed, and can produce none of it.  Begin with ``public`` and ``sessions``.
 """

@@ -1,6 +1,6 @@
-"""How often somebody may ask, and how much of a bounded place one may hold.  Pure.
+"""Limits how often a caller may ask, and how much of a bounded resource it may use.
 
-``bucket`` counts, ``limits`` names what is limited, ``quota`` shares out the places of a queue,
-``counter`` sums up what was refused, ``source`` says whom an address stands for.  Who is asked, and
-what a refusal looks like, is for the roles to say.
+The functions are pure: the roles say whom they limit and what a refusal looks like.  Begin with
+``bucket``, which counts, and ``limits``, which names what is limited.  ``quota`` divides the places
+of a queue, ``counter`` sums up refusals, and ``source`` says which caller an address belongs to.
 """

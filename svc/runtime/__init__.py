@@ -1,4 +1,4 @@
-"""What every long-running part stands on: services, threads, files, and bytes on their way out.
+"""What every long-running part uses: services, threads, files, and output to a transport.
 
-Nothing here knows what the gateway is about.  Begin with :mod:`svc.runtime.services`.
+Nothing here knows what the gateway does.  Begin with :mod:`svc.runtime.services`.
 """

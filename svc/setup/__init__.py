@@ -1,4 +1,5 @@
-"""``svc init``: the files of a new cluster, all of them or none.
+"""``svc init``: writes the files of a new cluster, all of them or none.
 
-Nothing here serves; what is made here is served by the roles.
+Nothing here serves a caller; the roles serve what is created here.  Begin with ``plan``, then
+``making``.
 """

@@ -1,5 +1,5 @@
-"""Logs, metrics, traces and the plain HTTP listener that shows them.
+"""Logs, metrics, traces, and the plain HTTP listener that serves them.
 
-The only room that knows series names and log formats.  It decides nothing and
-holds no state that another room reads.
+This is the only room that knows the names of series and log formats.  It decides nothing and holds
+no state that another room reads.  Begin with ``series`` and ``logs``.
 """

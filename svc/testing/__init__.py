@@ -1,1 +1,4 @@
-"""For tests, ours and a third party's: contracts of the seams, and a gateway of real processes."""
+"""For tests, ours and those of third parties: contract tests, and a gateway of real processes.
+
+No role imports it.  Begin with ``contracts`` and ``gateway``.
+"""

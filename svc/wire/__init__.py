@@ -1,4 +1,4 @@
 """gRPC over HTTP/2 without I/O: bytes in, events and bytes out.
 
-Knows nothing of sockets, of Twisted, or of what its messages mean.
+This room knows no socket, no Twisted, and not what its messages mean.  Begin with ``connection``.
 """

@@ -1,5 +1,6 @@
-"""Signed heads: made, kept outside the store, exchanged, witnessed, and the store watched by them.
+"""Signed heads: how they are signed, stored outside the store, exchanged and given to witnesses.
 
-A head says how long the log was and what its hashes come to, signed by the anchor key; it is what
-proves the past.  Begin with ``head``, then ``signer`` and ``monitor``.
+A head states the log's size and root hash and is signed by the anchor key; heads prove the past.
+The room also checks the store against the heads.  It does not seal or verify single records; that
+is :mod:`svc.audit.log`.  Begin with ``head``, then ``signer`` and ``monitor``.
 """

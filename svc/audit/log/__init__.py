@@ -1,4 +1,4 @@
-"""The log itself: records are sealed into it, verified, shown, proved and exported from it.
+"""The log itself: seals records, and verifies, shows, proves and exports them.
 
-Nothing here signs or keeps a head; that is :mod:`svc.audit.checkpoint`.  Begin with ``record``.
+Nothing here signs or stores a head; that is :mod:`svc.audit.checkpoint`.  Begin with ``record``.
 """

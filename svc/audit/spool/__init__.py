@@ -1,4 +1,5 @@
-"""Records written away from the leader: durable on their origin's disk until a head covers them.
+"""The spool: records that an instance keeps on its own disk until a signed head covers them.
 
-Begin with ``spool``; ``disk`` and ``segments`` are its files, ``quota`` says who fills how much.
+It never appends to the log; the leader does.  Begin with ``spool``; ``disk`` and ``segments`` are
+its files, and ``quota`` limits how much each caller may fill.
 """

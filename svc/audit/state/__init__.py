@@ -1,1 +1,5 @@
-"""Which protected rows are in force, by the signed records of their changes alone (rule R8)."""
+"""Computes which protected rows are in force, from signed records alone (rule R8).
+
+It never takes the word of a table.  Begin with ``in_force``; ``anchor`` stores the result outside
+the store.
+"""

@@ -1,4 +1,4 @@
-"""How certificates come to be: the first by token or expected key, the next by renewal.
+"""Issues certificates: the first by token or expected key, the next by renewal.
 
-Begin with ``bootstrap``; what a certificate looks like is :mod:`svc.pki`.
+What a certificate looks like is defined in :mod:`svc.pki`, not here.  Begin with ``bootstrap``.
 """

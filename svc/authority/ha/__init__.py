@@ -1,4 +1,4 @@
 """Several Authorities on one store: who leads, and what the others forward to the leader.
 
-Begin with ``lease``.
+Nothing here decides sessions.  Begin with ``lease``.
 """

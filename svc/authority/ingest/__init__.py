@@ -1,4 +1,5 @@
-"""The audit queue at Authority: rows of others come in, are judged, and enter the log or are held.
+"""The audit queue: other instances' rows arrive, are checked, and enter the log or are held.
 
-Begin with ``queue`` (in), then ``drain`` and ``apply`` (into the log).
+The checks themselves are in :mod:`svc.audit.ingest`.  Begin with ``queue`` (arrival), then
+``drain`` and ``apply`` (into the log).
 """

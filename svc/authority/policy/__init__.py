@@ -1,4 +1,4 @@
-"""The policy at Authority: set by operators, in force here, and published to the Proxies.
+"""The policy at the Authority: operators set it, it is in force here, Proxies receive it.
 
-Begin with ``active``; decisions themselves are :mod:`svc.policy`.
+Decisions themselves are made in :mod:`svc.policy`.  Begin with ``active``.
 """

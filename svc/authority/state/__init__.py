@@ -1,5 +1,5 @@
-"""What is in force in this cluster: read from the store and verified by the log.
+"""What is in force in this cluster, read from the store and verified by the log.
 
-Begin with ``cluster`` (the value), ``cache`` (how it is read) and ``tables`` (how protected rows
-are given out).  No other part of Authority reads protected rows past these.
+No other part of the Authority reads protected rows directly.  Begin with ``cluster`` (the value),
+``cache`` (how it is read) and ``tables`` (how protected rows are handed out).
 """

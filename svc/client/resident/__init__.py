@@ -1,4 +1,4 @@
-"""The resident (``svc up``): local endpoints that let only the person's own processes in.
+"""The resident (``svc up``): local endpoints that accept only the person's own processes.
 
-Begin with ``service``; a session is opened by :mod:`svc.client.sessions`.
+It opens sessions through :mod:`svc.client.sessions`.  Begin with ``service``.
 """

@@ -1,1 +1,1 @@
-"""The Authority, wired: one module a part of it.  Begin with ``role``."""
+"""Builds the Authority, one module for each part of it.  Begin with ``role``."""

@@ -1,4 +1,4 @@
-"""Listeners, wired: addresses, TLS, limits of connections, and the file that names what is bound.
+"""Builds listeners: addresses, TLS, connection limits, and the file that names bound addresses.
 
-Begin with ``rpc``.
+What a listener serves comes from the roles.  Begin with ``rpc``.
 """

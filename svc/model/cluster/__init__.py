@@ -1,4 +1,4 @@
-"""Who and what belongs to a cluster: nodes, people, resources, tokens, the lease of the leader.
+"""Who and what belongs to a cluster: nodes, people, resources, tokens, the leader's lease.
 
-Values only; the registry that changes them is :mod:`svc.authority.registry`.
+Values only; :mod:`svc.authority.registry` changes them.
 """

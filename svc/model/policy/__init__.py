@@ -1,4 +1,4 @@
-"""What is asked of a policy, what it answers, and the words it is written in.  Values only.
+"""What a policy is asked, what it answers, and the terms it is written in.  Values only.
 
-Cedar itself is behind :mod:`svc.policy`.
+Cedar itself is used only in :mod:`svc.policy`.
 """

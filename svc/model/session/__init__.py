@@ -1,4 +1,4 @@
-"""A session as values: what a person signs, what Authority grants, what is remembered of it.
+"""A session as values: what a person signs, what the Authority grants, what is kept of it.
 
-Begin with ``request`` and ``grant``.
+Nothing here signs or verifies.  Begin with ``request`` and ``grant``.
 """

@@ -1,1 +1,4 @@
-"""How far a store is migrated, and what a rehearsal of migrations found: pure comparisons."""
+"""Compares the migrations of a store with a build, and a rehearsal's result with the original.
+
+The functions are pure: nothing here opens a store.  Begin with ``migration``.
+"""

@@ -1,4 +1,4 @@
-"""Backups: what a generation consists of, how it is packed, encrypted, checked and put back.
+"""Backups: what one contains, and how it is packed, encrypted, verified and restored.
 
-Begin with ``create`` and ``restore``.
+Checking a backup writes no key to a disk.  Begin with ``create`` and ``restore``.
 """

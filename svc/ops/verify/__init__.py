@@ -1,4 +1,4 @@
-"""The audit log as an outsider verifies it: from the store, the anchor and the root alone.
+"""Verifies the audit log as an outsider would: with only the store, the anchor and the root.
 
-Begin with ``log``; ``rows`` reads and checks in parallel.
+It never changes what it reads.  Begin with ``log``; ``rows`` reads and verifies in parallel.
 """

@@ -1,4 +1,4 @@
-"""Sessions at a Proxy: asked for, decided, opened through a tunnel, carried, watched, ended.
+"""Sessions at a Proxy: requested, decided, opened through a tunnel, carried, watched, ended.
 
-Begin with ``open``.  Nothing here reads the bytes of an opaque session.
+Nothing here reads the bytes of an opaque session.  Begin with ``open``.
 """

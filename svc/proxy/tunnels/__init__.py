@@ -1,4 +1,5 @@
-"""Connectors at a Proxy: they register, Authority says whether they may stay, and they end.
+"""Connectors at a Proxy: they register, the Authority allows or refuses it, and they disconnect.
 
-Begin with ``service``.
+The Proxy passes on the Connector's signed registration and cannot make one.  Begin with
+``service``.
 """

@@ -1,4 +1,4 @@
-"""The way from a Proxy to Authority: the link, the snapshot, and what is owed to Authority.
+"""A Proxy's connection to the Authority: the link, the snapshot, and reports still to be sent.
 
 Begin with ``link``.
 """

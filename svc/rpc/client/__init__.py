@@ -1,1 +1,4 @@
-"""Calling gRPC: a channel over one connection, and dialing one."""
+"""The client side of gRPC: connects to an address and makes calls over one connection.
+
+Begin with ``channel``.
+"""

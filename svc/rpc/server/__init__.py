@@ -1,1 +1,4 @@
-"""Serving gRPC: listeners, TLS below them, their connections, and the calls they serve."""
+"""The server side of gRPC: listeners, their TLS, their connections, and the calls they serve.
+
+Begin with ``server``.
+"""

@@ -1,4 +1,5 @@
-"""Threads that run jobs over a database, and the lock that keeps a second writer out.
+"""Threads that run jobs on a database, and the lock that keeps a second writer out.
 
-Knows neither SQLite nor PostgreSQL: a backend supplies what runs a batch.  Begin with ``threaded``.
+This room knows neither SQLite nor PostgreSQL: a backend passes in what runs a batch.  Begin with
+``threaded``.
 """

@@ -1,1 +1,4 @@
-"""The PostgreSQL backend: one connection that writes, some that read.  Begin with ``factory``."""
+"""The PostgreSQL backend: one connection that writes, and several that read.
+
+Begin with ``factory``.
+"""

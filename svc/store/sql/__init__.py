@@ -1,1 +1,4 @@
-"""The facets in SQL, written once over DB-API; no facet knows which database it is."""
+"""The facets in SQL, written once for DB-API; no facet knows which database it uses.
+
+Begin with ``transaction``; each other module is one facet of ``svc.interfaces.facets``.
+"""

@@ -1,1 +1,1 @@
-"""The SQLite backend: a file with one writer, or memory.  Begin with ``factory``."""
+"""The SQLite backend: a file with one writer, or a database in memory.  Begin with ``factory``."""

@@ -1,4 +1,4 @@
-"""What every implementation of a seam keeps.
+"""Contract tests: what every implementation of an interface must do.
 
-Mix a contract into a TestCase and say how your implementation is made.
+Mix a contract into a TestCase and define how your implementation is created.
 """
