@@ -17,7 +17,7 @@ from svc.audit.log.kind_events import kind_events
 from svc.errors import PluginError
 from svc.interfaces.kinds import IDialer, ILocalEndpoint, IResourceKind, KindTerms, ServedKind
 from svc.model.audit.record import Event
-from svc.model.policy.access import SESSION_REQUESTS
+from svc.model.policy.access import OPENING_REQUESTS, SESSION_REQUESTS
 from svc.model.session.parameters import MAX_PARAMETERS, is_name
 from svc.plugin import Loaded, load, with_modules
 
@@ -98,6 +98,11 @@ def _served(loaded: Loaded, sides: Sequence[KindSide]) -> ServedKind:
 def _check_actions(name: str, terms: KindTerms) -> None:
     if terms.open_action not in terms.actions:
         raise PluginError(f"kind {name}: terms: open_action is not among the actions")
+    if terms.actions[terms.open_action] not in OPENING_REQUESTS:
+        raise PluginError(
+            f"kind {name}: terms: open_action counts as none of "
+            f"{', '.join(sorted(OPENING_REQUESTS))}, which are what opens a session"
+        )
     for action, counted in terms.actions.items():
         if counted not in SESSION_REQUESTS:
             raise PluginError(

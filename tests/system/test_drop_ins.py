@@ -257,8 +257,13 @@ class DropInTests(SynchronousTestCase):
                     ("not installed", "no such module is installed", sided(dialer="absent.x:D")),
                     (
                         "another request",
-                        "action tcpConnect counts as 'query', which is none of connect, db_connect",
-                        SOUND + "TERMS.actions['tcpConnect'] = 'query'\n",
+                        "action more counts as 'query', which is none of connect, db_connect",
+                        SOUND + "TERMS.actions['more'] = 'query'\n",
+                    ),
+                    (
+                        "opened by a statement",
+                        "open_action counts as none of connect, db_connect, kube, web",
+                        SOUND + "TERMS.actions['tcpConnect'] = 'db_query'\n",
                     ),
                     (
                         "an event that is not its own",

@@ -25,6 +25,9 @@ RequestKind = Literal["connect", "db_connect", "db_query", "kube", "web", "view"
 SESSION_REQUESTS: frozenset[str] = frozenset({"connect", "db_connect", "db_query", "kube", "web"})
 """What an action of a resource kind counts as: the label of the decision counter."""
 
+OPENING_REQUESTS = SESSION_REQUESTS - {"db_query"}
+"""What an action that opens a session counts as; a statement is of a session that is open."""
+
 REQUEST_KINDS = SESSION_REQUESTS | {"view", "admin"}
 
 Verdict = Literal["allow", "deny", "error"]
