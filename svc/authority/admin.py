@@ -1,4 +1,4 @@
-"""``gate.v1.Admin``: what operators ask; the table of its methods.
+"""``gate.v1.Admin``: operators' commands, and the table of its methods.
 
 Every change is one transaction with its audit record.  What each does stands
 in the module of its subject; here is only which action each needs.

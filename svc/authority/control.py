@@ -1,4 +1,4 @@
-"""``gate.v1.Control``: what Proxies ask.
+"""``gate.v1.Control``: the calls that Proxies make.
 
 Each call starts with who is calling (rule R13): the node certificate is
 checked against time and registry at every call, not at the handshake only.

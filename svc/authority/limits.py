@@ -1,4 +1,4 @@
-"""What persons, nodes and Proxies may ask of Authority, checked before the store is written.
+"""Limits what people, nodes and Proxies may ask, checked before anything is written.
 
 A Proxy is no witness (rule R1): whom a request counts for is who signed it,
 and what proves nothing counts for the Proxy that brought it.  A Proxy under

@@ -1,4 +1,4 @@
-"""Records of refusals, bounded: nobody fills the log by being refused (rule R12).
+"""Records refusals in bounded number, so that nobody can fill the log with them (rule R12).
 
 Each source (a Proxy, a Connector, the join listener) has its share of records.
 What is refused past it, and what a budget refused, is counted only; once a

@@ -1,4 +1,4 @@
-"""Sessions that were cut off while they were open, kept for the person to look at."""
+"""Sessions that were cut while open, kept for the person to see."""
 
 from __future__ import annotations
 

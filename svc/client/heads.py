@@ -1,4 +1,4 @@
-"""The greatest signed head of the audit log that a person's resident was shown (rule R10).
+"""The latest signed head of the audit log that a person's resident received (rule R10).
 
 Whoever keeps one can show later what the log was.  A log that goes back is
 told on standard error; nothing is refused for it, because what a person opens

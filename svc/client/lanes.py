@@ -1,4 +1,4 @@
-"""Asking for a direct lane: for a session that has carried enough to be worth it."""
+"""Asks for a direct lane once a session has carried enough to make it worthwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way to a Proxy: one connection to one of those configured, and the list that follows on it.
+"""The connection to one of the configured Proxies, and the resource list it delivers.
 
 Whoever opens a session asks for the channel and is refused at once while there
 is none.  What the person may view stays known while the link is down.  Before

@@ -1,4 +1,4 @@
-"""A person's own certificate: whether it serves now, and the warnings before its end.
+"""A person's own certificate: whether it is valid now, and warnings before it expires.
 
 A person's certificate is not renewed; who wants to go on joins again with a
 new token.  So the resident says in its log, twice, that the end is near, and

@@ -1,4 +1,4 @@
-"""Opening sessions: sign the request, check the grant, speak TLS to the Connector it names.
+"""Opens sessions: signs the request, checks the grant, starts TLS to the Connector it names.
 
 A Proxy is a courier here: it is told what the person signed, and what it
 brings back is believed only as far as Authority signed it and it fits the

@@ -1,4 +1,4 @@
-"""One session between two file descriptors: what ``svc proxy-ssh`` is.
+"""One session between two file descriptors, for ``svc proxy-ssh``.
 
 The bytes are the tool's own; nothing else is ever written to the output.
 """

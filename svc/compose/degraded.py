@@ -1,4 +1,4 @@
-"""What a role that counts as ready cannot do at this moment.
+"""What a role cannot do at the moment although it counts as ready.
 
 A Proxy stays ready when Authority goes away (document 1), and refuses every
 open meanwhile.  What it lacks stands in the body of ``/readyz`` and in a

@@ -1,4 +1,4 @@
-"""The process's limit of open files: as high as its connections may need, and told when reached."""
+"""Raises the limit of open files as far as needed, and reports when it is reached."""
 
 from __future__ import annotations
 

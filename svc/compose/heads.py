@@ -1,4 +1,4 @@
-"""Signed heads wherever they are kept: who judges them, and where the greatest one is."""
+"""Builds what checks signed heads and keeps the latest one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Proxy's spool: its files, their thread, and the way of its rows to Authority."""
+"""Builds the Proxy's spool: its files, their thread, and the delivery to the Authority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The way of a Proxy to Authority: whom it dials, what it takes from there and keeps."""
+"""Builds the Proxy's connection to the Authority: which one it dials, and what it receives."""
 
 from __future__ import annotations
 

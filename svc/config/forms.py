@@ -1,4 +1,4 @@
-"""The forms that values of the configuration take, and their checks.
+"""The types of configuration values, and their checks.
 
 A check takes what TOML gave (its type already right) and returns the final
 value or raises ValueError with a sentence that never holds the value.

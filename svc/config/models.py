@@ -1,4 +1,4 @@
-"""The pydantic models, made from the table of keys: strict, closed, frozen."""
+"""The pydantic models, generated from the table of keys: strict, closed, frozen."""
 
 from __future__ import annotations
 

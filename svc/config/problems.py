@@ -1,4 +1,4 @@
-"""What is wrong with a configuration, all of it at once, without a secret in it.
+"""Reports everything that is wrong with a configuration at once, without secrets.
 
 No text made here ever holds a value of the configuration: only key paths,
 line numbers, forms, and the nearest known name.

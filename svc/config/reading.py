@@ -1,4 +1,4 @@
-"""Read one role's configuration: every refusal at once, or frozen settings.
+"""Reads one role's configuration: returns frozen settings, or all errors at once.
 
 Blocking; it runs before the reactor does.
 """

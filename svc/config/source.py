@@ -1,4 +1,4 @@
-"""From a file and an environment to one tree of TOML values.
+"""Merges a file and an environment into one tree of TOML values.
 
 A syntax error is told by its line alone: parsers quote the text, and the text
 may hold a secret.

@@ -1,4 +1,4 @@
-"""Whether a session may open here: a Connector checks everything by itself (rule R2).
+"""Verifies a session itself before the Connector opens it (rule R2).
 
 Neither the Proxy that sent the notice nor anything it says is believed: the
 grant is Authority's by its signature, the wish is the person's by theirs, and

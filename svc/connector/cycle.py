@@ -1,4 +1,4 @@
-"""One cycle of a tunnel: dial a Proxy, register, and stay there until it ends.
+"""One cycle of a tunnel: dials a Proxy, registers, and stays until the tunnel ends.
 
 A cycle is begun and ended by the machine of ``svc.tunnel.machine``; it reports
 what it reached and, once, why it is over.  Between the two it moves to a fresh

@@ -1,4 +1,4 @@
-"""How a session's end at its Connector becomes a word that its Proxy is told."""
+"""Turns the end of a session at the Connector into a word for the Proxy."""
 
 from __future__ import annotations
 

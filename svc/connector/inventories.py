@@ -1,4 +1,4 @@
-"""What this Connector is meant to serve, as each Proxy told it last.
+"""The inventory of this Connector, as each Proxy last sent it.
 
 A Proxy is a courier (rule R1): what one tells counts for the sessions over
 itself, and for nobody else's.  It can keep sessions of its own from opening,

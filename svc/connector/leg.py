@@ -1,4 +1,4 @@
-"""One connection of a tunnel: dialed, registered, heard; at last drained and closed.
+"""One connection of a tunnel: dials, registers, receives, drains and closes.
 
 A tunnel has one leg at a time, but for the moment in which it moves to a
 fresher one: then the old leg is *retired* and ends with the last session it

@@ -1,4 +1,4 @@
-"""Opening a session at its Connector: check, reach the target, carry, join.
+"""Opens a session at the Connector: verifies it, dials the target, and relays.
 
 Invariants: nothing is dialed before the session was admitted; nothing of the
 target is sent before the person's own certificate was seen at the other end;

@@ -1,4 +1,4 @@
-"""Which Proxy each tunnel of a Connector leads to: as many different ones as there are tunnels.
+"""Which Proxy each tunnel is connected to: each tunnel has a different one.
 
 Two connections to one Proxy fail together, so the second is worth nothing and
 is not kept.  Which Proxy is at an address is known only from its certificate:

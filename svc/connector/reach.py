@@ -1,4 +1,4 @@
-"""Where a Connector may connect to: addresses, judged after names were resolved.
+"""Which addresses a Connector may connect to, checked after name resolution.
 
 The judgement stands in the one place nothing can go around: the reactor that
 kinds are given connects to literal addresses within the reach and to nothing

@@ -1,4 +1,4 @@
-"""The Connector as a service: a set number of tunnels, each to another Proxy, for ever.
+"""The Connector as a service: a fixed number of tunnels, each to a different Proxy.
 
 It is composed from what ``compose`` hands in and knows no configuration,
 metric or reactor of its own.

@@ -1,4 +1,4 @@
-"""What the connections of one tunnel have in common, and which of them there still are."""
+"""What the connections of one tunnel share, and which of them are still open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking a first identity, for nodes and persons alike.
+"""Gets a first identity, for nodes and people alike.
 
 A joiner knows the pin of the cluster root and holds a one-use token.  It
 speaks TLS to Authority, checked against the pin before the token leaves: on

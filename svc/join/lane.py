@@ -1,4 +1,4 @@
-"""A Proxy's lanes, as a node opens them: bytes to one listener of the Authority."""
+"""Opens a Proxy's lane as a node does: bytes to one listener of the Authority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``svc join`` behind its options: where a person's identity goes, and how it gets there."""
+"""``svc join`` behind its options: gets a person's identity and stores it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain TCP connections that carry much: read in larger pieces than Twisted's, and written at once.
+"""TCP connections with much data: they read larger pieces than Twisted's, and write at once.
 
 Twisted reads 64 KiB a turn, and writes in the turn after the one in which it was
 told to.  For a stream at full speed the turns cost as much as the bytes.

@@ -1,4 +1,4 @@
-"""The public listener's first look: a lane's half, or what is usually served there.
+"""Looks at the first bytes on the public listener: a lane's half, or an ordinary connection.
 
 What is usually served is connected from the first moment, so that its limits and
 deadlines hold for every connection; it is told to stand aside only for a half

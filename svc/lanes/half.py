@@ -1,4 +1,4 @@
-"""One end's half of a direct lane: dialed, announced by its token, then handed on."""
+"""One end's half of a direct lane: dials, sends its token, then is handed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two calls joined at the level of bytes: messages pass unread, and before they are whole.
+"""Joins two calls as byte streams: messages pass unread, even before they are complete.
 
 The framing of gRPC is the same on both sides, so its bytes are too.  A side's window opens only
 as far as the other side's transport has taken what came, so a join holds no more than one window

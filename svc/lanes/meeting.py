@@ -1,4 +1,4 @@
-"""Where the two halves of a direct lane find each other, by one token each (rule R20).
+"""Matches the two halves of a direct lane, by one token each (rule R20).
 
 A token is 32 random bytes, bound to its meeting and its side, good for ten
 seconds and consumed by the first connection that shows it.  Nothing is sent to

@@ -1,4 +1,4 @@
-"""Pipes for splicing, lent while bytes flow and taken back when they rest.
+"""Pipes for splicing, lent while bytes flow and taken back when they stop.
 
 A pipe keeps its default size: the kernel grants one user only so many pages of
 pipes (``pipe-user-pages-soft`` of pipe(7)), and larger ones would use them up

@@ -1,4 +1,4 @@
-"""Two transports joined: bytes, half-close and abort pass, and neither side outruns the other.
+"""Joins two transports: passes bytes, half-close and abort, and neither side outruns the other.
 
 A relay reads nothing of what it carries.  Each side is a protocol that an endpoint or a listener
 connects; until both are connected neither is read.

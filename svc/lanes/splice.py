@@ -1,4 +1,4 @@
-"""Two sockets joined in the kernel: bytes go from one to the other without being read.
+"""Joins two sockets in the kernel: bytes go from one to the other without being read.
 
 Each direction ends by itself (a FIN passes as a FIN, after all that came before
 it), and a break that is met breaks both; one of a socket that only waits to be

@@ -1,4 +1,4 @@
-"""Facts about certificates: what is left of one once its chain was verified.
+"""Facts about a certificate, after its chain was verified.
 
 Values only.  Reading a certificate and judging its chain is done in
 ``svc.pki.verify``, and nowhere else.

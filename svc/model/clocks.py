@@ -1,4 +1,4 @@
-"""Two machines' clocks, compared: how far apart they may be, and how it is told.
+"""Compares the clocks of two machines, and says how far they are apart.
 
 What another machine says of its time is never believed: it can only lead to a
 refusal, and to the words of one.

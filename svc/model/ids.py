@@ -1,4 +1,4 @@
-"""How things are named: random ids, node ids, resource ids, event ids.
+"""Ids: random ids, node ids, resource ids, event ids.
 
 An id is opaque: no code reads meaning out of one.  Random bytes are passed in
 (``entropy``), so tests name what they see.

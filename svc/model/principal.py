@@ -1,4 +1,4 @@
-"""Who a certificate speaks for.
+"""The identity that a certificate is for.
 
 A certificate names its holder with one SPIFFE URI.  Everything past the parser
 works with :class:`Principal`; nobody compares the strings.  The rules are

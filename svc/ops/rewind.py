@@ -1,4 +1,4 @@
-"""What an operator is shown before the log goes on from an older store (rule R10)."""
+"""What an operator sees before the log continues from an older store (rule R10)."""
 
 from __future__ import annotations
 

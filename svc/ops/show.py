@@ -1,4 +1,4 @@
-"""Records read for somebody to look at: by a selection, newest first, whatever state they are in.
+"""Reads records to show them: by a selection, newest first, in whatever state they are.
 
 What cannot be read, is missing or was altered takes a place in the answer and ends nothing:
 a damaged log is looked at more than any other.  Only verifying proves that one is whole.

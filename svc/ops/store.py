@@ -1,4 +1,4 @@
-"""A store opened from outside, whether or not its Authority runs.
+"""Opens a store from outside, whether or not its Authority runs.
 
 Looking takes no lock and creates nothing.  Commands and the demo read by it,
 and the commands migrate what it names.

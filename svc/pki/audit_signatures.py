@@ -1,4 +1,4 @@
-"""Who may have signed what stands in the audit log: its heads, and the records of state.
+"""Which signatures are valid in the audit log: those of its heads and of records of state.
 
 Both are judged as of the time that the signed thing itself names, so that a
 key whose certificate has ended since still proves what it signed before.

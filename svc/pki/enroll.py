@@ -1,4 +1,4 @@
-"""Who gets a certificate, decided from facts: enrollment and renewal at Authority.
+"""Decides from facts who gets a certificate: enrollment and renewal at the Authority.
 
 No store here: the role spends the token or reads the registry's row inside its
 own transaction, passes what it found, and keeps what comes back.  All of it is

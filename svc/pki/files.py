@@ -1,4 +1,4 @@
-"""Private files of keys and certificates: read only what is ours alone.
+"""Reads private files of keys and certificates, if only their owner can.
 
 Every refusal is a ConfigError that names the path.  Calls block for the disk;
 they happen at start and at renewals.  Writing is :mod:`svc.runtime.durable`.

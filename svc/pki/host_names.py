@@ -1,4 +1,4 @@
-"""The host names that stock clients check, as a leaf of ours carries them."""
+"""The host names in a node's certificate, which stock clients check."""
 
 from __future__ import annotations
 

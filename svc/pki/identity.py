@@ -1,4 +1,4 @@
-"""Our own identity while the process runs: the material in force and who follows its changes.
+"""Our own identity while the process runs: the current material, and who follows its changes.
 
 The material is swapped whole.  TLS contexts ask for it at each new connection,
 so a renewed leaf is used by the next handshake and no connection is dropped.

@@ -1,4 +1,4 @@
-"""Our identity on disk: ``identity/<serial>/{leaf,chain,key}.pem`` and what stands beside it.
+"""Our identity on disk: ``identity/<serial>/{leaf,chain,key}.pem`` and the files next to it.
 
 ``identity/current`` is a symbolic link that a rename swaps, so at every moment
 it leads to a whole, matching pair: the old one or the new one.

@@ -1,4 +1,4 @@
-"""Making certificates: the one place where a certificate is built and signed.
+"""Creates certificates: the only place where a certificate is built and signed.
 
 Nothing of a request is copied but its public key, after its signature proved
 that the asker holds the private one; names, role and lifetime are the

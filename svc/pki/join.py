@@ -1,4 +1,4 @@
-"""Taking a first identity: the last checks before anything of it is kept.
+"""Stores a first identity, after the last checks.
 
 Used by every joiner, nodes and persons alike, once Authority has answered; and
 by an Authority that signs its own leaf.  Nothing is written unless all of it

@@ -1,4 +1,4 @@
-"""Judging the peer inside the TLS handshake, so that no byte passes before the verdict.
+"""Verifies the peer inside the TLS handshake, so that no byte passes before the verdict.
 
 OpenSSL builds the chain and checks its signatures against our one root; our
 own verifier then has the last word in the same callback, by our own clock.  A

@@ -1,4 +1,4 @@
-"""The key directory of an Authority: written whole by ``svc init``, checked whole at start.
+"""The key directory of an Authority: ``svc init`` writes it whole, and every start checks it whole.
 
 ``root.pem`` and a ``<name>.pem``/``<name>.key`` pair for each issuing CA and
 purpose; ``root.key`` only where it was left.  It lies apart from the store, so

@@ -1,4 +1,4 @@
-"""What each sort of certificate looks like: one row a sort, read by issuer and verifier alike.
+"""The profile of each type of certificate: one row each, which issuer and verifier both use.
 
 Adding an authority or a purpose is adding a row here.  Nothing in a certificate
 is private to this program: Go, for one, cannot even parse a certificate with an

@@ -1,4 +1,4 @@
-"""Renewing our leaf in the background, long before it ends.
+"""Renews our certificate in the background, long before it expires.
 
 A renewal is tried at two thirds of the leaf's life.  While it fails the old
 material stays in force, on disk and in memory; after the leaf's end the tries

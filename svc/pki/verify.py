@@ -1,4 +1,4 @@
-"""The one verifier of chains: TLS peers, session requests and grants all pass through it.
+"""Verifies certificate chains: TLS peers, session requests and grants all pass through here.
 
 A chain is exactly leaf, issuing CA, root, or purpose certificate, root; the
 root may be left out.  What is checked: signatures, CA flags and path lengths,

@@ -1,4 +1,4 @@
-"""What a signed snapshot carries: words, policies and entities, as bytes.
+"""The contents of a signed snapshot: vocabulary, policies and entities, as bytes.
 
 The same content gives the same bytes, so a digest names it.  Authority sends
 a whole bundle once and entity deltas after it; who applies a delta compares

@@ -1,4 +1,4 @@
-"""The process in which a policy text is tried before anybody else parses it.
+"""The process that tries a policy text before any other process parses it.
 
 It does everything its parent will do with the text, under limits of its own:
 shape, syntax, names, types, typed nodes, every action's slice, and one

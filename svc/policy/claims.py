@@ -1,4 +1,4 @@
-"""Policies that read what only the client says.
+"""Finds policies that read facts which only the client claims.
 
 Some facts of a request are the client's word and nothing more: nothing between
 it and the target sees whether they are true.  A permit that rests on one would

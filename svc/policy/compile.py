@@ -1,4 +1,4 @@
-"""From a policy text to an engine, or to a refusal with its reason.
+"""Compiles a policy text to an engine, or refuses it with a reason.
 
 Everything that can be wrong with a text is found here, in one order: size,
 depth, syntax, names, types.  The guard's child process runs the same function

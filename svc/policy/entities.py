@@ -1,4 +1,4 @@
-"""From what the gateway knows to the entities that policies look at.
+"""Converts what the gateway knows to the entities that policies use.
 
 Pure functions over small frozen facts: the store's own types stay out, so the
 same entities are made from a catalog, from a snapshot and in a test.

@@ -1,4 +1,4 @@
-"""Stands between a policy text and every process that would parse it.
+"""Tries every policy text in a separate process before this one parses it.
 
 A text may end the process that parses it, or keep it busy for minutes.  So it
 is first tried in a child process, and only a text that came through there is

@@ -1,4 +1,4 @@
-"""From what a resource kind says of itself to terms of the vocabulary."""
+"""Converts the description of a resource kind to terms of the vocabulary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where in a policy text something is wrong: Cedar's answers name no place.
+"""Finds the line and column of a fault in a policy text, which Cedar does not report.
 
 A syntax error stands at the first token with which no policy can go on: to a
 text that is cut off before it the parser only misses more, one that is cut off

@@ -1,4 +1,4 @@
-"""How deep a policy text is, told from its tokens alone.
+"""Measures how deeply a policy text nests, from its tokens alone.
 
 Cedar's parser recurses: a text that nests too deep ends the process it is
 parsed in, and so does one long flat chain of operators.  This scan comes

@@ -1,4 +1,4 @@
-"""The reference page of the vocabulary, made from the terms themselves."""
+"""Generates the reference page of the vocabulary from the terms."""
 
 from __future__ import annotations
 

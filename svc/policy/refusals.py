@@ -1,4 +1,4 @@
-"""The words under which a policy, a vocabulary or a set of entities is refused.
+"""The reasons for refusing a policy, a vocabulary or a set of entities.
 
 The words are an interface: programs compare them, so they never change.
 """

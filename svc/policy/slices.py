@@ -1,4 +1,4 @@
-"""Which policies a request can concern at all, and what they read.
+"""Finds the policies that a request can concern at all, and what they read.
 
 Cedar looks at every policy it is given; so it is given only those whose scope
 can match.  A policy is left out only when its scope cannot hold for the

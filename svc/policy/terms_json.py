@@ -1,4 +1,4 @@
-"""Terms as JSON values: how a vocabulary travels in a snapshot and to the guard."""
+"""Terms as JSON values, for snapshots and for the guard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One vocabulary: the joined terms, their schema, and what a request may say.
+"""The vocabulary: the joined terms, their schema, and what a request may contain.
 
 The list of an action's facts is closed: a request that carries anything else
 is not decided, whatever the policies say, so nothing unclassified can reach a

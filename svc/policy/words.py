@@ -1,4 +1,4 @@
-"""The words every gateway has, whatever kinds it serves.
+"""The terms that every gateway has, whatever kinds it serves.
 
 Each fact says whether it is public or personal; each action names the only
 facts it may come with.  A kind of its own adds to these by its own terms.

@@ -1,4 +1,4 @@
-"""What one address may ask of the public listener without showing who it is.
+"""Limits what one address may ask of the public listener without a certificate.
 
 The key is the TCP peer's address, never a header (rule R18).  Health checks
 are not counted at all.

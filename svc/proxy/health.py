@@ -1,4 +1,4 @@
-"""Health, answered to anyone: that the public surface is up, and nothing about Authority."""
+"""Health for anyone: whether the public listener is up, and nothing about the Authority."""
 
 from __future__ import annotations
 

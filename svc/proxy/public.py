@@ -1,4 +1,4 @@
-"""What the public listener serves, and to whom each method answers at all."""
+"""What the public listener serves, and which callers each method answers."""
 
 from __future__ import annotations
 

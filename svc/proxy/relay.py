@@ -1,4 +1,4 @@
-"""``Relay/Open``: opaque bytes from the public listener to one Authority listener.
+"""``Relay/Open``: relays opaque bytes from the public listener to one Authority listener.
 
 What is inside is TLS between the caller and Authority; the Proxy adds nothing
 and learns nothing (rules R5, R18).  Each lane leads to the one listener that

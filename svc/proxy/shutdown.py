@@ -1,4 +1,4 @@
-"""The end of a Proxy's work: say so, let sessions finish, end tunnels in order, report.
+"""Shuts a Proxy down: announces it, lets sessions finish, ends tunnels in order, reports.
 
 Its port is closed already; whoever is connected is still answered, so that
 whoever watches its health hears that it takes no more.

@@ -1,4 +1,4 @@
-"""How long a connection has waited to be taken, by the kernel's own count.
+"""How long a connection has waited to be accepted, as the kernel counts it.
 
 A thousand who come at once are taken a few at a time, and the last waits for
 seconds; its deadline counts from when it came, or whoever comes in a crowd would

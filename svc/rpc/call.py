@@ -1,4 +1,4 @@
-"""One end of a call: the coroutines and callbacks that stand on a wire stream.
+"""One end of a call: the coroutines and callbacks that use a wire stream.
 
 The end turns the stream's news into waiting readers and writers.  It knows neither which side it
 is on (``server`` and ``channel`` add that) nor what the messages mean.

@@ -1,4 +1,4 @@
-"""The wire on a Twisted transport: reading, batched writing, handshake deadline, keepalive.
+"""An HTTP/2 connection on a Twisted transport: reads, batches writes, deadlines, keepalive.
 
 Both sides of gRPC stand on :class:`WireProtocol`; it knows nothing of methods.  What was queued in
 a turn is written in one piece, and nothing is moved into frames while the transport is full.

@@ -1,4 +1,4 @@
-"""Why connections were ended, in the log: the word, the listener, the peer's address.
+"""Logs why connections were ended: the reason, the listener, the peer's address.
 
 Whoever is cut off may come again at once: past a number of lines of one reason only their count
 is kept, and told with the next line.

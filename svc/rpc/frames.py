@@ -1,4 +1,4 @@
-"""``gate.v1.StreamFrame`` by hand: the common forms without copying their payload.
+"""Encodes common ``gate.v1.StreamFrame`` messages by hand, without copying their payload.
 
 The form is that of ``stream.proto``; whatever is not written the way we write it goes through the
 generated module.

@@ -1,4 +1,4 @@
-"""When a connection is to be made again, because a certificate shown on it will end.
+"""When a connection must be replaced, because a certificate shown on it will expire.
 
 Every call is checked against the certificates its connection began with (rule
 R13): past their end an old connection starts nothing more, though both sides

@@ -1,4 +1,4 @@
-"""Who is at the other end of a transport."""
+"""Identifies the peer of a transport."""
 
 from __future__ import annotations
 

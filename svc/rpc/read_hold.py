@@ -1,4 +1,4 @@
-"""Whether a connection is read: not as long as anybody holds it back."""
+"""Decides whether a connection is read: not while anybody holds it back."""
 
 from __future__ import annotations
 

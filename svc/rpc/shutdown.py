@@ -1,4 +1,4 @@
-"""The end of a caller's connection in good order: no call that was begun is lost.
+"""Closes a caller's connection properly, so that no call that was started is lost.
 
 A server that drains says so twice (RFC 9113 6.8): first that it will take no further call, then,
 once what the caller had begun before it heard that has come, which call was its last.

@@ -1,4 +1,4 @@
-"""Refusals of the house to gRPC status and back.
+"""Converts our refusals to gRPC status and back.
 
 A refusal travels as status code, sentence, and ``google.rpc.ErrorInfo`` with its reason word, so
 that the far side raises the same :class:`~svc.errors.SvcError`; one that says when to ask again

@@ -1,4 +1,4 @@
-"""A call as a transport: any protocol, or TLS, runs over its messages.
+"""A call as a transport, so that any protocol, or TLS, can run over its messages.
 
 End of writing is an ``eof`` frame, in either direction, because a gRPC server cannot half-close;
 the end of the call is the close; a reset or any status but OK is the abort.  What a session is,

@@ -1,4 +1,4 @@
-"""Reading a peer that asks too much: a little at a time, with pauses.
+"""Reads slowly from a peer that asks too much: a little at a time, with pauses.
 
 What it sends meanwhile waits in its own sockets, so that a flood of calls that
 are refused leaves the reactor's time to everybody else.  A peer that has been

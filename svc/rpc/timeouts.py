@@ -1,4 +1,4 @@
-"""How long a peer may leave what it began: a header block, an answer it takes nothing of, its ear.
+"""How long a peer may leave a header block, an answer or its reading unfinished.
 
 The handshake and a call's first message have deadlines of their own (``connection``, ``server``).
 Nothing here costs a byte that moves: the timers look at what has not moved since.

@@ -1,4 +1,4 @@
-"""What every role is given by whoever runs it: time, randomness, the reactor, the environment."""
+"""What every role gets from its caller: time, randomness, the reactor, the environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that must survive a crash: the one place where they are written, replaced and moved.
+"""Files that must survive a crash: the only place where they are written, replaced and moved.
 
 A file is whole when its bytes are synced, and there when the entry in its
 directory is: a rename that was not followed by a sync of the directory may be

@@ -1,4 +1,4 @@
-"""Files that a person names on the command line: read up to a limit, under a deadline.
+"""Reads files that a person names on the command line, up to a limit and a deadline.
 
 A regular file is read as it is.  A pipe is taken too, because ``<(command)`` in a shell and
 ``/dev/stdin`` are pipes; whoever writes to it has a limited time for each piece.  Devices,

@@ -1,4 +1,4 @@
-"""Bytes on their way to a transport: sent at once as far as it takes them, the rest in its turn.
+"""Output to a transport: sends at once as much as it accepts, and the rest in its turn.
 
 A reactor's transport puts what it is given aside and asks the kernel twice about it (watch for
 room, watch no more), although there nearly always is room.  So as long as nothing waits, bytes go

@@ -1,4 +1,4 @@
-"""The variables that Python itself obeys, which bring foreign modules into our process (rule R21).
+"""Finds environment variables that make Python load foreign modules (rule R21).
 
 Imported before anything else of the program, so it imports next to nothing.
 """

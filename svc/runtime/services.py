@@ -1,4 +1,4 @@
-"""Services that can be waited for, and the few shapes that long-running code takes.
+"""Services whose start and stop can be awaited, and common patterns of long-running code.
 
 A role is a tree of services that start in order and stop in reverse, each awaited.  What runs
 beside it is owned: a coroutine nobody awaits by :class:`BackgroundTasks`, something done again and

@@ -1,4 +1,4 @@
-"""A thread of one's own, for calls into a disk that may hang.
+"""A separate thread for calls to a disk that may hang.
 
 The pool of the reactor is everybody's, and a process does not end before the threads in it: one
 file on a network that does not answer would take all of them in turn, and hold the stop.  Here

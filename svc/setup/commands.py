@@ -1,4 +1,4 @@
-"""What to type next: whole commands with the real paths, in their order; pure."""
+"""The commands to type next, with the real paths, in their order; pure."""
 
 from __future__ import annotations
 

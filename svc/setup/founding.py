@@ -1,4 +1,4 @@
-"""Making the cluster of ``svc all``: its own Proxy and Connector join before the first start.
+"""Creates the cluster of ``svc all``: its own Proxy and Connector join before the first start.
 
 They join as every node does, by one-use tokens through TLS to an Authority
 that runs for this moment on a loopback port of the system's choice; so the

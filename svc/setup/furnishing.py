@@ -1,4 +1,4 @@
-"""What a cluster of ``svc all`` begins with: the plan's resources, a group, the first policy."""
+"""Fills a new ``svc all`` cluster: the plan's resources, a group, the first policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a plan down: everything is made beside its place and then moved there at once.
+"""Writes a plan to disk: creates everything in a temporary place, then moves it at once.
 
 A rename is the last step, so a directory that is there is whole; whatever ends
 us before leaves nothing under the name that was asked for.

@@ -1,4 +1,4 @@
-"""What is to be made, as plain values: checked here, before anything is written."""
+"""The plan of a new cluster as plain values, checked before anything is written."""
 
 from __future__ import annotations
 

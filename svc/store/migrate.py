@@ -1,4 +1,4 @@
-"""Finding this build's migrations and bringing a database up to them.
+"""Finds this build's migrations and applies them to a database.
 
 Each migration is applied in one transaction together with its row of the
 ledger, so a store is always at a boundary between two of them.  Which database

@@ -1,4 +1,4 @@
-"""Make text of others fit for a terminal and for one line of a log.
+"""Escapes text of others for a terminal and for one line of a log.
 
 Control characters, terminal escapes, marks that turn the writing direction,
 characters that show nothing, line separators and lone surrogates become

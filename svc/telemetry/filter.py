@@ -1,4 +1,4 @@
-"""The ``RUST_LOG`` grammar: which events are written.
+"""The ``RUST_LOG`` grammar: selects the events that are logged.
 
 ``<target>=<level>`` items and a bare level for everything else, separated by
 commas.  A target covers every name it begins; the longest that fits wins.  A

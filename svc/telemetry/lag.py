@@ -1,4 +1,4 @@
-"""How late a process's reactor is, measured from inside.
+"""Measures how late a process's reactor runs its timers.
 
 A timer on the reactor's own clock is due every 100 ms; how much later than
 that it comes is what any other event had to wait for its turn.  A reactor that

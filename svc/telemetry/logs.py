@@ -1,4 +1,4 @@
-"""Log lines on stderr: for people, or one JSON object each.
+"""Writes log lines to stderr: for people, or as one JSON object each.
 
 One observer for the whole process.  The profile is put on here, so no call
 site and no library can miss it.  Until filter and profile are known, events

@@ -1,4 +1,4 @@
-"""Spans as rooms make them: around served calls, around an open, and onward in headers.
+"""Trace spans around served calls and around an open, passed on in headers.
 
 Only the facts document 1 names become attributes, and nothing of an error but
 its sort becomes a status: no text, no id of a person, no body.  What a peer

@@ -1,4 +1,4 @@
-"""Spans, where a collector is configured; otherwise a shared no-op.
+"""Exports spans if a collector is configured; otherwise does nothing.
 
 Export happens in a thread of the SDK with a bounded queue that drops, so a
 collector that hangs never holds back a decision.  The SDK is imported only

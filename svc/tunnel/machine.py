@@ -1,4 +1,4 @@
-"""The life of a Connector's tunnel: dial, register, serve, and dial again for ever.
+"""The state machine of a Connector's tunnel: dial, register, serve, and dial again.
 
 The states are spelled here and nowhere else::
 

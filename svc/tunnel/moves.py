@@ -1,4 +1,4 @@
-"""Sessions whose streams may move: how one is opened, and how it is brought into its lane."""
+"""Opens sessions whose streams may move, and moves them to their lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words by which a session is not opened, on both sides of a tunnel.
+"""The reasons for which a session is not opened, on both sides of a tunnel.
 
 A Connector refuses with a word and nothing else: what it found wrong stays in
 its own log.  The words never change; a word this build does not know came

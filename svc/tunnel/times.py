@@ -1,4 +1,4 @@
-"""How long things about a tunnel take; every number of a tunnel's timing stands here.
+"""Every timeout and interval of a tunnel.
 
 A peer that falls silent is found within interval plus timeout of the
 keepalive, by either side (the RPC connection sends the pings and ends itself

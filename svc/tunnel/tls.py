@@ -1,4 +1,4 @@
-"""TLS inside a session, with each direction ended by itself.
+"""TLS inside a session, with each direction closed separately.
 
 Twisted's own TLS layer ends both directions when one side ends its own; a
 session must let ``close_notify`` pass one way while the other goes on.  So

@@ -1,4 +1,4 @@
-"""A registered tunnel as its Proxy holds it: told to open sessions, and ended once.
+"""A registered tunnel at its Proxy: it is asked to open sessions, and ends once.
 
 Two invariants live here.  A carry stream is joined only to the open notice
 that this very connection was sent, by that notice's secret, once (rule R2);

@@ -1,4 +1,4 @@
-"""The one exception that ends a connection."""
+"""The exception that ends a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a connection tells its owner, in the order it happened."""
+"""The events that a connection reports to its owner, in order."""
 
 from __future__ import annotations
 

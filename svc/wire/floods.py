@@ -1,4 +1,4 @@
-"""How much useless work a peer may cause before its connection is ended.
+"""Limits how much useless work a peer may cause before its connection is ended.
 
 Each useless kind of frame has a budget in a span of time.  What a peer of good will must send in
 answer to us (a window update for our data, frames that were under way when we ended a call) is

@@ -1,4 +1,4 @@
-"""Messages in and out of a stream's bytes: one flag byte, four bytes of length, the message.
+"""Reads and writes messages in a stream's bytes: one flag byte, four bytes of length, the message.
 
 The :class:`Inbox` keeps bytes as they came and cuts messages only when asked, so that a relay
 can take the same bytes on unread.

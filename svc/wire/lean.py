@@ -1,4 +1,4 @@
-"""What ``h2`` and ``hpack`` keep for every connection, kept small.
+"""Reduces the memory that ``h2`` and ``hpack`` use for every connection.
 
 A gateway holds thousands of connections that say nothing for hours, and most of what one of them
 weighs in Python is containers made for more than they ever hold: an empty deque takes 760 bytes,

@@ -1,4 +1,4 @@
-"""What one connection may hold, and how long its peer may leave things half done.
+"""How much one connection may use, and how long its peer may leave things unfinished.
 
 All sizes are bytes.  The defaults suit a public listener; a tunnel asks for more streams.
 """

@@ -1,4 +1,4 @@
-"""The HTTP/2 machine: ``h2`` with the few things changed that a gateway needs.
+"""The HTTP/2 state machine: ``h2`` with the few changes that a gateway needs.
 
 Changed, each for a reason that was measured or found:
 

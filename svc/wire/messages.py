@@ -1,4 +1,4 @@
-"""The messages of HTTP/2 streams: what makes one malformed (RFC 9113 8.1.1).
+"""Checks HTTP/2 messages: what makes one malformed (RFC 9113 8.1.1).
 
 A malformed message ends its stream; whatever else is open on the connection goes on.
 That is safe, because a header block was decompressed before its fields are judged: the state

@@ -1,4 +1,4 @@
-"""Pings that a server bears: often enough for a keepalive, not as a pastime.
+"""Limits the pings that a server accepts: enough for a keepalive, and no more.
 
 The rule is gRPC's (proposal A8), with a shorter time than its five minutes because our own roles
 look for signs of life every few seconds, with and without calls.

@@ -1,4 +1,4 @@
-"""Cutting received bytes into frames, with long DATA frames kept in the pieces they came in.
+"""Splits received bytes into frames, and keeps long DATA frames in the pieces they arrived in.
 
 ``h2``'s own buffer copies each byte of a long frame three times before anybody sees it; here the
 pieces are only put in a row.  A frame longer than we take is refused by its head: ``h2`` would

@@ -1,4 +1,4 @@
-"""How much one connection's streams may hold: their windows, and messages longer than those.
+"""How much data one connection's streams may hold: their windows, and longer messages.
 
 A message longer than its stream's window only becomes whole if the peer may send more before it
 was read.  That room is given for a whole message at a time, first come first served: who has it

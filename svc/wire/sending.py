@@ -1,4 +1,4 @@
-"""The sending half of a connection: its open calls, and what of them goes out next.
+"""The sending half of a connection: its open calls, and what is sent next.
 
 Streams take turns, each as far as its window and the budget go.  A stream that waits for its
 peer's window stands aside until that window opens; nothing is tried again before.

@@ -1,4 +1,4 @@
-"""One stream: what it holds in either direction and what its peer may still send.
+"""One stream: the data it holds in each direction, and what its peer may still send.
 
 Flow control lives here.  Bytes received are *owed* until the stream's reader took them; only then
 does the peer's window open again, so a reader that stops stops its own sender and nobody else.

@@ -1,4 +1,4 @@
-"""Calls that wait until their peer lets one more begin."""
+"""Calls that wait until their peer allows another one."""
 
 from __future__ import annotations
 

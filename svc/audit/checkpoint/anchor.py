@@ -1,4 +1,4 @@
-"""The anchor directory: signed heads kept beside, never inside, the store.
+"""The anchor directory: signed heads on disk, outside the store.
 
 ``heads.jsonl`` has a line a head; ``latest`` repeats the newest with the right
 edge of the tree, replaced whole.  A line is durable before ``latest`` names

@@ -1,4 +1,4 @@
-"""When a head is due, and from when on one is overdue."""
+"""When a signed head is due, and when it is overdue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads between the Authorities of one store: the writer puts them there, the others keep them.
+"""Exchanges heads between Authorities on one store: the leader writes them, the others keep them.
 
 Each Authority keeps heads outside of the store, because whoever can change the
 store must not be able to change them.  The store only carries them: a head is

@@ -1,4 +1,4 @@
-"""The greatest signed head that anybody showed us: kept on disk, and never gone back from.
+"""Keeps the latest signed head that anybody presented on disk, and never goes back from it.
 
 Proxies, residents and Authorities keep one (rule R10).  Two heads alone show
 which is the greater, and that two of one size differ; whether the greater one

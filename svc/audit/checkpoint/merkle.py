@@ -1,4 +1,4 @@
-"""The Merkle tree of RFC 6962 over the log, kept as its right edge.
+"""The Merkle tree of RFC 6962 over the log, stored as its right edge.
 
 The edge is one hash for each complete subtree, largest first: as many as the
 size has one-bits.  Appending a leaf is amortised one node hash; the root is

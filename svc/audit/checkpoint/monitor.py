@@ -1,4 +1,4 @@
-"""Whether the store still holds the log that we, or anybody else, have seen of it (rule R10).
+"""Checks that the store still holds the log that we, or others, have seen (rule R10).
 
 A store that was put back to an older state, or holds other records, is
 ``audit_rolled_back``: until it is right again nothing is written to it.  It is

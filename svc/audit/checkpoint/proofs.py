@@ -1,4 +1,4 @@
-"""Proofs over the Merkle tree: which hashes they are, how they are made and checked.
+"""Proofs over the Merkle tree: which hashes they contain, how to make and check them.
 
 A proof is the hashes of some ranges of leaves, nearest first.  Making is the
 PATH and PROOF of RFC 6962, sections 2.1.1 and 2.1.2; checking is RFC 9162,

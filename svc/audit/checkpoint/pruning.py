@@ -1,4 +1,4 @@
-"""Which signed heads are kept: the newest ones, and of the older the last of each day (UTC).
+"""Which signed heads are kept: the newest, and of the older ones the last of each day (UTC).
 
 Every head covers all records before it, so an older one is needed only to be
 compared with a copy that somebody took.  Where heads are left out, the next

@@ -1,4 +1,4 @@
-"""Going on from an older store on purpose: the record that says so, proved by the head over it.
+"""Continuing from an older store on purpose: the record that says so, and the head that proves it.
 
 Pure.  ``store.restored`` is the last record of the first head that the log goes
 on with.  The line of that head brings the record and the edge of the tree

@@ -1,4 +1,4 @@
-"""What an operator wishes the next start to do, left beside the anchor and outside of the store."""
+"""An operator's request to the next start, stored next to the anchor and outside the store."""
 
 from __future__ import annotations
 

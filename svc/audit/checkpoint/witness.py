@@ -1,4 +1,4 @@
-"""Copies of signed heads outside: each head goes to every sink that ``[audit].witness`` names.
+"""Sends each signed head to every witness that ``[audit].witness`` names.
 
 A sink that fails is tried again, less and less often, and gets the newest heads
 once it is back: the log never waits for it.  What somebody else holds is what

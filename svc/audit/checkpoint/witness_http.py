@@ -1,4 +1,4 @@
-"""A witness behind HTTPS: each head is the body of one POST, and any 2xx means that it is kept."""
+"""A witness over HTTPS: POSTs each head, and takes any 2xx as confirmation."""
 
 from __future__ import annotations
 

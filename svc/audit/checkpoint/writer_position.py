@@ -1,4 +1,4 @@
-"""Where this Authority's own writes left the log, for as long as it leads.
+"""The last record that this Authority wrote, as long as it leads.
 
 The invariant: while one Authority leads nobody else appends.  So a write goes on
 from exactly the end that the write before left, and a record past that end was

@@ -1,4 +1,4 @@
-"""Judging a row that another instance wrote: unsigned, of an unknown key, forged, or good.
+"""Checks a row that another instance wrote: unsigned, of an unknown key, forged, or valid.
 
 A row enters the log only if all of it holds: the signature is that of a key in
 force, and the record is one that its signer may write, in the very form that

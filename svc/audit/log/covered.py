@@ -1,4 +1,4 @@
-"""The records that one signed head covers, for whoever hands them on.
+"""The records that one signed head covers, for exports and proofs.
 
 Only these are ever given to others.  They cannot change any more: a store that
 lost one of them is refused at start.  So a number that was handed on always

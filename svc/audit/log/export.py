@@ -1,4 +1,4 @@
-r"""What leaves the log: the forms of exports and proofs.  Pure.
+r"""The formats of exports and proofs.  Pure.
 
 Every line is JSON of one form: members sorted, no spaces, ASCII only, with
 lower-case ``\u`` escapes.  So no terminal obeys what a peer said, one record is

@@ -1,4 +1,4 @@
-"""The forms of a record's values, as sealing leaves them.  Pure."""
+"""Checks the form of a sealed record's values.  Pure."""
 
 from __future__ import annotations
 

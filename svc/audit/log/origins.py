@@ -1,4 +1,4 @@
-"""Verifying the records of the log that others wrote: by whom, and each in its one place.
+"""Verifies records that other instances wrote: who signed them, and that each appears once.
 
 The chain and its heads show that a record is the one that was appended; this
 shows that its origin signed it, for that place of its spool.  Memory grows with

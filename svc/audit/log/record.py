@@ -1,4 +1,4 @@
-r"""Sealing a record: from what a room says to the bytes that are hashed.
+r"""Seals a record: turns what a room reports into the bytes that are hashed.
 
 This is the one place where a value enters the log, so the rules of what may
 enter live here: every field is classified, a secret is left out, a personal

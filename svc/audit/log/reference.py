@@ -1,4 +1,4 @@
-"""The reference page of the audit log, made from the catalogue.
+"""Generates the reference page of the audit log from the catalogue.
 
 ``python -m svc.audit.log.reference`` prints it; a test compares it with
 ``docs/reference/audit.md``.  Holds words only.

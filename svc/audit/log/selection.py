@@ -1,4 +1,4 @@
-"""Which records somebody wants to see.  Pure."""
+"""Selects the records that a person asks to see.  Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Showing a record to a person or a program.
+"""Shows a record to a person or a program.
 
 Pure.  A record holds what peers said, so nothing of it reaches a terminal or a
 file unescaped: control and format characters, bidirectional marks and

@@ -1,4 +1,4 @@
-r"""Records as other systems take them in: CEF, and events of Splunk's HTTP Event Collector.
+r"""Converts records for other systems: CEF, and events of Splunk's HTTP Event Collector.
 
 Pure.  These are copies to search in; only the lines of ``svc.audit.log.export`` can
 be verified.  Everything is ASCII: what a peer said cannot end a field, a record

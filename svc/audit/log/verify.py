@@ -1,4 +1,4 @@
-"""Verifying the log: everything is computed again from the rows as stored.
+"""Verifies the log: computes everything again from the stored rows.
 
 Pure over iterators, in constant memory.  The chain by itself shows an edit, a
 gap, an insertion; only the signed heads show that the newest rows were cut off

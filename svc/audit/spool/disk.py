@@ -1,4 +1,4 @@
-"""The spools of one origin on its disk: one is written, the former ones are only read.
+"""The spools of one origin on its disk: it writes one and only reads the former ones.
 
 Everything here blocks, and is called from one thread at a time.  What a commit
 is asked to write is on the disk when it returns, or its writer is refused.

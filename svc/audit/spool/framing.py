@@ -1,4 +1,4 @@
-"""Rows in a file: each with a mark, its length, its number and a checksum.
+"""The file format of rows: each has a mark, its length, its number and a checksum.
 
 Pure.  The mark holds a byte that no UTF-8 text has, so that nothing a row
 says can pass for a row where a damaged one is searched for the next.

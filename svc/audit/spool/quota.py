@@ -1,4 +1,4 @@
-"""How much of a spool's size is taken, and by whom (rule R12).
+"""Limits how much of a spool each caller may use (rule R12).
 
 Rows take of it in the thread that writes them, and sessions, for their ends, in
 the reactor's: one may do so while the other does.

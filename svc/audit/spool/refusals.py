@@ -1,4 +1,4 @@
-"""Why a record is not written to a Proxy's spool, in words that anybody may read."""
+"""Why a Proxy cannot write a record to its spool, in words that anybody may read."""
 
 from __future__ import annotations
 

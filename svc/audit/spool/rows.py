@@ -1,4 +1,4 @@
-"""Making the rows of a spool: sealed as the leader seals, numbered, signed by the origin."""
+"""Creates the rows of a spool: sealed like the leader's, numbered, signed by the origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One spool on the disk: its segment files, read, and removed once they are covered.
+"""One spool on disk: reads its segment files and removes them once a head covers them.
 
 A spool is a directory named by its id, with files named by their first row's
 number.  Only the process whose life the spool is appends to it; whatever is

@@ -1,4 +1,4 @@
-"""The spool of a role, as the reactor's thread sees it: many writers share one write.
+"""The spool of a role, as the reactor thread uses it: many writers share one write.
 
 Files are touched in one thread, by one batch at a time; what is asked for
 meanwhile is the next batch.  A writer waits for the disk and for nobody else.

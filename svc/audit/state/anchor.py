@@ -1,4 +1,4 @@
-"""What is kept of the records of state outside the store.
+"""Stores the newest record of state, and the rows in force, outside the store.
 
 ``state.json`` names the newest record that this Authority went by; it is
 replaced after each change.  ``state-rows.json`` is a checkpoint: what was in

@@ -1,4 +1,4 @@
-"""What is in force, by the signed records alone (rule R8).
+"""Computes what is in force from signed records alone (rule R8).
 
 The ledger holds, for every protected row there should be, the digest that the
 newest signed record of its subject gives.  It goes from one record to the next

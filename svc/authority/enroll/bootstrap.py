@@ -1,4 +1,4 @@
-"""``gate.v1.Bootstrap``: how first certificates come to be.
+"""``gate.v1.Bootstrap``: issues first certificates.
 
 A token is spent, the certificate signed and the record written in one
 transaction; what fails undoes the spending.  Every refused token gets one

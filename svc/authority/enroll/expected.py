@@ -1,4 +1,4 @@
-"""Keys that an operator expects: whoever holds one joins once, without a token.
+"""Keys that an operator expects: the holder of one joins once, without a token.
 
 Without a row nobody joins so.  The key itself is proven by the certificate
 request that it signs, inside the join's own TLS; here is only whether it is

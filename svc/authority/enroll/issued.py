@@ -1,4 +1,4 @@
-"""What registry and log keep of a certificate that was issued."""
+"""What the registry and the log store about an issued certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The issuing CAs this Authority signs with, and how it comes to those of a newer revision.
+"""The issuing CAs that this Authority signs with, and how it loads a newer revision.
 
 Which revision of a kind is in force stands in the store, with its signed record
 (rule R8); its key lies in ``keys/`` of each Authority.  The one that leads enters

@@ -1,4 +1,4 @@
-"""What keys a node that joins may bring: its own, and no other node's."""
+"""Checks the keys that a joining node presents: its own, and no other node's."""
 
 from __future__ import annotations
 

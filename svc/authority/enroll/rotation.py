@@ -1,4 +1,4 @@
-"""The keys this Authority signs with, each of which ends: newer ones are taken, ends are told.
+"""Loads newer versions of the keys this Authority signs with, and warns before they expire.
 
 A purpose key (heads of the audit log, records of state, policy snapshots, grants) is good because
 of its certificate, which travels with each signature.  So a newer one needs nobody's leave: it is

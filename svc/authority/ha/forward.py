@@ -1,4 +1,4 @@
-"""Unary calls on their way from an Authority that stands by to the one that leads.
+"""Forwards unary calls from a standby Authority to the leader.
 
 :class:`Forwarder` is the end that stands by, :class:`ForwardedCalls` the
 leader's.  The leader judges each call as if the caller had come to it: it

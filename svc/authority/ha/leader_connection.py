@@ -1,4 +1,4 @@
-"""The way from an Authority that stands by to the one that leads: one connection, kept.
+"""A standby's one connection to the leader.
 
 Calls share it, and what they did at a leader that is merely slow is known to nobody but it.  So
 the connection is never cut under them: one that has been silent for long, or whose leader leads

@@ -1,4 +1,4 @@
-"""Holding the lease of the write leader, and writing only while it is held.
+"""Holds the leader's lease, and allows writes only while it is held.
 
 Any number of Authorities may run on one store; :class:`Leadership` of each
 looks at the lease again and again, takes it when it may, and keeps it by

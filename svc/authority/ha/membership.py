@@ -1,4 +1,4 @@
-"""Which Authorities there are on the store, and whether each could reach each.
+"""Which Authorities share the store, and whether each can reach the others.
 
 Every one counts signs of life in a row of its own, and looks at the others'.
 The check is this: whoever lives has a private address in our configuration,

@@ -1,4 +1,4 @@
-"""Held rows, as an operator lets them go or throws them away.
+"""Lets an operator release or discard held rows.
 
 Letting go can only mean appending a row whose signature is good under a key that
 was once in force: the log never says that an origin wrote what it did not sign.

@@ -1,4 +1,4 @@
-"""What becomes of queued rows inside one transaction of the leader.
+"""Appends or holds queued rows, inside one transaction of the leader.
 
 The invariant: a row leaves the queue in the transaction that appends it, and the
 memory of its spool changes in the same one.  So each row is in the log once,

@@ -1,4 +1,4 @@
-"""The leader takes rows out of the audit queue, into the log or to where they are held.
+"""The leader's loop over the audit queue: each row enters the log or is held.
 
 Rows are looked at outside of a write transaction, because judging costs far more
 than writing; what is written are the very bytes that were judged, and only if

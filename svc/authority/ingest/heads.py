@@ -1,4 +1,4 @@
-"""The signed heads that Proxies are told, and what Proxies tell of theirs (rule R10)."""
+"""Sends signed heads to Proxies, and checks the heads that Proxies present (rule R10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose rows may come through the audit queue, and by which key (rules R8 and R9)."""
+"""Which origins may use the audit queue, and with which key (rules R8 and R9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of an Authority that stands by: it may not append, so it queues what it has to say.
+"""A standby Authority's own records: it may not append, so it queues them.
 
 Its spool needs no file, because a row is durable in the store or it is not
 written at all.  Who is not in the registry yet (an Authority that never led)

@@ -1,4 +1,4 @@
-"""``Control/Spooled``: the rows of a Proxy's spool, taken into the audit queue.
+"""``Control/Spooled``: accepts rows of a Proxy's spool into the audit queue.
 
 A row is taken as it came; the leader judges it later.  Here it is only seen that
 the caller brings its own rows, that nobody takes more than its share of the

@@ -1,4 +1,4 @@
-"""Every instance watches the audit queue: what waits, what is held, what vanished.
+"""Watches the audit queue on every instance: what waits, what is held, what disappeared.
 
 A row that was seen and is gone was drained or thrown away by an operator, and
 then the store says so; anything else took it, and it is counted.  Looked at

@@ -1,4 +1,4 @@
-"""The policy this Authority decides by, and how another one takes its place.
+"""The policy this Authority decides by, and how a new one replaces it.
 
 A text is put in force only after the guard's child process lived through it,
 wherever it came from: an operator, or the store.  What cannot be put in force

@@ -1,4 +1,4 @@
-"""Policy texts, as operators set and read them."""
+"""Lets operators set and read policy texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the policy in force to the snapshot that Proxies follow."""
+"""Turns the policy in force into the snapshot that Proxies receive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an operator has just changed is decided by at once, not from the next reload pass on."""
+"""Applies an operator's change at once instead of at the next reload pass."""
 
 from __future__ import annotations
 

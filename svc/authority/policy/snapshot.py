@@ -1,4 +1,4 @@
-"""What Proxies decide by: signed, sent whole once and then as changes, alive by heartbeats.
+"""Signs snapshots for Proxies and sends them: once whole, then changes and heartbeats.
 
 One publisher serves every Proxy; a frame is signed once and shared.  A Proxy
 that reads slowly is not waited for: it gets the newest state when it comes back.

@@ -1,4 +1,4 @@
-"""Which Connector serves what, through which Proxy, at this moment.
+"""Which Connector serves which resource through which Proxy now.
 
 A registration lives as long as the control stream that carries it; its end,
 however it comes, takes it out of the index.

@@ -1,4 +1,4 @@
-"""Judging a Connector's registration: a pure function of what came and what is known.
+"""Decides whether a Connector's registration is accepted: a pure function of its input.
 
 The seven refusals of document 1 are spelled here, once, as reason words
 (G-OPEN-04); which log line and metric follow is the Proxy's matter.

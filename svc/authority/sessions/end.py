@@ -1,4 +1,4 @@
-"""The ends of sessions: reported, left behind by a tunnel, or claimed by nobody.
+"""Ends of sessions: reported by a Proxy, left by a dead tunnel, or claimed by no Proxy.
 
 Every open row comes to an end: by its Proxy's report, by a departure notice,
 or because its Proxy did not claim it in time after either side was away.

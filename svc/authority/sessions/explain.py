@@ -1,4 +1,4 @@
-"""``svc why``: what may be told of a decision, and to whom (rule R16).
+"""``svc why``: what a decision's explanation may contain, and who may read it (rule R16).
 
 The decision's own person is told; anybody else, and anybody who may no longer
 view the resource, hears what an unknown id would hear.

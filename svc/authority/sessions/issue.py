@@ -1,4 +1,4 @@
-"""Deciding one session and writing it down: the only place where a grant is made.
+"""Decides and records one session: the only place where a grant is made.
 
 The order is fixed (rules R1, R16): authenticate the person's own signature,
 look at its budget, decide, look for a Connector, commit both decisions and the session row in one

@@ -1,4 +1,4 @@
-"""``Control/RegisterConnector``: one stream a tunnel, from its challenge to its end.
+"""``Control/RegisterConnector``: one stream for each tunnel, from its challenge to its end.
 
 The stream's life is the registration's life.  A refused registration ends
 the stream after its verdict; an eviction is said before it.

@@ -1,4 +1,4 @@
-"""A session request on its way through issuance: what was wished, and what came of it."""
+"""A session request during issuance: what the person asked for, and the result."""
 
 from __future__ import annotations
 

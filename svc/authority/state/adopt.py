@@ -1,4 +1,4 @@
-"""Taking over the rows of a store that has none of the signed records yet (rule R8).
+"""Adopts the rows of a store that has no signed records yet (rule R8).
 
 A store of before these records holds policies and people that nothing stands
 behind.  They are never taken over silently: an operator looks at them with

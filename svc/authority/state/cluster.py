@@ -1,4 +1,4 @@
-"""What an Authority goes by, as of one moment: a frozen picture of the cluster."""
+"""The cluster state at one moment, as a frozen value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store as this role uses it: its log is looked at in every write.
+"""The store as this role uses it: every write checks the end of the log.
 
 Whoever signs heads hears of every commit, and nothing is written to a store
 whose log ends before what was seen of it, or goes on past what this Authority,

@@ -1,4 +1,4 @@
-"""Writing the audit record of an effect inside the effect's own transaction."""
+"""Writes the audit record of an effect inside the effect's own transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Going on from an older store because an operator said so, and why (rule R10).
+"""Continues from an older store because an operator asked for it (rule R10).
 
 ``svc authority audit adopt`` leaves the wish in the anchor directory: the
 greatest head that is known, the end of the store as it was looked at, and the

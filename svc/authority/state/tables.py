@@ -1,4 +1,4 @@
-"""Protected rows inside a transaction: only what a signed record says is given out (rule R8).
+"""Gives out protected rows inside a transaction, if a signed record covers them (rule R8).
 
 Whoever reads a row of people, nodes, tokens, certificates, resources or
 policies to decide by it, or to change it, reads it here.  A row that is not

@@ -1,4 +1,4 @@
-"""Naming what the store holds and nobody signed for: once each, until it changes or goes."""
+"""Reports rows that no signature covers: once each, until they change or disappear."""
 
 from __future__ import annotations
 

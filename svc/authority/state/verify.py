@@ -1,4 +1,4 @@
-"""The facts of the cluster, without what no signed record stands behind (rule R8).
+"""The cluster's facts without rows that no signed record covers (rule R8).
 
 Runs in the store's reading thread, over one snapshot.  A row that deviates
 from its entry is left out, and named.  Where this process still holds the very

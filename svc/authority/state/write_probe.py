@@ -1,4 +1,4 @@
-"""Whether the store takes what is written to it: tried again and again while we lead.
+"""Checks repeatedly, while we lead, that the store accepts writes.
 
 A store may answer every question and take no record: its disk is full, or a
 limit or a fault keeps it from being written.  Then nothing is granted, and an

@@ -1,4 +1,4 @@
-"""Where resources stand on this machine: pure functions, no sockets.
+"""The local addresses of resources: pure functions, no sockets.
 
 Each resource has its own loopback address, so that native ports never meet;
 the port is the native one plus the offset.  Both are the same after every

@@ -1,4 +1,4 @@
-"""``endpoints.json``: where the resources stood last, for other programs and for the next start.
+"""``endpoints.json``: the last local addresses, for other programs and the next start.
 
 Version 2.  A version 1 file is kept beside as ``endpoints.v1.json``; one of a
 later version is left alone (G-OPEN-65).  Calls block for the disk.

@@ -1,4 +1,4 @@
-"""The resident's control socket: one JSON question a line, one JSON answer.
+"""The resident's control socket: one JSON question and one JSON answer on each line.
 
 A unix socket of mode 0600 in a directory of mode 0700, and the peer's uid is
 asked all the same (rule R19).  It tells and refreshes; it opens nothing.

@@ -1,4 +1,4 @@
-"""Local endpoints that let only the person's own processes in (rule R7).
+"""Local endpoints that accept only the person's own processes (rule R7).
 
 A connection is held unread from its first moment; only when the kernel has
 said that the process at its other end is ours does anything else happen.

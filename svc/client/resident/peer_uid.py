@@ -1,4 +1,4 @@
-"""Whose process is at the other end of a loopback connection, asked of the kernel.
+"""Asks the kernel which user owns the other end of a loopback connection.
 
 One NETLINK_SOCK_DIAG question about one socket; it needs no rights and takes
 microseconds, so it is asked while the reactor waits, before a byte is read

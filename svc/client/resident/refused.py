@@ -1,4 +1,4 @@
-"""Sessions that were not opened, kept for the person to look at."""
+"""Sessions that were refused, kept for the person to see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Proxy's connections to Authorities: whoever is no Authority of the cluster is named."""
+"""A Proxy's connections to Authorities; a peer that is no Authority of the cluster is logged."""
 
 from __future__ import annotations
 

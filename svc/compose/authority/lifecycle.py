@@ -1,4 +1,4 @@
-"""The life of an Authority: how it begins, what it does again and again, how it ends."""
+"""The life of an Authority: its start, its periodic work, its shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The listeners of an Authority: each serves one thing, to one sort of caller (rule R18)."""
+"""The listeners of an Authority: each serves one service to one type of caller (rule R18)."""
 
 from __future__ import annotations
 

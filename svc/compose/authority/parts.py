@@ -1,4 +1,4 @@
-"""What an Authority is made of: keys, identity, store; opened before anything is wired."""
+"""The parts of an Authority: keys, identity, store; opened before anything is wired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One Authority among several: its name, the way to the leader, what others forward to it."""
+"""One Authority among several: its name, its connection to the leader, and forwarded calls."""
 
 from __future__ import annotations
 

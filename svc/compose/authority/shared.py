@@ -1,4 +1,4 @@
-"""What several services of an Authority share: the state, the policy in force, who may ask."""
+"""What several services of an Authority share: the state, the policy, the limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an Authority that stands by goes by: the policy of the one that leads, a pass later.
+"""A standby's policy: the leader's, one reload pass later.
 
 It decides nothing by it.  But it says by which version it would
 (``svc_policy_version_applied``), a text that it cannot load shows before it is

@@ -1,4 +1,4 @@
-"""Opening an Authority's store at start: at once, or when it can be.
+"""Opens an Authority's store at start, immediately or as soon as it is possible.
 
 What the store's URL or its files refuse ends the start, and so does a store
 that is newer than this build.  A database that does not answer is waited for,

@@ -1,4 +1,4 @@
-"""When it is an Authority's turn to write, and what it is good for until then."""
+"""Waits for the lease before an Authority leads, and checks the store and the leader meanwhile."""
 
 from __future__ import annotations
 

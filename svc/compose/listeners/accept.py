@@ -1,4 +1,4 @@
-"""Taking connections a few at a time.
+"""Accepts connections a few at a time.
 
 Left to itself a port of Twisted takes all that wait, a hundred and more, before
 anything else has its turn; each begins a TLS connection, and a thousand who

@@ -1,4 +1,4 @@
-"""Where a role listens: its endpoints, and the file that names the addresses really bound."""
+"""The listening addresses of a role, and the file that names the addresses it has bound."""
 
 from __future__ import annotations
 

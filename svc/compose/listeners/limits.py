@@ -1,4 +1,4 @@
-"""The configured bounds of a connection, the same on every listener and every connection dialed."""
+"""The configured limits of a connection, the same for accepted and dialed connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ending a tree of services that may have bound its addresses and never started.
+"""Stops services that may have bound their addresses but never started.
 
 Addresses are bound before anything starts, and a tree stops only what had
 started.  Where the process ends at that, nothing more is to be done; who goes

@@ -1,4 +1,4 @@
-"""Rows of the audit log as the store keeps them.
+"""Rows of the audit log as the store holds them.
 
 The record itself is canonical bytes made elsewhere; here is only what the
 chain, the search and the erasing of personal values need.

@@ -1,4 +1,4 @@
-r"""Audit rows that are written away from the leader: their place, their signature, their hash.
+r"""Spool rows: their place, their signature, their hash.
 
 An instance that may not append to the chain (a Proxy, an Authority that
 follows) seals records as the leader does and numbers them in a spool of its

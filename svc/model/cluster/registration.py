@@ -1,4 +1,4 @@
-"""What a Connector says of itself, and what it is told back.
+"""What a Connector registers, and what the Authority answers.
 
 A Connector signs its registration over Authority's nonce (rule R1), so a Proxy
 can neither invent one nor use one twice.

@@ -1,4 +1,4 @@
-"""What can be reached through the gateway, as Authority's catalog knows it.
+"""Resources as the Authority's catalog holds them.
 
 Addresses are not here: they live in the Connector's configuration only
 (``svc.model.cluster.target``).

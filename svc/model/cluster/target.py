@@ -1,4 +1,4 @@
-"""A resource as its Connector knows it: with the address, which nobody else is told."""
+"""A resource as its Connector knows it, with its address, which nobody else learns."""
 
 from __future__ import annotations
 

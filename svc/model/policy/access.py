@@ -1,4 +1,4 @@
-"""What is asked of the policy, what it answers, and the entities it looks at.
+"""What a policy is asked, what it answers, and the entities it uses.
 
 Values only: nothing here knows Cedar, a store or a wire.  The one form in
 which a request enters an audit record is made here (:func:`request_form`), so

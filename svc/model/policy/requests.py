@@ -1,4 +1,4 @@
-"""The questions that a Proxy's Gate and Authority both put to the policy.
+"""The questions that the Proxy's gate and the Authority both ask the policy.
 
 One place makes them, so that the two decide the same request (D11).
 """

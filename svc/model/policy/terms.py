@@ -1,4 +1,4 @@
-"""The words that policies are written in, as values.
+"""The terms of policies, as values.
 
 A resource kind brings its own words by giving :class:`Terms`; the policy room
 joins them with the built-in ones into one vocabulary and makes the schema.

@@ -1,4 +1,4 @@
-"""Edits of a gated session's bytes: asked for by its Proxy, made by whoever receives them.
+"""Edits of a gated session's bytes: the Proxy requests them, and the receiver makes them.
 
 Pure.  A gate reads and does not write (rule R24): it names an edit of the
 kind's closed list and the bytes it is about, and the side of the kind at the

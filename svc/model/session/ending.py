@@ -1,4 +1,4 @@
-"""How a session ended: one stable word for each cause, and what a person is told of it.
+"""How a session ended: one stable word for each cause, and its text for the person.
 
 The words stand in ``session.end`` and ``session.abandoned`` records, travel with the end of a
 session, and are what ``svc proxy-ssh``, ``svc up``, ``svc status --explain`` and ``svc why`` show.

@@ -1,4 +1,4 @@
-"""The grant: Authority's signed word that one session may open (rule R2).
+"""The grant: the Authority's signed permission to open one session (rule R2).
 
 A grant names everything it is good for, so that the Connector can check it by
 itself and no other session, Connector, Proxy or time can use it.

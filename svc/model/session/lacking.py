@@ -1,4 +1,4 @@
-"""What a Proxy may lack although it serves: it then opens no session.
+"""What a running Proxy may be missing, so that it opens no session.
 
 The words are those of ``svc_proxy_lacking``; a Proxy tells them to its persons with the list of
 their resources, so that ``svc status`` does not look healthy while nothing opens.  A Proxy's word

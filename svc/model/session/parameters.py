@@ -1,4 +1,4 @@
-"""What a person asks for with a session beyond its resource: names and texts (rule R28).
+"""What a person requests for a session besides its resource: names and texts (rule R28).
 
 Pure.  A kind declares which it takes.  Nothing is ever made to fit: a value is
 taken byte for byte as it was signed, or refused.

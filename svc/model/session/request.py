@@ -1,4 +1,4 @@
-"""What a person signs: that one session to one resource shall open, through one Proxy, now.
+"""What a person signs: a request to open one session to one resource through one Proxy now.
 
 A Proxy is a courier (rule R1): it carries these values and cannot make them.
 Authority and the Connector each verify the signature over the very bytes that

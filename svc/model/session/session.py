@@ -1,4 +1,4 @@
-"""Sessions as Authority remembers them: who reached what, when, how much."""
+"""Sessions as the Authority stores them: who reached what, when, how much."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told of a reverse tunnel's life, on the Proxy that holds its end.
+"""Events in the life of a tunnel, as its Proxy reports them.
 
 The words here are those of document 1; no room spells them again.  Whoever
 counts, logs or sends notices receives these values through a callable.

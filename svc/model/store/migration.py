@@ -1,4 +1,4 @@
-"""How far a store is migrated: a pure comparison of its ledger with this build.
+"""Compares the ledger of a store with this build's migrations; pure.
 
 Migrations only go forward and are never edited: from ``m0001`` on, without a
 gap, each remembered with the SHA-256 of its file.  Who reads files and ledgers

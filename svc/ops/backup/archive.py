@@ -1,4 +1,4 @@
-"""The files of a generation as one tar stream, written and read piece by piece."""
+"""The files of a backup as one tar stream, written and read piece by piece."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verifying a backup where it lies: everything is decrypted and computed again.
+"""Verifies a backup in place: decrypts and computes everything again.
 
 Nothing of it is put on a disk: the log is verified as it goes by, and keys are unpacked
 where the system keeps memory files, for as long as they are looked at.

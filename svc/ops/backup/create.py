@@ -1,4 +1,4 @@
-"""Making a backup: the store and everything that verifies it, as one generation.
+"""Creates a backup: the store and everything that verifies it, as one generation.
 
 The files are read first and the store's snapshot is taken after them, so no head that was
 copied is beyond the log that was copied.  The directory appears by one rename, whole.

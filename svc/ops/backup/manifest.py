@@ -1,4 +1,4 @@
-"""The manifest of one generation: what was taken together, and the digest of each part.
+"""The manifest of a backup: what was taken together, and the digest of each part.
 
 It is not encrypted, so that a copy can be checked on its way without the private key; it
 names files and digests and holds no secret.  It decides nothing by itself: the same stamp is

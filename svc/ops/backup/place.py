@@ -1,4 +1,4 @@
-"""What a backup is made of and what a restore makes: an Authority's store and its state."""
+"""The source of a backup and the destination of a restore: an Authority's store and its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Putting a backup back: into an empty place, all of it or nothing.
+"""Restores a backup to an empty place, all of it or nothing.
 
 Everything is unpacked and filled in beside its place and verified there.  Then the store
 is brought to its place, then the files, the keys as the last: without them no Authority

@@ -1,4 +1,4 @@
-"""Reading the rows of a log and checking them, on one core or on several.
+"""Reads and verifies the rows of a log, on one core or on several.
 
 Several processes take the records of the log by turns, each over snapshots
 of its own: the rows up to the end that was seen first change no more.  What they

@@ -1,4 +1,4 @@
-"""The entities that decisions were made over, as the store keeps them beside the log.
+"""Verifies the stored entities that decisions used.
 
 A record holds the digest of its slice, so the chain protects the digest and the digest the
 slice.  A slice that was changed, removed or put there by itself is a fault of its own kind.

@@ -1,4 +1,4 @@
-"""One session between two calls: the client's and the Connector's carry stream, joined unread.
+"""Joins the client's call and the Connector's carry stream of one session, without reading them.
 
 Invariants: the session ends once, with one reason; however it ends, the bytes
 that passed are known, and the side that did not end it is told in the manner

@@ -1,4 +1,4 @@
-"""``Session/Lane``: a session that passes bytes moves from the tunnel to a direct lane.
+"""``Session/Lane``: moves a session from the tunnel to a direct lane.
 
 Only whoever opened a session may ask, on the connection that it was opened on;
 both ends get a token of their own, and the session goes on where it is until

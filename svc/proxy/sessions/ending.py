@@ -1,4 +1,4 @@
-"""Hears why a Connector ends a session, in the messages that pass unread.
+"""Reads the reason why a Connector ends a session, from messages that pass unread otherwise.
 
 A join passes bytes; here only the heads of the messages among them are looked at, and no message
 but an ``end`` is read.  A Connector is believed in what only it can know, and in nothing else.

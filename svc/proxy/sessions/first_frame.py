@@ -1,4 +1,4 @@
-"""The first frame of a stream: what the caller opens."""
+"""Reads the first frame of a stream: what the caller opens."""
 
 from __future__ import annotations
 

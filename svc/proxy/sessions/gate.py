@@ -1,4 +1,4 @@
-"""The Gate: the Proxy's own decision on each request, by the snapshot it holds."""
+"""The gate: the Proxy's own decision on each request, from its snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gated session at the Proxy: two streams, a gate between them, a record of each request.
+"""A gated session at the Proxy: two streams, a gate between them, and a record of each request.
 
 Invariants: no byte passes that the gate did not name; an allowed request
 passes only once its record is durable; what cannot be decided is denied; each

@@ -1,4 +1,4 @@
-"""A session between the Proxy's decision and its lane: what is asked, and what was answered."""
+"""A session between the Proxy's decision and its lane: pending, then with the Authority's grant."""
 
 from __future__ import annotations
 

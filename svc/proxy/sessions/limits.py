@@ -1,4 +1,4 @@
-"""What persons and Connectors may ask of this Proxy before anything is decided (R12, R16).
+"""Limits what people and Connectors may ask before anything is decided (R12, R16).
 
 The key is the authenticated principal.  A Proxy holds its own budgets, and
 Authority holds them again: neither rests on the other's.

@@ -1,4 +1,4 @@
-"""``Session/List``: what a person may view, and every change of it.
+"""``Session/List``: the resources a person may view, and every change of the list.
 
 Decided by the snapshot like everything else; a large catalog is gone through
 in slices, so that one list holds nobody up.

@@ -1,4 +1,4 @@
-"""Sessions that Authority granted, looked at again whenever policy or revocations change.
+"""Checks open sessions again whenever policy or revocations change.
 
 A session that would not be opened any more is broken off (rule R17), also while its lane is
 being opened.  While nothing can be decided, because Authority is away, what is open goes on.

@@ -1,4 +1,4 @@
-"""How many registrations are put to Authority at once, and who waits.
+"""Limits how many registrations are sent to the Authority at once; the others wait.
 
 After a restart every Connector comes at once, and after Authority's every
 tunnel asks again: each question costs Authority a signature and a record, so

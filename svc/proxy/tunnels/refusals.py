@@ -1,4 +1,4 @@
-"""Why a tunnel is not registered, in the words of document 1; and the streams that ask."""
+"""The reasons why a tunnel is not registered, in the words of document 1."""
 
 from __future__ import annotations
 

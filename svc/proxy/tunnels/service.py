@@ -1,4 +1,4 @@
-"""``gate.v1.Tunnel``: Connectors come in, Authority says who may stay.
+"""``gate.v1.Tunnel``: accepts Connectors; the Authority decides which may stay.
 
 Authority decides every registration; the Proxy carries the challenge, the
 signed registration and the verdict, and keeps the tunnel while Authority is

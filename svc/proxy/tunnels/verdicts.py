@@ -1,4 +1,4 @@
-"""Asking Authority whether a Connector may stay: one control stream a registration.
+"""Asks the Authority whether a Connector may stay: one control stream for each registration.
 
 A refusal of the Connector is Authority's verdict and nothing else; whatever
 breaks the stream says something about Authority or about this Proxy, and to

@@ -1,4 +1,4 @@
-"""Bringing the rows of this Proxy's spools to Authority (rule R11).
+"""Sends the rows of this Proxy's spools to the Authority (rule R11).
 
 Each connection begins by asking how far Authority has each spool, and goes on
 from there: also where that is further back than before, because Authority's

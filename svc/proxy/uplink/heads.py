@@ -1,4 +1,4 @@
-"""The signed heads of the audit log at a Proxy: the greatest is kept, told back, and handed on.
+"""Signed heads at a Proxy: it keeps the latest, sends it back, and passes it on.
 
 A Proxy cannot see whether a greater head continues the one it keeps; the
 Authority is told that one at each greeting and looks.  What a Proxy sees by

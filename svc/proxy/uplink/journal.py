@@ -1,4 +1,4 @@
-"""Ends of sessions that Authority has not answered, kept on the disk.
+"""Keeps on disk the ends of sessions that the Authority has not confirmed.
 
 An end that Authority answers within a moment never gets there, so while
 Authority is well this costs nothing.  One that waits is written down: a Proxy

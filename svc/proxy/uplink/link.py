@@ -1,4 +1,4 @@
-"""The way to Authority: one connection, greeted, followed, dialed again for ever.
+"""The connection to the Authority: greeted, kept, and dialed again when it is lost.
 
 Whoever needs Authority asks for the channel and is refused at once while
 there is none: an open is never kept waiting for a connection.  Before a

@@ -1,4 +1,4 @@
-"""Which Authority a Proxy turns to.
+"""Chooses the Authority that a Proxy uses.
 
 Each instance has an address of its own.  The Proxy stays with the one that
 answered, and turns to another when it is refused (a follower says

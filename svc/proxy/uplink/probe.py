@@ -1,4 +1,4 @@
-"""Asking every Authority of the pool who leads, without any traffic of a session.
+"""Asks every Authority of the pool who leads, independent of any session.
 
 Each is asked over a connection that is kept, the one in use over that one
 itself.  What is heard goes to the pool; the link turns where it leads.  So a

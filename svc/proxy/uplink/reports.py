@@ -1,4 +1,4 @@
-"""What a Proxy owes Authority after the fact: ends of sessions and departure notices.
+"""Reports to the Authority afterwards: ends of sessions and departure notices.
 
 Both wait while Authority is away, and what Authority cannot answer yet is told
 again.  The queue of notices is bounded and drops the newest (document 1); what

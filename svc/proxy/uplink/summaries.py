@@ -1,4 +1,4 @@
-"""Writing down once a minute, and at the stop, what this Proxy's budgets refused (rule R12).
+"""Records once a minute, and at shutdown, what this Proxy's budgets refused (rule R12).
 
 A summary is a record of this Proxy's own, in its spool: from then on a crash
 does not lose it, however long Authority is away.  What the spool does not take

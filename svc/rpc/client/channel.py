@@ -1,4 +1,4 @@
-"""Calling gRPC: a channel over one connection, and dialling one."""
+"""A channel: gRPC calls over one connection, and dialing it."""
 
 from __future__ import annotations
 

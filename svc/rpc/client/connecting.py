@@ -1,4 +1,4 @@
-"""Connecting a protocol to an endpoint, and telling a failure from being cancelled."""
+"""Connects a protocol to an endpoint, and distinguishes a failure from a cancellation."""
 
 from __future__ import annotations
 

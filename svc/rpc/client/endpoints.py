@@ -1,4 +1,4 @@
-"""Where connections are dialed: addresses of the configuration as endpoints."""
+"""Turns addresses of the configuration into Twisted endpoints."""
 
 from __future__ import annotations
 

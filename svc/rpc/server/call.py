@@ -1,4 +1,4 @@
-"""A call being served: its handler, its deadline, and the end of both.
+"""Serves one call: its handler, its deadline, and how both end.
 
 A handler belongs to its call: when the call ends first, the handler is cancelled; when the handler
 raises, only an :class:`~svc.errors.SvcError` is told to the peer.

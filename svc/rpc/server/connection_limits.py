@@ -1,4 +1,4 @@
-"""How many connections a listener holds, in all and of one source, and how fast they come.
+"""Limits the connections of a listener: in total, for each source, and by rate.
 
 What is past either is refused before a byte is read or written, so that it
 costs no handshake.  A refusal is logged, but no more often than every few

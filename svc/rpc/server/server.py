@@ -1,4 +1,4 @@
-"""Serving gRPC: a factory for listeners, one protocol a connection, one object a call (``served``).
+"""Serves gRPC: a factory for listeners, a protocol for each connection, an object for each call.
 
 Every call is admitted by itself when it starts: an identity that has ended since the handshake
 starts nothing more.

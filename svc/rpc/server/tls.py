@@ -1,4 +1,4 @@
-"""TLS below gRPC on a listener: OpenSSL between two memory buffers, and nothing besides.
+"""TLS for gRPC on a listener: OpenSSL between two memory buffers.
 
 What Twisted's own layer does for any protocol over any transport, this does for HTTP/2 on a
 listener, at a part of its cost (docs/adr/0012-tls-on-listeners.md says what was measured):

@@ -1,4 +1,4 @@
-"""Filling a new store from a copy: the schema by this build's migrations, then the rows.
+"""Fills a new store from a copy: the schema by this build's migrations, then the rows.
 
 The migrations that the copy's ledger names are applied, no more: a restored store is
 where it was, and is migrated like any other.  All of it is one transaction of the

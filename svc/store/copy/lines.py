@@ -1,4 +1,4 @@
-"""The form of a store's copy: lines of JSON that name no database.
+"""The format of a store's copy: lines of JSON that fit any database.
 
 The first line says what it is and which migrations were applied.  A section begins
 with an object that names a table and its columns; each row is an array; bytes are in

@@ -1,4 +1,4 @@
-"""The log inside a copy, read without any database: for verifying a backup where it lies."""
+"""Reads the log inside a copy without a database, to verify a backup in place."""
 
 from __future__ import annotations
 

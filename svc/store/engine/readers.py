@@ -1,4 +1,4 @@
-"""Threads that look, behind one queue: whoever is free takes the next job."""
+"""Reader threads behind one queue: the next free one takes the next job."""
 
 from __future__ import annotations
 

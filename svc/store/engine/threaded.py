@@ -1,4 +1,4 @@
-"""A store whose jobs run in threads of its own: one that writes, others that look.
+"""A store whose jobs run in threads: one writes, the others read.
 
 Which database it is stands in the batches the threads run.
 """

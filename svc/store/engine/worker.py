@@ -1,4 +1,4 @@
-"""A thread that runs jobs in batches and brings their answers back.
+"""A thread that runs jobs in batches and returns their results.
 
 Whatever has gathered while one batch ran is the next batch: under load many
 jobs share one commit, alone a job waits for nobody.

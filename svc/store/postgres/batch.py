@@ -1,4 +1,4 @@
-"""Running jobs over PostgreSQL: many in one commit, or one by one to look.
+"""Runs jobs on PostgreSQL: many writes in one commit, or one read at a time.
 
 Nothing here knows threads: a batch runs in whatever thread calls it, and
 leaves each job's outcome in the job.

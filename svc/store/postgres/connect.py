@@ -1,4 +1,4 @@
-"""How a connection to a PostgreSQL store begins: what is settled, checked and held.
+"""Opens a connection to a PostgreSQL store: settings, checks and locks.
 
 Two advisory locks exist in a store's database.  ``SERVING`` belongs to sessions:
 every process that writes holds it shared, whoever migrates holds it alone; so

@@ -1,4 +1,4 @@
-"""PostgreSQL connections: every wait has a deadline, every error is told apart.
+"""PostgreSQL connections: every wait has a deadline, and errors are distinguished.
 
 A connection is libpq's asynchronous one and is waited for here, in the thread
 that uses it: a server that has stopped answering (a stopped process, a network

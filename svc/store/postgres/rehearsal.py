@@ -1,4 +1,4 @@
-"""Rehearsing migrations on a copy of a PostgreSQL store, which is gone afterwards.
+"""Rehearses migrations on a temporary copy of a PostgreSQL store.
 
 All of it is one transaction that is never committed: a schema of its own, the
 tables that the store's migrations make, the store's rows of one moment, and then

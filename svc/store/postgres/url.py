@@ -1,4 +1,4 @@
-"""Which database a ``postgresql:`` URL names, and what of it is never shown.
+"""Parses a ``postgresql:`` URL, and knows what of it must never be shown.
 
 The URL is libpq's own, so its TLS options and everything else pass through.
 What libpq says about a URL it cannot read repeats parts of it, and where a

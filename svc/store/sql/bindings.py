@@ -1,4 +1,4 @@
-"""Who serves a resource: one row a change, of which at most one is current.
+"""Which Connector serves a resource: one row for each change, at most one of them current.
 
 Rows are added and never rewritten but for their state: what was meant at any
 time can be read back.

@@ -1,4 +1,4 @@
-"""Signed heads in the store, on their way to the other Authorities."""
+"""Signed heads in the store, for the other Authorities to fetch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How often what each Connector is meant to serve has changed; a count only grows."""
+"""Counts the changes of each Connector's inventory; the count only grows."""
 
 from __future__ import annotations
 

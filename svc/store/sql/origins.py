@@ -1,4 +1,4 @@
-"""Rows of other instances that left the queue: to the log, or thrown away."""
+"""Rows of other instances that left the queue: appended to the log, or discarded."""
 
 from __future__ import annotations
 

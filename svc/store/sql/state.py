@@ -1,4 +1,4 @@
-"""The signatures of the records that change protected rows.
+"""The signatures of records that change protected rows.
 
 The records themselves are in the log; this only says which they are.  Rows are
 read as they stand, holes and all: verifying them is ``svc.audit.state.in_force``.

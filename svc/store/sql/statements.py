@@ -1,4 +1,4 @@
-"""What a facet may ask of a database.
+"""The statements that a facet may run on a database.
 
 Values go in as ``?`` placeholders in order; a backend that spells them
 otherwise translates.  A facet opens no transaction and catches no database

@@ -1,4 +1,4 @@
-"""SQLite connections: how they are opened, spoken to, and how their errors read.
+"""SQLite connections: how they are opened and used, and how their errors read.
 
 Every writing connection is WAL with ``synchronous=FULL``: what was committed
 is on the disk.  Transactions are begun and ended by the callers; the driver

@@ -1,4 +1,4 @@
-"""Where a SQLite store lies, and whether that place is private to us.
+"""The path of a SQLite store, and whether it is private to us.
 
 ``sqlite:///absolute/path.db`` is the only form: three slashes and a relative
 meaning, as elsewhere, would put a store wherever the process was started.

@@ -1,4 +1,4 @@
-"""Rehearsing migrations on a copy of a SQLite store, which is gone afterwards.
+"""Rehearses migrations on a temporary copy of a SQLite store.
 
 The copy lies in a private directory beside the store.  A process that is killed
 leaves it there; the next rehearsal removes it, and knows by the lock on the

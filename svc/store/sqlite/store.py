@@ -1,4 +1,4 @@
-"""The stores over SQLite: a file with two threads, a memory, and a file looked at.
+"""SQLite stores: a file with two threads, one in memory, and a read-only file.
 
 All three keep the promises of ``svc.interfaces.store``; they differ only in
 where a batch of jobs runs.
