@@ -25,7 +25,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "config.md"
 class ValueTests(SynchronousTestCase):
     """Frozen values, with defaults that behave as nothing said."""
 
-    @proves("G-CFG-03", "G-CFG-05", "G-CFG-09", "G-OPEN-49")
+    @proves("G-CFG-03", "G-CFG-05", "G-CFG-08", "G-CFG-09", "G-OPEN-07", "G-OPEN-49")
     def test_defaults(self) -> None:
         """An almost empty file means: no telemetry, no profile, migrations applied."""
         found = read_settings(GOOD["authority"], "authority")
@@ -34,6 +34,7 @@ class ValueTests(SynchronousTestCase):
         self.assertIsNone(found.profile)
         self.assertTrue(found.store_auto_migrate)
         self.assertEqual(found.store_lease_secs, 15.0)
+        self.assertEqual(found.identity.join_token_secs, 3600)
         self.assertEqual(found.endpoints.control_listen, Address("127.0.0.1", 7401))
         self.assertEqual(found.plugins.kinds, ("ssh", "tcp"))
         self.assertEqual(found.limits.drain_secs, 30.0)

@@ -16,7 +16,7 @@ from svc.testing.gateway.processes import Child, run, svc_command, until
 from svc.testing.gateway.settings import POLICY, GatewayTarget
 from tests.postgres import connected, empty_database
 from tests.proof import proves
-from tests.system.test_health import HEALTH, probes
+from tests.system.test_health import HEALTH, UNIMPLEMENTED, pair, status_of
 from tests.system.traffic import Traffic
 from tests.system.world import around
 
@@ -178,13 +178,12 @@ class SeveralAuthorities(SynchronousTestCase):
         refused = self.operator("authority3", "status")
         self.assertNotEqual(refused.status, 0)
         self.assertIn("the leader is a1; run the command on the leader's host", refused.stderr)
-        listening = gateway.listening("authority2")
-        root = str(gateway.files.state("authority") / "keys" / "root.pem")
-        self.assertIn("private", listening)
-        for answers in probes(
-            *({"address": each, "root": root, "methods": HEALTH} for each in listening.values())
-        ):
-            self.assertLessEqual(set(answers), {"UNIMPLEMENTED", "UNAVAILABLE"})
+        private = gateway.listening("authority")["private"]
+        authority = pair(gateway.files.state("authority"))
+        for path in HEALTH:
+            self.assertEqual(status_of(private, path, authority), UNIMPLEMENTED, path)
+        leader = "/gate.v1.Membership/Leader"
+        self.assertNotIn(status_of(private, leader, authority), ("", UNIMPLEMENTED))
 
     def watch_queue(self) -> None:
         """Keep what passes through the audit queue: a leader may drain it before anybody looks."""

@@ -22,8 +22,6 @@ from svc.model.ids import Entropy
 from svc.model.principal import Role
 
 SECRET_BYTES = 32
-DEFAULT_LIFETIME = 3600.0
-"""Seconds a token may wait for its use when the operator names no time."""
 
 MAX_TOKEN_BYTES = 256
 """Texts longer than this are refused unread."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from svc.model.canonical import decode
 from tests.audit.spools import FaultyDisk, Killed, Taken, files, kept, names, record, written
 from tests.nothing import nothing
 from tests.proof import proves
+from tests.store.places import ROOT
+from tests.tools import stock_tool
 
 
 class FramingTests(SynchronousTestCase):
@@ -173,6 +177,40 @@ class FilesTests(FilesCase):
         self.assertEqual((first, last), (None, None))
         self.assertEqual(odd and odd.reason, "audit_unrecordable")
         self.assertEqual(names(self.spool)[0][1:], [(2, "a"), (3, "b")])
+
+
+_WRITES = """
+import os, sys
+from svc.audit.spool.disk import Disk
+disk, descriptor = Disk(), os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
+disk.write(descriptor, b"row")
+disk.sync(descriptor)
+os.write(1, b"told")
+"""
+
+
+class KernelTests(SynchronousTestCase):
+    """What the kernel is asked for."""
+
+    @proves("G-OPEN-16")
+    def test_waits_for_the_disk(self) -> None:
+        """Nobody is told of a row before the disk has it."""
+        place = Path(self.mktemp()).absolute()
+        place.mkdir()
+        strace = [stock_tool("strace"), "-o", str(place / "calls"), "-e", "write,fdatasync,fsync"]
+        subprocess.run(
+            [*strace, sys.executable, "-c", _WRITES, str(place / "rows")],
+            cwd=ROOT,
+            stdout=subprocess.DEVNULL,
+            check=True,
+            timeout=60,
+        )
+        calls = (place / "calls").read_text("ascii", "replace").splitlines()
+        at = next(number for number, call in enumerate(calls) if '"row"' in call)
+        written, synced, told = calls[at : at + 3]
+        number = written.partition("(")[2].partition(",")[0]
+        self.assertRegex(synced, rf"^f(data)?sync\({number}\) += 0")
+        self.assertIn('"told"', told)
 
 
 class DamageTests(FilesCase):

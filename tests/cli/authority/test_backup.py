@@ -241,7 +241,7 @@ class PairTests(BackupCase):
                 self.refused(place.verify(out), text)
         self.refused(place.verify(whole, _another(self)), "not encrypted to this identity")
 
-    @proves("U-BAK-04")
+    @proves("U-BAK-04", "U-OPEN-12")
     async def test_manifest_lies(self) -> None:
         """What the manifest says is believed of nothing."""
         place = await self.kept()

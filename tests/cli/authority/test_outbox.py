@@ -72,6 +72,7 @@ class OutboxTests(TestCase):
         none = place.run("audit", "outbox", "list", "--after", "9")
         self.assertEqual((none.stdout, none.stderr), ("", "no rows\n"))
 
+    @proves("G-OPEN-14")
     async def test_settle(self) -> None:
         """Releasing and discarding are asked of the Authority, with a reason."""
         place, authority = LoggedPlace(self), Authority()
