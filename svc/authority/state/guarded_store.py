@@ -15,18 +15,18 @@ from zope.interface import implementer
 
 from svc.audit.checkpoint.monitor import LogWatch, RolledBack
 from svc.audit.checkpoint.writer_position import ForeignRecord
+from svc.authority.ha.lease import FencedStore
 from svc.errors import AuditBroken, RecordLost, StoreFull
 from svc.interfaces.audit import IChain
-from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction
+from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.audit.ledger import ChainHead, ChainRow
 
 _T = TypeVar("_T")
 
 
-@implementer(IStore)
 @define
-class LogGuardedStore:
-    """A store that tells of the records that each committed transaction left on the log.
+class LogGuardedStore(FencedStore):
+    """A fenced store that tells of the records that each committed transaction left on the log.
 
     Attributes:
         watch: Refuses to go on from what is not the known log.
@@ -34,7 +34,6 @@ class LogGuardedStore:
         full: Told that there is no room for what was to be written.
     """
 
-    store: IStore
     watch: LogWatch
     committed: Callable[[int], object]
     full: Callable[[StoreFull], object]
@@ -50,7 +49,7 @@ class LogGuardedStore:
             return result, end.seq - before.seq, end
 
         try:
-            result, records, end = await self.store.run(desc, counted)
+            result, records, end = await FencedStore.run(self, desc, counted)
         except AuditBroken as broken:
             if broken.reason in (RolledBack.reason, ForeignRecord.reason, RecordLost.reason):
                 self.watch.found(broken)
@@ -62,12 +61,6 @@ class LogGuardedStore:
         if records:
             self.committed(records)
         return result
-
-    async def read(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
-        return await self.store.read(desc, fn)
-
-    async def close(self) -> None:
-        await self.store.close()
 
 
 @implementer(IChain)

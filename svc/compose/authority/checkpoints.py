@@ -175,7 +175,8 @@ class _CheckpointAssembly:
 
         writer = self._writer(watch, share, signed)
         store = LogGuardedStore(
-            store=FencedStore(f.opened.store, f.leadership.held),
+            store=f.opened.store,
+            lease=f.leadership.held,
             watch=watch,
             committed=writer.appended,
             full=full,

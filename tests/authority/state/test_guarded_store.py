@@ -13,19 +13,25 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.authority.state.guarded_store import LogGuardedStore
-from svc.errors import AuditBroken, StoreFull, StoreUnavailable, SvcError
+from svc.errors import AuditBroken, LeaseLost, StoreFull, StoreUnavailable, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import chain_hash
+from svc.model.cluster.lease import LeaderLease
 from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, judge
 from tests.nothing import none_later, nothing, nothing_later
 
 
 def guarded(store: IStore, watch: LogWatch, committed: Callable[[int], object]) -> LogGuardedStore:
-    """A guarded store; nobody is told that it is full."""
+    """A guarded store under a lease that is taken now; nobody is told that it is full."""
+    lease = _led_by("a", store)
     return LogGuardedStore(
-        store=store, watch=watch, committed=committed, full=list[StoreFull]().append
+        store=store,
+        lease=lambda: lease,
+        watch=watch,
+        committed=committed,
+        full=list[StoreFull]().append,
     )
 
 
@@ -54,6 +60,17 @@ class NoticingTests(SynchronousTestCase):
             self.assertEqual(self.successResultOf(run), count)
         self.failureResultOf(Deferred.fromCoroutine(store.run("refused", refused)), SvcError)
         self.assertEqual(told, [3, 1])
+
+    def test_another_leads(self) -> None:
+        """Nothing is written, and nobody is told, once another Authority took the lease."""
+        told: list[int] = []
+        inner = memory_store(chain_hash)
+        store = guarded(inner, _watch(self.mktemp(), []), told.append)
+        _led_by("b", inner)
+        writing = Deferred.fromCoroutine(store.run("write", lambda tx: tx.audit.append(b"{}")))
+        self.assertEqual(self.failureResultOf(writing, LeaseLost).value.leader, "b")
+        head = Deferred.fromCoroutine(inner.read("head", lambda tx: tx.audit.head()))
+        self.assertEqual((self.successResultOf(head), told), (ChainHead(), []))
 
     def test_put_back(self) -> None:
         """Nothing is written to a store that ends before what this process has written."""
@@ -130,7 +147,8 @@ class NoticingTests(SynchronousTestCase):
 
         deaf: Any = Deaf()
         told: list[int] = []
-        store = guarded(deaf, watch, told.append)
+        store = guarded(inner, watch, told.append)
+        store.store = deaf
         writing = store.run("write", lambda tx: tx.audit.append(b"{}"))
         self.failureResultOf(Deferred.fromCoroutine(writing), StoreUnavailable)
         store.store = inner
@@ -142,6 +160,16 @@ class NoticingTests(SynchronousTestCase):
         )
         self.assertEqual((link.seq, watch.own.known.seq), (2, 2))
         self.assertEqual(told, [1, 1])
+
+
+def _led_by(owner: str, store: IStore) -> LeaderLease:
+    """The lease of *store*, taken from whoever held it."""
+    taken: list[LeaderLease | None] = []
+    taking = store.run("lead", lambda tx: tx.lease.take(owner, f"{owner}-1", tx.lease.held()))
+    Deferred.fromCoroutine(taking).addCallback(taken.append)
+    [lease] = taken
+    assert lease is not None
+    return lease
 
 
 def _watch(path: str, told: list[AuditBroken | None]) -> LogWatch:
