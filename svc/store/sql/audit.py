@@ -20,7 +20,11 @@ from svc.interfaces.facets import IAuditLog, ILogRepair
 from svc.interfaces.store import ChainHash
 from svc.model.audit.events import DECIDED
 from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
+from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Row, Statements, marks
+
+_HEAD = RowColumns(ChainHead, "audit_log", ("seq", "hash"), hash=bytes)
+_SLICES = RowColumns(EntitySlice, "entity_slices", ("digest", "text"))
 
 
 def _link(row: Row) -> ChainRow:
@@ -166,8 +170,7 @@ class AuditLog:
         return self._memory.head
 
     def _stored_head(self) -> ChainHead:
-        row = self._db.one("SELECT seq, hash FROM audit_log ORDER BY seq DESC LIMIT 1")
-        return ChainHead() if row is None else ChainHead(row[0], bytes(row[1]))
+        return _HEAD.one(self._db, "ORDER BY seq DESC LIMIT 1") or ChainHead()
 
     def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
         rows = self._db.all(self._select + "WHERE seq >= ? ORDER BY seq LIMIT ?", from_seq, limit)
@@ -197,12 +200,7 @@ class AuditLog:
         return self._db.change("DELETE FROM personal_values WHERE seq = ?", seq)
 
     def slices(self, after: str, limit: int) -> tuple[EntitySlice, ...]:
-        rows = self._db.all(
-            "SELECT digest, text FROM entity_slices WHERE digest > ? ORDER BY digest LIMIT ?",
-            after,
-            limit,
-        )
-        return tuple(EntitySlice(*row) for row in rows)
+        return _SLICES.all(self._db, "WHERE digest > ? ORDER BY digest LIMIT ?", after, limit)
 
 
 @implementer(ILogRepair)

@@ -11,7 +11,8 @@ from zope.interface import implementer
 
 from svc.interfaces.inventory import IBindings
 from svc.model.cluster.resource import Binding, Resource
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.columns import RowColumns
+from svc.store.sql.statements import Statements
 
 
 def bind(db: Statements, resource: Resource, node_id: str | None, revision: int, at: float) -> None:
@@ -35,16 +36,19 @@ def unbind(db: Statements, resource: Resource) -> None:
     )
 
 
-def _binding(row: Row) -> Binding:
-    identity, node_id, revision, assignment_revision, state, bound_at = row
-    return Binding(
-        identity=identity,
-        node_id=node_id,
-        revision=revision,
-        assignment_revision=assignment_revision,
-        is_current=state == "current",
-        bound_at=bound_at,
-    )
+_BINDINGS = RowColumns(
+    Binding,
+    "manual_bindings b JOIN resource_identities i ON i.identity = b.identity",
+    (
+        "b.identity",
+        "b.node_id",
+        "b.revision",
+        "b.assignment_revision",
+        "b.state AS is_current",
+        "b.bound_at",
+    ),
+    is_current=lambda state: state == "current",
+)
 
 
 @implementer(IBindings)
@@ -55,10 +59,4 @@ class Bindings:
     _db: Statements
 
     def of(self, resource_id: str) -> tuple[Binding, ...]:
-        rows = self._db.all(
-            "SELECT b.identity, b.node_id, b.revision, b.assignment_revision, b.state, b.bound_at"
-            " FROM manual_bindings b JOIN resource_identities i ON i.identity = b.identity"
-            " WHERE i.resource_id = ? ORDER BY b.revision",
-            resource_id,
-        )
-        return tuple(map(_binding, rows))
+        return _BINDINGS.all(self._db, "WHERE i.resource_id = ? ORDER BY b.revision", resource_id)

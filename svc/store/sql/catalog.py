@@ -6,7 +6,7 @@ of both is one of this module's.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from attrs import evolve, frozen
 from zope.interface import implementer
@@ -15,20 +15,31 @@ from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import ICatalog
 from svc.model.cluster.resource import Resource, ResourceSource, Undeclared
 from svc.store.sql.bindings import bind, unbind
+from svc.store.sql.columns import RowColumns
 from svc.store.sql.inventories import count_change
-from svc.store.sql.statements import Row, Statements, next_revision
+from svc.store.sql.statements import Statements, next_revision
 
-_SELECT = (
-    "SELECT r.id, r.kind, b.node_id, r.source, r.revision, r.last_served_at, r.last_served_by,"
-    " i.identity, coalesce(b.assignment_revision, 0) FROM resources r"
+_RESOURCES = RowColumns(
+    Resource,
+    "resources r"
     " JOIN resource_identities i ON i.resource_id = r.id AND i.retired_at IS NULL"
-    " LEFT JOIN manual_bindings b ON b.identity = i.identity AND b.state = 'current' "
+    " LEFT JOIN manual_bindings b ON b.identity = i.identity AND b.state = 'current'",
+    (
+        "r.id",
+        "r.kind",
+        "b.node_id AS assigned_to",
+        "r.source",
+        "r.revision",
+        "r.last_served_at",
+        "r.last_served_by",
+        "i.identity",
+        "coalesce(b.assignment_revision, 0) AS assignment_revision",
+    ),
+    source=ResourceSource,
 )
-
-
-def _resource(row: Row, labels: Mapping[str, str]) -> Resource:
-    id, kind, assigned_to, source, *rest = row
-    return Resource(id, kind, labels, assigned_to, ResourceSource(source), *rest)
+_UNDECLARED = RowColumns(
+    Undeclared, "undeclared_resources", ("resource_id AS id", "kind", "node_id", "seen_at")
+)
 
 
 @implementer(ICatalog)
@@ -83,14 +94,14 @@ class Catalog:
             )
 
     def get(self, resource_id: str) -> Resource | None:
-        row = self._db.one(_SELECT + "WHERE r.id = ?", resource_id)
-        if row is None:
+        found = _RESOURCES.one(self._db, "WHERE r.id = ?", resource_id)
+        if found is None:
             return None
         labels = self._db.all(
             "SELECT name, value FROM resource_labels WHERE resource_id = ? ORDER BY name",
             resource_id,
         )
-        return _resource(row, {label[0]: label[1] for label in labels})
+        return evolve(found, labels=dict(labels))
 
     def all(self) -> tuple[Resource, ...]:
         labels: dict[str, dict[str, str]] = {}
@@ -98,8 +109,8 @@ class Catalog:
             "SELECT resource_id, name, value FROM resource_labels ORDER BY resource_id, name"
         ):
             labels.setdefault(resource_id, {})[name] = value
-        rows = self._db.all(_SELECT + "ORDER BY r.id")
-        return tuple(_resource(row, labels.get(row[0], {})) for row in rows)
+        found = _RESOURCES.all(self._db, "ORDER BY r.id")
+        return tuple(evolve(one, labels=labels.get(one.id, {})) for one in found)
 
     def remove(self, resource_id: str, at: float) -> bool:
         known = self.get(resource_id)
@@ -161,11 +172,7 @@ class Catalog:
             )
 
     def undeclared(self) -> tuple[Undeclared, ...]:
-        rows = self._db.all(
-            "SELECT resource_id, kind, node_id, seen_at FROM undeclared_resources"
-            " ORDER BY resource_id, node_id"
-        )
-        return tuple(Undeclared(*row) for row in rows)
+        return _UNDECLARED.all(self._db, "ORDER BY resource_id, node_id")
 
     def revision(self) -> int:
         row = self._db.one("SELECT value FROM revisions WHERE name = 'catalog'")

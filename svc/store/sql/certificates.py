@@ -8,15 +8,15 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import ICertificates
 from svc.model.cluster.person import IssuedCertificate
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.columns import RowColumns
+from svc.store.sql.statements import Statements
 
-_SELECT = (
-    "SELECT sha256, serial, person_id, issued_at, expires, revoked_at FROM person_certificates "
+_CERTIFICATES = RowColumns(
+    IssuedCertificate,
+    "person_certificates",
+    ("sha256", "serial", "person_id", "issued_at", "expires", "revoked_at"),
+    sha256=bytes,
 )
-
-
-def _certificate(row: Row) -> IssuedCertificate:
-    return IssuedCertificate(bytes(row[0]), *row[1:])
 
 
 @implementer(ICertificates)
@@ -45,18 +45,15 @@ class Certificates:
             raise AlreadyExists("store: a certificate with this hash or serial already exists")
 
     def get(self, sha256: bytes) -> IssuedCertificate | None:
-        row = self._db.one(_SELECT + "WHERE sha256 = ?", sha256)
-        return None if row is None else _certificate(row)
+        return _CERTIFICATES.one(self._db, "WHERE sha256 = ?", sha256)
 
     def of(self, person_id: str) -> tuple[IssuedCertificate, ...]:
-        rows = self._db.all(
-            _SELECT + "WHERE person_id = ? ORDER BY issued_at DESC, serial", person_id
+        return _CERTIFICATES.all(
+            self._db, "WHERE person_id = ? ORDER BY issued_at DESC, serial", person_id
         )
-        return tuple(map(_certificate, rows))
 
     def unexpired(self, at: float) -> tuple[IssuedCertificate, ...]:
-        rows = self._db.all(_SELECT + "WHERE expires > ? ORDER BY sha256", at)
-        return tuple(map(_certificate, rows))
+        return _CERTIFICATES.all(self._db, "WHERE expires > ? ORDER BY sha256", at)
 
     def revoke(self, sha256: bytes, at: float) -> bool:
         sql = (

@@ -8,26 +8,26 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.expected import IExpectedKeys
 from svc.model.cluster.node import ExpectedKey, TokenRole
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.columns import RowColumns, words
+from svc.store.sql.statements import Statements
 
-_SELECT = (
-    "SELECT id, role, name, key_sha256, issuer, expires_at, public_names, used_at"
-    " FROM bootstrap_identities "
+_EXPECTED = RowColumns(
+    ExpectedKey,
+    "bootstrap_identities",
+    (
+        "id",
+        "role",
+        "name",
+        "key_sha256",
+        "issuer",
+        "expires_at",
+        "public_names AS names",
+        "used_at",
+    ),
+    role=TokenRole,
+    key_sha256=bytes,
+    names=words,
 )
-
-
-def _expected(row: Row) -> ExpectedKey:
-    key_id, role, name, key_sha256, issuer, expires_at, names, used_at = row
-    return ExpectedKey(
-        id=key_id,
-        role=TokenRole(role),
-        name=name,
-        key_sha256=bytes(key_sha256),
-        issuer=issuer,
-        expires_at=expires_at,
-        names=tuple(names.split()),
-        used_at=used_at,
-    )
 
 
 @implementer(IExpectedKeys)
@@ -56,17 +56,14 @@ class ExpectedKeys:
             raise AlreadyExists("store: this key was already expected once, or the id is in use")
 
     def get(self, key_id: str) -> ExpectedKey | None:
-        row = self._db.one(_SELECT + "WHERE id = ?", key_id)
-        return None if row is None else _expected(row)
+        return _EXPECTED.one(self._db, "WHERE id = ?", key_id)
 
     def of_key(self, key_sha256: bytes) -> ExpectedKey | None:
-        row = self._db.one(_SELECT + "WHERE key_sha256 = ?", key_sha256)
-        return None if row is None else _expected(row)
+        return _EXPECTED.one(self._db, "WHERE key_sha256 = ?", key_sha256)
 
     def use(self, key_id: str, at: float) -> bool:
         sql = "UPDATE bootstrap_identities SET used_at = ? WHERE id = ? AND used_at IS NULL"
         return bool(self._db.change(sql, at, key_id))
 
     def unexpired(self, at: float) -> tuple[ExpectedKey, ...]:
-        rows = self._db.all(_SELECT + "WHERE expires_at > ? ORDER BY id", at)
-        return tuple(map(_expected, rows))
+        return _EXPECTED.all(self._db, "WHERE expires_at > ? ORDER BY id", at)

@@ -8,16 +8,15 @@ from zope.interface import implementer
 from svc.errors import NoSuchRow
 from svc.interfaces.facets import IKeyrings
 from svc.model.cluster.key_revision import KeyRevision, KeyState
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.columns import RowColumns
+from svc.store.sql.statements import Statements
 
-_COLUMNS = "kind, revision, certificate, state, since"
-
-
-def _revision(row: Row) -> KeyRevision:
-    kind, revision, certificate, state, since = row
-    return KeyRevision(
-        kind=kind, revision=revision, certificate=certificate, state=KeyState(state), since=since
-    )
+_REVISIONS = RowColumns(
+    KeyRevision,
+    "key_revisions",
+    ("kind", "revision", "certificate", "state", "since"),
+    state=KeyState,
+)
 
 
 @implementer(IKeyrings)
@@ -29,16 +28,16 @@ class Keyrings:
 
     def add(self, kind: str, certificate: str, at: float) -> KeyRevision:
         row = self._db.one(
-            f"INSERT INTO key_revisions ({_COLUMNS}) VALUES (?, (SELECT"
+            f"INSERT INTO key_revisions ({_REVISIONS.listed}) VALUES (?, (SELECT"
             " coalesce(max(revision), 0) + 1 FROM key_revisions WHERE kind = ?),"
-            f" ?, 'prepared', ?) RETURNING {_COLUMNS}",
+            f" ?, 'prepared', ?) RETURNING {_REVISIONS.listed}",
             kind,
             kind,
             certificate,
             at,
         )
         assert row is not None, "an INSERT that returns gives its row"
-        return _revision(row)
+        return _REVISIONS.value(row)
 
     def enter(self, kind: str, revision: int, state: KeyState, at: float) -> KeyRevision:
         there = self._db.one(
@@ -56,21 +55,17 @@ class Keyrings:
             )
         row = self._db.one(
             "UPDATE key_revisions SET state = ?, since = ? WHERE kind = ? AND revision = ?"
-            f" RETURNING {_COLUMNS}",
+            f" RETURNING {_REVISIONS.listed}",
             state.value,
             at,
             kind,
             revision,
         )
         assert row is not None, "the row was there a statement ago, in this transaction"
-        return _revision(row)
+        return _REVISIONS.value(row)
 
     def active(self, kind: str) -> KeyRevision | None:
-        row = self._db.one(
-            f"SELECT {_COLUMNS} FROM key_revisions WHERE kind = ? AND state = 'active'", kind
-        )
-        return None if row is None else _revision(row)
+        return _REVISIONS.one(self._db, "WHERE kind = ? AND state = 'active'", kind)
 
     def all(self) -> tuple[KeyRevision, ...]:
-        rows = self._db.all(f"SELECT {_COLUMNS} FROM key_revisions ORDER BY kind, revision")
-        return tuple(map(_revision, rows))
+        return _REVISIONS.all(self._db, "ORDER BY kind, revision")

@@ -8,7 +8,11 @@ from zope.interface import implementer
 from svc.errors import LeaseLost
 from svc.interfaces.facets import ILease
 from svc.model.cluster.lease import LeaderLease, Member
+from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Statements
+
+_LEASE = RowColumns(LeaderLease, "lease", ("epoch", "owner", "instance", "beats"))
+_MEMBERS = RowColumns(Member, "authority_members", ("owner", "node_id", "instance", "beats"))
 
 
 @implementer(ILease)
@@ -19,9 +23,9 @@ class LeaseRow:
     _db: Statements
 
     def held(self) -> LeaderLease:
-        row = self._db.one("SELECT epoch, owner, instance, beats FROM lease")
-        assert row is not None, "a migration puts the row there and nothing removes it"
-        return LeaderLease(*row)
+        lease = _LEASE.one(self._db, "")
+        assert lease is not None, "a migration puts the row there and nothing removes it"
+        return lease
 
     def take(self, owner: str, instance: str, seen: LeaderLease) -> LeaderLease | None:
         return self._replace(seen, LeaderLease(seen.epoch + 1, owner, instance))
@@ -53,10 +57,7 @@ class LeaseRow:
         return new if changed else None
 
     def members(self) -> list[Member]:
-        rows = self._db.all(
-            "SELECT owner, node_id, instance, beats FROM authority_members ORDER BY owner"
-        )
-        return [Member(*row) for row in rows]
+        return list(_MEMBERS.all(self._db, "ORDER BY owner"))
 
     def appear(self, member: Member, seen: Member | None) -> bool:
         values = member.node_id, member.instance, member.beats

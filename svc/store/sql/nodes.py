@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import frozen
 from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import INodes
 from svc.model.cluster.node import Leaf, Node, NodeState, Publication, RegistryRenewal
+from svc.store.sql.columns import RowColumns, words
 from svc.store.sql.inventories import begin_inventory
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.statements import Statements
 
-_SELECT = (
-    "SELECT n.id, n.name, n.role, n.key_sha256, n.audit_key, n.leaf_serial, n.leaf_key_sha256,"
-    " n.leaf_expires, n.enrolled_at, n.generation, n.state, n.last_seen, n.version,"
-    " n.public_names, coalesce(p.mode, 'manual') FROM nodes n"
-    " LEFT JOIN connector_publication p ON p.node_id = n.id "
+
+def _node(leaf_serial: str, leaf_key_sha256: bytes, leaf_expires: float, **plain: Any) -> Node:
+    return Node(leaf=Leaf(leaf_serial, leaf_key_sha256, leaf_expires), **plain)
+
+
+_NODES = RowColumns(
+    _node,
+    "nodes n LEFT JOIN connector_publication p ON p.node_id = n.id",
+    (
+        "n.id",
+        "n.name",
+        "n.role",
+        "n.key_sha256",
+        "n.audit_key",
+        "n.leaf_serial",
+        "n.leaf_key_sha256",
+        "n.leaf_expires",
+        "n.enrolled_at",
+        "n.generation",
+        "n.state",
+        "n.last_seen",
+        "n.version",
+        "n.public_names AS names",
+        "coalesce(p.mode, 'manual') AS publication",
+    ),
+    key_sha256=bytes,
+    audit_key=bytes,
+    leaf_key_sha256=bytes,
+    state=NodeState,
+    names=words,
+    publication=Publication,
 )
-
-
-def _node(row: Row) -> Node:
-    return Node(
-        id=row[0],
-        name=row[1],
-        role=row[2],
-        key_sha256=bytes(row[3]),
-        audit_key=bytes(row[4]),
-        leaf=Leaf(row[5], bytes(row[6]), row[7]),
-        enrolled_at=row[8],
-        generation=row[9],
-        state=NodeState(row[10]),
-        last_seen=row[11],
-        version=row[12],
-        names=tuple(row[13].split()),
-        publication=Publication(row[14]),
-    )
 
 
 @implementer(INodes)
@@ -79,19 +90,16 @@ class Nodes:
             )
 
     def get(self, node_id: str) -> Node | None:
-        row = self._db.one(_SELECT + "WHERE n.id = ?", node_id)
-        return None if row is None else _node(row)
+        return _NODES.one(self._db, "WHERE n.id = ?", node_id)
 
     def named(self, name: str) -> Node | None:
-        row = self._db.one(_SELECT + "WHERE n.name = ? AND n.state = 'active'", name)
-        return None if row is None else _node(row)
+        return _NODES.one(self._db, "WHERE n.name = ? AND n.state = 'active'", name)
 
     def keyed(self, audit_key: bytes) -> Node | None:
-        row = self._db.one(_SELECT + "WHERE audit_key = ?", audit_key)
-        return None if row is None else _node(row)
+        return _NODES.one(self._db, "WHERE audit_key = ?", audit_key)
 
     def all(self) -> tuple[Node, ...]:
-        return tuple(map(_node, self._db.all(_SELECT + "ORDER BY n.name, n.enrolled_at, n.id")))
+        return _NODES.all(self._db, "ORDER BY n.name, n.enrolled_at, n.id")
 
     def revoke(self, node_id: str, at: float) -> bool:
         sql = "UPDATE nodes SET state = 'revoked', revoked_at = ? WHERE id = ? AND state = 'active'"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from attrs import frozen
 from zope.interface import implementer
@@ -20,28 +21,12 @@ from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.outbox import Hold, Offered, QueueCounts, QueuedRow
 from svc.model.audit.spool import SpoolRow, row_digest
 from svc.model.canonical import decode, encode
-from svc.store.sql.statements import IN_LIST, Row, Statements, marks, parts
+from svc.store.sql.columns import RowColumns
+from svc.store.sql.statements import IN_LIST, Statements, marks, parts
 
-_SELECT = "SELECT id, record, personal, key_id, signature, queued_at, hold, held_at FROM outbox "
 _NONE = b"[]"
 UNREADABLE = PersonalValue("", b"", "")
 """Stands for personal values that are malformed: they fit no record."""
-
-
-def _queued(row: Row) -> QueuedRow:
-    id, record, personal, key_id, signature, queued_at, hold, held_at = row
-    return QueuedRow(
-        id=id,
-        row=SpoolRow(
-            canonical=bytes(record),
-            personal=_personal(bytes(personal)),
-            key_id=bytes(key_id).decode("utf-8", "replace"),
-            signature=bytes(signature),
-        ),
-        queued_at=queued_at,
-        hold=None if hold is None else Hold(hold),
-        held_at=held_at,
-    )
 
 
 def _packed(values: Sequence[PersonalValue]) -> bytes:
@@ -62,6 +47,30 @@ def _personal(packed: bytes) -> tuple[PersonalValue, ...]:
         )
     except (Malformed, ValueError, TypeError):
         return (UNREADABLE,)
+
+
+def _queued(
+    record: bytes, personal: bytes, key_id: bytes, signature: bytes, **plain: Any
+) -> QueuedRow:
+    row = SpoolRow(
+        canonical=record,
+        personal=_personal(personal),
+        key_id=key_id.decode("utf-8", "replace"),
+        signature=signature,
+    )
+    return QueuedRow(row=row, **plain)
+
+
+_QUEUED = RowColumns(
+    _queued,
+    "outbox",
+    ("id", "record", "personal", "key_id", "signature", "queued_at", "hold", "held_at"),
+    record=bytes,
+    personal=bytes,
+    key_id=bytes,
+    signature=bytes,
+    hold=Hold,
+)
 
 
 @implementer(IOutbox)
@@ -96,8 +105,7 @@ class Outbox:
             )
 
     def rows(self, after: int, limit: int) -> tuple[QueuedRow, ...]:
-        found = self._db.all(_SELECT + "WHERE id > ? ORDER BY id LIMIT ?", after, limit)
-        return tuple(map(_queued, found))
+        return _QUEUED.all(self._db, "WHERE id > ? ORDER BY id LIMIT ?", after, limit)
 
     def waiting(
         self, after: int, limit: int, max_bytes: int, keys: Collection[str] = ()
@@ -125,8 +133,7 @@ class Outbox:
             wanted.append(id)
         if not wanted:
             return ()
-        rows = self._db.all(_SELECT + f"WHERE id IN ({marks(len(wanted))}) ORDER BY id", *wanted)
-        return tuple(map(_queued, rows))
+        return _QUEUED.all(self._db, f"WHERE id IN ({marks(len(wanted))}) ORDER BY id", *wanted)
 
     def unknown_keys(self) -> tuple[str, ...]:
         rows = self._db.all("SELECT DISTINCT key_id FROM outbox WHERE hold = 'unknown_key'")

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from attrs import frozen
+from attrs import evolve, frozen
 from zope.interface import implementer
 
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import IPeople
 from svc.model.cluster.person import Person, PersonState
+from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Statements, next_revision
+
+_PERSONS = RowColumns(
+    Person, "persons", ("id", "name", "state", "salt"), state=PersonState, salt=bytes
+)
 
 
 @implementer(IPeople)
@@ -48,17 +53,8 @@ class People:
             "SELECT person_id, group_name FROM memberships ORDER BY person_id, group_name"
         ):
             groups.setdefault(person_id, []).append(group)
-        rows = self._db.all("SELECT id, name, state, salt FROM persons ORDER BY name")
-        return tuple(
-            Person(
-                id=person_id,
-                name=name,
-                state=PersonState(state),
-                groups=tuple(groups.get(person_id, ())),
-                salt=bytes(salt),
-            )
-            for person_id, name, state, salt in rows
-        )
+        found = _PERSONS.all(self._db, "ORDER BY name")
+        return tuple(evolve(one, groups=tuple(groups.get(one.id, ()))) for one in found)
 
     def add_group(self, name: str, at: float) -> None:
         sql = "INSERT INTO person_groups (name, added_at) VALUES (?, ?) ON CONFLICT DO NOTHING"
@@ -89,20 +85,13 @@ class People:
         return bool(changed)
 
     def _person(self, where: str, value: str) -> Person | None:
-        row = self._db.one("SELECT id, name, state, salt FROM persons " + where, value)
-        if row is None:
+        found = _PERSONS.one(self._db, where, value)
+        if found is None:
             return None
-        person_id, name, state, salt = row
         groups = self._db.all(
-            "SELECT group_name FROM memberships WHERE person_id = ? ORDER BY group_name", person_id
+            "SELECT group_name FROM memberships WHERE person_id = ? ORDER BY group_name", found.id
         )
-        return Person(
-            id=person_id,
-            name=name,
-            state=PersonState(state),
-            groups=tuple(each[0] for each in groups),
-            salt=bytes(salt),
-        )
+        return evolve(found, groups=tuple(group for (group,) in groups))
 
     def _join(self, person_id: str, groups: Collection[str]) -> None:
         for group in sorted(set(groups)):

@@ -10,21 +10,15 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import IPolicies
 from svc.model.policy.version import PolicyVersion
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.columns import RowColumns
+from svc.store.sql.statements import Statements
 
-_SELECT = "SELECT version, text, sha256, author, created_at, activated_at FROM policy_versions "
-
-
-def _version(row: Row) -> PolicyVersion:
-    version, text, digest, author, created_at, activated_at = row
-    return PolicyVersion(
-        version=version,
-        text=text,
-        sha256=bytes(digest),
-        author=author,
-        created_at=created_at,
-        activated_at=activated_at,
-    )
+_VERSIONS = RowColumns(
+    PolicyVersion,
+    "policy_versions",
+    ("version", "text", "sha256", "author", "created_at", "activated_at"),
+    sha256=bytes,
+)
 
 
 @implementer(IPolicies)
@@ -38,14 +32,14 @@ class Policies:
         row = self._db.one(
             "INSERT INTO policy_versions (version, text, sha256, author, created_at)"
             " VALUES ((SELECT coalesce(max(version), 0) + 1 FROM policy_versions), ?, ?, ?, ?)"
-            " RETURNING version, text, sha256, author, created_at, activated_at",
+            f" RETURNING {_VERSIONS.listed}",
             text,
             sha256(text.encode("utf-8")).digest(),
             author,
             at,
         )
         assert row is not None, "an INSERT that returns gives its row"
-        return _version(row)
+        return _VERSIONS.value(row)
 
     def activate(self, version: int, at: float) -> PolicyVersion:
         chosen = self.get(version)
@@ -63,17 +57,15 @@ class Policies:
         return evolve(chosen, activated_at=at)
 
     def active(self) -> PolicyVersion | None:
-        row = self._db.one(_SELECT + "WHERE activated_at IS NOT NULL ORDER BY version DESC LIMIT 1")
-        return None if row is None else _version(row)
+        return _VERSIONS.one(
+            self._db, "WHERE activated_at IS NOT NULL ORDER BY version DESC LIMIT 1"
+        )
 
     def get(self, version: int) -> PolicyVersion | None:
-        row = self._db.one(_SELECT + "WHERE version = ?", version)
-        return None if row is None else _version(row)
+        return _VERSIONS.one(self._db, "WHERE version = ?", version)
 
     def newer(self, version: int, limit: int) -> tuple[PolicyVersion, ...]:
-        rows = self._db.all(_SELECT + "WHERE version > ? ORDER BY version LIMIT ?", version, limit)
-        return tuple(map(_version, rows))
+        return _VERSIONS.all(self._db, "WHERE version > ? ORDER BY version LIMIT ?", version, limit)
 
     def history(self, limit: int) -> tuple[PolicyVersion, ...]:
-        rows = self._db.all(_SELECT + "ORDER BY version DESC LIMIT ?", limit)
-        return tuple(map(_version, rows))
+        return _VERSIONS.all(self._db, "ORDER BY version DESC LIMIT ?", limit)

@@ -7,7 +7,12 @@ from zope.interface import implementer
 
 from svc.interfaces.facets import ISchema
 from svc.model.store.migration import AppliedMigration
+from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Statements
+
+_APPLIED = RowColumns(
+    AppliedMigration, "svc_migrations", ("id", "checksum", "applied_at", "binary_version")
+)
 
 
 @implementer(ISchema)
@@ -18,10 +23,7 @@ class Schema:
     _db: Statements
 
     def applied(self) -> tuple[AppliedMigration, ...]:
-        rows = self._db.all(
-            "SELECT id, checksum, applied_at, binary_version FROM svc_migrations ORDER BY id"
-        )
-        return tuple(AppliedMigration(*row) for row in rows)
+        return _APPLIED.all(self._db, "ORDER BY id")
 
     def fact(self, name: str) -> str | None:
         row = self._db.one("SELECT value FROM store_facts WHERE name = ?", name)

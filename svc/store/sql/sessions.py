@@ -8,31 +8,14 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import ISessions
 from svc.model.session.session import ReportedEnd, Session, SessionEnd, SessionState
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.columns import RowColumns
+from svc.store.sql.statements import Statements
 
 _COLUMNS = (
     "uid, person_id, resource_id, kind, connector_id, proxy_id, decision_id, started_at,"
     " state, ended_at, end_reason, bytes_up, bytes_down"
 )
-_SELECT = f"SELECT {_COLUMNS} FROM sessions "
-
-
-def _session(row: Row) -> Session:
-    return Session(
-        uid=row[0],
-        person_id=row[1],
-        resource_id=row[2],
-        kind=row[3],
-        connector_id=row[4],
-        proxy_id=row[5],
-        decision_id=row[6],
-        started_at=row[7],
-        state=SessionState(row[8]),
-        ended_at=row[9],
-        end_reason=row[10],
-        bytes_up=row[11],
-        bytes_down=row[12],
-    )
+_SESSIONS = RowColumns(Session, "sessions", _COLUMNS.split(", "), state=SessionState)
 
 
 @implementer(ISessions)
@@ -79,15 +62,12 @@ class Sessions:
         return ReportedEnd.UNKNOWN if self.get(uid) is None else ReportedEnd.ALREADY_ENDED
 
     def get(self, uid: str) -> Session | None:
-        row = self._db.one(_SELECT + "WHERE uid = ?", uid)
-        return None if row is None else _session(row)
+        return _SESSIONS.one(self._db, "WHERE uid = ?", uid)
 
     def open(self) -> tuple[Session, ...]:
-        rows = self._db.all(_SELECT + "WHERE state = 'open' ORDER BY started_at, uid")
-        return tuple(map(_session, rows))
+        return _SESSIONS.all(self._db, "WHERE state = 'open' ORDER BY started_at, uid")
 
     def open_of_proxy(self, proxy_id: str) -> tuple[Session, ...]:
-        rows = self._db.all(
-            _SELECT + "WHERE state = 'open' AND proxy_id = ? ORDER BY started_at, uid", proxy_id
+        return _SESSIONS.all(
+            self._db, "WHERE state = 'open' AND proxy_id = ? ORDER BY started_at, uid", proxy_id
         )
-        return tuple(map(_session, rows))

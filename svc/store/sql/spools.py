@@ -14,10 +14,10 @@ from svc.interfaces.outbox import ISpools
 from svc.model.audit.outbox import Offered
 from svc.model.audit.replay import Hole, SpoolMemory
 from svc.model.audit.spool import SpoolRow, row_digest
-from svc.store.sql.statements import Row, Statements, marks, parts
+from svc.store.sql.columns import RowColumns
+from svc.store.sql.statements import Statements, marks, parts
 
 _COLUMNS = "origin, spool_id, high, top, holes, closed, lost, given_up"
-_SELECT = f"SELECT {_COLUMNS} FROM outbox_spools "
 
 
 def _hex(value: bytes | None) -> str | None:
@@ -45,19 +45,28 @@ def _hole(form: list[Any]) -> Hole:
     )
 
 
-def _memory(row: Row) -> SpoolMemory:
-    origin, spool_id, high, top, holes, closed, lost, given_up = row
-    try:
-        found = tuple(_hole(each) for each in json.loads(holes))
-    except (ValueError, TypeError, RecursionError):
-        raise AuditBroken(
-            f"store: what was accepted of spool {spool_id} of {origin} cannot be read",
-            reason="spool_memory_broken",
-        ) from None
-    top = None if top is None else bytes(top)
-    return SpoolMemory(
-        high=high, top=top, holes=found, closed=closed, lost=bool(lost), given_up=given_up
-    )
+@frozen
+class _KeptSpool:
+    """What was accepted of one spool, and of which."""
+
+    origin: str
+    spool_id: str
+    memory: SpoolMemory
+
+    @classmethod
+    def read(cls, origin: str, spool_id: str, holes: str, **plain: Any) -> _KeptSpool:
+        """See :class:`RowColumns`.  Raises AuditBroken."""
+        try:
+            found = tuple(_hole(each) for each in json.loads(holes))
+        except (ValueError, TypeError, RecursionError):
+            raise AuditBroken(
+                f"store: what was accepted of spool {spool_id} of {origin} cannot be read",
+                reason="spool_memory_broken",
+            ) from None
+        return cls(origin, spool_id, SpoolMemory(holes=found, **plain))
+
+
+_SPOOLS = RowColumns(_KeptSpool.read, "outbox_spools", _COLUMNS.split(", "), top=bytes, lost=bool)
 
 
 @implementer(ISpools)
@@ -68,8 +77,8 @@ class Spools:
     _db: Statements
 
     def memory(self, origin: str, spool_id: str) -> SpoolMemory | None:
-        row = self._db.one(_SELECT + "WHERE origin = ? AND spool_id = ?", origin, spool_id)
-        return None if row is None else _memory(row)
+        kept = _SPOOLS.one(self._db, "WHERE origin = ? AND spool_id = ?", origin, spool_id)
+        return None if kept is None else kept.memory
 
     def keep(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
         holes = [
@@ -95,16 +104,13 @@ class Spools:
         )
 
     def unended(self, origin: str) -> Mapping[str, SpoolMemory]:
-        rows = self._db.all(_SELECT + "WHERE origin = ? AND closed IS NULL AND lost = 0", origin)
-        return {row[1]: _memory(row) for row in rows}
+        unended = "WHERE origin = ? AND closed IS NULL AND lost = 0"
+        return {one.spool_id: one.memory for one in _SPOOLS.all(self._db, unended, origin)}
 
     def holed(self, before: float, limit: int) -> tuple[tuple[str, str, SpoolMemory], ...]:
-        rows = self._db.all(
-            _SELECT + "WHERE holed_since <= ? ORDER BY holed_since, spool_id LIMIT ?",
-            before,
-            limit,
-        )
-        return tuple((row[0], row[1], _memory(row)) for row in rows)
+        holed = "WHERE holed_since <= ? ORDER BY holed_since, spool_id LIMIT ?"
+        kept = _SPOOLS.all(self._db, holed, before, limit)
+        return tuple((one.origin, one.spool_id, one.memory) for one in kept)
 
     def queued(self, origin: str) -> Mapping[str, int]:
         rows = self._db.all(

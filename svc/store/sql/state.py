@@ -6,26 +6,65 @@ read as they stand, holes and all: verifying them is ``svc.audit.state.in_force`
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import frozen
 from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import IStateLog
 from svc.model.audit.state import StateHead, StateRow
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.columns import RowColumns
+from svc.store.sql.statements import Statements
 
 
-def _row(row: Row) -> StateRow:
-    n, seq, prev_hash, link_hash, canonical, key_id, signature, certificate = row
+def _head(hash: bytes | None, **plain: Any) -> StateHead:
+    return StateHead(hash=hash or b"", **plain)
+
+
+def _row(
+    prev_hash: bytes | None,
+    hash: bytes | None,
+    canonical: str | bytes | None,
+    certificate: bytes | None,
+    **plain: Any,
+) -> StateRow:
     return StateRow(
-        n=n,
-        seq=seq,
-        prev_hash=bytes(prev_hash or b""),
-        hash=bytes(link_hash or b""),
+        prev_hash=prev_hash or b"",
+        hash=hash or b"",
         canonical=canonical.encode("utf-8") if isinstance(canonical, str) else canonical or b"",
-        key_id=key_id,
-        signature=bytes(signature),
-        certificate=bytes(certificate or b""),
+        certificate=certificate or b"",
+        **plain,
+    )
+
+
+_HEAD = RowColumns(
+    _head,
+    "state_changes s LEFT JOIN audit_log a ON a.seq = s.seq",
+    ("s.n", "s.seq", "a.hash"),
+    hash=bytes,
+)
+
+
+def _rows(db: Statements) -> RowColumns[StateRow]:
+    return RowColumns(
+        _row,
+        "state_changes s LEFT JOIN audit_log a ON a.seq = s.seq"
+        " LEFT JOIN state_signers k ON k.key_id = s.key_id",
+        (
+            "s.n",
+            "s.seq",
+            "a.prev_hash",
+            "a.hash",
+            f"{db.raw('a.canonical')} AS canonical",
+            "s.key_id",
+            "s.signature",
+            "k.certificate",
+        ),
+        prev_hash=bytes,
+        hash=bytes,
+        signature=bytes,
+        certificate=bytes,
     )
 
 
@@ -59,20 +98,7 @@ class StateLog:
         return 0 if row is None or row[0] is None else int(row[0])
 
     def head(self) -> StateHead:
-        row = self._db.one(
-            "SELECT s.n, s.seq, a.hash FROM state_changes s LEFT JOIN audit_log a ON a.seq = s.seq"
-            " ORDER BY s.n DESC LIMIT 1"
-        )
-        return StateHead() if row is None else StateHead(row[0], row[1], bytes(row[2] or b""))
+        return _HEAD.one(self._db, "ORDER BY s.n DESC LIMIT 1") or StateHead()
 
     def since(self, n: int, limit: int) -> tuple[StateRow, ...]:
-        canonical = self._db.raw("a.canonical")
-        rows = self._db.all(
-            f"SELECT s.n, s.seq, a.prev_hash, a.hash, {canonical}, s.key_id, s.signature,"
-            " k.certificate FROM state_changes s LEFT JOIN audit_log a ON a.seq = s.seq"
-            " LEFT JOIN state_signers k ON k.key_id = s.key_id"
-            " WHERE s.n > ? ORDER BY s.n LIMIT ?",
-            n,
-            limit,
-        )
-        return tuple(map(_row, rows))
+        return _rows(self._db).all(self._db, "WHERE s.n > ? ORDER BY s.n LIMIT ?", n, limit)

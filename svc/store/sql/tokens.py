@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hmac import compare_digest
+from typing import Any
 
 from attrs import frozen
 from zope.interface import implementer
@@ -10,21 +11,30 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import ITokens
 from svc.model.cluster.node import KeptToken, Spending, SpentToken, TokenRecord, TokenRole
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.columns import RowColumns, words
+from svc.store.sql.statements import Statements
 
-_COLUMNS = "id, secret_sha256, role, expires_at, bound_to, public_names"
+
+def _kept(spent_at: float | None, **token: Any) -> KeptToken:
+    return KeptToken(TokenRecord(**token), spent_at)
 
 
-def _token(row: Row) -> TokenRecord:
-    token_id, secret_sha256, role, expires_at, bound_to, names = row
-    return TokenRecord(
-        id=token_id,
-        secret_sha256=bytes(secret_sha256),
-        role=TokenRole(role),
-        expires_at=expires_at,
-        bound_to=bound_to,
-        names=tuple(names.split()),
-    )
+_TOKENS = RowColumns(
+    _kept,
+    "join_tokens",
+    (
+        "id",
+        "secret_sha256",
+        "role",
+        "expires_at",
+        "bound_to",
+        "public_names AS names",
+        "spent_at",
+    ),
+    secret_sha256=bytes,
+    role=TokenRole,
+    names=words,
+)
 
 
 @implementer(ITokens)
@@ -50,13 +60,13 @@ class Tokens:
             raise AlreadyExists("store: a join token with this id already exists")
 
     def spend(self, token_id: str, secret_sha256: bytes, at: float) -> SpentToken:
-        row = self._db.one(f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE id = ?", token_id)
-        if row is None:
+        kept = self.get(token_id)
+        if kept is None:
             return SpentToken(Spending.UNKNOWN)
-        token = _token(row[1:])
+        token = kept.token
         if not compare_digest(token.secret_sha256, secret_sha256):
             return SpentToken(Spending.WRONG_SECRET, token)
-        if row[0] is not None:
+        if kept.spent_at is not None:
             return SpentToken(Spending.ALREADY_SPENT, token)
         if token.expires_at <= at:
             return SpentToken(Spending.EXPIRED, token)
@@ -64,22 +74,14 @@ class Tokens:
         return SpentToken(Spending.SPENT if won else Spending.ALREADY_SPENT, token)
 
     def waiting(self, at: float) -> tuple[TokenRecord, ...]:
-        rows = self._db.all(
-            f"SELECT {_COLUMNS} FROM join_tokens WHERE spent_at IS NULL AND expires_at > ?"
-            " ORDER BY expires_at, id",
-            at,
-        )
-        return tuple(map(_token, rows))
+        waiting = "WHERE spent_at IS NULL AND expires_at > ? ORDER BY expires_at, id"
+        return tuple(kept.token for kept in _TOKENS.all(self._db, waiting, at))
 
     def get(self, token_id: str) -> KeptToken | None:
-        row = self._db.one(f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE id = ?", token_id)
-        return None if row is None else KeptToken(_token(row[1:]), row[0])
+        return _TOKENS.one(self._db, "WHERE id = ?", token_id)
 
     def unexpired(self, at: float) -> tuple[KeptToken, ...]:
-        rows = self._db.all(
-            f"SELECT spent_at, {_COLUMNS} FROM join_tokens WHERE expires_at > ? ORDER BY id", at
-        )
-        return tuple(KeptToken(_token(row[1:]), row[0]) for row in rows)
+        return _TOKENS.all(self._db, "WHERE expires_at > ? ORDER BY id", at)
 
     def withdraw(self, token_id: str, at: float) -> bool:
         good = self._db.one(
