@@ -235,6 +235,7 @@ class ClientSession:
         dialer = self._dialer
         self._channel = channel = dialer.channel()
         request = dialer.request(self.wish, dialer.proxy_id(channel))
+        self.wish.kind.asked(request)  # or raises what the Proxy would answer
         data = encode_request(request)
         signed = dialer.identity.sign(Purpose.SESSION_REQUEST, data)
         self._call = stream = channel.stream(OPEN_METHOD)
@@ -247,6 +248,7 @@ class ClientSession:
             self.grant = check_grant(
                 grant, data, request, dialer.identity.facts, dialer.verifier, dialer.now()
             )
+            check_ceiling(self.grant, request, self.wish.kind)
         except BaseException:
             stream.cancel()
             raise
@@ -310,6 +312,28 @@ def check_grant(
                 fault=Fault.UNAUTHENTICATED,
             )
     return grant
+
+
+def check_ceiling(grant: Grant, request: SessionRequest, kind: ServedKind) -> None:
+    """Return if the session will be read by no more people, and held to no less, than we know.
+
+    Raises:
+        SvcError: ``grant_carriage`` or ``grant_ceiling``; nothing of the person's was sent.
+    """
+    held = kind.ceiling(request)
+    asked = {name: value for name, value in request.parameters.items() if name in held}
+    for word, holds in (
+        ("grant_carriage", grant.is_gated is not kind.opaque),
+        ("grant_ceiling", set(grant.ceiling) == set(held)),
+        ("grant_ceiling", {**grant.ceiling, **asked} == grant.ceiling),
+    ):
+        if not holds:
+            raise SvcError(
+                f"Authority granted the session otherwise than {kind.name} is known here; run the "
+                "same version of its plug-in everywhere",
+                reason=word,
+                fault=Fault.PRECONDITION,
+            )
 
 
 def _opening(answer: bytes | None) -> tuple[Signed, str]:

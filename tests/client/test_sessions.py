@@ -11,10 +11,11 @@ from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.resident.refused import RecentRefusals, policies_of, said
-from svc.client.sessions import ClientSession, SessionIntent, check_grant
+from svc.client.sessions import ClientSession, SessionIntent, check_ceiling, check_grant
 from svc.errors import Denied, SvcError, Unavailable
 from svc.messages.session import encode_request
 from svc.model.principal import Role
+from svc.model.session.parameters import Parameter
 from svc.model.signing import Purpose
 from svc.rpc.frames import FrameKind, data_head, parse_frame
 from tests.client.memory import DECISION, Channel, Gate
@@ -105,6 +106,42 @@ class SessionTests(SynchronousTestCase):
             self.gate.change = change
             self.assertEqual(self.refusal().reason, reason, change)
         self.assertTrue(all(far.transport is None for far in self.gate.far))
+
+    def test_a_ceiling_that_is_not_ours(self) -> None:
+        """A grant that lets the Proxy read, or holds another thing than was asked, is refused."""
+        known = {
+            "claim": Parameter(),
+            "database": Parameter(form="[a-z]+", enforced=True, default="main"),
+        }
+        kind = evolve(tcp, terms=evolve(tcp.terms, parameters=known))
+        request = self.gate.cluster.request(parameters={"claim": "x", "database": "mine"})
+        grant = evolve(self.gate.cluster.grant(b""), ceiling={"database": "mine"})
+        check_ceiling(grant, request, kind)
+        check_ceiling(
+            evolve(grant, ceiling={"database": "x"}), evolve(request, parameters={}), kind
+        )
+        for word, change in (
+            ("grant_carriage", {"is_gated": True}),
+            ("grant_ceiling", {"ceiling": {}}),
+            ("grant_ceiling", {"ceiling": {"database": "min"}}),
+            ("grant_ceiling", {"ceiling": {"database": "mine", "claim": "x"}}),
+        ):
+            with self.subTest(word, change=change):
+                error = self.assertRaises(
+                    SvcError, check_ceiling, evolve(grant, **change), request, kind
+                )
+                self.assertEqual(error.reason, word)
+        self.gate.change = {"is_gated": True}
+        self.assertEqual(self.refusal().reason, "grant_carriage")
+        self.assertTrue(all(far.received == b"" for far in self.gate.far))
+
+    def test_what_the_kind_does_not_take(self) -> None:
+        """What nobody would take is not even sent."""
+        wish = SessionIntent("db1", tcp, {"login_user": "root"})
+        connecting = self.gate.dialer.endpoint(wish).connect(Factory.forProtocol(Talker))
+        self.gate.turn()
+        refusal = self.failureResultOf(connecting, SvcError).value
+        self.assertEqual((refusal.reason, self.gate.requests), ("unknown_parameter", []))
 
     def test_another_root(self) -> None:
         """A grant signed under another root opens nothing."""

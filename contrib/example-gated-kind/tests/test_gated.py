@@ -20,6 +20,9 @@ NO_WRITES = '@id("no-writes") forbid (principal, action == Action::"redisWrite",
 NO_THIRD = """@id("no-third")
 forbid (principal, action == Action::"redisConnect", resource)
 when { context has database && context.database == "3" };
+@id("no-b-in-second")
+forbid (principal, action == Action::"redisRead", resource)
+when { context has database && context.database == "2" && context has key && context.key == "b" };
 """
 
 
@@ -134,9 +137,10 @@ class GatedTests(SynchronousTestCase):
         """A database asked for is decided by policy, and is the one that the session is in."""
         gateway.set_policy(POLICY + NO_WRITES + NO_THIRD)
         heard.clear()
-        said = self.session(person, "database=2")
-        self.assertEqual((said.status, said.stdout), (0, "$5\r\nhell2\r\n"), said.stderr)
-        self.assertEqual(heard, [b"SELECT 2\r\n", b"GET a\r\n"])
+        said = self.session(person, "database=2", b"GET a\r\nGET b\r\n")
+        self.assertEqual(said.status, 0, said.stderr)
+        self.assertTrue(said.stdout.startswith("$5\r\nhell2\r\n-NOPERM denied by no-b-in-second"))
+        self.assertEqual(heard, [b"SELECT 2\r\n", b"GET a\r\n", b"SVC_DENIED\r\n"])
         last = ("audit", "show", "--event", "session.start", "--last", "1", "--json")
         (record,) = gateway.operator(*last).json
         self.assertEqual(record["request"]["context"]["database"], "2")
@@ -153,10 +157,10 @@ class GatedTests(SynchronousTestCase):
                 self.assertIn(told, refused.stderr)
         self.assertEqual(heard, [b"SELECT 4\r\n"])
 
-    def session(self, person: GatewayPerson, parameter: str) -> Any:
-        """One command in a session of its own."""
+    def session(self, person: GatewayPerson, parameter: str, commands: bytes = b"GET a\r\n") -> Any:
+        """Commands in a session of their own."""
         words = ("proxy-ssh", "cache", "--kind", "redis", "--parameter", parameter)
-        return person.svc(*words, stdin=b"GET a\r\n")
+        return person.svc(*words, stdin=commands)
 
     def check_cut(self, gateway: Gateway, person: GatewayPerson) -> None:
         """A session that the policy no longer allows is ended, and its person told why."""

@@ -13,9 +13,11 @@ from svc.messages.control import AuthorizeAnswer, answer_message
 from svc.messages.session import decode_grant, decode_request
 from svc.model.cluster.resource import Resource
 from svc.model.principal import Role
+from svc.model.session.parameters import Parameter
 from svc.model.session.session import SessionState
 from svc.model.signing import Purpose
 from tests.authority.house import ADA, House, outcome, refusal_of, value_of
+from tests.kinds.served import ssh, tcp
 
 
 class IssuanceTests(SynchronousTestCase):
@@ -183,6 +185,36 @@ class IssuanceTests(SynchronousTestCase):
         assert answer.grant is not None
         grant = decode_grant(answer.grant.payload)
         self.assertEqual((grant.resource_identity, grant.assignment_revision), ("first.db1", 1))
+
+    def test_a_ceiling(self) -> None:
+        """A grant holds the session to all that the kind enforces, as asked or by default."""
+        known = {
+            "claim": Parameter(),
+            "database": Parameter(form="[a-z]+", enforced=True, default="main"),
+        }
+        kind = evolve(tcp, terms=evolve(tcp.terms, parameters=known))
+        self.issuance.kinds = {"tcp": kind, "ssh": ssh}
+        self.house.serve("db1")
+        for asked, ceiling in (
+            ({}, {"database": "main"}),
+            ({"claim": "x", "database": "mine"}, {"database": "mine"}),
+        ):
+            answer = self.authorize(self.house.ada, parameters=asked)
+            assert answer.grant is not None
+            grant = decode_grant(answer.grant.payload)
+            self.assertEqual((grant.ceiling, grant.is_gated), (ceiling, False))
+        self.issuance.kinds = {"tcp": evolve(kind, opaque=False)}
+        answer = self.authorize(self.house.ada)
+        assert answer.grant is not None
+        self.assertTrue(decode_grant(answer.grant.payload).is_gated)
+
+    def test_parameters_that_the_kind_does_not_take(self) -> None:
+        """Whatever a Proxy let through, Authority refuses by itself, and records it."""
+        ask = self.house.ask(self.house.ada, parameters={"login_user": "root"})
+        self.assertEqual(self.refused(ask), "unknown_parameter")
+        last = self.house.records()[-1]
+        self.assertEqual((last["event"], last["reason"]), ("session.refused", "unknown_parameter"))
+        self.assertNotIn("request", last)
 
     def test_a_registration_of_an_earlier_assignment(self) -> None:
         """Who was unassigned and assigned again is granted nothing before registering again."""
