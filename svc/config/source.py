@@ -1,7 +1,7 @@
 """Merges a file and an environment into one tree of TOML values.
 
-A syntax error is told by its line alone: parsers quote the text, and the text
-may hold a secret.
+A syntax error is told by its line's number and key alone: parsers quote the text, and the
+text may hold a secret.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ CLIENT_FILE = "client.toml"
 
 MAX_BYTES = 1 << 20
 _AT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
+_SETS = re.compile(r"\s*([\w.-]+)\s*=")
 _TWICE = ("Cannot declare", "Cannot overwrite", "Cannot mutate", "Duplicate inline table key")
 _PREFIX = "SVC_"
 
@@ -104,21 +105,29 @@ def parse(text: str, where: str) -> Tree:
     except RecursionError:
         raise ConfigError(where, "is nested too deeply") from None
     except ValueError as error:
-        raise ConfigError(where, _syntax(str(error))) from None
+        raise ConfigError(where, _syntax(str(error), text)) from None
     for path, value in _leaves(tree, ""):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(shown(path), "must be a finite number")
     return tree
 
 
-def _syntax(message: str) -> str:
+def _syntax(message: str, text: str) -> str:
     at = _AT_LINE.search(message)
-    line = f"line {at[1]}: " if at else ""
+    line = f"line {at[1]}{_key_of(text, int(at[1]))}: " if at else ""
     if message.startswith(_TWICE):
         return f"{line}a key or table is defined twice"
     if "end of document" in message:
         return "is not valid TOML: a string, array or table is not closed at the end of the file"
     return f"{line}is not valid TOML"
+
+
+def _key_of(text: str, number: int) -> str:
+    """The key that a line sets; only one of ours is named, anything else could be a value."""
+    found = _SETS.match(text.split("\n")[number - 1])
+    name = found[1].rpartition(".")[2] if found else ""
+    known = {key.path.rpartition(".")[2] for key in KEYS}
+    return f", key {name}" if name in known else ""
 
 
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:

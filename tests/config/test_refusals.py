@@ -123,10 +123,14 @@ class SecretTests(SynchronousTestCase):
 
     @proves("G-OPEN-80")
     def test_line_that_does_not_parse(self) -> None:
-        """A line that is no TOML is told by its number, one of another type by its key."""
+        """A line that is no TOML is told by its number and its key, a wrong type by its key."""
+        twice = "config: line 5, key profile: a key or table is defined twice"
         for row, wanted in (
             (f"password {CANARY}", "config: line 4: is not valid TOML"),
-            (f'token = "{CANARY}', "config: line 4: is not valid TOML"),
+            (f"{CANARY} = {CANARY}", "config: line 4: is not valid TOML"),
+            (f'profile = "{CANARY}', "config: line 4, key profile: is not valid TOML"),
+            (f"limits.drain_secs = {CANARY}", "config: line 4, key drain_secs: is not valid TOML"),
+            (f'profile = "a"\nprofile = "{CANARY}"', twice),
             (f'store_auto_migrate = "{CANARY}"', "store_auto_migrate: must be true or false"),
         ):
             with self.subTest(row=row):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +18,7 @@ from svc.pki.keyring import create_cluster
 from svc.testing.gateway.processes import svc_command
 from tests.config.malformed import GOOD, ROWS
 from tests.proof import proves
-from tests.system.starts import CANARY, Start, faults, from_nothing, outcomes, tree
+from tests.system.starts import CANARY, Start, faults, from_nothing, outcomes, svc_words, tree
 
 EVERY = 10
 """Of the table in ``tests/config`` every tenth row is run as a process, too."""
@@ -139,6 +141,19 @@ FILES = [
         config=PROXY,
         says=("c.toml: line 6: is not UTF-8",),
         prepare=lambda own: (own / "c.toml").open("ab").write(b"\n\xff"),
+    ),
+    Start(
+        label="a password in the store's URL",
+        words=role("authority"),
+        config=AUTHORITY.replace("sqlite://{dir}/state/s.db", f"postgresql://svc:{CANARY}@db/svc")
+        + '[plugins]\nstores = ["postgresql"]\n',
+        says=("store_url: must not hold a password; ", "?passfile=", "SVC_STORE_URL"),
+    ),
+    Start(
+        label="a line that does not parse",
+        words=role("authority"),
+        config=f'{AUTHORITY}profile = "{CANARY}\n',
+        says=("c.toml: line 4, key profile: is not valid TOML",),
     ),
     Start(
         label="unclosed table",
@@ -365,6 +380,7 @@ class RefusalTests(SynchronousTestCase):
         """A malformed log filter is never ignored, whichever the role."""
         self.refused(*FILTERS)
 
+    @proves("G-CFG-01", "G-OPEN-80")
     def test_files(self) -> None:
         """A configuration file that is not a plain file of ours is not read."""
         self.refused(*FILES)
@@ -373,6 +389,21 @@ class RefusalTests(SynchronousTestCase):
     def test_variables(self) -> None:
         """The environment is checked like the file; the shared state directory is status 238."""
         self.refused(*VARIABLES)
+
+    @proves("G-CFG-01")
+    def test_at_once(self) -> None:
+        """A malformed file costs less than a second of the machine's time."""
+        path = Path(self.mktemp()).absolute()
+        path.write_text("[telemetry\n")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run(
+            svc_words("--config", str(path), "proxy"), capture_output=True, text=True, timeout=60
+        )
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("line 1: is not valid TOML", done.stderr)
+        spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+        self.assertLess(spent, 1.0)
 
     def test_tokens(self) -> None:
         """A join token that cannot be one is refused by its key, and never shown."""
