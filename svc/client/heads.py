@@ -32,7 +32,7 @@ class KnownHead:
 
     @property
     def line(self) -> bytes:
-        """What a Proxy is told; empty where nothing is kept."""
+        """The head that a Proxy receives; empty if none is stored."""
         return self.greatest.line
 
     @property

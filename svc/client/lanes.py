@@ -38,7 +38,7 @@ class PersonLanes:
     clock: IReactorTime
 
     def ask(self, channel: IRpcChannel, session_uid: str, stream: MovingStream) -> None:
-        """Bring *stream* into a lane if its Proxy gives one; called once a session."""
+        """Move *stream* to a lane if its Proxy offers one; called once for each session."""
         self.tasks.spawn("direct lane", self._ask(channel, session_uid, stream))
 
     async def _ask(self, channel: IRpcChannel, session_uid: str, stream: MovingStream) -> None:

@@ -173,7 +173,7 @@ class ProxyLink(Service):
             self._list.cancel("redial")
 
     async def moved(self) -> None:
-        """Leave a Proxy that takes no further call; returns once another took us.
+        """Leave a Proxy that accepts no further calls; returns once connected to another.
 
         Raises:
             Unavailable: none did in time.

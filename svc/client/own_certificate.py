@@ -34,7 +34,7 @@ _LOOK_AGAIN = 60.0
 
 
 def check_own(identity: IIdentity) -> None:
-    """Refuse to go on with a certificate that nobody would take.
+    """Refuse to continue with a certificate that no server would accept.
 
     Raises:
         CertificateRefused: it has ended; the text says when, and how to go on.
@@ -109,7 +109,7 @@ class EndWarnings(Service):
         self.identity.on_renewed(self._renewed)
 
     def startService(self) -> None:
-        """Begin to watch; what is due already is said at once."""
+        """Start watching; give a warning that is already due at once."""
         Service.startService(self)
         self._look()
 

@@ -109,7 +109,8 @@ class SessionDialer:
         return ClientSession(self, wish)
 
     async def why(self, decision_id: str) -> Explanation:
-        """What may be told of a decision; a stranger's and an unknown one are alike.
+        """The explanation of a decision; the same answer for another person's as for an unknown
+        one.
 
         Raises:
             SvcError: the question was not answered.
@@ -134,7 +135,7 @@ class SessionDialer:
         return read_explanation(answer)
 
     def proxy_id(self, channel: IRpcChannel) -> str:
-        """The node at the other end, by its certificate as it is judged now (R13)."""
+        """The node at the other end, from its certificate, verified now (R13)."""
         return self.verifier.verify(channel.peer.chain, _PROXIES).principal.id
 
     def request(self, wish: SessionIntent, proxy_id: str) -> SessionRequest:

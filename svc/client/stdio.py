@@ -69,7 +69,7 @@ class StdioSide(RelaySide):
     """The tool's side of the relay."""
 
     def writeConnectionLost(self) -> None:
-        """The output is closed: by us at the session's end, or nobody reads it any more."""
+        """The output is closed: by us at the session's end, or because its reader has gone."""
         if not self._relay.right.read_ended:
             self._relay.abort()
 

@@ -16,7 +16,7 @@ from svc.model.session.ending import TARGET_CLOSED
 
 
 class Carrying(Protocol):
-    """Where a session's own stream is opened, on the connection that its notice came over."""
+    """Opens a session's own stream, on the connection that its notice arrived through."""
 
     edits: StreamEdits | None
     """What the Proxy may want changed in the person's bytes; None: nothing."""
@@ -36,7 +36,7 @@ def _nobody(word: str) -> None:
 
 
 class TargetSide(RelaySide):
-    """The target's side of a relay: whoever hears first that it ended says so.
+    """The target's side of a relay: the first side that learns of the end reports it.
 
     Attributes:
         ends: Told the word of the end, before the other side hears of it.

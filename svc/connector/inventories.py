@@ -24,7 +24,7 @@ class ProxyInventories:
     _told: dict[str, Inventory] = field(factory=dict, init=False)
 
     def told(self, proxy_id: str, inventory: Inventory) -> None:
-        """Go by this from now on, for what comes over this Proxy."""
+        """Use this inventory from now on, for sessions through this Proxy."""
         if inventory != self._told.get(proxy_id, NO_INVENTORY):
             _log.info(
                 "inventory received",
@@ -35,11 +35,11 @@ class ProxyInventories:
         self._told[proxy_id] = inventory
 
     def generation(self, proxy_id: str) -> int:
-        """The one that this Proxy told last; 0: none."""
+        """The generation that this Proxy sent last; 0: none."""
         return self._told.get(proxy_id, NO_INVENTORY).generation
 
     def check(self, grant: Grant, proxy_id: str) -> None:
-        """Refuse a grant of another assignment than the one we were told of.
+        """Refuse a grant of a different assignment than the one we know.
 
         Raises:
             OpenRefusedHere: ``assignment_changed``.

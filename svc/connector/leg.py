@@ -57,10 +57,10 @@ MAX_UNSENT = 64
 
 
 class LegListener(Protocol):
-    """Who hears how far a leg has come."""
+    """Receives the progress of a leg."""
 
     def dialed(self, leg: Leg) -> None:
-        """The connection stands and the registration is under way."""
+        """The connection is open and the registration was sent."""
 
     def registered(self, leg: Leg) -> None:
         """The Proxy acknowledged the registration (again, if it asked again)."""
@@ -165,7 +165,7 @@ class Leg:
                 unanswered.cancel()
 
     def retire(self) -> None:
-        """Another leg has taken over; what is open here may finish."""
+        """Another leg has taken over; sessions that are open here may finish."""
         self.is_retired = True
         self._tunnels.proxies.release(self)
         if self._renewal is not None:
@@ -187,7 +187,7 @@ class Leg:
             await channel.close()
 
     def leave(self) -> None:
-        """Say goodbye where there is somebody; else end at once."""
+        """Announce the departure if the Proxy is connected; otherwise end at once."""
         self._stopped = True
         if self._link is not None:
             self._link.leave()
@@ -252,7 +252,7 @@ class LeaseRenewal:
 
 @define(eq=False)
 class CarryEndpoint(StreamClientEndpoint):
-    """Where a session's stream is opened, and where it is said why it ends."""
+    """Opens a session's stream, and reports why it ends."""
 
     def end_with(self, word: str) -> None:
         """See :class:`svc.connector.opening.Carrying`."""
@@ -285,7 +285,7 @@ class LegLink:
         return self._channel.peer
 
     def say(self, message: Up) -> None:
-        """Send in the background; a broken tunnel ends by its own reader.
+        """Send in the background; the reader ends a broken tunnel.
 
         A Proxy that asks on and reads nothing breaks it: what we owe it would grow for ever, and
         no answer of ours may be left out while the registration stands.

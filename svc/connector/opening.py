@@ -109,7 +109,7 @@ class NoticeLink(Protocol):
         """Tell the Proxy that the session does not open; never raises."""
 
     def carry(self, session_uid: str, secret: bytes) -> Carrying:
-        """Where the session's own stream is opened, on the same connection."""
+        """Open the session's own stream, on the same connection."""
 
 
 @define
@@ -187,7 +187,7 @@ class Openings:
                 arrived()
 
     async def move(self, offer: LaneOffer, link: NoticeLink) -> None:
-        """Take a session into the direct lane that its own Proxy offers.
+        """Move a session to the direct lane that its own Proxy offers.
 
         Once a session: a Proxy cannot make us dial it again and again.  Run as a
         background task; raises nothing but cancellation.

@@ -39,7 +39,7 @@ class ConnectorIdentity:
 
 
 class Departing(Protocol):
-    """A connection of the tunnel, which may be told to end."""
+    """A connection of the tunnel that can be asked to end."""
 
     def leave(self) -> None:
         """End it in good order; idempotent."""

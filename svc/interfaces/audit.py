@@ -25,7 +25,7 @@ OriginVerifier = Callable[[Signed, float], object]
 
 
 class IChain(Interface):
-    """The durable rows of the log, as whoever signs heads reads them."""
+    """The durable rows of the log, as the signer of heads reads them."""
 
     async def head() -> ChainHead:
         """The last link; only what is committed."""
@@ -91,7 +91,7 @@ class IHeadSink(Interface):
     name: str = Attribute("What the log calls it: the URL it was made of; holds no secret.")
 
     async def put(line: bytes) -> None:
-        """Bring one head, a line without its end.  Returns once the place has it.
+        """Store one head, a line without its newline. Returns once the head is stored there.
 
         Cancelled when it takes too long.
 
@@ -109,7 +109,7 @@ class IHeadSource(Interface):
     name: str = Attribute("As :class:`IHeadSink`.")
 
     async def newest() -> SignedHead | None:
-        """The last head there, not judged; None where there is none.
+        """The last head stored there, unverified; None if there is none.
 
         Cancelled when it takes too long.
 

@@ -33,7 +33,7 @@ class CopyHead:
 
 
 class IStoreCopy(Interface):
-    """A store being copied: one snapshot, taken at the first look."""
+    """A store that is being copied: one snapshot, taken at the first read."""
 
     tx: ITransaction = Attribute("The snapshot's facets.")
     dialect: str = Attribute("The scheme of the store's URL.")
@@ -71,7 +71,7 @@ class IStoreCopies(Interface):
         """Every file in which the store may lie, working files included; none for a server."""
 
     def is_there(url: str) -> bool:
-        """Whether there is anything where the store would be.
+        """Whether anything exists at the place of the store.
 
         Raises:
             StoreUnavailable: the database does not answer.

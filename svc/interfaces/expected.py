@@ -11,7 +11,7 @@ class IExpectedKeys(Interface):
     """Keys that an operator expects; each joins once."""
 
     def add(expected: ExpectedKey, at: float) -> None:
-        """Expect a key.  Raises AlreadyExists: the id is taken, or the key was expected before."""
+        """Expect a key. Raises AlreadyExists: the id is in use, or the key was already expected."""
 
     def get(key_id: str) -> ExpectedKey | None:
         """One by its id, also when used or expired."""

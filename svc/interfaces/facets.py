@@ -40,7 +40,7 @@ class ILease(Interface):
     """Who may write.  Each change compares the lease that it replaces, whole."""
 
     def held() -> LeaderLease:
-        """The lease as it stands."""
+        """The current lease."""
 
     def take(owner: str, instance: str, seen: LeaderLease) -> LeaderLease | None:
         """Begin the next epoch if the lease still is as *seen*; else None, and no change.
@@ -65,7 +65,7 @@ class ILease(Interface):
         """
 
     def members() -> list[Member]:
-        """Every Authority that ever was on the store, by its own word; ordered by name."""
+        """Every Authority that has ever used the store, as it described itself; ordered by name."""
 
     def appear(member: Member, seen: Member | None) -> bool:
         """Put *member* in the place of its row as *seen* (None: of none); whether it was so."""
@@ -75,7 +75,7 @@ class ITokens(Interface):
     """Join tokens; only hashes of their secrets are kept."""
 
     def add(token: TokenRecord, at: float) -> None:
-        """Keep a token.  Raises AlreadyExists where its id is taken."""
+        """Store a token. Raises AlreadyExists if its id is in use."""
 
     def spend(token_id: str, secret_sha256: bytes, at: float) -> SpentToken:
         """Spend a token if it is good; of any number of attempts one succeeds."""
@@ -90,14 +90,14 @@ class ITokens(Interface):
         """Every token that has not expired at *at*, spent ones included, by id."""
 
     def withdraw(token_id: str, at: float) -> bool:
-        """Spend a token on nobody; whether it could still have been spent."""
+        """Make a token unusable; return whether it was still usable."""
 
 
 class INodes(Interface):
     """The node registry."""
 
     def register(node: Node) -> None:
-        """Add a node.  Raises AlreadyExists where id, active name or audit key is taken."""
+        """Add a node. Raises AlreadyExists if its id, active name or audit key is in use."""
 
     def get(node_id: str) -> Node | None:
         """The node, also when revoked."""
@@ -200,7 +200,7 @@ class ICatalog(Interface):
         """Remove a resource and end its identity; whether it was there."""
 
     def assign(resource_id: str, node_id: str | None, at: float) -> Resource:
-        """Let *node_id* serve it (None: nobody); nothing where it does already.
+        """Assign the resource to *node_id* (None: to no node); does nothing if that is already so.
 
         Raises NoSuchRow for either.
         """
@@ -337,7 +337,7 @@ class IHeads(Interface):
         """At most *limit* lines of heads over more records than *tree_size*, in order."""
 
     def drop_after(tree_size: int) -> int:
-        """Drop the heads over more records; how many.  For a log that goes on from fewer."""
+        """Delete heads over more records, for a log that continues from fewer; return how many."""
 
 
 class IKeyrings(Interface):
@@ -374,7 +374,7 @@ class IStateLog(Interface):
         """
 
     def tip() -> int:
-        """The greatest n; 0 while there is none.  Asked for at every session."""
+        """The highest n; 0 if there is none. Read at every session."""
 
     def head() -> StateHead:
         """The record with the greatest n; its hash is empty where the log lacks it."""

@@ -20,7 +20,7 @@ from svc.model.policy.access import ContextValue
 
 @frozen
 class RequestVerdict:
-    """What became of one request.
+    """The outcome of one request.
 
     Attributes:
         decision_id: Under which it is recorded; what ``svc why`` is asked for.
@@ -35,7 +35,7 @@ class RequestVerdict:
 
 
 class IGatedStream(Interface):
-    """One direction of a gated session: bytes are held until the gate says what becomes of them."""
+    """One direction of a gated session: bytes are held until the gate decides about them."""
 
     held: bytes = Attribute("What has come and was not passed on.")
 
@@ -87,4 +87,4 @@ class IGatedSession(Interface):
         """
 
     async def both(requests: Awaitable[None], answers: Awaitable[None]) -> None:
-        """Serve both directions; each is closed behind what serves it."""
+        """Serve both directions; each is closed when its function returns."""

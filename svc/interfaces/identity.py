@@ -26,7 +26,7 @@ Certificates = Sequence[bytes | x509.Certificate]
 
 
 class IChainVerifier(Interface):
-    """Judges certificates against one pinned root.  Synchronous; does no I/O."""
+    """Verifies certificates against one pinned root. Synchronous; does no I/O."""
 
     cluster: str = Attribute("The cluster every accepted certificate belongs to.")
     root: bytes = Attribute("DER of the pinned root.")
@@ -52,7 +52,7 @@ class IChainVerifier(Interface):
 
 
 class IIdentity(Interface):
-    """Our own certificate and key: renewed in the background, swapped whole."""
+    """Our own certificate and key: renewed in the background, and replaced together."""
 
     facts: CertificateFacts = Attribute("Of the current leaf; changes at each renewal.")
     chain: tuple[bytes, ...] = Attribute("DER: current leaf, its issuing CA.")
@@ -70,7 +70,7 @@ class IIdentity(Interface):
         """
 
     def on_renewed(told: Callable[[CertificateFacts], object]) -> None:
-        """Call *told* each time new material is in force (listeners already use it)."""
+        """Call *told* each time new material is active (listeners already use it)."""
 
 
 class ICertificateAuthority(Interface):

@@ -141,10 +141,10 @@ class IDialer(Interface):
 
 
 class ILocalEndpoint(Interface):
-    """What a person's own tools find on their machine."""
+    """The local endpoint that a person's tools connect to."""
 
     def native_port(labels: Mapping[str, str]) -> int | None:
-        """The port a person's own tools expect, from the catalog's labels.
+        """The port that a person's tools expect, from the catalog's labels.
 
         Called by the resident; None: the kind has none and the resident chooses.
         """

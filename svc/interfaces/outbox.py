@@ -19,7 +19,7 @@ class IOutbox(Interface):
     """The queue: rows that are durable and not yet in the log.  Any instance may add."""
 
     def add(rows: Sequence[Offered], at: float) -> None:
-        """Queue *rows*, in order.  They are not judged here."""
+        """Queue *rows*, in order. They are not checked here."""
 
     def rows(after: int, limit: int) -> tuple[QueuedRow, ...]:
         """At most *limit* rows past the number *after*, held ones included, in order."""
@@ -27,7 +27,7 @@ class IOutbox(Interface):
     def waiting(
         after: int, limit: int, max_bytes: int, keys: Collection[str] = ()
     ) -> tuple[QueuedRow, ...]:
-        """The rows past the number *after* that nobody holds, in order.
+        """The rows after the number *after* that are not held, in order.
 
         Args:
             after: A number in the queue.
@@ -40,7 +40,8 @@ class IOutbox(Interface):
         """The key ids that rows held as ``unknown_key`` name."""
 
     def hold(row_id: int, why: Hold, at: float) -> bool:
-        """Mark a row as held; whether nobody held it before.  A second reason replaces the first.
+        """Mark a row as held; return whether it was not held before. A second reason replaces the
+        first.
 
         When it was held stays.
         """
@@ -76,7 +77,7 @@ class ISpools(Interface):
         """The spools of *origin* that are neither closed nor lost."""
 
     def holed(before: float, limit: int) -> tuple[tuple[str, str, SpoolMemory], ...]:
-        """Spools (origin, id, memory) with a hole that nobody was told of, seen until *before*."""
+        """Spools (origin, id, memory) with an unreported gap that was seen before *before*."""
 
     def queued(origin: str) -> Mapping[str, int]:
         """The greatest row number in the queue, by spool of *origin*; of rows with no fault."""

@@ -34,7 +34,7 @@ Metadata = Iterable[tuple[str, MetadataValue]]
 
 @frozen
 class Peer:
-    """Who is at the other end of a connection, as far as the transport knows.
+    """The peer of a connection, as far as the transport knows it.
 
     Attributes:
         host: The peer's IP address; the socket's path, possibly empty, for a unix socket.
@@ -99,7 +99,7 @@ class IRpcCall(Interface):
         """
 
     def on_gone(told: Callable[[], object]) -> None:
-        """Call *told* once nothing is held for the call any more; perhaps at once.
+        """Call *told* once when nothing is held for the call any more; this may be immediately.
 
         That is later than the end of its handler where the caller does not read what was sent
         last.  One listener a call: the handler's; it must not raise.
@@ -145,7 +145,7 @@ class IRpcStream(Interface):
         """Send no more; what is queued still goes.  Idempotent."""
 
     def cancel(reason: str = "cancelled") -> None:
-        """Reset the call at once; *reason* is for our own readers.  Idempotent."""
+        """Reset the call at once; *reason* is for our own logs. Idempotent."""
 
 
 class IRpcChannel(Interface):
@@ -204,10 +204,10 @@ class IRpcChannel(Interface):
 
 
 class IRawSink(Interface):
-    """Who takes the bytes of an :class:`IRawEnd`; called by it, must not block or raise."""
+    """The receiver of the bytes of an :class:`IRawEnd`, which calls it; must not block or raise."""
 
     def raw_received(chunk: bytes | memoryview) -> None:
-        """Bytes came; give them back with :meth:`IRawEnd.credit` once they went on."""
+        """Bytes arrived; acknowledge them with :meth:`IRawEnd.credit` once they were passed on."""
 
     def raw_sent(size: int) -> None:
         """*size* bytes written to the end have gone to its transport."""
@@ -233,7 +233,7 @@ class IRawEnd(Interface):
         """
 
     def write_raw(chunk: bytes | memoryview) -> None:
-        """Queue framed bytes as they are; the sink's ``raw_sent`` tells when they went."""
+        """Queue framed bytes unchanged; the sink's ``raw_sent`` is called when they were sent."""
 
     def credit(size: int) -> None:
         """Let the peer send *size* more bytes."""
@@ -309,7 +309,7 @@ def unary(
     request_type: type[_Request],
     answer: Callable[[_Request, IRpcCall], Awaitable[Message]],
 ) -> Serve:
-    """A method that takes one message and gives one.
+    """A method that takes one message and returns one.
 
     Args:
         request_type: The generated class of the request.

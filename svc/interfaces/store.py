@@ -74,7 +74,7 @@ class ITransaction(Interface):
 
 
 class IReadOnlyStore(Interface):
-    """A store that is only looked at."""
+    """A store that is only read."""
 
     async def read(desc: str, fn: Callable[[ITransaction], T]) -> T:
         """Run *fn* over one consistent snapshot and return what it returns.
@@ -112,7 +112,7 @@ class IStore(IReadOnlyStore):
 
 @frozen
 class StoreNeeds:
-    """What a store is given by whoever opens it.
+    """What the caller passes to a store when it opens it.
 
     ``clock`` times the deadlines; ``now`` is seconds since the epoch (told to
     whoever is refused because we hold the store); ``call_from_thread`` brings results back to
@@ -191,7 +191,7 @@ class IStoreFactory(IPlugin):
         """
 
     def open_read_only(url: str, chain_hash: ChainHash) -> IReadOnlyStore:
-        """Open beside a live writer or none; takes no lock, creates no file.
+        """Open for reading, with or without a running writer; takes no lock, creates no file.
 
         For commands: its ``read`` runs at once, in the calling thread.
 
@@ -209,7 +209,7 @@ class IRehearser(Interface):
         now: Callable[[], float],
         monotonic: Callable[[], float],
     ) -> Rehearsal:
-        """Migrate a copy of the store, beside a running Authority or none; blocks.
+        """Migrate a copy of the store, whether or not an Authority runs; blocks.
 
         The store itself is only read.  Nothing of the copy is left, however this ends.
 

@@ -41,7 +41,7 @@ class Span(Protocol):
 
     @property
     def traceparent(self) -> str:
-        """The W3C header of this span; empty where there is none."""
+        """The W3C header of this span; empty if there is none."""
 
     @property
     def note(self) -> Note:
@@ -64,7 +64,7 @@ Spans = Callable[[str, Mapping[str, MetadataValue]], Span]
 def no_note(
     *, action: str = "", resource: str = "", decision: str = "", session_uid: str = ""
 ) -> None:
-    """A :class:`Note` nobody reads."""
+    """A :class:`Note` that does nothing."""
 
 
 class _NoSpan:
@@ -84,7 +84,7 @@ class _NoSpan:
 
 
 def no_trace() -> str:
-    """The id of the trace where there is none."""
+    """The trace id if there is no trace."""
     return ""
 
 

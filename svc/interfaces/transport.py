@@ -37,14 +37,14 @@ class OpenOrder:
 
 
 class ICarriedSession(Interface):
-    """A protocol that a tunnel connects, and that wants to know why it is taken away."""
+    """A protocol that a tunnel connects, and that learns why its session is ended."""
 
     def tunnel_ended(reason: EndReason) -> None:
         """The tunnel is over, for this reason."""
 
 
 class ITunnelTransport(Interface):
-    """One Connector that can be told to open sessions."""
+    """One Connector that can be asked to open sessions."""
 
     node_id: str = Attribute("The Connector's node id.")
     resources: frozenset[str] = Attribute("Ids of the resources it serves now.")

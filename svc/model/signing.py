@@ -85,7 +85,7 @@ def sign(key: PrivateKey, purpose: Purpose, data: bytes) -> bytes:
 
 
 def verify(public_key: PublicKey, purpose: Purpose, data: bytes, signature: bytes) -> None:
-    """Return if *signature* is the key's own over *data* for *purpose*.
+    """Return if *signature* is the key's signature over *data* for *purpose*.
 
     Raises:
         BadSignature: in every other case, with one text for all of them.

@@ -19,13 +19,13 @@ CHECKS = frozenset(f"/{name}/Check" for name in SERVICES)
 
 @define
 class Health:
-    """SERVING while the listener takes work, NOT_SERVING while it drains."""
+    """SERVING while the listener accepts work, NOT_SERVING during the shutdown."""
 
     _draining: bool = False
     _watching: list[Deferred[None]] = field(factory=list)
 
     def services(self) -> list[RpcService]:
-        """Our own health service and the one stock probes ask; their messages are the same."""
+        """Our own health service and the standard gRPC one; their messages are the same."""
         check = {"Check": unary(pb.HealthCheckRequest, self._check)}
         watch = {"Watch": streaming(self._watch)}
         return [RpcService(SERVICES[0], check), RpcService(SERVICES[1], check | watch)]

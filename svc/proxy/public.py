@@ -53,11 +53,11 @@ class PublicServices:
 
     @property
     def names(self) -> frozenset[str]:
-        """Every method here as ``Service/Method``, and the word that stands for all others."""
+        """Every method here as ``Service/Method``, and the word for all other methods."""
         return frozenset((*self._names.values(), _UNKNOWN))
 
     def services(self) -> list[RpcService]:
-        """Everything, as the RPC server takes it."""
+        """All services, for the RPC server."""
         session = RpcService(
             _SESSION,
             {

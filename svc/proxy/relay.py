@@ -48,7 +48,7 @@ _LABELS = {Lane.JOIN: "renewal", Lane.RENEWAL: "renewal"}
 
 
 class LaneFull(SvcError):
-    """All places of a lane are taken, or the caller's share of them."""
+    """All places of a lane are in use, or the caller's share of them."""
 
     fault = Fault.EXHAUSTED
     reason = "lane_full"
@@ -223,7 +223,7 @@ class _Place:
     dialing: Deferred[Any] | None = None
 
     def give_up(self) -> None:
-        """Somebody else is to have the place."""
+        """Give the place up for another caller."""
         if not self.ended.called:
             self.ended.errback(LaneFull("the place was given to another caller; try again"))
         if self.dialing is not None:

@@ -35,7 +35,7 @@ _LOOK_AGAIN_SECS = 0.05
 
 @frozen
 class Work:
-    """What a Proxy does, as far as it is brought to an end."""
+    """The parts of a Proxy that a shutdown ends."""
 
     health: Health
     routes: RouteTable
@@ -60,11 +60,11 @@ class ProxyShutdown(AsyncService):
     _work: Work | None = field(default=None, init=False)
 
     def begun(self, work: Work) -> None:
-        """There is an identity to work with, and this is what is to end."""
+        """The Proxy has an identity now; *work* is what a shutdown has to end."""
         self._work = work
 
     async def stop(self) -> None:
-        """Bring the work to its end."""
+        """End the work in order."""
         work = self._work
         if work is None:
             return

@@ -22,7 +22,7 @@ _MAX_BYTES = 16 * 1024 * 1024
 
 
 def read_endpoints(directory: Path) -> dict[str, str]:
-    """The address each resource had, by resource; nothing where there is no file.
+    """The last address of each resource; empty if there is no file.
 
     Raises:
         ConfigError: the file is of a later version: this build must not replace it.

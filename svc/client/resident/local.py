@@ -87,7 +87,7 @@ class LocalSide(RelaySide):
         self._begin = begin
 
     def connectionMade(self) -> None:
-        """Judge before anything is read."""
+        """Check the peer before anything is read."""
         super().connectionMade()
         if not self._guard(self.transport):
             self.transport.abortConnection()
@@ -117,7 +117,7 @@ class LocalConnections(Factory):
 
 @define
 class OpenedPort:
-    """What came of opening one port: a port, or why there is none."""
+    """The result of opening one port: the port, or the reason why it could not be opened."""
 
     port: IListeningPort | None = None
     number: int = 0

@@ -61,7 +61,7 @@ def peer_uid(here: tuple[str, int], peer: tuple[str, int]) -> int | None:
 
 
 def listener_uid(address: str, port: int) -> int | None:
-    """The user who listens on this address and port, or on the port of every address."""
+    """The user that listens on this address and port, or on this port of every address."""
     taken = frozenset((address, "0.0.0.0", "::", f"::ffff:{address}", "::ffff:0.0.0.0"))
     for family in (socket.AF_INET, socket.AF_INET6):
         # A socket of IPv6 that takes IPv4 as well holds the port just so.

@@ -96,7 +96,7 @@ class _OpenEndpoint:
 
 @frozen
 class Place:
-    """Where this resident's endpoints stand.
+    """The addresses and directories of this resident's endpoints.
 
     Attributes:
         state: The directory of ``endpoints.json``.

@@ -30,7 +30,7 @@ _LONGEST_WORD = 64
 
 @frozen
 class RowClaim:
-    """What a row says of itself, believed by nobody: to show it and to find it by."""
+    """What a row claims about itself, for display and lookup only; nothing trusts it."""
 
     origin: str = ""
     spool_id: str = ""

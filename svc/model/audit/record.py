@@ -56,7 +56,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Sensitivity(Enum):
-    """What may become of a field's value; there is no default."""
+    """How a field's value may be recorded; there is no default."""
 
     PUBLIC = "public"
     PERSONAL = "personal"
@@ -192,7 +192,7 @@ class Head:
 
 @frozen
 class RestoredProof:
-    """The last record of a head, which says that an older store was put back on purpose.
+    """The last record of a head, which says that an older store was restored on purpose.
 
     ``record`` is canonical JSON, ``before`` the right edge of the tree without it.  Neither is
     signed; together they fold to the signed ``root``.

@@ -158,7 +158,7 @@ def accept(
 
 
 def beside(memory: SpoolMemory, n: int, prev: bytes, row_hash: bytes) -> SpoolMemory:
-    """The memory once it is known which rows may stand on both sides of row *n*.
+    """The memory after learning which rows may come before and after row *n*.
 
     Of a row that was accepted past the memory, too: what was given up may lie beside a hole.
     """
@@ -176,7 +176,7 @@ def beside(memory: SpoolMemory, n: int, prev: bytes, row_hash: bytes) -> SpoolMe
 
 
 def announce(memory: SpoolMemory, last: int, at: float) -> ReplayedRow:
-    """The memory once the origin has said that it still keeps the spool, up to row *last*.
+    """The memory after the origin announced that it still has the spool, up to row *last*.
 
     What of it has not come is awaited from now on, as a hole.
     """
@@ -189,7 +189,7 @@ def announce(memory: SpoolMemory, last: int, at: float) -> ReplayedRow:
 
 
 def due(memory: SpoolMemory, at: float) -> tuple[SpoolMemory, tuple[Hole, ...]]:
-    """The holes that are to be told at *at*, and the memory in which they are."""
+    """The gaps to report at *at*, and the memory in which they are marked as reported."""
     found = tuple(hole for hole in memory.holes if not hole.told and at - hole.since >= GAP_SECS)
     if not found:
         return memory, ()

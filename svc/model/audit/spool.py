@@ -35,7 +35,7 @@ _HASH_HEX = 64
 
 @frozen
 class SpoolPlace:
-    """Where a row stands among its origin's.
+    """The place of a row among the rows of its origin.
 
     Attributes:
         spool_id: 32 hex digits, random, new at each start of the origin.
@@ -48,7 +48,7 @@ class SpoolPlace:
     prev: bytes = field(default=GENESIS, repr=False)
 
     def form(self) -> dict[str, Json]:
-        """What stands in the record under ``spool``."""
+        """The member ``spool`` of the record."""
         return {"id": self.spool_id, "n": self.n, "prev": self.prev.hex()}
 
 
@@ -85,7 +85,7 @@ def row_hash(canonical: bytes) -> bytes:
 
 
 def row_digest(row: SpoolRow) -> bytes:
-    """What tells this very row from every other: of its record and its signature."""
+    """The digest that identifies this row, over its record and its signature."""
     return sha256(sha256(row.canonical).digest() + row.signature).digest()
 
 
@@ -100,7 +100,7 @@ def prove_audit_key(key: ed25519.Ed25519PrivateKey, csr: bytes) -> bytes:
 
 
 def verify_audit_key(public_key: bytes, csr: bytes, proof: bytes) -> None:
-    """Return if whoever made *csr* has the audit key whose raw bytes are *public_key*.
+    """Return if the maker of *csr* has the audit key whose raw bytes are *public_key*.
 
     Raises:
         BadSignature: it was not shown, or they are no key.

@@ -80,7 +80,7 @@ class StateChange:
     catalog: int | None = None
 
     def form(self) -> dict[str, Json]:
-        """As it stands in the record's canonical bytes."""
+        """Its form in the record's canonical bytes."""
         form: dict[str, Json] = {
             "n": self.n,
             "prev": self.prev.hex(),
@@ -157,7 +157,7 @@ def person_entry(person: Person) -> StateEntry:
 
 
 def group_entry(name: str) -> StateEntry:
-    """A group: that it is there is all there is to it."""
+    """A group; it has no fields besides its name."""
     return _entry(f"group:{name}", {})
 
 
@@ -241,7 +241,7 @@ def resource_entry(resource: Resource) -> StateEntry:
 
 
 def policy_entry(policy: PolicyVersion) -> StateEntry:
-    """A version of the policy text, put in force or not."""
+    """A version of the policy text, activated or not."""
     return _entry(
         f"policy:{policy.version}",
         {

@@ -20,7 +20,7 @@ from attrs import frozen
 
 @frozen
 class LeaderLease:
-    """The lease as it stands in the store.
+    """The lease as it is stored.
 
     Attributes:
         epoch: Counts holders from 1; 0 before the first.
@@ -70,7 +70,7 @@ class Watch:
 
 @frozen
 class Member:
-    """One Authority on a store, by its own word.
+    """One Authority on a store, as it describes itself.
 
     Attributes:
         owner: Its name, under which it holds the lease; no two have the same.

@@ -100,7 +100,7 @@ class KeptToken:
 
 @frozen
 class ExpectedKey:
-    """A key that an operator expects: whoever holds it may join once, without a token.
+    """A key that an operator expects: its holder may join once, without a token.
 
     Attributes:
         key_sha256: Of the DER SubjectPublicKeyInfo.
@@ -132,7 +132,7 @@ class ExpectedKey:
 
 
 class Spending(Enum):
-    """What became of an attempt to spend a token.
+    """The result of an attempt to spend a token.
 
     All but ``SPENT`` are one and the same answer to the joiner; they differ
     for the audit record only.
@@ -154,7 +154,7 @@ class SpentToken:
 
 
 class RegistryRenewal(Enum):
-    """What became of the registry's side of a renewal.
+    """The result of a renewal in the registry.
 
     ``REPEATED`` is a node that did not get its answer and asks again with the
     same new key; ``CLONE`` is an older generation that cannot be that.

@@ -77,7 +77,7 @@ class Withheld:
 
 @frozen
 class AcceptedRegistration:
-    """The registration stands for ``lease_secs`` and as long as it is renewed."""
+    """The registration is valid for ``lease_secs``, and for as long as it is renewed."""
 
     lease_secs: int
     withheld: tuple[Withheld, ...] = ()

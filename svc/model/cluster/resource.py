@@ -80,7 +80,7 @@ class Resource:
 
 @frozen
 class Binding:
-    """One assignment of a resource, or that it was taken from everybody.
+    """One assignment of a resource to a Connector, or to none.
 
     Attributes:
         node_id: Who may serve it from then on; None: nobody.

@@ -40,7 +40,7 @@ class TokenRefused(SvcError):
 
 @frozen
 class JoinToken:
-    """A whole token, secret included: keep it no longer than it takes to use it.
+    """A complete token with its secret: keep it only until it is used.
 
     Its repr shows the id only, so it may stand in an event by accident.
     """

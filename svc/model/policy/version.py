@@ -11,7 +11,7 @@ from attrs import frozen
 
 @frozen
 class PolicyVersion:
-    """One version; ``activated_at`` is None until it was put in force."""
+    """One version; ``activated_at`` is None until it is activated."""
 
     version: int
     text: str

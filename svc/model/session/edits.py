@@ -47,7 +47,7 @@ MakeEdit = Callable[[bytes, Mapping[str, str]], bytes]
 
 @define
 class StreamEdits:
-    """The edits of one stream, at whoever receives it.
+    """The edits of one stream, at its receiver.
 
     Attributes:
         known: The closed list of this side of the kind.

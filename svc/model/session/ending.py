@@ -92,7 +92,7 @@ ENDINGS = MappingProxyType(
 
 @frozen
 class SessionOver:
-    """The end of a session as a person is told of it.
+    """The end of a session, as the person sees it.
 
     Attributes:
         reason: One of :data:`ENDINGS`.
@@ -115,7 +115,7 @@ def grant_ending(end_before_ms: int, certificate_end: float) -> str:
 
 
 def known_ending(word: str) -> str:
-    """*word* if it is one of ours; else the word for "not told"."""
+    """*word* if it is one of ours; otherwise the word for "not told"."""
     return word if word in ENDINGS else NOT_TOLD
 
 

@@ -19,7 +19,7 @@ MAX_AGE_MS = int(MAX_APART_SECS * 1000)
 
 @frozen
 class SessionRequest:
-    """One wish for one session.
+    """One request for one session.
 
     Attributes:
         session_uid: 32 hex digits, random, made by the client.
@@ -53,12 +53,12 @@ class WhyRequest:
 
 
 def is_fresh(issued_at_ms: int, now: float) -> bool:
-    """Whether a signed request of this time may still be taken at *now* (Unix seconds)."""
+    """Whether a request signed at this time may still be accepted at *now* (Unix seconds)."""
     return abs(now * 1000 - issued_at_ms) <= MAX_AGE_MS
 
 
 def stale(issued_at_ms: int, now: float) -> str:
-    """Why a request of this time is refused at *now*, for whoever signed it."""
+    """Why a request signed at this time is refused at *now*, for its signer."""
     signed = issued_at_ms / 1000
     hint = "set the clock"
     if signed <= now:

@@ -12,7 +12,7 @@ from attrs import frozen
 
 
 class EndReason(Enum):
-    """Why a registered tunnel ended; exactly one is told per tunnel."""
+    """Why a registered tunnel ended; exactly one reason is reported for each tunnel."""
 
     CLOSED = "closed"
     TRANSPORT_ERROR = "transport_error"
@@ -23,7 +23,7 @@ class EndReason(Enum):
 
 
 class Miss(Enum):
-    """Why no tunnel serves a resource: somebody served it once, or nobody ever did."""
+    """Why no tunnel serves a resource: a Connector served it before, or none ever did."""
 
     DEPARTED = "departed"
     UNKNOWN = "unknown"

@@ -55,7 +55,7 @@ class RowChange:
 
 @frozen
 class RehearsedMigration:
-    """One migration as it went on the copy."""
+    """The result of one migration on the copy."""
 
     id: str
     secs: float

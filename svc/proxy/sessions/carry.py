@@ -87,7 +87,7 @@ class Carried(Protocol):
         return IN_TUNNEL if self._lane is None else DIRECT
 
     def as_ended(self, uid: str, reason: str) -> CountedEnd:
-        """Its end as Authority is told of it."""
+        """The session's end, as it is reported to the Authority."""
         passed = self.counted
         return CountedEnd(
             session_uid=uid,
@@ -99,7 +99,7 @@ class Carried(Protocol):
 
     @property
     def connection(self) -> object:
-        """What stands for the client's connection; compared by identity only."""
+        """An object for the client's connection; compared by identity only."""
         return self._call.peer
 
     @property
@@ -108,13 +108,13 @@ class Carried(Protocol):
         return not self._was_offered and self._joining is not None
 
     def move_by(self, meeting: Meeting) -> None:
-        """Go on in the lane of this meeting once it has come about.  Called by ``Session/Lane``."""
+        """Move to the lane of this meeting once both halves have met; for ``Session/Lane``."""
         self._was_offered = True
         self._meeting = meeting.spliced
         meeting.spliced.addCallbacks(self._moved, self._stayed)
 
     async def opened(self, opening: Deferred[IProtocol]) -> None:
-        """Wait for the stream that *opening* brings; to break the session off ends the waiting.
+        """Wait for the stream that *opening* returns; ending the session ends the wait.
 
         Raises:
             SvcError: no stream came, or the session was broken off.

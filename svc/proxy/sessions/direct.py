@@ -42,7 +42,7 @@ class DirectLanes:
         self._sessions.pop(session_uid, None)
 
     def offer(self, session_uid: str, person_id: str, connection: object) -> bytes:
-        """The token of the person's half, once the Connector was told of its own.
+        """The token for the person's half, once the Connector has received its own.
 
         Raises:
             SvcError: ``no_direct_lane`` where there is none to be had, ``no_such_session``,

@@ -99,7 +99,7 @@ class Gate:
     def still_allows(
         self, request: SessionRequest, kind: ServedKind, person_id: str, source: str
     ) -> bool:
-        """Whether an open session would be opened now; not counted, nobody asked for it.
+        """Whether an open session would be allowed now; not counted, since nobody requested it.
 
         Raises:
             SvcError: no decision is possible now.

@@ -132,7 +132,7 @@ class GatedStream(Protocol):
         self._pace()
 
     def stopProducing(self) -> None:
-        """The other side is gone; its own transport tells."""
+        """The other side has disconnected; its own transport reports that."""
 
     def _pace(self) -> None:
         if self.transport is None:
@@ -200,7 +200,7 @@ class GatedRequest:
 
 @frozen
 class GatedNote:
-    """An event of the kind's own, to be recorded."""
+    """An event of the kind itself, to be recorded."""
 
     event: Event
     details: Mapping[str, Json]
@@ -305,7 +305,7 @@ class GatedCarried(Carried):
 
     @property
     def may_move(self) -> bool:
-        """A gate sees every byte, so there is no other lane."""
+        """Always False: a gate must see every byte, so the session stays in this lane."""
         return False
 
     async def _join(self, carry: IRpcCall) -> RelayedBytes:

@@ -53,7 +53,7 @@ class Granted:
 
 
 def read_granted(answer: AuthorizeAnswer, request: SessionRequest) -> Granted | None:
-    """The grant of an answer, read once; None where there is none.
+    """The grant of an answer, decoded once; None if there is none.
 
     Raises:
         Malformed: it is no grant, or one of another session.
@@ -79,7 +79,7 @@ def as_told(refusal: SvcError, decision: ProxyDecision) -> SvcError:
 
 
 def with_decision(error: SvcError, decision_id: str) -> SvcError:
-    """The same refusal, naming the decision it came of."""
+    """The same refusal with the id of its decision."""
     details: Mapping[str, str] = {**error.details, "decision_id": decision_id}
     return SvcError(error.text, reason=error.reason, fault=error.fault, details=details)
 

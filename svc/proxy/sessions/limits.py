@@ -82,7 +82,9 @@ class PersonRates:
         self.opens.refusals.count("sessions", person_of(person))
 
     def denied(self, person: Principal) -> None:
-        """An open of theirs came to nothing, whichever way: not to be told apart (R16)."""
+        """One of the caller's requests failed, for any reason; the reasons are not told apart
+        (R16).
+        """
         self.denials.charge(person_of(person))
 
 
@@ -119,7 +121,7 @@ class ConnectorRates:
         self.strays.charge(node_of(node))
 
     def said(self, node: Principal) -> None:
-        """It said one thing on its tunnel.
+        """The Connector sent one message on its tunnel.
 
         Raises:
             TooMany: it says too much; the tunnel is not worth keeping.

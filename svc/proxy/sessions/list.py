@@ -75,7 +75,7 @@ class Listings:
         self.changed()
 
     async def follow(self, call: IRpcCall) -> None:
-        """Serve one call until its caller goes away, or may be told no more."""
+        """Serve one call until its caller disconnects or may not see the list any longer."""
         person_id = self.person(call).principal.id
         if self._per_person[person_id] >= MAX_PER_PERSON:
             raise SvcError(

@@ -53,7 +53,7 @@ class _Round:
     _is_running: bool = False
 
     def add(self, uids: Iterable[str]) -> None:
-        """Look at these; one that waits already is looked at as things are then."""
+        """Check these sessions again; one that already waits is checked only once."""
         new = [uid for uid in uids if uid not in self._waiting]
         self._waiting.update(new)
         self._left.extend(new)
@@ -107,7 +107,7 @@ class LiveSessions:
         self._all.add(self._live)
 
     def reassigned(self, node_id: str) -> None:
-        """Look whether what this Connector carries is its own still, and at nothing else."""
+        """Check only whether the resources this Connector serves are still assigned to it."""
         self._assigned.add(self._by_node.get(node_id, ()))
 
     def end_of(self, node_id: str, reason: str) -> None:

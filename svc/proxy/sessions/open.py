@@ -84,7 +84,7 @@ async def _not_recorded(decided: GatedRequest | GatedNote, session_uid: str) -> 
 
 @frozen
 class SessionMeters:
-    """What sessions move: each told through a callable that knows the series.
+    """The metrics of sessions, each through a callable that knows the series.
 
     Attributes:
         opened: Protocol label of a session that was joined.
@@ -142,7 +142,7 @@ class SessionOpens:
         self._live.recheck()
 
     def reassigned(self, node_id: str) -> None:
-        """A Connector is to serve otherwise: what it carries and is not its own is broken off."""
+        """A Connector's inventory changed: end its sessions on resources it no longer serves."""
         self._live.reassigned(node_id)
 
     def unassigned(self, node_id: str) -> None:
@@ -150,15 +150,15 @@ class SessionOpens:
         self._live.end_of(node_id, ASSIGNMENT_CHANGED)
 
     def drain(self) -> None:
-        """Open no more; what is open goes on."""
+        """Open no new sessions; open sessions continue."""
         self._is_draining = True
 
     def end_all(self) -> None:
-        """The Proxy stops now: what is still open is broken off, and told so."""
+        """The Proxy stops now: end the sessions that are still open, with that reason."""
         self._end_all(DRAINING)
 
     def proxy_revoked(self) -> None:
-        """Authority revoked this Proxy: it carries nothing more, for that is never taken back."""
+        """The Authority revoked this Proxy: end all sessions, since a revocation is final."""
         self._end_all(PROXY_REVOKED)
 
     def _end_all(self, reason: str) -> None:
@@ -173,7 +173,7 @@ class SessionOpens:
 
     @property
     def uids(self) -> tuple[str, ...]:
-        """What a greeting claims: sessions open here, and those whose end is still to be told."""
+        """The sessions that a greeting claims: open ones, and those with an unreported end."""
         return (*self._open, *self.reports.uids)
 
     def admit(self, name: str, peer: Peer) -> None:
@@ -185,7 +185,7 @@ class SessionOpens:
         self.rates.spend(self._person(peer).principal, name)
 
     def person(self, call: IRpcCall) -> CertificateFacts:
-        """The person behind a call, checked now (R13).
+        """The person who makes a call, checked now (R13).
 
         Raises:
             SvcError: no certificate, one that is not good now, or revoked.

@@ -71,7 +71,7 @@ class RegistrationQueue:
                 del self._of[node_id]
 
     async def again(self, ask: Callable[[], Awaitable[_T]]) -> _T:
-        """Run *ask* in its turn, for a tunnel that stands: it is not sent away."""
+        """Run *ask* in its turn for a registered tunnel, which is never refused a place."""
         await self._turns.acquire()
         try:
             return await ask()

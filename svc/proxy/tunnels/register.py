@@ -65,7 +65,7 @@ MAX_UNSENT = 512
 
 @define(eq=False)
 class DownQueue:
-    """What is still to be said to one Connector, in order, bounded."""
+    """The messages still to be sent to one Connector, in order, in bounded number."""
 
     call: IRpcCall
     tasks: BackgroundTasks

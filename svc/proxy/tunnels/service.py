@@ -27,7 +27,7 @@ class TunnelService(RegistrationParts):
     """Serves Connectors on the public listener."""
 
     def service(self) -> RpcService:
-        """The methods, as the RPC server takes them."""
+        """The methods, for the RPC server."""
         methods = {"Register": streaming(self._register), "Carry": streaming(self._carry)}
         return RpcService("gate.v1.Tunnel", methods)
 

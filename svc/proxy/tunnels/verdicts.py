@@ -35,13 +35,13 @@ _log = Logger(namespace="svc_proxy")
 
 @frozen
 class AcknowledgedRegistration:
-    """An accepted registration: it stands as long as its stream."""
+    """An accepted registration: it is valid as long as its stream is open."""
 
     stream: IRpcStream
     verdict: RegistrationVerdict
 
     async def until_over(self) -> Evict | None:
-        """Wait until Authority takes it back, or is away (None)."""
+        """Wait until the Authority withdraws it, or is unreachable (None)."""
         try:
             data = await self.stream.receive()
             said = None if data is None else decode_connector_down(data)
@@ -111,7 +111,7 @@ class PendingRegistration:
         return AcknowledgedRegistration(self.stream, said)
 
     def over(self) -> None:
-        """Nobody waits for the verdict any more.  Idempotent."""
+        """Stop waiting for the verdict. Idempotent."""
         self.stream.cancel("registration over")
 
     async def _asked(self, said: TunnelSeen | Signed) -> ConnectorDown:

@@ -98,7 +98,7 @@ class SpoolDelivery:
         return self._is_busy
 
     def connected(self) -> None:
-        """There is a channel, perhaps to another Authority: ask how far it has everything."""
+        """A channel is open, perhaps to another Authority: ask which rows it has of each spool."""
         self._known.clear()
         self._waits.reset()
         self._look()

@@ -47,7 +47,7 @@ class KnownCheckpoints:
     _refusal: SvcError | None = field(default=None, init=False)
 
     def check(self) -> None:
-        """No session may begin while a head that was told cannot be kept.
+        """Refuse new sessions while a received head cannot be stored.
 
         Raises:
             SvcError: the disk did not take it.
@@ -61,17 +61,17 @@ class KnownCheckpoints:
 
     @property
     def line(self) -> bytes:
-        """What Authority is told at a greeting; empty where nothing is kept."""
+        """The head that a greeting presents to the Authority; empty if none is stored."""
         return self.greatest.line
 
     @property
     def lines(self) -> tuple[bytes, ...]:
-        """What clients are told: each proof of a restored store, then the greatest head."""
+        """The heads for clients: each proof of a restored store, then the latest head."""
         line = self.line
         return (*(one for one in self._proofs if one != line), *((line,) if line else ()))
 
     async def take(self, lines: Iterable[bytes]) -> None:
-        """Take what Authority tells, the newest last.
+        """Accept the Authority's heads, the newest last.
 
         Raises:
             AuditBroken: ``audit_rolled_back``: it contradicts what is kept, or stays behind it.

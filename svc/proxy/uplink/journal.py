@@ -43,7 +43,7 @@ _SLACK = 1000
 
 @frozen
 class Owed:
-    """An end, and whose place it takes among those that wait; empty where nobody's."""
+    """A session's end, and the person whose share of the queue it uses; empty if nobody's."""
 
     ended: CountedEnd
     person_id: str = ""
@@ -68,7 +68,7 @@ class EndsFile:
         return [*_read(data)]
 
     def append(self, owed: Iterable[Owed]) -> None:
-        """Return once *owed* are durable, behind what is there.  Raises OSError."""
+        """Append *owed* and return once they are durable. Raises OSError."""
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         with open(descriptor, "ab") as file:
             file.write(_written(owed))

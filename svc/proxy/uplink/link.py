@@ -142,12 +142,12 @@ class AuthorityLink(Service):
             _log.failure("the connection to Authority failed", failure)
 
     def on_connected(self, told: Callable[[], object]) -> None:
-        """Call *told* after each greeting that Authority answered."""
+        """Call *told* after each greeting that the Authority answered."""
         self._connected.append(told)
 
     @property
     def is_connected(self) -> bool:
-        """Whether there is a channel now."""
+        """Whether a channel is open now."""
         return self._followed is not None
 
     def channel(self) -> IRpcChannel:
@@ -190,7 +190,7 @@ class AuthorityLink(Service):
             self._attempt.cancel()
 
     def next_channel(self) -> Deferred[IRpcChannel]:
-        """The channel once there is one: for what must outlive an Authority's absence."""
+        """Wait for a channel: for work that must survive an outage of the Authority."""
         waiting: Deferred[IRpcChannel] = Deferred(self._forget)
         if self._followed is not None:
             waiting.callback(self._followed.channel)

@@ -50,7 +50,7 @@ class AuthorityPool(Generic[_T]):
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is no other member to turn to."""
+        """Whether the pool has no other member."""
         return len(self.members) < 2
 
     @property

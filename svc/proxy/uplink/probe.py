@@ -53,7 +53,7 @@ class PoolProbes(Service):
     _rounds: list[PeriodicTask] = field(factory=list, init=False)
 
     def startService(self) -> None:
-        """Begin; with one member there is nothing to ask."""
+        """Start; a pool of one member needs no probes."""
         Service.startService(self)
         self._left.startService()
         if self.link.pool.is_alone:

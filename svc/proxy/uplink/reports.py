@@ -100,7 +100,7 @@ class Reports:
         return (*left, *(one.session_uid for one in self._ends))
 
     def recover(self, owed: Iterable[Owed]) -> None:
-        """Tell what a former process of this Proxy still had to tell; before anything else."""
+        """Send first what a former process of this Proxy had not reported yet."""
         for one in owed:
             uid = one.ended.session_uid
             if one.person_id and self._places.take(one.person_id):
@@ -154,7 +154,7 @@ class Reports:
         self.deliver()
 
     def connected(self) -> None:
-        """There is a channel, perhaps to an Authority that never heard which sessions moved."""
+        """A channel is open, perhaps to an Authority that does not know which sessions moved."""
         self._untold.update(self._moved)
         self.deliver()
 
@@ -193,7 +193,9 @@ class Reports:
         self.deliver()
 
     def deliver(self) -> None:
-        """Deliver what waits, if nobody does so already; called when Authority is back too."""
+        """Send the waiting reports, unless that is in progress; also called when the Authority is
+        back.
+        """
         if not self._delivering and self.waiting:
             self._delivering = True
             self.tasks.spawn("deliver reports", self._deliver())
@@ -291,7 +293,7 @@ class Reports:
 
 @contextmanager
 def counting_refusals(told: Callable[[str], object]) -> Iterator[None]:
-    """No session begins whose end could not be recorded (rules R9 and R12); *told* why not."""
+    """Refuse sessions whose end could not be recorded (rules R9 and R12); *told* hears why."""
     try:
         yield
     except (SpoolFull, Unavailable) as e:

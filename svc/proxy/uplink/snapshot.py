@@ -34,7 +34,7 @@ _log = Logger(namespace="svc_proxy")
 
 
 class SnapshotRefused(Denied):
-    """A snapshot that is not taken; the one before stays until it is too old."""
+    """A snapshot that is refused; the previous one stays until it is too old."""
 
     reason = "snapshot_refused"
 
@@ -51,7 +51,7 @@ _AHEAD_SECS = 60.0
 
 @frozen
 class Floor:
-    """The newest state ever taken; nothing below it is taken again.
+    """The newest state ever accepted; nothing older is accepted again.
 
     ``serial`` counts every signature of an Authority's: it tells an older
     heartbeat, and so older revocations, of one version from a newer.  Each new leader begins
@@ -66,7 +66,7 @@ class Floor:
     """The head by which the log went on from an older store, for which this was put back."""
 
     def is_above(self, other: Floor) -> bool:
-        """Whether any part of *other* would go back behind this."""
+        """Whether any part of *other* is older than this."""
         return (
             other.policy_version < self.policy_version
             or other.entity_revision < self.entity_revision
@@ -87,7 +87,7 @@ class FloorFile:
     path: Path
 
     def read(self) -> Floor:
-        """The floor; nothing taken yet where there is no file.
+        """The stored floor; without a file, the floor of a Proxy that has accepted nothing.
 
         Raises:
             SvcError: the file cannot be read as what it is.
@@ -121,7 +121,7 @@ class FloorFile:
 
 @define
 class SnapshotHolder:
-    """Takes frames, and gives the engine while it may be used.
+    """Accepts snapshot frames, and provides the engine while it may be used.
 
     Invariant: the floor on disk is never behind what a new session is decided by.
 
@@ -153,7 +153,7 @@ class SnapshotHolder:
         self._floor = self.floor_file.read()
 
     def restored(self, restoration: str) -> None:
-        """The log goes on from an older store, by a signed record: so do all but the serial.
+        """The log continues from an older store, by a signed record: keep only the serial.
 
         Once for each such head, which is told again and again.  Versions of policy and entities
         are those of that store, and epochs are counted in it.
@@ -174,7 +174,7 @@ class SnapshotHolder:
         self._floor, self._is_doubtful = floor, True
 
     def on_change(self, told: Callable[[], object]) -> None:
-        """Call *told* each time another engine, or other revocations, are in place."""
+        """Call *told* each time the engine or the revocations change."""
         self._told.append(told)
 
     @property
@@ -192,7 +192,7 @@ class SnapshotHolder:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether there is a policy to decide by now."""
+        """Whether there is a fresh policy to decide by."""
         return self._engine is not None and self.age < self._valid_secs
 
     def engine(self) -> CompiledPolicy:
@@ -217,7 +217,7 @@ class SnapshotHolder:
             raise Denied("this identity was revoked", reason="revoked")
 
     def check_kept(self) -> None:
-        """No session may begin while the floor of what was taken is not on disk.
+        """Refuse new sessions while the floor is not on disk.
 
         Raises:
             SvcError: the disk did not take it; each frame tries again.

@@ -49,7 +49,7 @@ class RefusalSummaries:
         return len(self.tally) > 0
 
     async def tell(self) -> None:
-        """Write what there is; what could not be written is kept.  Never raises SvcError."""
+        """Write the summaries; keep the ones that could not be written. Never raises SvcError."""
         writing = [Deferred.fromCoroutine(self._write(one)) for one in self.tally.take()]
         await gatherResults(writing, consumeErrors=True)
 
