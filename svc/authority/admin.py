@@ -43,7 +43,7 @@ class AdminService:
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
     def service(self) -> RpcService:
-        """The methods, as the RPC server takes them."""
+        """The methods, for the RPC server."""
         members, catalog, policies = self.members, self.catalog, self.policies
         outbox = self.outbox
         return RpcService(

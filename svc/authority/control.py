@@ -100,7 +100,7 @@ class ControlService:
         return len(self._present)
 
     def service(self) -> RpcService:
-        """The methods, as the RPC server takes them."""
+        """The methods, for the RPC server."""
         return RpcService(
             "gate.v1.Control",
             {

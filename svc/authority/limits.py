@@ -96,7 +96,7 @@ class AskRates:
     # -- a Proxy
 
     def admit(self, proxy_id: str) -> None:
-        """Before anything of a request is looked at.
+        """Check the caller's budget before anything of its request is read.
 
         Raises:
             TooMany: the Proxy brought too much that proves nothing.
@@ -125,7 +125,7 @@ class AskRates:
 
     @contextmanager
     def queueing(self, proxy_id: str, count: int) -> Iterator[Callable[[int], None]]:
-        """A Proxy brings so many rows; to be told how many of them were new.
+        """A Proxy sends this many rows; call the result with how many of them were new.
 
         What was there already costs nothing.  More than a full bucket holds is paid with a full
         one, so that no batch waits for ever.
@@ -147,7 +147,7 @@ class AskRates:
             self.rows.give_back(caller, cost - min(cost, fresh))
 
     def claims(self, proxy_id: str, person_id: str) -> None:
-        """A Proxy brings a request it says is this person's; nothing is proven yet.
+        """A Proxy sends a request that it says is this person's; nothing is verified yet.
 
         Raises:
             TooMany: it brought too many that were not, or the person has nothing left

@@ -55,7 +55,7 @@ class RefusalRecords:
     async def write(
         self, source: Actor, desc: str, record: Callable[[ITransaction], object]
     ) -> bool:
-        """Record one refusal, or count it; whether it got its own record.
+        """Record one refusal or count it; return whether it got its own record.
 
         Args:
             source: The node that is answerable for it, or ``JOINERS``.

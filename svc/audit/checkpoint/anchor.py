@@ -53,7 +53,7 @@ class AnchorUnreadable(AuditBroken):
 @implementer(IHeadKeeper)
 @define
 class AnchorDirectory:
-    """Heads in one directory of our own; made at the first head if it is not there.
+    """Signed heads in one private directory, which the first head creates if it is missing.
 
     *kept* is how many of the newest heads are never pruned.
     """
@@ -91,7 +91,7 @@ class AnchorDirectory:
         return latest
 
     def latest(self) -> SignedHead | None:
-        """What the file ``latest`` holds, or None where there is no such file.
+        """The head in the file ``latest``, or None if there is no such file.
 
         Raises:
             AnchorUnreadable: it holds something else.
@@ -140,7 +140,7 @@ class AnchorDirectory:
         return heads_in(self.path / "heads.jsonl", missing_ok=True)
 
     def restored(self) -> tuple[SignedHead, ...]:
-        """The heads that went on from an older store, oldest first.
+        """The heads that continued from an older store, oldest first.
 
         Raises:
             AuditBroken: the file cannot be read.

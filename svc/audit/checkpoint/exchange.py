@@ -111,7 +111,7 @@ class HeadExchange:
                 return taken
 
     async def greater(self) -> tuple[bytes, ...]:
-        """A head that somebody put into the store, greater than those kept here; none or one.
+        """A head in the store that is later than those kept here, if there is one.
 
         Whoever leads looks for it: another Authority may know of records that its store lacks.
         """
@@ -120,7 +120,7 @@ class HeadExchange:
         return await self.store.read("greater audit heads", lambda tx: tx.heads.after(size, 1))
 
     async def warn(self) -> None:
-        """Show whoever leads our greatest head: its store does not hold what the head covers.
+        """Present our latest head to the leader, because its store lacks what the head covers.
 
         Raises:
             StoreUnavailable: it was not put there.

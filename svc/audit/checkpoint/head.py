@@ -111,7 +111,7 @@ def to_line(head: SignedHead, *, chain: bool = True, edge: bool = False) -> byte
 
 
 def from_line(line: bytes, chains: dict[str, tuple[bytes, ...]]) -> SignedHead:
-    """The head that :func:`to_line` wrote; its signature is not judged here.
+    """The head that :func:`to_line` wrote; its signature is not verified here.
 
     Args:
         line: Without its end.

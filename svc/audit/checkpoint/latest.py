@@ -34,7 +34,7 @@ GREATEST = "greatest"
 
 
 class Taken(Enum):
-    """What became of a head that was shown."""
+    """The result of checking a presented head."""
 
     KNOWN = "known"
     BEHIND = "behind"
@@ -103,7 +103,7 @@ class LatestCheckpoint:
 
     @property
     def line(self) -> bytes:
-        """The head kept, as it is told to others; empty where there is none."""
+        """The stored head, in the form for others; empty if there is none."""
         return b"" if self.kept is None else to_line(self.kept)
 
     @property
@@ -112,7 +112,7 @@ class LatestCheckpoint:
         return self._given_up[-1].hash.hex() if self._given_up else ""
 
     async def take(self, line: bytes) -> Taken:
-        """Take a head that somebody shows; it is durable when this returns.
+        """Accept a presented head; it is durable when this returns.
 
         Raises:
             AuditBroken: ``audit_rolled_back``: it contradicts the one kept;

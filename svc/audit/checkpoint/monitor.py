@@ -210,7 +210,7 @@ class LogWatch(AsyncService):
             self.found(unreadable)
 
     async def ask_witnesses(self) -> None:
-        """Hear what each witness that can be read has last; one that does not answer is passed."""
+        """Read the last head of each readable witness; skip one that does not answer."""
         asked = [Deferred.fromCoroutine(self._newest_of(each)) for each in self.sources]
         for head in await gatherResults(asked):
             try:
@@ -238,7 +238,7 @@ class LogWatch(AsyncService):
             raise _again(self.fault)
 
     async def hear(self, line: bytes) -> None:
-        """Somebody tells the greatest head he keeps.
+        """Handle the latest head that another party presents.
 
         Cheap for what we know: one row is read, and no signature is judged.
 

@@ -52,7 +52,7 @@ def consistency_ranges(first: int, second: int) -> list[Range]:
 
 @define
 class RangeHashes:
-    """The hashes of ranges that do not overlap, from leaves that go by once."""
+    """The hashes of ranges that do not overlap, from one pass over the leaves."""
 
     ranges: Sequence[Range]
     _at: int = field(default=0, init=False)

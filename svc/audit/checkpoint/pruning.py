@@ -54,7 +54,7 @@ class _Kept:
     _chains: dict[str, tuple[bytes, ...]] = field(factory=dict)
 
     def learn(self, line: bytes) -> None:
-        """Remember certificates: the line that brought them may be left out."""
+        """Remember certificates, because the line that contained them may be pruned."""
         if line.startswith(_WITH_CHAIN):
             from_line(line.removesuffix(b"\n"), self._chains)
 

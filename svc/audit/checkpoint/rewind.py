@@ -54,7 +54,7 @@ class Restoration:
 
 
 def restoration(head: SignedHead) -> Restoration | None:
-    """What the head's own line proves, or None where it says nothing of the kind.
+    """The restoration that the head's line proves, or None if it has no such proof.
 
     Args:
         head: Its signature has been judged, or will be.

@@ -216,7 +216,7 @@ class HeadWriter(AsyncService):
             self._lock.release()
 
     def appended(self, count: int = 1) -> None:
-        """Say that *count* records have been committed; called by whoever ran the store."""
+        """Report that *count* records were committed; called after the store has run."""
         if not self.running:
             return
         every, after = self.every, self.after

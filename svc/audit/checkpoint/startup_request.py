@@ -17,7 +17,7 @@ _Wish = TypeVar("_Wish")
 
 @define
 class StartupRequestFile(Generic[_Wish]):
-    """One wish, or none.  Every method blocks on a disk.
+    """The file of one request, or none. Every method blocks on a disk.
 
     Attributes:
         form_of: The members that the file holds.
@@ -31,7 +31,7 @@ class StartupRequestFile(Generic[_Wish]):
     refused: Callable[[str], SvcError]
 
     def read(self) -> _Wish | None:
-        """What is wished for; None where nothing is.
+        """The request; None if there is none.
 
         Raises:
             SvcError: the file is malformed.

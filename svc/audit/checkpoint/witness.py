@@ -134,7 +134,7 @@ def _append(path: Path, line: bytes) -> None:
 
 @define(slots=False, eq=False)
 class Witness(AsyncService):
-    """Brings heads to one sink; starts before heads are signed, and stops after the last."""
+    """Sends heads to one sink; starts before heads are signed, and stops after the last."""
 
     sink: IHeadSink
     clock: IReactorTime
@@ -151,7 +151,7 @@ class Witness(AsyncService):
             self._begin()
 
     async def stop(self) -> None:
-        """Bring what still waits, if the sink takes it in a few seconds."""
+        """Send the heads that still wait, if the sink accepts them within a few seconds."""
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None

@@ -27,7 +27,7 @@ NAMED = 512
 
 
 class ForeignRecord(AuditBroken):
-    """Somebody else than the Authority that leads put a record into the log; the text names it."""
+    """Somebody other than the leader put a record into the log; the text names it."""
 
     reason = "audit_foreign_record"
 
@@ -55,28 +55,28 @@ class WriterPosition:
 
     @property
     def known(self) -> ChainHead:
-        """The end that a committed transaction of ours left, or that was taken over."""
+        """The end of the log after our last committed transaction, or after the takeover."""
         return self._known
 
     @property
     def to_sign(self) -> ChainHead | None:
-        """How far the log is ours; None before it was taken over."""
+        """The last record that is ours; None before the takeover."""
         return self._known if self._is_exact else None
 
     def take_over(self, end: ChainHead) -> None:
-        """Lead from *end* on, whose records were verified; nobody else writes from now on."""
+        """Lead from *end*, whose records were verified; nobody else may write from now on."""
         with self._lock:
             self._known, self._is_exact = end, True
 
     def left(self, before: ChainHead, end: ChainHead) -> None:
-        """A transaction that is about to be committed went on from *before*; in its thread."""
+        """A transaction that is about to commit appended after *before*; in its thread."""
         with self._lock:
             # What was left past it by others of ours was undone: one transaction writes at a time.
             self._unsure = {one for one in self._unsure if one.seq <= before.seq}
             self._unsure.add(end)
 
     def committed(self, end: ChainHead) -> None:
-        """A transaction that left the log there is durable; on the reactor."""
+        """A transaction with this end of the log is durable; called on the reactor."""
         with self._lock:
             if end.seq > self._known.seq:
                 self._known = end
@@ -93,7 +93,7 @@ class WriterPosition:
             raise ForeignRecord.at(self.first_foreign(rows(known.seq + 1, NAMED)))
 
     def is_ours(self, end: ChainHead) -> bool:
-        """Whether the log may end there; what lies before the known end is for others to judge."""
+        """Whether the log may end there; records before the known end are checked elsewhere."""
         with self._lock:
             is_past = self._is_exact and end.seq > self._known.seq
             return not is_past or end in self._unsure

@@ -142,7 +142,7 @@ Members = Callable[[str, str], bool]
 
 
 def anybody(_kind: str, _id: str) -> bool:
-    """Where it is not asked who is a member."""
+    """Accepts every member, for checks that do not need the registry."""
     return True
 
 
@@ -185,7 +185,7 @@ def judge(
     members: Members = anybody,
     may_write: MayWrite = MAY_WRITE,
 ) -> RowVerdict:
-    """Judge *row*, in the order unsigned, unknown key, forged; the first that fits is the reason.
+    """Check *row* for unsigned, unknown key, forged, in this order; the first fault is the reason.
 
     Args:
         row: As it came.

@@ -41,7 +41,7 @@ def kind_events(kind: str, declared: Mapping[str, KindEvent]) -> dict[str, Event
 
 
 def kind_of_event(event: Event) -> str:
-    """The kind that brings it; empty for one of ours."""
+    """The kind that declares the event; empty for one of ours."""
     return event.name.partition(".")[0] if event.code in KIND_CODES.values() else ""
 
 

@@ -133,7 +133,7 @@ def seal(
 
 
 def personal_hash(salt: bytes, value: str) -> str:
-    """What stands in the record for *value* (canonical JSON text), in hex."""
+    """The hash that replaces *value* (canonical JSON text) in the record, in hex."""
     return sha256(salt + value.encode("utf-8")).hexdigest()
 
 

@@ -99,7 +99,7 @@ def _persons(record: Mapping[str, Json], opened_by: Callable[[str], str]) -> lis
 def check_event(
     word: str, known: Iterable[str] = tuple(BY_NAME), kinds: Iterable[str] = ()
 ) -> None:
-    """Return if there is an event of this name, or a group of that begins so.
+    """Return if there is an event with this name, or a group of events with this prefix.
 
     Args:
         kinds: Resource kinds; what their own events are called is not asked of them, since

@@ -28,7 +28,7 @@ NOTHING = "-"
 
 
 def no_name(kind: str, id: str) -> str | None:
-    """Knows nobody."""
+    """Returns no name."""
     return None
 
 
@@ -65,7 +65,7 @@ def document(
 
 
 def damaged(first: int, what: str, last: int | None = None) -> dict[str, Json]:
-    """What stands in the place of records that cannot be shown."""
+    """The entry shown in place of records that cannot be read."""
     shown: dict[str, Json] = {"seq": first, "damaged": what}
     return shown if last in (None, first) else {**shown, "last_seq": last}
 
@@ -77,7 +77,7 @@ _LEAST = (20, 7, 18, 5, 12, 12, SHORT, 0)
 
 @define
 class Columns:
-    """One line a record, for a person; nothing a peer said can end it.
+    """One line for each record, for people; text from a peer cannot end the line.
 
     A column is as wide as the widest word that was shown in it, so none runs into the next: the
     records of one call stand in line, and what is shown later may move further to the right.
@@ -147,7 +147,7 @@ def as_json(shown: Mapping[str, Json]) -> str:
 
 
 def as_text(shown: Mapping[str, Json]) -> str:
-    """One line a field, the dotted name first; nothing a peer said can look like a line."""
+    """One line for each field, the dotted name first; text from a peer cannot look like a line."""
     first = ("seq", "time", "event", "code", "decision", "reason", "decision_id")
     lines: list[tuple[str, str]] = []
     for name in (*[each for each in first if each in shown], *sorted(set(shown) - set(first))):

@@ -86,7 +86,7 @@ class Verified:
 
 @frozen
 class Stretch:
-    """Rows that were checked one against the other, for whoever joins stretches to a log.
+    """Consecutive rows that were verified against each other; stretches are joined to a log.
 
     Attributes:
         prev: What the first row names as the hash before it; None where it is not the first
@@ -250,7 +250,7 @@ def decided_over(record: Mapping[str, object]) -> str | None:
 
 
 def is_hidden(there: object, value: PersonalValue) -> bool:
-    """Whether *there* is what stands in a record for *value*.
+    """Whether *there* is the marker of *value* in a record.
 
     The salt has one length, and the value is JSON: else a byte could pass from one to the other.
     """
@@ -275,7 +275,7 @@ def _decoded(text: str) -> object:
 
 
 def marker(record: dict[str, object], path: str) -> object:
-    """What stands in *record* at a dotted path, or None."""
+    """The value in *record* at a dotted path, or None."""
     place: object = record
     for name in path.split("."):
         if type(place) is not dict:
@@ -310,7 +310,7 @@ class _Heads:
         return 0 if self._previous is None else self._previous.head.tree_size
 
     def match(self, tree: Tree, last: bytes) -> None:
-        """The rows so far against the head over them, if there is one."""
+        """Compare the rows so far with the head over them, if there is one."""
         if self._next is None or self.due != tree.size:
             return
         head = self._next.head

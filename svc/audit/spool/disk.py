@@ -165,7 +165,7 @@ class SpoolFiles:
         return closed() if self._is_closed else self._commit((), [])
 
     def try_disk(self) -> Outcome:
-        """Why nothing would be written now, where the disk is full; asked while nobody writes."""
+        """Check for a full disk while nobody writes; return why nothing could be written."""
         try:
             self.disk.try_room(self.root)
         except OSError as e:
@@ -182,7 +182,7 @@ class SpoolFiles:
 
     @property
     def is_live(self) -> bool:
-        """Whether there is a spool to write to: not after the disk refused, until it is tried."""
+        """Whether a spool can be written: not after the disk refused, until it is tried again."""
         return self._live is not None
 
     def commit(self, entries: Sequence[SpoolEntry]) -> list[Outcome]:

@@ -37,7 +37,7 @@ class Damaged:
 
 
 def framed(n: int, payload: bytes) -> bytes:
-    """*payload* as it stands in a file under the number *n*."""
+    """*payload* in its frame in a file, with the number *n*."""
     return _HEAD.pack(MARK, len(payload), n, _checksum(n, payload)) + payload
 
 

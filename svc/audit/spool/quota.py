@@ -36,7 +36,7 @@ class SpoolQuota:
 
     @property
     def has_for_others(self) -> bool:
-        """Whether there is any but what is kept for the origin itself."""
+        """Whether there is room besides the part reserved for the origin itself."""
         return self.used < self.most - self.most // KEPT
 
     def has(self, size: int, holder: str | None) -> bool:
@@ -52,7 +52,7 @@ class SpoolQuota:
         return True
 
     def take(self, size: int, holder: str | None = None) -> bool:
-        """Take room for a row, if there is."""
+        """Reserve room for a row, if there is any."""
         kept = 0 if holder is None else self.most // KEPT
         with self._lock:
             if self.used + size > self.most - kept:
@@ -63,7 +63,7 @@ class SpoolQuota:
             return True
 
     def found(self, size: int) -> None:
-        """So much was there before; nobody knows any more who caused it."""
+        """Account for rows from before this process, whose callers are no longer known."""
         with self._lock:
             self.used += size
 

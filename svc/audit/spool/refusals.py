@@ -9,7 +9,7 @@ _AGAIN_SECS = 5.0
 
 
 def full() -> SpoolFull:
-    """The refusal of a record for which there is no room."""
+    """The error for a record for which there is no room."""
     return SpoolFull(
         "the audit spool is full, so no session opens; try again when Authority has accepted some "
         "of it",

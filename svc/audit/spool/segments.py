@@ -59,7 +59,7 @@ class Segment:
 
     @property
     def cost(self) -> int:
-        """What it takes of the room."""
+        """How much of the room it uses."""
         return self.size + SEGMENT_COST
 
 

@@ -80,7 +80,7 @@ class Spool:
         self._tell(refusal)
 
     async def mend(self) -> None:
-        """Begin a spool where there is none, because the disk refused; called again and again.
+        """Open a new spool if the disk refused the last one; called periodically.
 
         Where there is one, see that the disk has room for more: nobody may have written lately.
         """
@@ -117,7 +117,7 @@ class Spool:
         await durable
 
     async def close(self) -> None:
-        """End the spool in order, after what waits is written; nothing is taken any more."""
+        """Close the spool after writing the waiting rows; no further rows are accepted."""
         while self._is_writing:
             idle: Deferred[None] = Deferred()
             self._idle.append(idle)

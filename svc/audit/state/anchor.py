@@ -36,7 +36,7 @@ class StateAnchor:
     path: Path
 
     def tip(self) -> StateHead | None:
-        """The newest record named, or None where there is no such file.
+        """The newest record that the file names, or None if there is no such file.
 
         Raises:
             StateBroken: it cannot be read.
@@ -45,7 +45,7 @@ class StateAnchor:
         return None if form is None else _head(form)
 
     def checkpoint(self) -> StateView | None:
-        """What was in force at the checkpoint, or None where there is none.
+        """The rows in force at the checkpoint, or None if there is none.
 
         Raises:
             StateBroken: it cannot be read.
@@ -101,7 +101,7 @@ class StateAnchor:
 
 @define(slots=False, eq=False)
 class StateKeeper(AsyncService):
-    """Keeps the anchor beside the ledger.
+    """Keeps the anchor up to date with the ledger.
 
     Args:
         tasks: Owns the writing that nobody awaits; must outlive this service.
@@ -118,7 +118,7 @@ class StateKeeper(AsyncService):
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     def advanced(self) -> None:
-        """The ledger went on; does not block."""
+        """The ledger has advanced; does not block."""
         if not self._is_due:
             self._is_due = True
             self.tasks.spawn("keep the state anchor", self._keep_or_say())
@@ -139,7 +139,7 @@ class StateKeeper(AsyncService):
         self.anchor.set_aside()
 
     async def stop(self) -> None:
-        """Keep everything there is, so that the next start has nothing to verify."""
+        """Write everything, so that the next start has nothing to verify."""
         if self.ledger.view.n:
             try:
                 await self._keep(rows=True)

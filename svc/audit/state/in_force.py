@@ -147,7 +147,7 @@ class StateLedger:
     _tail: Tail | None = field(default=None, init=False)
 
     def begin_from(self, view: StateView) -> None:
-        """Go by *view*, and by the records after it."""
+        """Start from *view*, and apply the records after it."""
         self.view = view
 
     def within(self, log: IStateLog) -> Seen:
@@ -230,7 +230,7 @@ class StateLedger:
                 return links
 
     def install(self, links: Iterable[VerifiedRecord]) -> bool:
-        """Go by these from now on, where they are newer; whether any was.  On the reactor only."""
+        """Apply these, if they are newer; return whether any was. On the reactor only."""
         newer = [link for link in links if link.change.n > self.view.n]
         if not newer:
             return False

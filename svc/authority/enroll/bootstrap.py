@@ -87,7 +87,7 @@ class RefusedToken:
 
 @define
 class Enrollment:
-    """Serves joiners; whoever reaches the join listener may ask.
+    """Serves callers that join; anyone who reaches the join listener may ask.
 
     Attributes:
         refusals: Bounds the records of refused joiners.
@@ -124,7 +124,7 @@ class Enrollment:
         self._asked[peer] = asked + 1
 
     def service(self) -> RpcService:
-        """The methods, as the RPC server takes them."""
+        """The methods, for the RPC server."""
         return RpcService("gate.v1.Bootstrap", {"Enroll": unary(pb.EnrollRequest, self._enroll)})
 
     async def _enroll(self, request: pb.EnrollRequest, call: IRpcCall) -> pb.EnrollResponse:

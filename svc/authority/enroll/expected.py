@@ -57,7 +57,7 @@ def use_key(
 
 @define
 class ExpectedKeysAdmin:
-    """Expects keys, lists them, and takes them back.
+    """Adds, lists and withdraws expected keys.
 
     Attributes:
         ca_pin: SHA-256 of the cluster root in hex; a joiner needs it.

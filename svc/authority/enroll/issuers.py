@@ -149,7 +149,7 @@ class IssuerRotation:
 
 
 def in_force(keys: Mapping[str, KeyRevision], kind: str) -> KeyRevision | None:
-    """The active revision of a kind, among those that signed records stand behind."""
+    """The active revision of a kind, among those that signed records cover."""
     active = (one for one in keys.values() if one.kind == kind and one.state is KeyState.ACTIVE)
     return max(active, key=lambda one: one.revision, default=None)
 

@@ -12,7 +12,7 @@ from svc.proto.gate.v1 import bootstrap_pb2 as pb
 
 
 def check_audit_key(request: pb.EnrollRequest) -> None:
-    """Nobody registers a key that it does not have: its rows would be another's.
+    """Refuse an audit key that the caller does not hold, because its rows would be another's.
 
     Raises:
         Malformed: it brings none.

@@ -39,7 +39,7 @@ class NodeRenewal:
     """How often a node may renew; this Authority's own renewals do not pass it."""
 
     def service(self) -> RpcService:
-        """The methods, as the RPC server takes them."""
+        """The methods, for the RPC server."""
         return RpcService("gate.v1.Renewal", {"Renew": unary(pb.RenewRequest, self._renew)})
 
     def admit(self, method: str, peer: Peer) -> None:

@@ -52,7 +52,7 @@ class SigningKeyRotation:
     _named: dict[str, int] = field(factory=dict)
 
     async def follow(self) -> None:
-        """One pass; what cannot be read is said once, and the key there is goes on."""
+        """One pass; a key that cannot be read is logged once, and the current key stays in use."""
         for word, used in tuple(self.keys.purposes.items()):
             newer = await self._newer(used)
             former = self._former.get(word)

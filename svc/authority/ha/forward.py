@@ -79,7 +79,7 @@ class ForwardMeters:
 
 @define
 class Forwarder:
-    """The end that stands by."""
+    """The standby's end: forwards calls to the leader."""
 
     route: LeaderRoute
     clock: IReactorTime
@@ -220,7 +220,7 @@ class ForwardedCalls:
     _working: Counter[str] = field(factory=Counter, init=False)
 
     def service(self) -> RpcService:
-        """The method, as the RPC server takes it."""
+        """The method, for the RPC server."""
         return RpcService("gate.v1.Forward", {"Call": unary(pb.ForwardRequest, self._call)})
 
     def admit(self, method: str, peer: Peer) -> None:

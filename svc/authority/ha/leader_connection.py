@@ -79,7 +79,7 @@ class LeaderRoute(AsyncService):
             await channel.close()
 
     async def channel(self) -> IRpcChannel:
-        """The connection to the leader; dialed where there is none.
+        """The connection to the leader, which is dialed if there is none.
 
         Raises:
             LeaseLost: nobody but us holds the lease.

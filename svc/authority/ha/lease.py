@@ -75,11 +75,11 @@ class Leadership(AsyncService):
         )
 
     def on_change(self, told: Callable[[LeaderLease | None], object]) -> None:
-        """Call *told* with the lease when it becomes ours, and with None when it ceases to be."""
+        """Call *told* with the lease when it becomes ours, and with None when we lose it."""
         self._told.append(told)
 
     def on_superseded(self, told: Callable[[str], object]) -> None:
-        """Call *told* with the name of the holder once another epoch than ours has begun.
+        """Call *told* with the holder's name once a newer epoch than ours has started.
 
         We do not lead again in this life: what was begun as leader is out of date.
         """
@@ -92,7 +92,7 @@ class Leadership(AsyncService):
 
     @property
     def leader(self) -> str:
-        """The name of the holder as last seen alive; empty: nobody."""
+        """The name of the holder that was last seen alive; empty if there is none."""
         if self._lease is not None:
             return self.owner
         seen = self._watch.lease
@@ -127,7 +127,7 @@ class Leadership(AsyncService):
         return self.held().epoch
 
     async def start(self) -> None:
-        """Look for the first time, take the lease if it may be taken, and go on looking.
+        """Check the lease for the first time, take it if possible, and keep checking.
 
         Raises:
             StoreUnavailable: the store could not be asked.
@@ -137,7 +137,7 @@ class Leadership(AsyncService):
             self._turns.startService()
 
     async def stop(self) -> None:
-        """Give the lease up, so that nobody has to wait for its end."""
+        """Give the lease up, so that no standby has to wait until it expires."""
         if self._ours_at is not None:
             self._ours_at.cancel()
             self._ours_at = None

@@ -94,7 +94,7 @@ class Membership(AsyncService):
         await self._turns.stopService()
 
     def node_id(self, owner: str) -> str:
-        """Of the certificate that a member shows; empty where nobody is known by that name."""
+        """The node id in a member's certificate; empty if no member has that name."""
         found = self._roll.seen.get(owner)
         return "" if found is None else found[0].node_id
 

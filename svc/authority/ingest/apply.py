@@ -257,7 +257,7 @@ class QueueTransaction:
 
 
 def standing_of(memory: SpoolMemory, judged: ValidRow) -> RowStanding:
-    """What a good row is to the memory of its spool; no row stands behind the end of one."""
+    """How a valid row relates to the memory of its spool; no row may follow the end of a spool."""
     place = judged.place
     standing = memory.standing(place.n, place.prev, judged.hash)
     if standing is RowStanding.NEW and judged.event is SPOOL_CLOSE and place.n < memory.high:

@@ -66,7 +66,7 @@ class QueueConsumer:
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     async def drain(self) -> None:
-        """Take every row that can be taken, and tell of gaps that are due.
+        """Process every row that can be processed, and report gaps that are due.
 
         Raises:
             LeaseLost, StoreUnavailable: the rest stays for another time, or for another Authority.
@@ -176,7 +176,7 @@ class LastDrain(AsyncService):
     _is_due: bool = field(default=False, init=False)
 
     async def stop(self) -> None:
-        """Leave nothing that can be taken."""
+        """Process every row that can still be processed."""
         await self._or_say()
 
     async def turn(self) -> None:

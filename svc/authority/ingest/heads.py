@@ -39,7 +39,7 @@ class HeadsToTell:
         self.lines = self._restored
 
     def signed(self, head: SignedHead) -> None:
-        """A head is durable: the next frames tell it."""
+        """A head is durable: the next frames contain it."""
         line, said = to_line(head), restoration(head)
         if said is None:
             self.lines = (*self._restored, line)

@@ -16,7 +16,7 @@ from svc.model.cluster.node import Node, NodeState
 
 @define
 class OriginKeys:
-    """The audit keys in force: of active nodes whose row a signed record stands behind.
+    """The audit keys in force: those of active nodes whose rows signed records cover.
 
     And of whom their rows may be.
     """
@@ -38,7 +38,7 @@ class OriginKeys:
         return self._keys
 
     def is_member(self, kind: str, id: str) -> bool:
-        """Whether there is, or was, such a ``person`` or ``node``."""
+        """Whether such a ``person`` or ``node`` exists or existed."""
         facts = self.state_cache.state
         return id in (facts.people if kind == "person" else facts.nodes)
 

@@ -38,7 +38,7 @@ class QueueFull(SvcError):
 
 @define
 class QueueIntake:
-    """Takes rows of Proxies.
+    """Accepts rows from Proxies.
 
     Attributes:
         store: Tells heads of what is committed.

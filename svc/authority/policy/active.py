@@ -67,7 +67,7 @@ class PolicyInForce:
     _lock: DeferredLock = field(factory=DeferredLock)
 
     async def follow(self, facts: ClusterState) -> None:
-        """Bring the engine to these facts; called after each change and at the reload pass.
+        """Update the engine to these facts; called after each change and in the reload pass.
 
         Never raises for a text or for entities that are refused: that is logged,
         and the engine stays.  Facts older than those in force change nothing.
@@ -79,7 +79,7 @@ class PolicyInForce:
             self._lock.release()
 
     def begin_anew(self) -> None:
-        """Take the version of the next facts, though it be older: an older store goes on."""
+        """Accept the version of the next facts even if it is older: the store was restored."""
         self._is_anew = True
 
     async def trial(self, text: str, facts: ClusterState, version: int) -> CompiledPolicy:

@@ -19,7 +19,7 @@ from svc.policy.engine import CompiledPolicy
 
 @frozen
 class Made:
-    """A bundle, its bytes, and the change that leads to it where there is one."""
+    """A bundle, its bytes, and the delta from the previous bundle if there is one."""
 
     bundle: PolicyBundle = field(repr=False)
     data: bytes = field(repr=False)
@@ -57,7 +57,7 @@ class PolicyPublisher:
         self.applied(engine.version)
 
     def facts_changed(self, facts: ClusterState) -> None:
-        """Who is revoked may have changed; that does not wait for another engine."""
+        """The revocations may have changed; publish them without waiting for a new engine."""
         revocations = revocations_of(facts, self.cluster)
         if revocations != self._revocations:
             self._revocations = revocations

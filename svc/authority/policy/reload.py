@@ -16,7 +16,7 @@ _log = Logger(namespace="svc_authority")
 
 @define
 class ChangeFollower:
-    """Brings each change that this Authority has made in force, one after another.
+    """Puts each change that this Authority made in force, one after another.
 
     While one is being compiled the next ones wait and are then taken together,
     so that a thousand resources added in a row cost a few engines, not a thousand.

@@ -84,7 +84,7 @@ class SnapshotPublisher:
             self.beat()
 
     def beat(self) -> None:
-        """Sign what is in force again and tell every Proxy; nothing while there is none.
+        """Sign the current snapshot again and send it to every Proxy, if there is one.
 
         Nothing either while we do not lead: it is told with the first heartbeat after that.
         """
@@ -100,7 +100,7 @@ class SnapshotPublisher:
                 each.callback(None)
 
     def sign_anew(self) -> None:
-        """Sign what is in force again, with the time of now; nothing while there is none.
+        """Sign the current snapshot again with the current time, if there is one.
 
         For a Proxy that begins to follow.  Another Authority that led until now may have gone on
         signing, so what we signed last can be older than what the Proxy has, and be refused.

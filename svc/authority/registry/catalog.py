@@ -81,7 +81,7 @@ class CatalogAdmin:
     async def assign(
         self, request: pb.AssignResourceRequest, actor: Actor
     ) -> pb.AssignResourceResponse:
-        """Assign a resource to another Connector, or to nobody.
+        """Assign a resource to another Connector, or to none.
 
         Its sessions over the one before end; so does all that one serves where
         it goes on offering what is another's.
@@ -199,7 +199,7 @@ class CatalogAdmin:
     async def list_bindings(
         self, request: pb.ListBindingsRequest, actor: Actor
     ) -> pb.ListBindingsResponse:
-        """Who was ever meant to serve a resource of this id, removed ones included."""
+        """Every assignment of resources with this id, including removed ones."""
         found = await self.store.read("list bindings", lambda tx: tx.bindings.of(request.id))
         rows = [
             pb.BindingRow(
@@ -218,7 +218,7 @@ class CatalogAdmin:
     async def list_resources(
         self, request: pb.ListResourcesRequest, actor: Actor
     ) -> pb.ListResourcesResponse:
-        """The catalog with each resource's state, and what Connectors offer beside it."""
+        """The catalog with each resource's state, and what Connectors offer in addition."""
 
         def look(tx: ITransaction) -> tuple[tuple[Resource, ...], tuple[Undeclared, ...]]:
             return tx.catalog.all(), tx.catalog.undeclared()

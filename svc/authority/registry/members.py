@@ -148,7 +148,7 @@ class MemberAdmin:
     async def set_publication(
         self, request: pb.SetPublicationRequest, actor: Actor
     ) -> pb.SetPublicationResponse:
-        """Tell how what a Connector offers gets into the catalog; it can only stay by hand."""
+        """Set how a Connector's offers enter the catalog; only ``manual`` is supported."""
 
         def look(tx: ITransaction) -> Node | None:
             return self.recorder.rows(tx).node_called(request.node)

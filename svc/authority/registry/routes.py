@@ -84,7 +84,7 @@ class Registrations:
         return [one for one in offered if one.resources[wanted.id] == wanted]
 
     def inventory(self, node_id: str) -> int | None:
-        """The oldest generation that a registration of this Connector goes by, if there is any."""
+        """The oldest inventory generation among this Connector's registrations, if there is any."""
         told = [one.inventory for one in self._by_node.get(node_id, ())]
         return min(told, default=None)
 

@@ -80,7 +80,7 @@ class SessionEnds:
         return outcomes
 
     async def moved(self, proxy_id: str, uids: Iterable[str]) -> None:
-        """A Proxy tells which of its open sessions have moved to a direct lane."""
+        """A Proxy reports which of its open sessions have moved to a direct lane."""
         told = tuple(uids)
 
         def are_open(tx: ITransaction) -> list[str]:
@@ -91,7 +91,7 @@ class SessionEnds:
             self._direct.update(await self.store.read("moved sessions", are_open))
 
     async def departed(self, proxy_id: str, departure: Departure) -> Outcomes:
-        """Record the sessions that a tunnel's end left behind."""
+        """Record the ends of the sessions on a tunnel that died."""
         reason = f"tunnel_{departure.reason}"
         counted = {one.session_uid: one for one in departure.ended}
         return await self.reported(
@@ -100,7 +100,7 @@ class SessionEnds:
         )
 
     async def claimed(self, proxy_id: str, uids: Iterable[str], *, is_known: bool = False) -> int:
-        """A Proxy says which sessions it still carries; the rest of its own are abandoned.
+        """A Proxy claims the sessions it still carries; its other sessions are abandoned.
 
         Args:
             proxy_id: The Proxy's.
@@ -124,7 +124,7 @@ class SessionEnds:
         )
 
     def revoked(self, proxy_id: str) -> None:
-        """The Proxy was revoked: it may tell nothing more, so what it carried is over."""
+        """The Proxy was revoked: it may report nothing more, so its sessions have ended."""
         self._stop_waiting(proxy_id)
         self.tasks.spawn("abandon sessions", self._give_up_or_wait(proxy_id, PROXY_REVOKED))
 

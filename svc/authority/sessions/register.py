@@ -63,7 +63,7 @@ _NOT_A_VERDICT = frozenset(
 
 @define
 class RegistrationIntake:
-    """Takes registrations in and keeps each until its stream ends.
+    """Accepts registrations and keeps each until its stream ends.
 
     Attributes:
         lease_secs: What a Connector is told to renew within.

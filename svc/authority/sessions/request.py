@@ -20,7 +20,7 @@ from svc.model.session.request import SessionRequest
 
 @frozen
 class VerifiedRequest:
-    """A session request that is the person's own, with what is known about it.
+    """A session request that the person has signed, with what is known about it.
 
     ``resource`` is None too where the catalog's resource is of another kind: for
     this kind there is no resource of that name.
@@ -55,7 +55,7 @@ class VerifiedRequest:
 
 @frozen
 class IssuanceResult:
-    """What was decided about a wish.
+    """The decision about a request.
 
     Attributes:
         word: The metric's: ``allow``, ``deny`` or ``not_served``.
@@ -73,7 +73,7 @@ class IssuanceResult:
 
     @property
     def recorded(self) -> str:
-        """The decision as the record says it: what came of it, never ``allow`` for a refusal."""
+        """The decision as the record states it: the final result, never ``allow`` for a refusal."""
         if self.word != "deny":
             return self.word
         return "deny" if self.decision.allowed else self.decision.decision
