@@ -93,7 +93,7 @@ def _marks(body: Sequence[ast.stmt], place: str, *, is_long: bool) -> Iterator[t
         if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         here = f"{place}::{node.name}"
-        runs_long = is_long or any(_is(each, "in_long_form") for each in node.decorator_list)
+        runs_long = is_long or _is_long(node)
         for decorator in node.decorator_list:
             if isinstance(decorator, ast.Call) and _is(decorator.func, "proves"):
                 for one in decorator.args:
@@ -102,6 +102,19 @@ def _marks(body: Sequence[ast.stmt], place: str, *, is_long: bool) -> Iterator[t
                     yield one.value, here + (LONG if runs_long else "")
         if isinstance(node, ast.ClassDef):
             yield from _marks(node.body, here, is_long=runs_long)
+
+
+def _is_long(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether only the long form runs it: it is marked so, or each of a class's own tests is."""
+    if any(_is(each, "in_long_form") for each in node.decorator_list):
+        return True
+    if not isinstance(node, ast.ClassDef):
+        return False
+    functions = [
+        each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    tests = [each for each in functions if each.name.startswith("test")]
+    return bool(tests) and all(map(_is_long, tests))
 
 
 def _is(node: ast.expr, name: str) -> bool:

@@ -40,6 +40,14 @@ class MarkTests(SynchronousTestCase):
         text = "@in_long_form\nclass Tests:\n    @proves('G-GEN-01')\n    def test_one(self): ...\n"
         self.assertEqual(list(marks("t.py", text)), [("G-GEN-01", f"t.py::Tests::test_one{LONG}")])
 
+    def test_class_of_long_tests(self) -> None:
+        """A class whose every test only the long form has is marked so; with another one not."""
+        long = "    @in_long_form\n    def test_one(self): ...\n    def check(self): ...\n"
+        short = "    def test_two(self): ...\n"
+        for body, shown in ((long, LONG), (long + short, ""), ("    pass\n", "")):
+            text = f"@proves('G-GEN-01')\nclass Tests:\n{body}"
+            self.assertEqual(list(marks("t.py", text)), [("G-GEN-01", f"t.py::Tests{shown}")])
+
     def test_only_literal_ids(self) -> None:
         """A mark whose ids cannot be read off the source is an error, not a silent gap."""
         text = "@proves(*ROWS)\ndef test_x(): ...\n"

@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred, ensureDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.state import resource_entry
+from svc.model.cluster.node import Publication
 from svc.model.cluster.resource import Resource
 from svc.model.store.migration import StoreStanding
 from svc.plugins.store_postgresql import store_postgresql
@@ -136,6 +137,17 @@ class LastMigrations:
         for table in ("bootstrap_identities", "epochs", "scopes", "root_epochs"):
             self.assertEqual(self.rows(f"SELECT * FROM {table}"), [], table)
 
+    @proves("X-89")
+    def test_decided_by_what_is_stored(self: Any) -> None:
+        """How a Connector publishes is its store's, old or new: one build reads both alike."""
+        self.migrate(self.factory)
+        self.execute("UPDATE connector_publication SET mode = 'automatic' WHERE node_id = 'n2'")
+        found = self.look(lambda tx: {one.id: one.publication for one in tx.nodes.all()})
+        self.assertEqual(
+            found,
+            {"n1": Publication.MANUAL, "n2": Publication.AUTOMATIC, "e1": Publication.MANUAL},
+        )
+
 
 class SqliteTests(LastMigrations, SynchronousTestCase):
     """In a file."""
@@ -153,6 +165,10 @@ class SqliteTests(LastMigrations, SynchronousTestCase):
     def rows(self, sql: str) -> list[Any]:
         with closing(sqlite3.connect(path_of(self.url))) as connection:
             return connection.execute(sql).fetchall()
+
+    def execute(self, sql: str) -> None:
+        with closing(sqlite3.connect(path_of(self.url))) as connection, connection:
+            connection.execute(sql)
 
 
 class PostgresTests(LastMigrations, SynchronousTestCase):
@@ -173,3 +189,7 @@ class PostgresTests(LastMigrations, SynchronousTestCase):
         with connected(self.url) as cursor:
             cursor.execute(sql)
             return list(cursor.fetchall())
+
+    def execute(self, sql: str) -> None:
+        with connected(self.url) as cursor:
+            cursor.execute(sql)

@@ -329,6 +329,7 @@ class ShowTests(TestCase):
         await store.close()
         return place
 
+    @proves("G-OPEN-10")
     async def test_by_decision(self) -> None:
         """Every record of a decision is shown, with the names their actors have today."""
         place = await self.introduced()
