@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
 from attrs import define, frozen
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, sign_head, to_line
@@ -45,13 +45,9 @@ from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import Vocabulary, vocabulary
 from svc.runtime.context import Runtime
 from svc.runtime.state_directory import StateDirectory
+from svc.runtime.threads import inline
 
 _T = TypeVar("_T")
-
-
-def in_line(call: Callable[[], object]) -> Deferred[object]:
-    """In a thread, as far as callers can tell."""
-    return succeed(call())
 
 
 def finished(coro: Coroutine[Any, Any, _T]) -> _T:
@@ -189,7 +185,7 @@ class Cluster:
             recorder=recorder,
             now=time.time,
             load=lambda kind: self.issuer.keys.issuers[kind],
-            in_thread=in_line,
+            in_thread=inline,
             is_stale=lambda kind, is_stale: None,
         )
 
@@ -204,7 +200,7 @@ class Cluster:
             vocabulary=self.words,
             kinds=self.kinds,
             guard=_let_in,
-            in_thread=in_line,
+            in_thread=inline,
             in_force=_told,
         )
         await policy.follow(state_cache.state)

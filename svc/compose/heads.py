@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from twisted.internet.threads import deferToThreadPool
-
 from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.pki.audit_signatures import head_verifier
+from svc.runtime.threads import in_pool
 
 
 def greatest_head(reactor: Any, path: Path, root: bytes, cluster: str) -> LatestCheckpoint:
@@ -18,5 +17,5 @@ def greatest_head(reactor: Any, path: Path, root: bytes, cluster: str) -> Latest
         judge=head_verifier(root, cluster),
         cluster=cluster,
         log_id=cluster,
-        run_blocking=lambda call: deferToThreadPool(reactor, reactor.getThreadPool(), call),
+        in_thread=in_pool(reactor),
     )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from attrs import define, field
-from twisted.internet.defer import maybeDeferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -30,7 +28,7 @@ from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncService, BackgroundTasks, PeriodicTask, bounded
 from svc.runtime.state_directory import StateDirectory
-from svc.runtime.threads import SerialThread
+from svc.runtime.threads import SerialThread, T, inline
 
 SPOOL = "spool"
 ENDS = "ends"
@@ -53,9 +51,9 @@ class SpoolThread:
         """Use the thread from now on."""
         self._is_open = True
 
-    def __call__(self, call: Callable[[], Any]) -> Awaitable[Any]:
+    def __call__(self, call: Callable[[], T], /) -> Awaitable[T]:
         """Run *call*."""
-        return self.own(call) if self._is_open else maybeDeferred(call)
+        return self.own(call) if self._is_open else inline(call)
 
 
 @define

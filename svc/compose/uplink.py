@@ -7,7 +7,6 @@ from typing import Any
 
 from attrs import define, field
 from twisted.internet.interfaces import IStreamClientEndpoint
-from twisted.internet.threads import deferToThreadPool
 
 from svc import __version__
 from svc.compose.authority.dial import authority_addresses, authority_dial
@@ -32,6 +31,7 @@ from svc.proxy.uplink.probe import PoolProbes
 from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
 from svc.runtime.context import Runtime
 from svc.runtime.state_directory import StateDirectory
+from svc.runtime.threads import in_pool
 from svc.telemetry.metrics import Metrics
 from svc.tunnel.times import dial_secs
 
@@ -61,8 +61,7 @@ class ProxyUplink:
                     return engine.with_entities(bundle.entities, bundle.entity_revision)
                 return engine_of(bundle)
 
-            pool = runtime.reactor.getThreadPool()
-            return await deferToThreadPool(runtime.reactor, pool, make)
+            return await in_pool(runtime.reactor)(make)
 
         directory = self.state / "snapshot"
         directory.mkdir(mode=0o700, exist_ok=True)

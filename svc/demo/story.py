@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from attrs import define, field
-from twisted.internet.threads import deferToThreadPool
 
 from svc.client.resident.peer_uid import AVAILABLE
 from svc.compose.client import client_settings, load_person
@@ -20,6 +19,7 @@ from svc.demo.waiting import until
 from svc.errors import SvcError
 from svc.messages.session import Explanation
 from svc.runtime.context import Runtime
+from svc.runtime.threads import in_pool
 from svc.telemetry.escape import escaped
 
 _READY_SECS = 20.0
@@ -83,7 +83,7 @@ class Story:
             raise NotAsExpected(
                 f"{role.id}: {len(heard)} bytes came back, but not the expected ones"
             )
-        record = await self._in_thread(lambda: self._log.decision(role.id))
+        record = await in_pool(self.runtime.reactor)(lambda: self._log.decision(role.id))
         if record is None or record["decision"] != "allow":
             raise NotAsExpected(f"{role.id}: a session was opened without a record that allows it")
         shown = expected.splitlines()[0].decode("ascii")
@@ -136,7 +136,7 @@ class Story:
         """Every record is signed over within a moment; then an outsider finds the log whole."""
 
         async def covered() -> Any:
-            found = await self._in_thread(self._log.verified)
+            found = await in_pool(self.runtime.reactor)(self._log.verified)
             return found if found.anchored == found.records else None
 
         found = await until(self.runtime.reactor, _HEAD_SECS, covered, "a signed head of the log")
@@ -145,10 +145,6 @@ class Story:
     @property
     def _log(self) -> Log:
         return Log(load_settings(str(self.gateway.all_config), "all", {}))
-
-    async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        reactor = self.runtime.reactor
-        return await deferToThreadPool(reactor, reactor.getThreadPool(), call)
 
     def by_hand(self, there: dict[str, Any]) -> Iterator[str]:
         """The commands to try while it runs; each can be pasted into a shell."""

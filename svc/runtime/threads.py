@@ -1,23 +1,47 @@
-"""A separate thread for calls to a disk that may hang.
+"""Calls that block, away from the reactor's thread: in its pool, or in a separate thread.
 
 The pool of the reactor is everybody's, and a process does not end before the threads in it: one
-file on a network that does not answer would take all of them in turn, and hold the stop.  Here
-nobody else waits behind a call that hangs, and neither does the end of the process.
+file on a network that does not answer would take all of them in turn, and hold the stop.  Nobody
+else waits behind a call that hangs in a :class:`SerialThread`, and neither does the process's end.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from threading import Condition, Thread
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail, maybeDeferred
+from twisted.internet.threads import deferToThreadPool
 
 from svc.errors import Unavailable
+
+T = TypeVar("T")
+
+
+class InThread(Protocol):
+    """Runs a call that may block; what it returned or raised comes on the reactor's thread."""
+
+    def __call__(self, call: Callable[[], T], /) -> Awaitable[T]:
+        """Run *call*."""
+
+
+def in_pool(reactor: Any) -> InThread:
+    """Runs calls in the reactor's pool, several at a time."""
+
+    def run(call: Callable[[], T], /) -> Deferred[T]:
+        return deferToThreadPool(reactor, reactor.getThreadPool(), call)
+
+    return run
+
+
+def inline(call: Callable[[], T], /) -> Deferred[T]:
+    """Run *call* at once: before the reactor runs, and for tests."""
+    return maybeDeferred(call)
 
 
 @define(eq=False)
@@ -47,7 +71,7 @@ class SerialThread:
     _has_begun: bool = field(init=False, default=False)
     _is_ending: bool = field(init=False, default=False)
 
-    def __call__(self, call: Callable[[], Any]) -> Deferred[Any]:
+    def __call__(self, call: Callable[[], T], /) -> Deferred[T]:
         """Run *call*; fires on the reactor's thread with what it returned or raised."""
         if self._is_ending:
             return fail(Unavailable(f"{self.name}: is closed", reason="stopped"))

@@ -8,19 +8,19 @@ when an endpoint is set.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from attrs import define, field
 from opentelemetry import context as contexts
 from opentelemetry.trace import NoOpTracer, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
-from twisted.internet.interfaces import IReactorFromThreads, IReactorThreads, IReactorTime
-from twisted.internet.threads import deferToThreadPool
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.config.forms import parse_otel_endpoint
 from svc.errors import ConfigError, SvcError
 from svc.runtime.services import AsyncService, bounded
+from svc.runtime.threads import in_pool
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -92,9 +92,7 @@ class Tracing(AsyncService):
         """Send what is queued, for two seconds at most; never fails."""
         if self._shutdown is None:
             return
-        pool = cast(IReactorThreads, self._reactor).getThreadPool()
-        threads = cast(IReactorFromThreads, self._reactor)
-        ending = deferToThreadPool(threads, pool, self._shutdown)
+        ending = in_pool(self._reactor)(self._shutdown)
         try:
             await bounded(self._reactor, EXPORT_SECS, ending, "trace export")
         except SvcError as error:

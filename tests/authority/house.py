@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, evolve, frozen
 from cryptography import x509
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
@@ -48,6 +48,7 @@ from svc.policy.vocabulary import vocabulary
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.limits import RefusalPolicy
 from svc.runtime.services import BackgroundTasks
+from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
 from tests.kinds.served import ssh, tcp
 from tests.nothing import nothing
@@ -203,7 +204,7 @@ class House:
         self.publishing = PolicyPublisher(
             cluster=CLUSTER,
             publisher=self.publisher,
-            in_thread=in_line,
+            in_thread=inline,
             applied=self.applied.append,
         )
         self.policy = PolicyInForce(
@@ -211,7 +212,7 @@ class House:
             vocabulary=WORDS,
             kinds=KINDS,
             guard=self._guard,
-            in_thread=in_line,
+            in_thread=inline,
             in_force=self.publishing.policy_changed,
         )
         self.state_cache.on_change(self.publishing.facts_changed)
@@ -414,11 +415,6 @@ class House:
             person_chain=asker.chain,
             proxy_decision=ProxyDecision(random_id(self.entropy), said, source_address="192.0.2.7"),
         )
-
-
-def in_line(call: Callable[[], object]) -> Deferred[object]:
-    """In a thread, as far as callers can tell."""
-    return succeed(call())
 
 
 def outcome(coro: Coroutine[Any, Any, Any]) -> list[Any]:

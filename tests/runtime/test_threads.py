@@ -12,7 +12,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
 
 from svc.errors import Unavailable
-from svc.runtime.threads import SerialThread
+from svc.runtime.threads import SerialThread, in_pool, inline
 
 reactor: Any = installed
 
@@ -53,7 +53,8 @@ class OwnThreadTests(TestCase):
         await self.begun
         waiting = self.own(lambda: self.ran.append("given up"))
         last = self.own(lambda: self.ran.append("last"))
-        for each in (hung, waiting):
+        given_up: list[Deferred[Any]] = [hung, waiting]
+        for each in given_up:
             each.cancel()
             await self.assertFailure(each, CancelledError)
         ended = self.own.end()
@@ -101,3 +102,21 @@ class OwnThreadTests(TestCase):
     def test_never_begun(self) -> None:
         """A thread that was never needed is ended at once."""
         self.successResultOf(self.own.end())
+
+
+class PoolTests(TestCase):
+    """Calls in the pool of the reactor."""
+
+    async def test_runs_elsewhere(self) -> None:
+        """A call runs in another thread; what it returns or raises comes on the reactor's."""
+        run = in_pool(reactor)
+        here = threading.get_ident()
+        self.assertNotEqual(await run(threading.get_ident), here)
+        self.assertEqual(threading.get_ident(), here)
+        with self.assertRaises(ZeroDivisionError):
+            await run(lambda: 1 // 0)
+
+    def test_inline(self) -> None:
+        """A call that is run at once has its answer at once, a refusal as well."""
+        self.assertEqual(self.successResultOf(inline(threading.get_ident)), threading.get_ident())
+        self.failureResultOf(inline(lambda: 1 // 0), ZeroDivisionError)

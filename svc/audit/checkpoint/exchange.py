@@ -17,11 +17,11 @@ from twisted.logger import Logger
 
 from svc.audit.checkpoint.head import NO_HEAD, from_line, head_time, to_line
 from svc.audit.checkpoint.rewind import restoration
-from svc.audit.checkpoint.signer import RunBlocking
 from svc.errors import AlreadyExists, AuditBroken, Malformed
 from svc.interfaces.audit import HeadVerifier, IHeadKeeper
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import SignedHead
+from svc.runtime.threads import InThread
 
 KEPT = 4096
 """So many of the newest heads are in the store."""
@@ -42,7 +42,7 @@ class HeadExchange:
         store: Written to by whoever leads.
         keeper: Where this Authority keeps heads, outside of the store.
         verify_head: Judges what the store says somebody signed.
-        run_blocking: Where files are written.
+        in_thread: Where files are written.
     """
 
     store: IStore
@@ -50,7 +50,7 @@ class HeadExchange:
     verify_head: HeadVerifier
     cluster: str
     log_id: str
-    run_blocking: RunBlocking
+    in_thread: InThread
     is_given_up: Callable[[SignedHead], bool]
     """Whether a head is of a line of the log that was given up on purpose."""
 
@@ -174,7 +174,7 @@ class HeadExchange:
             self.keeper.give_up(said.shared_size)
             self.keeper.keep(evolve(head, pruned=max(1, head.pruned)))
 
-        await self.run_blocking(go_on)
+        await self.in_thread(go_on)
         self.went_on(head)
         return True
 
@@ -188,9 +188,7 @@ class HeadExchange:
         return await self.store.read("audit heads", look)
 
     async def _newest(self) -> SignedHead | None:
-        found: list[SignedHead | None] = []
-        await self.run_blocking(lambda: found.append(self.keeper.newest()))
-        return found[0]
+        return await self.in_thread(self.keeper.newest)
 
     async def _take(
         self, head: SignedHead, before: SignedHead | None, *, may_miss: bool
@@ -205,7 +203,7 @@ class HeadExchange:
             )
         if not is_next:
             head = evolve(head, pruned=max(1, head.pruned))
-        await self.run_blocking(lambda: self.keeper.keep(head))
+        await self.in_thread(lambda: self.keeper.keep(head))
         return head
 
     def _is_lost(self, line: bytes) -> bool:

@@ -16,11 +16,11 @@ from twisted.internet.defer import DeferredLock
 
 from svc.audit.checkpoint.head import from_line, head_time, to_line
 from svc.audit.checkpoint.rewind import restoration
-from svc.audit.checkpoint.signer import RunBlocking, run_inline
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.model.audit.record import SignedHead
 from svc.runtime import durable
+from svc.runtime.threads import InThread, inline
 
 MAX_HEAD = 32_768
 """Bytes of a head as a peer tells it, with certificate and the record of a restored store."""
@@ -53,14 +53,14 @@ class LatestCheckpoint:
         judge: Judges what somebody says was signed.
         cluster: Of all heads that are taken.
         log_id: Of all heads that are taken.
-        run_blocking: Where the file is written.
+        in_thread: Where the file is written.
     """
 
     path: Path
     judge: HeadVerifier
     cluster: str
     log_id: str
-    run_blocking: RunBlocking = run_inline
+    in_thread: InThread = inline
     kept: SignedHead | None = field(default=None, init=False)
     _given_up: tuple[SignedHead, ...] = field(default=(), init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
@@ -182,7 +182,7 @@ class LatestCheckpoint:
                 durable.replace(self._proofs_path, b"".join(to_line(one) + b"\n" for one in proofs))
             durable.replace(self.path, to_line(head) + b"\n")
 
-        await self.run_blocking(write)
+        await self.in_thread(write)
         self.kept, self._given_up = head, proofs
         return taken
 

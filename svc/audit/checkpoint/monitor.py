@@ -23,7 +23,6 @@ from twisted.logger import Logger
 from svc.audit.checkpoint.head import head_time, to_line
 from svc.audit.checkpoint.latest import LatestCheckpoint, check_place, parse_head
 from svc.audit.checkpoint.rewind import Restoration
-from svc.audit.checkpoint.signer import RunBlocking, run_inline
 from svc.audit.checkpoint.witness import ANSWER_SECS
 from svc.audit.checkpoint.writer_position import NAMED, ForeignRecord, Rows, WriterPosition
 from svc.errors import AuditBroken, RecordLost, StoreUnavailable, SvcError
@@ -31,6 +30,7 @@ from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper, IHeadSource
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import SignedHead
 from svc.runtime.services import AsyncService, PeriodicTask, bounded
+from svc.runtime.threads import InThread, inline
 
 LOOK_SECS = 5.0
 """Between two looks, at most."""
@@ -106,7 +106,7 @@ class LogWatch(AsyncService):
     told: Callable[[AuditBroken | None], object]
     verify: Callable[[], Awaitable[object]]
     keeps: Callable[[], Awaitable[object]]
-    run_blocking: RunBlocking = run_inline
+    in_thread: InThread = inline
     sources: Iterable[IHeadSource] = ()
     heals: bool = True
     every: float = LOOK_SECS
@@ -122,7 +122,7 @@ class LogWatch(AsyncService):
 
     async def start(self) -> None:
         """Begin to look; does not wait for the first one."""
-        await self.run_blocking(self.greatest.load)
+        await self.in_thread(self.greatest.load)
         self._looks.startService()
 
     async def stop(self) -> None:
@@ -274,10 +274,9 @@ class LogWatch(AsyncService):
     async def _look(self) -> AuditBroken | None:
         seen = self.own.known
         marks = [Mark(seen.seq, seen.hash, "this Authority")]
-        kept: list[SignedHead | None] = []
-        await self.run_blocking(lambda: kept.append(self.keeper.newest()))
-        if kept[0] is not None:
-            marks.append(mark_of(kept[0], "a signed head"))
+        kept = await self.in_thread(self.keeper.newest)
+        if kept is not None:
+            marks.append(mark_of(kept, "a signed head"))
         told = self.greatest.kept
         if told is not None and not self.is_given_up(told):
             marks.append(mark_of(told, "a signed head that others keep"))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from attrs import define, evolve, field
-from twisted.internet.defer import CancelledError, DeferredLock, succeed
+from twisted.internet.defer import CancelledError, DeferredLock
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -26,6 +26,7 @@ from svc.interfaces.audit import HeadVerifier, IChain, IHeadKeeper
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import GENESIS, Head, RestoredProof, SignedHead, chain_hash, rfc3339
 from svc.runtime.services import AsyncService, BackgroundTasks
+from svc.runtime.threads import InThread, inline
 
 HEAD_EVERY = 256
 HEAD_SECONDS = 1.0
@@ -40,14 +41,6 @@ KEY_REFUSALS = frozenset({"audit_key_expired", "audit_key_not_begun"})
 BATCH = 512
 
 _log = Logger(namespace="svc_audit")
-
-RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
-"""Runs a function that may block on a disk; ``deferToThread`` in a running role."""
-
-
-def run_inline(function: Callable[[], object]) -> Awaitable[object]:
-    """Run at once: for tests, and before the reactor runs."""
-    return succeed(function())
 
 
 async def shared_by_nobody(_: SignedHead) -> None:
@@ -80,7 +73,7 @@ class HeadWriter(AsyncService):
         now: Seconds since the epoch, for the head's time.
         tasks: Owns the writing that nobody awaits; must outlive this service.
         lease_epoch: Of the lease under which we append; raises LeaseLost where we do not.
-        run_blocking: Where files are written.
+        in_thread: Where files are written.
         share: Puts a head where the other Authorities find it, before it is kept; once more
             for the same head changes nothing.
         told: Called with each head once it is durable.
@@ -111,7 +104,7 @@ class HeadWriter(AsyncService):
     ours: Callable[[], ChainHead | None]
     took_over: Callable[[ChainHead], object]
     unsigned: Callable[[Exception | None], object]
-    run_blocking: RunBlocking = run_inline
+    in_thread: InThread = inline
     every: int = HEAD_EVERY
     after: float = HEAD_SECONDS
     restored_seq: int = 0
@@ -149,19 +142,18 @@ class HeadWriter(AsyncService):
             AuditBroken: ``audit_rolled_back``, ``audit_anchor_missing``,
                 ``audit_head_foreign``, or what is kept or stored does not verify.
         """
-        found: list[SignedHead | None] = []
-        await self.run_blocking(lambda: found.append(self.keeper.newest()))
+        newest = await self.in_thread(self.keeper.newest)
         end = await self.chain.head()
         # A first life may have ended before its first head, which no number puts off.
-        if found[0] is None and end.seq > HEAD_EVERY and not self.restored_seq:
+        if newest is None and end.seq > HEAD_EVERY and not self.restored_seq:
             raise AuditBroken(
                 f"audit log: the store has {end.seq} records, but the anchor directory has no "
                 "signed head",
                 reason="audit_anchor_missing",
             )
         try:
-            if found[0] is not None:
-                await self._go_on(found[0], end.seq)
+            if newest is not None:
+                await self._go_on(newest, end.seq)
             await self.write()
         except AuditBroken as broken:
             raise broken.at_start() from None
@@ -264,7 +256,7 @@ class HeadWriter(AsyncService):
         """
         self._unsure = signed
         await self.share(signed)
-        await self.run_blocking(lambda: self.keeper.keep(signed))
+        await self.in_thread(lambda: self.keeper.keep(signed))
         self._unsure, self._newest = None, signed
         self.told(signed)
 

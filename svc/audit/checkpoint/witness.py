@@ -23,12 +23,12 @@ from zope.interface import implementer
 
 from svc.audit.checkpoint.anchor import MAX_LINE, parsed_head
 from svc.audit.checkpoint.head import to_line
-from svc.audit.checkpoint.signer import RunBlocking
 from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import IHeadSink, IHeadSource
 from svc.model.audit.record import SignedHead
 from svc.runtime.backoff import Backoff
 from svc.runtime.services import AsyncService, bounded, cancel
+from svc.runtime.threads import InThread
 
 WAITING = 64
 """So many of the newest heads wait for a sink that is away."""
@@ -55,12 +55,12 @@ class FileSink:
 
     Attributes:
         path: Its directory is there; the file is made.
-        run_blocking: Runs its calls one after another, away from everybody else's.
+        in_thread: Runs its calls one after another, away from everybody else's.
         closed: Called when nothing more will be asked.
     """
 
     path: Path
-    run_blocking: RunBlocking
+    in_thread: InThread
     closed: Callable[[], object]
 
     @property
@@ -68,12 +68,10 @@ class FileSink:
         return f"file://{self.path}"
 
     async def put(self, line: bytes) -> None:
-        await self.run_blocking(lambda: _append(self.path, line + b"\n"))
+        await self.in_thread(lambda: _append(self.path, line + b"\n"))
 
     async def newest(self) -> SignedHead | None:
-        found: list[SignedHead | None] = []
-        await self.run_blocking(lambda: found.append(_newest(self.path)))
-        return found[0]
+        return await self.in_thread(lambda: _newest(self.path))
 
     def close(self) -> None:
         self.closed()

@@ -7,8 +7,7 @@ meanwhile is the next batch.  A writer waits for the disk and for nobody else.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -22,6 +21,7 @@ from svc.audit.spool.segments import Numbered
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.audit import IAuditSink
 from svc.model.audit.record import AuditRecord
+from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_audit")
 
@@ -36,9 +36,6 @@ LEVELS = (0.5, 0.75, 0.9)
 
 MEND_SECS = 5.0
 """Between two tries to begin a spool on a disk that refused."""
-
-InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Runs a function that blocks; one at a time, in the order asked."""
 
 _Waiter = tuple[SpoolEntry, Deferred[None]]
 

@@ -17,12 +17,12 @@ from attrs import define, field
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from svc.audit.checkpoint.signer import RunBlocking, run_inline
 from svc.audit.state.in_force import StateBroken, StateLedger, StateView, rolled_back
 from svc.interfaces.facets import IStateLog
 from svc.model.audit.state import StateEntry, StateHead
 from svc.runtime import durable
 from svc.runtime.services import AsyncService, BackgroundTasks
+from svc.runtime.threads import InThread, inline
 
 CHECKPOINT_EVERY = 256
 
@@ -110,7 +110,7 @@ class StateKeeper(AsyncService):
     ledger: StateLedger
     anchor: StateAnchor
     tasks: BackgroundTasks
-    run_blocking: RunBlocking = run_inline
+    in_thread: InThread = inline
     _kept: int = field(default=0, init=False)
     _rows_kept: int = field(default=0, init=False)
     _is_due: bool = field(default=False, init=False)
@@ -159,9 +159,9 @@ class StateKeeper(AsyncService):
             self._is_due = False
             view, line = self.ledger.view, self._line
             rows = rows or view.n - self._rows_kept >= CHECKPOINT_EVERY
-            await self.run_blocking(lambda: self.anchor.keep(view, rows=rows))
+            await self.in_thread(lambda: self.anchor.keep(view, rows=rows))
             if line != self._line:
-                await self.run_blocking(self.anchor.set_aside)
+                await self.in_thread(self.anchor.set_aside)
             elif rows:
                 self._rows_kept = view.n
         finally:

@@ -8,7 +8,7 @@ cannot goes on with what it has, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 from attrs import define, field
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -24,6 +24,7 @@ from svc.model.audit.events import CA_ACTIVATE
 from svc.model.cluster.key_revision import KeyRevision, KeyState
 from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import IssuingAuthority
+from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_authority")
 
@@ -44,7 +45,7 @@ class IssuerRotation:
     recorder: Recorder
     now: Callable[[], float]
     load: Callable[[str], IssuingAuthority]
-    in_thread: Callable[[Callable[[], object]], Awaitable[object]]
+    in_thread: InThread
     is_stale: Callable[[str, bool], object]
     _said: dict[str, str] = field(factory=dict)
 
@@ -71,9 +72,7 @@ class IssuerRotation:
             except SvcError as refused:
                 return refused
 
-        found = await self.in_thread(read)
-        assert isinstance(found, IssuingAuthority | SvcError)
-        return found
+        return await self.in_thread(read)
 
     async def _enter(self, found: IssuingAuthority | SvcError) -> None:
         """Put a CA in force that no revision has yet; an earlier one is never put back."""

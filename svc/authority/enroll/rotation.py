@@ -10,7 +10,7 @@ nothing that runs has that (rule R14): an operator does, in time, as the log and
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 from attrs import define, field
 from twisted.logger import Logger
@@ -18,6 +18,7 @@ from twisted.logger import Logger
 from svc.errors import SvcError
 from svc.pki.profile import DAY
 from svc.pki.root import ClusterKeys, PurposeKey
+from svc.runtime.threads import InThread
 
 WARN_SECS = 30 * DAY
 """So long before its end a key is named in the log, once a day."""
@@ -44,7 +45,7 @@ class SigningKeyRotation:
     issuers: Callable[[], Mapping[str, float]]
     load: Callable[[PurposeKey], PurposeKey | None]
     now: Callable[[], float]
-    in_thread: Callable[[Callable[[], object]], Awaitable[object]]
+    in_thread: InThread
     taken: Callable[[str], object]
     ends_in: Callable[[str, float], object]
     _former: dict[str, PurposeKey] = field(factory=dict)
@@ -89,7 +90,6 @@ class SigningKeyRotation:
             self._unread[used.word] = found.text
             return None
         self._unread.pop(used.word, None)
-        assert found is None or isinstance(found, PurposeKey)
         return found
 
     def _warn(self, word: str, at: float) -> None:

@@ -32,13 +32,13 @@ from svc.policy.entities import (
 )
 from svc.policy.refusals import GUARD_CRASHED, GUARD_TIMEOUT
 from svc.policy.vocabulary import Vocabulary
+from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_authority")
 
 _MAY_PASS_LATER = frozenset({GUARD_TIMEOUT, GUARD_CRASHED})
 """A busy or starved machine refuses like this too."""
 
-InThread = Callable[[Callable[[], object]], Awaitable[object]]
 """Runs a blocking function off the reactor and gives back what it returned."""
 
 
@@ -169,17 +169,13 @@ class PolicyInForce:
 
     async def _with_entities(self, engine: CompiledPolicy, facts: ClusterState) -> CompiledPolicy:
         entities = entities_from(facts, self.kinds, self.cluster)
-        made = await self.in_thread(lambda: engine.with_entities(entities, facts.revision))
-        assert isinstance(made, CompiledPolicy)
-        return made
+        return await self.in_thread(lambda: engine.with_entities(entities, facts.revision))
 
     async def _compiled(self, text: str, facts: ClusterState, version: int) -> CompiledPolicy:
         entities = entities_from(facts, self.kinds, self.cluster)
-        made = await self.in_thread(
+        return await self.in_thread(
             lambda: compile_policy(text, self.vocabulary, entities, version, facts.revision)
         )
-        assert isinstance(made, CompiledPolicy)
-        return made
 
 
 def entities_from(

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from attrs import define, field, frozen
 
-from svc.authority.policy.active import InThread
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.state.cluster import ClusterState
 from svc.messages.snapshot import Revocation
@@ -15,6 +14,7 @@ from svc.model.cluster.person import PersonState
 from svc.model.principal import NODE_ROLES, Principal, Role
 from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
 from svc.policy.engine import CompiledPolicy
+from svc.runtime.threads import InThread
 
 
 @frozen

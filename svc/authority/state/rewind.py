@@ -23,7 +23,7 @@ from svc.audit.checkpoint.exchange import HeadExchange
 from svc.audit.checkpoint.head import from_line, head_time, to_line
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.rewind import Restoration, lost_head
-from svc.audit.checkpoint.signer import HeadWriter, RunBlocking
+from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.checkpoint.startup_request import StartupRequestFile
 from svc.audit.state.anchor import StateAnchor, check_anchor
 from svc.audit.state.in_force import StateBroken, StateView
@@ -37,6 +37,7 @@ from svc.model.audit.record import SignedHead, rfc3339
 from svc.model.canonical import Json, decode
 from svc.runtime import durable
 from svc.runtime.services import AsyncService
+from svc.runtime.threads import InThread
 
 WISH = "adopt-log.json"
 """In the anchor directory."""
@@ -164,7 +165,7 @@ class RestoreCheck(AsyncService):
     heads: HeadWriter
     exchange: HeadExchange | None
     now: Callable[[], float]
-    run_blocking: RunBlocking
+    in_thread: InThread
     _seq: int = field(default=0, init=False)
 
     async def start(self) -> None:
@@ -232,7 +233,7 @@ class RestoreCheck(AsyncService):
         if lines:
             name = f"cut-{wish.good.seq + 1}-{wish.end.seq}.jsonl"
             path = self.keeper.path / name
-            await self.run_blocking(lambda: durable.replace(path, b"".join(lines)))
+            await self.in_thread(lambda: durable.replace(path, b"".join(lines)))
 
     async def confirmed(self) -> None:
         """Once the head that proves it is kept: the wish is done.
@@ -274,9 +275,7 @@ class RestoreCheck(AsyncService):
             )
 
     async def _kept(self) -> list[SignedHead]:
-        kept: list[SignedHead] = []
-        await self.run_blocking(lambda: kept.extend(self.keeper.heads()))
-        return kept
+        return list(await self.in_thread(self.keeper.heads))
 
     def _record(
         self, tx: ITransaction, wish: RestoreRequest, heads: Sequence[SignedHead]
@@ -332,8 +331,8 @@ class RestoreCheck(AsyncService):
                 "check the state anchor", lambda tx: check_anchor(tx.state, view, tip)
             )
         except StateBroken:
-            await self.run_blocking(self.state.set_aside)
-        await self.run_blocking(lambda: self.keeper.give_up(size))
+            await self.in_thread(self.state.set_aside)
+        await self.in_thread(lambda: self.keeper.give_up(size))
 
 
 def _recorded(tx: ITransaction, wish: RestoreRequest) -> ChainRow | None:

@@ -25,7 +25,7 @@ from svc.authority.ha.lease import FencedStore
 from svc.authority.ingest.heads import HeadsToTell
 from svc.authority.state.guarded_store import LogGuardedStore, StoredChain
 from svc.authority.state.rewind import WISH, RestoreCheck, RestoreConfirmation, restore_wish_file
-from svc.compose.authority.parts import Foundations, in_thread
+from svc.compose.authority.parts import Foundations
 from svc.compose.authority.state import anchor_key
 from svc.compose.heads import greatest_head
 from svc.errors import AuditBroken, LeaseLost, RecordLost, StoreFull
@@ -36,7 +36,7 @@ from svc.model.audit.record import SignedHead
 from svc.ops.store import StorePlace, store_place
 from svc.pki.audit_signatures import head_verifier
 from svc.runtime.services import AsyncService, Readiness
-from svc.runtime.threads import SerialThread
+from svc.runtime.threads import InThread, SerialThread, in_pool
 
 AUDIT = (
     RolledBack.reason,
@@ -51,8 +51,6 @@ AUDIT = (
 
 _CONNECT_SECS = 5.0
 
-InThread = Callable[[Callable[[], object]], Awaitable[object]]
-
 
 @implementer(IChain)
 @frozen
@@ -66,20 +64,14 @@ class PlaceChain:
     in_thread: InThread
 
     async def head(self) -> ChainHead:
-        found: list[ChainHead] = []
-        await self.in_thread(
-            lambda: found.append(self.place.look("audit head", lambda tx: tx.audit.head()))
+        return await self.in_thread(
+            lambda: self.place.look("audit head", lambda tx: tx.audit.head())
         )
-        return found[0]
 
     async def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
-        found: list[tuple[ChainRow, ...]] = []
-        await self.in_thread(
-            lambda: found.append(
-                self.place.look("audit rows", lambda tx: tx.audit.rows(from_seq, limit))
-            )
+        return await self.in_thread(
+            lambda: self.place.look("audit rows", lambda tx: tx.audit.rows(from_seq, limit))
         )
-        return found[0]
 
 
 @define
@@ -211,7 +203,7 @@ class _CheckpointAssembly:
             verify_head=self.judge,
             cluster=cluster,
             log_id=cluster,
-            run_blocking=in_thread(self.f.runtime),
+            in_thread=in_pool(self.f.runtime.reactor),
             unfenced=self.f.opened.store,
             is_given_up=watch.is_given_up,
             went_on=went_on,
@@ -232,7 +224,7 @@ class _CheckpointAssembly:
             heads=writer,
             exchange=exchange,
             now=f.runtime.now,
-            run_blocking=in_thread(f.runtime),
+            in_thread=in_pool(f.runtime.reactor),
         )
 
     def _watch(
@@ -264,7 +256,7 @@ class _CheckpointAssembly:
             judge=self.judge,
             clock=reactor,
             restorations=restorations,
-            run_blocking=in_thread(f.runtime),
+            in_thread=in_pool(f.runtime.reactor),
             sources=sources,
             others=others,
             led_end=_led_end(f),
@@ -280,7 +272,7 @@ class _CheckpointAssembly:
         f = self.f
         if f.opened.is_shared:
             return StoredChain(f.opened.store)
-        return PlaceChain(store_place(f.settings), in_thread(f.runtime))
+        return PlaceChain(store_place(f.settings), in_pool(f.runtime.reactor))
 
     def _writer(
         self,
@@ -307,7 +299,7 @@ class _CheckpointAssembly:
             now=f.runtime.now,
             tasks=f.tasks,
             lease_epoch=f.leadership.epoch,
-            run_blocking=in_thread(f.runtime),
+            in_thread=in_pool(f.runtime.reactor),
             share=share,
             told=told,
             ours=lambda: watch.own.to_sign,

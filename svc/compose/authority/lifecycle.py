@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from hashlib import sha256
 
 from attrs import define
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.interfaces import IReactorTime
-from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 
 from svc import __version__
@@ -44,6 +43,7 @@ from svc.pki.keyring import load_issuer, newer_purpose
 from svc.pki.root import PurposeKey
 from svc.proto.gate.v1 import admin_pb2
 from svc.runtime.services import AsyncMultiService, AsyncService, Readiness
+from svc.runtime.threads import InThread, in_pool
 
 _log = Logger(namespace="svc_authority")
 
@@ -80,7 +80,7 @@ class StoreLifecycle(AsyncService):
 
     store: AwaitedStore
     clock: IReactorTime
-    in_thread: Callable[[Callable[[], object]], Awaitable[object]]
+    in_thread: InThread
 
     async def start(self) -> None:
         """Wait for a database that did not answer when the process began."""
@@ -243,7 +243,7 @@ def state_beginning(p: Parts) -> StateStartup:
 
 def issuers_in_force(p: Parts, state_cache: ClusterStateCache) -> IssuerRotation:
     """The issuing CAs of ``keys/``, as the store's revisions say."""
-    runtime, pool = p.runtime, p.runtime.reactor.getThreadPool
+    runtime = p.runtime
 
     def load(kind: str) -> IssuingAuthority:
         return load_issuer(p.state / "keys", kind, p.keys.root, runtime.now, runtime.entropy)
@@ -255,7 +255,7 @@ def issuers_in_force(p: Parts, state_cache: ClusterStateCache) -> IssuerRotation
         recorder=p.recorder,
         now=runtime.now,
         load=load,
-        in_thread=lambda call: deferToThreadPool(runtime.reactor, pool(), call),
+        in_thread=in_pool(runtime.reactor),
         is_stale=stale_meter(p.metrics),
     )
 
@@ -283,9 +283,7 @@ def purposes_in_force(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
         issuers=issuers,
         load=load,
         now=runtime.now,
-        in_thread=lambda call: deferToThreadPool(
-            runtime.reactor, runtime.reactor.getThreadPool(), call
-        ),
+        in_thread=in_pool(runtime.reactor),
         taken=taken,
         ends_in=key_meter(p.metrics),
     )

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 from attrs import asdict, define, evolve, field
-from twisted.internet.threads import deferToThreadPool
 
 from svc.audit.state.anchor import StateKeeper
 from svc.authority.ha.lease import Leadership
@@ -190,9 +189,3 @@ def own_identity(
 def engine_of(policy: PolicyInForce) -> Callable[[], Any]:
     """Gives the engine of the policy that is in force at the time."""
     return lambda: policy.engine
-
-
-def in_thread(runtime: Runtime) -> Callable[[Callable[[], object]], Awaitable[object]]:
-    """Runs what blocks in a thread of the reactor's pool."""
-    pool = runtime.reactor.getThreadPool
-    return lambda call: deferToThreadPool(runtime.reactor, pool(), call)

@@ -37,7 +37,6 @@ from svc.compose.authority.parts import (
     LeafRenewal,
     Parts,
     ServingState,
-    in_thread,
     load_cluster_keys,
     own_identity,
 )
@@ -62,6 +61,7 @@ from svc.policy.vocabulary import vocabulary
 from svc.runtime.context import Runtime
 from svc.runtime.services import BackgroundTasks, PeriodicTask, Readiness
 from svc.runtime.state_directory import StateDirectory
+from svc.runtime.threads import in_pool
 from svc.telemetry.metrics import Metrics
 
 
@@ -111,7 +111,7 @@ def make_authority(
         ledger=recorder.ledger,
         anchor=StateAnchor(state / "anchor"),
         tasks=tasks,
-        run_blocking=in_thread(runtime),
+        in_thread=in_pool(runtime.reactor),
     )
     foundations = Foundations(
         runtime=runtime,
@@ -183,7 +183,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         own=queue.own,
     )
     for service in (
-        StoreLifecycle(p.opened.store, clock, in_thread(p.runtime)),
+        StoreLifecycle(p.opened.store, clock, in_pool(p.runtime.reactor)),
         p.tasks,
         p.leadership,
         *peers.services,

@@ -27,11 +27,11 @@ from svc.compose.authority.lifecycle import (
 from svc.compose.authority.parts import (
     Parts,
     engine_of,
-    in_thread,
 )
 from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
 from svc.policy.guard import PolicyGuard
+from svc.runtime.threads import in_pool
 
 
 @define
@@ -69,7 +69,10 @@ def shared_services(p: Parts) -> SharedServices:
     )
     applied = p.metrics.gauge("svc_policy_version_applied")
     publishing = PolicyPublisher(
-        cluster=cluster, publisher=publisher, in_thread=in_thread(p.runtime), applied=applied.set
+        cluster=cluster,
+        publisher=publisher,
+        in_thread=in_pool(p.runtime.reactor),
+        applied=applied.set,
     )
     guard = PolicyGuard(clock)
     policy = PolicyInForce(
@@ -77,7 +80,7 @@ def shared_services(p: Parts) -> SharedServices:
         vocabulary=p.words,
         kinds=p.kinds.by_name,
         guard=lambda text: guard.check(text, p.words),
-        in_thread=in_thread(p.runtime),
+        in_thread=in_pool(p.runtime.reactor),
         in_force=publishing.policy_changed,
     )
     state_cache.on_change(publishing.facts_changed)

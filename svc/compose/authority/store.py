@@ -8,7 +8,7 @@ the process is up and not ready.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from attrs import define, field
@@ -26,6 +26,7 @@ from svc.model.store.migration import StoreStanding
 from svc.plugin import Loaded, load
 from svc.runtime.backoff import Backoff
 from svc.runtime.context import Runtime
+from svc.runtime.threads import InThread
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class AwaitedStore:
     async def answered(
         self,
         clock: IReactorTime,
-        in_thread: Callable[[Callable[[], object]], Awaitable[object]],
+        in_thread: InThread,
     ) -> None:
         """Wait until the store is open.
 

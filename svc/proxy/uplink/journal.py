@@ -21,12 +21,12 @@ from twisted.logger import Logger
 
 from svc.audit.spool.framing import Framed, framed, frames
 from svc.audit.spool.refusals import disk_full
-from svc.audit.spool.spool import InThread
 from svc.errors import Malformed, SvcError, Unavailable
 from svc.messages.control import CountedEnd, ended_message, read_ended
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.runtime import durable
 from svc.runtime.services import BackgroundTasks
+from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_proxy")
 

@@ -12,11 +12,12 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.checkpoint.exchange import BATCH, HeadExchange
 from svc.audit.checkpoint.head import from_line, to_line
 from svc.audit.checkpoint.rewind import restoration
-from svc.audit.checkpoint.signer import HeadWriter, run_inline
+from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.log.verify import stretches, verify
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.model.audit.record import SignedHead, chain_hash
 from svc.runtime.services import BackgroundTasks
+from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
 from tests.nothing import nothing
@@ -39,7 +40,7 @@ class ExchangeTests(SynchronousTestCase):
             verify_head=judge,
             cluster=cluster,
             log_id="log",
-            run_blocking=run_inline,
+            in_thread=inline,
             is_given_up=lambda _: False,
             went_on=nothing,
         )

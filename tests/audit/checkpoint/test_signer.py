@@ -20,7 +20,6 @@ from svc.audit.checkpoint.signer import (
     KEY_RETRY_SECONDS,
     HeadsUnsigned,
     HeadWriter,
-    run_inline,
 )
 from svc.audit.checkpoint.writer_position import WriterPosition
 from svc.audit.log.verify import stretches, verify
@@ -29,6 +28,7 @@ from svc.interfaces.audit import IChain
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import SignedHead
 from svc.runtime.services import BackgroundTasks
+from svc.runtime.threads import inline
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, judge, short_record
 from tests.nothing import nothing, nothing_later
 from tests.proof import proves
@@ -387,19 +387,19 @@ class HeadWriterTests(SynchronousTestCase):
 
     def hangs(self, writer: HeadWriter) -> Callable[[], object]:
         """The disk under the heads does not answer; later it does."""
-        waiting = list[Callable[[], object]]()
+        waiting = list[Callable[[], Any]]()
         hung = Deferred[None]()
 
-        def run(call: Callable[[], object]) -> Deferred[object]:
+        def run(call: Callable[[], Any]) -> Deferred[Any]:
             waiting.append(call)
             return hung.addCallback(lambda _: waiting.pop(0)())
 
         def mend() -> None:
             self.assertEqual(len(waiting), 1)
-            writer.run_blocking = run_inline
+            writer.in_thread = inline
             hung.callback(None)
 
-        writer.run_blocking = run
+        writer.in_thread = run
         return mend
 
     full_and_hangs = hangs

@@ -25,7 +25,6 @@ from twisted.web.server import Site
 from zope.interface import implementer
 
 from svc.audit.checkpoint.head import to_line
-from svc.audit.checkpoint.signer import run_inline
 from svc.audit.checkpoint.witness import (
     ANSWER_SECS,
     FIRST_PAUSE,
@@ -38,7 +37,7 @@ from svc.audit.checkpoint.witness import (
 from svc.audit.checkpoint.witness_http import MAX_ANSWER, HttpSink
 from svc.errors import AuditBroken, Unavailable
 from svc.interfaces.audit import IHeadSink
-from svc.runtime.threads import SerialThread
+from svc.runtime.threads import SerialThread, inline
 from svc.testing.contracts.head_sink import HeadSinkContract
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.nothing import nothing_later
@@ -50,7 +49,7 @@ class FileTests(HeadSinkContract, TestCase):
     """A file."""
 
     def make(self) -> FileSink:
-        return FileSink(Path(self.mktemp()), run_inline, nothing_later)
+        return FileSink(Path(self.mktemp()), inline, nothing_later)
 
     async def held(self, sink: FileSink) -> list[bytes]:
         return sink.path.read_bytes().splitlines()
@@ -107,7 +106,7 @@ class FileTests(HeadSinkContract, TestCase):
         with self.assertRaises(OSError):
             await sink.put(b"1")
         with self.assertRaises(OSError):
-            await FileSink(Path(self.mktemp()) / "heads", run_inline, nothing_later).put(b"1")
+            await FileSink(Path(self.mktemp()) / "heads", inline, nothing_later).put(b"1")
         sink.path.unlink()
         sink.path.write_bytes(b"rubbish\n")
         with self.assertRaises(AuditBroken):

@@ -19,7 +19,8 @@ from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import create_cluster, load_issuer, load_keys, renew_issuer
 from svc.pki.profile import DAY
-from tests.authority.house import House, in_line, value_of
+from svc.runtime.threads import inline
+from tests.authority.house import House, value_of
 from tests.nothing import nothing
 from tests.pki.support import CLUSTER
 from tests.proof import proves
@@ -41,7 +42,7 @@ class Place:
             recorder=evolve(house.recorder, ledger=ledger),
             now=house.now,
             load=self.load,
-            in_thread=in_line,
+            in_thread=inline,
             is_stale=self.stale.__setitem__,
         )
 

@@ -27,8 +27,9 @@ from svc.pki.profile import DAY, PURPOSE_LIFETIME, PURPOSES
 from svc.pki.root import PurposeKey
 from svc.pki.verify import ChainVerifier
 from svc.runtime.services import BackgroundTasks
+from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
-from tests.authority.house import House, in_line, refusal_of, value_of
+from tests.authority.house import House, refusal_of, value_of
 from tests.nothing import nothing, nothing_later
 from tests.pki.support import CLUSTER
 
@@ -77,7 +78,7 @@ class PurposeTests(SynchronousTestCase):
             issuers=dict,
             load=load,
             now=self.house.now,
-            in_thread=in_line,
+            in_thread=inline,
             taken=self.took,
             ends_in=self.ends.__setitem__,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
@@ -44,9 +45,9 @@ class FollowingTests(SynchronousTestCase):
 
     def test_many(self) -> None:
         """Changes made while one is compiled are taken together, and none is forgotten."""
-        waiting: list[tuple[Deferred[object], Callable[[], object]]] = []
+        waiting: list[tuple[Deferred[Any], Callable[[], Any]]] = []
 
-        def in_thread(call: Callable[[], object]) -> Deferred[object]:
+        def in_thread(call: Callable[[], Any]) -> Deferred[Any]:
             waiting.append((Deferred(), call))
             return waiting[-1][0]
 

@@ -16,7 +16,7 @@ from svc.audit.checkpoint.head import AnchorKey, to_line
 from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.rewind import restoration, standing
-from svc.audit.checkpoint.signer import HeadWriter, run_inline
+from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.log.verify import stretches, verify
 from svc.audit.state.anchor import StateAnchor
 from svc.authority.ingest.heads import HeadsToTell
@@ -30,6 +30,7 @@ from svc.model.audit.record import SignedHead, chain_hash
 from svc.model.signing import Purpose
 from svc.pki.audit_signatures import head_verifier
 from svc.runtime.services import BackgroundTasks
+from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
 from tests.cli.terminal import recorder
 from tests.nothing import none_later, nothing, nothing_later
@@ -108,7 +109,7 @@ class RestoringTests(SynchronousTestCase):
             heads=writer,
             exchange=None,
             now=now,
-            run_blocking=run_inline,
+            in_thread=inline,
         )
         return watch, writer, restoring
 

@@ -66,7 +66,7 @@ class SilentTests(TestCase):
             keeps=nothing_later,
         )
         asked = Deferred.fromCoroutine(watch.ask_witnesses())
-        await sinks[-1].run_blocking(lambda: None)
+        await sinks[-1].in_thread(lambda: None)
         self.assertNoResult(asked)
         with capturedLogs() as said:
             self.clock.advance(ANSWER_SECS)
@@ -89,7 +89,7 @@ class SilentTests(TestCase):
             def tell(told: Any = told) -> None:
                 reactor.callFromThread(told.callback, threading.current_thread())
 
-            sink.run_blocking(tell)
+            sink.in_thread(tell)
             Deferred.fromCoroutine(sink.newest()).addErrback(lambda _: None)
             sink.close()
         threads = [await one for one in began]

@@ -163,12 +163,12 @@ class FollowerTests(SynchronousTestCase):
         self.follow()
         writing: Deferred[None] = Deferred()
 
-        async def slow(call: Any) -> None:
+        async def slow(call: Any) -> Any:
             if not writing.called:
                 await writing
-            call()
+            return call()
 
-        self.keeper.run_blocking = slow
+        self.keeper.in_thread = slow
         self.keeper.advanced()
         self.put_back()
         self.go_on()

@@ -18,6 +18,7 @@ from svc.interfaces.store import IStore
 from svc.model.audit.record import chain_hash
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
+from svc.runtime.threads import inline
 from svc.store.engine.lock import take_lock
 from svc.store.sqlite.memory import memory_store
 from tests.postgres import connected, empty_database
@@ -33,11 +34,6 @@ NEWER = UnknownApplied("store: it holds migrations this build does not know (m99
 def opened(factory: Any, url: str) -> tuple[IStore, tuple[str, ...]]:
     """The store, without migrating it."""
     return factory.open(url, real_needs()), ()
-
-
-async def inline(call: Callable[[], object]) -> object:
-    """What a thread would do, at once."""
-    return call()
 
 
 class WaitingCase(TestCase):

@@ -33,6 +33,7 @@ from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.runtime.services import Readiness
+from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, short_record
 from tests.authority.ha.test_lease import Cut
@@ -203,18 +204,15 @@ class TurnTests(SynchronousTestCase):
         self.register()
         keeper, nothing = MemoryHeads(), cast("Any", None)
 
-        async def in_line(call: Any) -> Any:
-            return call()
-
         self.turn.exchange = HeadExchange(
             store=self.way,
             keeper=keeper,
             verify_head=nothing,
             cluster="c",
             log_id="log",
-            run_blocking=in_line,
+            in_thread=inline,
             is_given_up=lambda _: False,
-            went_on=nothing,
+            went_on=lambda _: None,
         )
         self.change(lambda tx: tx.heads.add(3, b"no head", 99))
         self.stand_by()
