@@ -57,6 +57,9 @@ def taking(text: str, name: str = "db") -> str:
     return f"{SOUND}TERMS.parameters['{name}'] = {made}\n"
 
 
+OLD_DIALER = "type('Old', (AddressDialer,), {'endpoint': lambda self, a, b: 1})("
+"""Of before there were ceilings."""
+
 ODD_EVENT = "__import__('svc.interfaces.kinds', fromlist='x').KindEvent('odd')"
 """An event that a kind could bring."""
 
@@ -269,6 +272,11 @@ class DropInTests(SynchronousTestCase):
                         "an event that is not its own",
                         "terms: event session.odd: does not begin with ",
                         f"{SOUND}TERMS.events['session.odd'] = {ODD_EVENT}\n",
+                    ),
+                    (
+                        "a dialer without a ceiling",
+                        "endpoint(reactor, target, ceiling) is violated",
+                        SOUND.replace("AddressDialer(", OLD_DIALER),
                     ),
                     ("no form", "its form is no regular expression", taking("form='('")),
                     (

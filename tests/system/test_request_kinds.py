@@ -25,6 +25,7 @@ FIVE = """\
 from svc.errors import Malformed
 from svc.interfaces.kinds import Kind, KindTerms
 from svc.kinds.opaque import AddressDialer, LabelledPort
+from svc.model.session.parameters import Parameter
 
 KIND = Kind(name="five", terms=":TERMS", dialer=":DIALER", gate=":serve", local=":LOCAL")
 COUNTED = ("connect", "db_connect", "db_query", "kube", "web")
@@ -32,12 +33,18 @@ TERMS = KindTerms(
     "Five",
     open_action="fiveOpen",
     actions={"fiveOpen": "connect", **{f"five_{counted}": counted for counted in COUNTED}},
+    parameters={"word": Parameter(form="[a-z]+", enforced=True, default="plain")},
     protocol="five",
 )
 
 
 class Dialer(AddressDialer):
-    edits = {}
+    edits, enforces = {}, frozenset({"word"})
+
+    def endpoint(self, reactor, target, ceiling):
+        if ceiling != {"word": "plain"}:
+            raise Malformed("not the ceiling")
+        return super().endpoint(reactor, target, ceiling)
 
 
 class Local(LabelledPort):
@@ -48,6 +55,9 @@ DIALER, LOCAL = Dialer(kind="five"), Local()
 
 
 async def serve(session):
+    if session.ceiling != {"word": "plain"}:
+        raise Malformed("not the ceiling")
+
     async def requests():
         while (line := await session.requests.until(b"\\n", 64)) is not None:
             verdict = await session.decide(f"five_{line.strip().decode()}", {})
@@ -133,7 +143,10 @@ class RequestKindTests(SynchronousTestCase):
 
     @proves("G-GEN-04", "G-ROLE-17")
     def test_each_once(self) -> None:
-        """Each request is decided by the Proxy and counted as one of five, whatever its action."""
+        """Each request is decided by the Proxy and counted as one of five, whatever its action.
+
+        Its gate and its dialer pass nothing unless they were handed the ceiling.
+        """
         gateway, said = self.gateway, sorted(SESSION_REQUESTS)
         self.assertEqual(self.session(*said).checked().stdout.split(), said)
         name = "svc_request_authorize_total"
