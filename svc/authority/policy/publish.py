@@ -49,7 +49,6 @@ class PolicyPublisher:
         """
         old = self._bundle
         made = await self.in_thread(lambda: _made(engine, text, old))
-        assert isinstance(made, Made)
         self._bundle = made.bundle
         self.publisher.publish(
             made.data, engine.version, engine.revision, self._revocations, made.delta

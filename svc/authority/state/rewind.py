@@ -275,7 +275,7 @@ class RestoreCheck(AsyncService):
             )
 
     async def _kept(self) -> list[SignedHead]:
-        return list(await self.in_thread(self.keeper.heads))
+        return await self.in_thread(lambda: list(self.keeper.heads()))
 
     def _record(
         self, tx: ITransaction, wish: RestoreRequest, heads: Sequence[SignedHead]

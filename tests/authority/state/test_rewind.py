@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +231,34 @@ class RestoringTests(SynchronousTestCase):
         self.begin()
         found = verify(stretches([self.rows()]), self.keeper.heads(), self.judge, cluster=CLUSTER)
         self.assertEqual((found.records, found.anchored), (11, 11))
+
+    def test_heads_are_read_in_the_thread(self) -> None:
+        """The heads kept are read where nobody waits for the disk, to the last of them."""
+        self.write(5)
+        inside: list[bool] = [False]
+        read_there: list[bool] = []
+
+        class Watched(AnchorDirectory):
+            def heads(self) -> Iterator[SignedHead]:
+                for head in AnchorDirectory.heads(self):
+                    read_there.append(inside[-1])
+                    yield head
+
+        def in_thread(call: Callable[[], Any]) -> Any:
+            inside.append(True)
+            try:
+                return inline(call)
+            finally:
+                inside.pop()
+
+        self.put_back(3)
+        self.wish()
+        watch, _, restoring = self.parts()
+        self.done(_started(watch))
+        self.addCleanup(watch.stopService)
+        self.done(evolve(restoring, keeper=Watched(self.base), in_thread=in_thread).start())
+        self.assertTrue(read_there)
+        self.assertNotIn(False, read_there)
 
     def test_noticed_late(self) -> None:
         """What was written to the older store before it was noticed is not in the lost line."""
