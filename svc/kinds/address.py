@@ -36,7 +36,7 @@ def refuse_unknown(table: Mapping[str, object], known: frozenset[str], path: str
     """Refuse keys that the kind does not know, each by its full path."""
     unknown = sorted(set(table) - known)
     if unknown:
-        raise ConfigError(f"{path}.{unknown[0]}", "unknown key of this kind of resource")
+        raise ConfigError(f"{path}.{unknown[0]}", "this kind of resource has no such key")
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -52,9 +52,9 @@ def _split(text: str, where: str) -> tuple[str, str | None]:
         try:
             host = f"[{IPv6Address(literal).compressed}]"
         except ValueError:
-            raise ConfigError(where, "what is in brackets is not an IPv6 address") from None
+            raise ConfigError(where, "the text in brackets is not an IPv6 address") from None
         if not bracket or (rest and not rest.startswith(":")):
-            raise ConfigError(where, "after an IPv6 address in brackets comes :port or nothing")
+            raise ConfigError(where, "after an IPv6 address in brackets, write :port or nothing")
         return host, rest[1:] if rest else None
     if text.count(":") > 1:
         raise ConfigError(where, "write an IPv6 address in brackets: [::1]:22")

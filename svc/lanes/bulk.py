@@ -41,7 +41,7 @@ class BulkWriter(outlet.Outlet):
         self._put(data, self.producer is not None and len(data) >= _AT_ONCE_BYTES)
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """Whoever writes here; it must push."""
+        """Register the producer that writes here; it must be a push producer."""
         if self._send is None:
             self._transport.registerProducer(producer, streaming)
             return

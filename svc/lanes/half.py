@@ -18,7 +18,7 @@ from svc.lanes.preface import GO, Preface
 
 
 class Taker(Shape):
-    """Whoever a half is handed to."""
+    """The receiver of a half."""
 
     def lane_data(self, data: bytes) -> None:
         """Bytes came; only while the half is not paused."""
@@ -27,7 +27,7 @@ class Taker(Shape):
         """The other end writes no more."""
 
     def lane_write_ended(self) -> None:
-        """All that was written has gone, and our own end after it."""
+        """All data was sent, and our own half is closed."""
 
     def lane_lost(self, reason: Failure) -> None:
         """The connection is gone."""
@@ -81,7 +81,7 @@ class LaneHalf(Protocol):
             self.transport.abortConnection()
 
     def writeConnectionLost(self) -> None:
-        """Our own end has gone out."""
+        """Our own half is closed."""
         if self._taker is not None:
             self._taker.lane_write_ended()
 
@@ -93,7 +93,7 @@ class LaneHalf(Protocol):
             self.joined.errback(Failure(ConnectionLost("the lane was not joined")))
 
     def hand_to(self, taker: Taker) -> None:
-        """Tell *taker* everything from now on; the half stays paused until :meth:`resume`."""
+        """Report everything to *taker* from now on; the half stays paused until :meth:`resume`."""
         self._taker = taker
         read_largely(self.transport)
 
@@ -103,7 +103,7 @@ class LaneHalf(Protocol):
         self.transport.pauseProducing()
 
     def resume(self) -> None:
-        """Deliver, first what came right behind the answer."""
+        """Deliver data, first the bytes that arrived right after the answer."""
         self._is_paused = False
         early, self._early = self._early, b""
         if early and self._taker is not None:

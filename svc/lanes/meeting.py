@@ -108,7 +108,7 @@ class Meetings:
         return meeting
 
     def arrived(self, preface: Preface, transport: Any) -> bool:
-        """Take a half; False where nobody expects it, and the caller closes it.
+        """Accept a half; False if nobody expects it, and then the caller closes it.
 
         The transport must hold nothing unread and nothing unsent.
         """

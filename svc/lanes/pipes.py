@@ -59,7 +59,7 @@ class Pipes:
     _spare: list[Pipe] = field(factory=list, init=False)
 
     def borrow(self) -> Pipe | None:
-        """An empty pipe; None where there is none to be had now."""
+        """An empty pipe; None if none is available now."""
         if self.lent >= self.most:
             return None
         if self._spare:
@@ -73,7 +73,7 @@ class Pipes:
         return pipe
 
     def give_back(self, pipe: Pipe, *, is_empty: bool) -> None:
-        """Take a lent pipe back; one that still holds bytes is lent to nobody again."""
+        """Take a lent pipe back; one that still holds bytes is never lent again."""
         self.lent -= 1
         if is_empty and len(self._spare) < _SPARE:
             self._spare.append(pipe)

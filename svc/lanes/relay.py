@@ -57,7 +57,7 @@ class _Pace:
         self.transport.resumeProducing()
 
     def stopProducing(self) -> None:
-        """The writing side is gone; its protocol hears that by itself."""
+        """The writing side has gone; its own protocol learns that itself."""
 
 
 @implementer(IHalfCloseableProtocol)
@@ -106,7 +106,7 @@ class RelaySide(Protocol):
             self._relay.half_closed(self)
 
     def writeConnectionLost(self) -> None:
-        """We have said that we write no more here."""
+        """Our half of this side is closed."""
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """This side is gone."""
@@ -137,7 +137,7 @@ class RelaySide(Protocol):
 
 @define(eq=False)
 class Relay:
-    """Two sides and what became of them.
+    """Joins two sides and tracks their state.
 
     Attributes:
         left: Connect this to one transport.
@@ -168,7 +168,7 @@ class Relay:
                 side.out.abortConnection()
 
     def connected(self) -> None:
-        """Told by a side; joins once both are there."""
+        """Called by a side; joins once both are connected."""
         sides = (self.left, self.right)
         if self.is_joined or any(side.transport is None for side in sides):
             return
@@ -198,7 +198,7 @@ class Relay:
             other.out.loseWriteConnection()
 
     def lost(self, side: RelaySide, *, is_clean: bool) -> None:
-        """Told by a side that is gone; the other follows in the same manner."""
+        """Called by a side that has gone; the other side ends in the same way."""
         self._first = self._first or side.name
         self._is_clean = self._is_clean and is_clean
         other = self.other(side)

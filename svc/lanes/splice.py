@@ -77,7 +77,7 @@ class _Socket:
         self.out.pump()
 
     def doWrite(self) -> None:
-        """There is room again."""
+        """There is room to write again."""
         self._reactor.removeWriter(self)
         self.into.pump()
 
@@ -113,7 +113,7 @@ class _Direction:
         self._source_ended = False
 
     def pump(self) -> None:
-        """Move what there is, until one side has to be waited for."""
+        """Move the available bytes, until one side must wait."""
         try:
             self._pump()
         except OSError:
@@ -269,7 +269,7 @@ class Splice:
         self._end(None)
 
     def direction_done(self) -> None:
-        """Told by a direction that has passed its end."""
+        """Called by a direction that has passed its end of stream."""
         if all(direction.is_done for direction in self._directions):
             self._end(ConnectionDone())
 

@@ -33,13 +33,13 @@ def parse(message_type: type[_M], data: bytes, limit: int, what: str) -> _M:
     try:
         return message_type.FromString(data)
     except DecodeError:
-        raise Malformed(f"{what}: not a message of its type") from None
+        raise Malformed(f"{what}: it is not a message of its type") from None
 
 
 def text(value: str, limit: int, what: str, *, empty: bool = False) -> str:
     """A string field, bounded in characters; empty only where *empty* says so."""
     if len(value) > limit:
-        raise Malformed(f"{what}: longer than {limit} characters")
+        raise Malformed(f"{what}: it is longer than {limit} characters")
     if not value and not empty:
         raise Malformed(f"{what}: missing")
     return value

@@ -278,7 +278,7 @@ def decode_connector_up(data: bytes) -> ConnectorUp:
             )
         case "registration":
             return signed_registration(message.registration)
-    raise Malformed("connector: a message of no known sort")
+    raise Malformed("connector: a message of an unknown type")
 
 
 def encode_connector_down(said: ConnectorDown) -> bytes:
@@ -321,7 +321,7 @@ def decode_connector_down(data: bytes) -> ConnectorDown:
             )
         case "evict":
             return Evict(text(message.evict.reason, _WORD, "evict: reason"))
-    raise Malformed("connector: a message of no known sort")
+    raise Malformed("connector: a message of an unknown type")
 
 
 def ended_message(

@@ -399,7 +399,7 @@ def _pairs(values: Mapping[str, str]) -> list[pb.Parameter]:
 def _check_format(said: int, what: str) -> None:
     if said > _FORMAT:
         raise Malformed(
-            f"{what}: of format {said}, and this build knows none after {_FORMAT}; "
+            f"{what}: it has format {said}, but this build knows formats up to {_FORMAT}; "
             "run the same version of svc on both sides",
             reason="unknown_format",
         )
@@ -409,7 +409,7 @@ def _check_form(came: bytes, ours: bytes, what: str) -> None:
     """Refuse what we would have written otherwise: a field that we do not know may limit it."""
     if came != ours:
         raise Malformed(
-            f"{what}: holds a field that this build does not know, or is not in its one form; "
+            f"{what}: it has a field that this build does not know, or is not in canonical form; "
             "run the same version of svc on both sides",
             reason="unknown_format",
         )

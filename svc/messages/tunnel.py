@@ -223,7 +223,7 @@ def decode_up(data: bytes) -> Up:
             )
         case "goodbye":
             return Goodbye()
-    raise Malformed("tunnel: a message of no known sort")
+    raise Malformed("tunnel: a message of an unknown type")
 
 
 def encode_down(said: Down) -> bytes:
@@ -274,7 +274,7 @@ def decode_down(data: bytes) -> Down:
                 text(message.lane.session_uid, _WORD, "lane offer: session_uid"),
                 exactly(message.lane.token, LANE_TOKEN_BYTES, "lane offer: token"),
             )
-    raise Malformed("tunnel: a message of no known sort")
+    raise Malformed("tunnel: a message of an unknown type")
 
 
 def withheld_messages(withheld: tuple[Withheld, ...]) -> list[pb.WithheldResource]:

@@ -39,7 +39,7 @@ def encode(value: Json) -> bytes:
             return _ENCODE_PLAIN(value).encode("utf-8")
         return _encode(value, MAX_DEPTH).encode("utf-8")
     except UnicodeEncodeError:
-        raise Malformed("canonical JSON: a string holds a lone surrogate") from None
+        raise Malformed("canonical JSON: a string contains a lone surrogate") from None
 
 
 def decode(data: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
@@ -50,13 +50,13 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
             JSON, or not the one canonical form of what it says.
     """
     if len(data) > max_bytes:
-        raise Malformed(f"canonical JSON: longer than {max_bytes} bytes")
+        raise Malformed(f"canonical JSON: it is longer than {max_bytes} bytes")
     try:
         value: Json = json.loads(data.decode("utf-8"), parse_float=_refuse, parse_constant=_refuse)
     except (ValueError, RecursionError):  # the parser stops deep nesting by itself
-        raise Malformed("canonical JSON: not JSON, or a number is not an integer") from None
+        raise Malformed("canonical JSON: it is not JSON, or a number is not an integer") from None
     if encode(value) != data:
-        raise Malformed("canonical JSON: not in canonical form")
+        raise Malformed("canonical JSON: it is not in canonical form")
     return value
 
 
@@ -92,7 +92,7 @@ def _encode(value: object, levels: int) -> str:
         return _ENCODE_TEXT(value)
     if isinstance(value, int):
         if not -MAX_INTEGER <= value <= MAX_INTEGER:
-            raise Malformed("canonical JSON: an integer is past 2^53")
+            raise Malformed("canonical JSON: an integer is beyond 2^53")
         return int.__repr__(value)
     if levels == 0:
         raise Malformed(f"canonical JSON: more than {MAX_DEPTH} levels")

@@ -66,7 +66,7 @@ def parse_principal(uri: str) -> Principal:
         Malformed: with a text that says which rule the URI breaks.
     """
     if len(uri.encode("utf-8", "surrogatepass")) > MAX_SPIFFE_BYTES:
-        raise Malformed("SPIFFE ID: longer than 2048 bytes")
+        raise Malformed("SPIFFE ID: it is longer than 2048 bytes")
     if not uri.startswith("spiffe://"):
         raise Malformed("SPIFFE ID: the scheme is not spiffe, in lower case")
     if any(mark in uri for mark in "?#%@\\"):
@@ -83,5 +83,5 @@ def parse_principal(uri: str) -> Principal:
         raise Malformed("SPIFFE ID: unknown role") from None
     well_formed = is_resource_id if role in _NAMED_BY_WORD else is_opaque_id
     if not well_formed(segments[1]):
-        raise Malformed("SPIFFE ID: the id is not of its role's form")
+        raise Malformed("SPIFFE ID: the id does not have the form for its role")
     return Principal(cluster, role, segments[1])

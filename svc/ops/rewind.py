@@ -24,7 +24,7 @@ from svc.ops.verify.rows import batches
 
 
 class NothingLost(SvcError):
-    """The store holds every record that a known head covers: there is nothing to give up."""
+    """The store has every record that a known head covers, so nothing would be lost."""
 
     fault = Fault.PRECONDITION
     reason = "audit_not_rolled_back"
@@ -50,7 +50,7 @@ class LostLine:
 
     @property
     def damaged(self) -> int:
-        """How many records there are behind the last one that verifies."""
+        """How many records follow the last one that verifies."""
         return self.end.seq - self.good.seq
 
     @property
@@ -133,7 +133,7 @@ def _stands(head: SignedHead, hashes: Mapping[int, bytes]) -> bool:
 
 
 def ask_to_go_on(state: Path, found: LostLine, reason: str) -> None:
-    """Leave the wish for the next start of the Authority.  Blocks.
+    """Store the request for the next start of the Authority. Blocks.
 
     Raises:
         SvcError: there is no reason, or a very long one.

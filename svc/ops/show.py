@@ -68,7 +68,7 @@ class LogReader:
         return ShownRecords(found[::-1], end)
 
     def after(self, selection: Selection, seq: int) -> ShownRecords:
-        """What is wanted of a batch after *seq*; its ``end`` is how far that was looked at."""
+        """The selected records of a batch after *seq*; its ``end`` is the last row read."""
         end = max(seq, min(self._end(), seq + BATCH))
         found: list[Shown] = []
         for each in self._stretch(seq + 1, end) if end > seq else ():

@@ -12,7 +12,7 @@ from svc.pki.verify import ChainVerifier
 
 
 def head_verifier(root: bytes, cluster: str) -> HeadVerifier:
-    """Judges each head's signature as of the head's own time, under *root*."""
+    """Verifies each head's signature at the head's own time, under *root*."""
     verifier = ChainVerifier(cluster, root, lambda: 0.0)
 
     def judge(signed: Signed, at: float) -> object:
@@ -22,7 +22,7 @@ def head_verifier(root: bytes, cluster: str) -> HeadVerifier:
 
 
 def origin_verifier(root: bytes, cluster: str) -> OriginVerifier:
-    """Judges the signature of a record of state as of the record's own time, under *root*."""
+    """Verifies the signature of a record of state at the record's own time, under *root*."""
     verifier = ChainVerifier(cluster, root, lambda: 0.0)
 
     def judge(signed: Signed, at: float) -> object:

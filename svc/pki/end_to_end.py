@@ -28,7 +28,7 @@ class ConnectorEnd:
     def session(
         self, person_certificate_sha256: bytes, refused: Refused = log_refusal
     ) -> ServerTLS:
-        """What one session's TLS server takes.
+        """The TLS context for one session's server.
 
         Args:
             person_certificate_sha256: The grant's word, 32 bytes.
@@ -48,7 +48,7 @@ class PersonEnd:
         self._contexts = Contexts(identity, server=False, alpn=E2E)
 
     def session(self, connector_id: str, refused: Refused = log_refusal) -> ClientTLS:
-        """What one session's TLS client takes.
+        """The TLS context for one session's client.
 
         Args:
             connector_id: The grant's word: a node id.
@@ -56,7 +56,7 @@ class PersonEnd:
         return self.begun(lambda: connector_id, refused)
 
     def begun(self, connector_id: Callable[[], str], refused: Refused = log_refusal) -> ClientTLS:
-        """Likewise for a handshake that begins before there is a grant.
+        """The same for a handshake that starts before there is a grant.
 
         Args:
             connector_id: Gives the grant's word when the peer shows its certificate;

@@ -40,7 +40,7 @@ class IdentityRevoked(SvcError):
 
 @frozen
 class HolderStanding:
-    """What the registry knows of a holder who asks for renewal.
+    """What the registry knows about a holder that asks for renewal.
 
     Attributes:
         generation: Of the newest certificate issued to it.

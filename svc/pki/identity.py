@@ -42,7 +42,7 @@ class IdentityMaterial:
 def check_material(
     key: ec.EllipticCurvePrivateKey, chain: tuple[bytes, ...], verifier: ChainVerifier
 ) -> IdentityMaterial:
-    """The material of *key* and *chain*; its time is not judged here.
+    """The material of *key* and *chain*; its validity period is not checked here.
 
     Raises:
         CertificateRefused: for a chain that does not verify, or another's leaf.
@@ -133,7 +133,7 @@ class TransportIdentity:
         self._told.append(told)
 
     def accept(self, key: ec.EllipticCurvePrivateKey, chain: tuple[bytes, ...]) -> IdentityMaterial:
-        """Judge material offered to replace ours; changes nothing.
+        """Check material that should replace ours; changes nothing.
 
         Raises:
             CertificateRefused: another root, key or holder, not valid now, or
@@ -150,7 +150,7 @@ class TransportIdentity:
         return offered
 
     def replace(self, material: IdentityMaterial) -> None:
-        """Put accepted material in force and tell the followers."""
+        """Activate accepted material and notify the followers."""
         self._material = material
         for told in self._told:
             told(material.facts)

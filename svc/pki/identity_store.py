@@ -58,7 +58,7 @@ class IdentityStore:
 
     @property
     def exists(self) -> bool:
-        """Whether there is an identity, sound or not, valid or expired.
+        """Whether an identity exists, intact or not, valid or expired.
 
         From then on tokens and pins in the configuration are ignored (X-47).
         """
@@ -146,7 +146,7 @@ class IdentityStore:
         return made
 
     def audit_key(self) -> ed25519.Ed25519PrivateKey:
-        """The node's own audit key, made at its first use and kept for the node's life.
+        """The node's own audit key, created at its first use and kept for the node's life.
 
         Raises:
             ConfigError: where the file is there but cannot be trusted.

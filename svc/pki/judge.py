@@ -46,7 +46,7 @@ class PeerCheck(Protocol):
         """Return to accept; raise SvcError to refuse."""
 
     def trusts(self, root: x509.Certificate) -> bool:
-        """Whether a root that only the peer's chain brought may stand."""
+        """Whether a root that only the peer's chain contains may be trusted."""
 
     @property
     def anchor(self) -> bytes | None:
@@ -131,7 +131,7 @@ def this_certificate(sha256: bytes) -> Expect:
 
 
 def log_refusal(error: SvcError) -> None:
-    """What hears of refusals where nobody else does."""
+    """The listener for refusals if there is no other."""
     _log.info("TLS handshake refused", reason=error.reason, error=error.text)
 
 
@@ -210,7 +210,7 @@ class PeerJudge:
 
 @define(eq=False)
 class Case:
-    """One handshake before its judge."""
+    """One handshake that is being verified."""
 
     judge: PeerJudge
     chain: dict[int, x509.Certificate] = field(factory=dict)
@@ -228,7 +228,7 @@ class Cases:
         self._open: WeakKeyDictionary[SSL.Connection, Case] = WeakKeyDictionary()
 
     def preside(self, context: SSL.Context, mode: int, *, watched: bool) -> None:
-        """Have every handshake of *context* judged; before the first of them.
+        """Verify every handshake of *context*; call this before the first one.
 
         Args:
             mode: What OpenSSL asks of a peer, as ``SSL_CTX_set_verify`` takes it.
@@ -241,7 +241,7 @@ class Cases:
             context.set_info_callback(self._on_state)
 
     def open(self, connection: SSL.Connection, judge: PeerJudge) -> None:
-        """Put *judge* in charge of *connection*, whose handshake is to begin."""
+        """Let *judge* verify *connection*, whose handshake has not started yet."""
         self._open[connection] = Case(judge)
 
     def confirm(self, connection: SSL.Connection) -> None:

@@ -122,7 +122,7 @@ def renew_issuer(
     lifetime: float,
     root_key: Path | None = None,
 ) -> x509.Certificate:
-    """Make the next CA of *kind*, with a key of its own, in the place of the one before.
+    """Create the next CA of *kind*, with a new key, in place of the previous one.
 
     Called by ``svc authority keys renew``; blocks for the disk.  A running Authority takes
     it at its next reload pass.  Cut between its two files it leaves a pair that a start

@@ -22,7 +22,7 @@ from svc.pki.verify import ca_pin
 
 
 class WrongPurpose(SvcError):
-    """Somebody asked a purpose key for a signature it is not for: a fault of ours."""
+    """A purpose key was asked for a signature of another purpose: a bug in svc."""
 
     reason = "wrong_purpose"
 

@@ -81,7 +81,7 @@ def server_context(
     also_tls12: bool = False,
     refused: Refused = log_refusal,
 ) -> ServerTLS:
-    """What a TLS listener takes.
+    """The TLS context for a listener.
 
     Args:
         identity: Whose current material each new connection uses.
@@ -123,7 +123,7 @@ def client_context(
     server_name: str | None = None,
     refused: Refused = log_refusal,
 ) -> ClientTLS:
-    """What ``wrapClientTLS`` takes to reach one of our own servers.
+    """The options for ``wrapClientTLS`` to connect to one of our own servers.
 
     The server is known by its chain to the pinned root, its role and what
     *expect* says of its principal; its host name proves nothing and is not
@@ -151,7 +151,7 @@ def joiner_context(
     alpn: tuple[bytes, ...] = H2,
     refused: Refused = log_refusal,
 ) -> ClientTLS:
-    """What a joiner takes that has no root yet, only its pin (``ca_pin``, 64 hex digits).
+    """The options for a caller that joins and has no root yet, only its pin (``ca_pin``).
 
     Accepts exactly a chain whose last certificate is the one the pin names
     and whose leaf is an authority of *cluster*.

@@ -66,7 +66,7 @@ def refuse_claims(claims: Iterable[ClaimRead]) -> None:
 
 
 def log_claims(version: int, claims: Iterable[ClaimRead]) -> None:
-    """Tell the log which policies of the version in force read claims; called once a version."""
+    """Log which policies in force read claims; called once for each version."""
     # Imported here: the process that tries a text starts for each, and half its start was this.
     from twisted.logger import Logger
 

@@ -80,7 +80,7 @@ def cluster_uid(cluster: str) -> EntityUid:
 
 
 def entity_of(facts: Facts) -> Entity:
-    """The entity that stands for *facts*.
+    """The entity for *facts*.
 
     Raises:
         EntitiesRefused: a catalog label claims to be a discovered one.

@@ -148,7 +148,7 @@ class _Child(ProcessProtocol):
             self.transport.signalProcess("KILL")
 
     def processEnded(self, reason: Failure) -> None:
-        """Keep how it ended and wake who waits."""
+        """Store how it ended and wake the waiting caller."""
         self.alive = False
         if isinstance(reason.value, ProcessTerminated):
             self.signal, self.status = reason.value.signal, reason.value.status

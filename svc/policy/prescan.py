@@ -37,7 +37,7 @@ _OPENS_INDEX = "["
 
 @frozen
 class PolicyLimits:
-    """How much policy is taken.
+    """The largest policy that is accepted.
 
     Args:
         bytes: The text in UTF-8.

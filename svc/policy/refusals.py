@@ -28,7 +28,7 @@ MAX_TEXT = 2_000
 
 
 class PolicyRefused(SvcError):
-    """A policy text that is not put in force; ``reason`` is one of :data:`REASONS`."""
+    """A policy text that is refused; ``reason`` is one of :data:`REASONS`."""
 
     fault = Fault.INVALID
     reason = INVALID

@@ -45,7 +45,7 @@ class RefusedCount:
 
 @define
 class RefusalCounter:
-    """What was refused since it was last taken.
+    """The refusals since the last summary.
 
     Attributes:
         now: Seconds since the epoch.

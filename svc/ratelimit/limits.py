@@ -42,7 +42,7 @@ _MOST_SECS = 5.0
 
 @define
 class RefusalPolicy:
-    """What becomes of what is over budget.
+    """What happens to a request over budget.
 
     Attributes:
         tally: Counts it for the summary.
@@ -112,7 +112,7 @@ class Budget:
             raise self.refusals.refusal(self.word, caller, wait)
 
     def is_spent(self, caller: Actor) -> bool:
-        """Whether nothing is left; nothing is taken, and nothing counted."""
+        """Whether nothing is left; takes nothing and counts nothing."""
         return self.buckets.wait(caller.id, self._now) > 0
 
     def charge(self, caller: Actor) -> None:

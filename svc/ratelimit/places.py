@@ -37,7 +37,7 @@ class Places:
     def take(
         self, key: object, source: str, give_up: Callable[[], object], now: float = 0.0
     ) -> bool:
-        """Take one, perhaps somebody else's; whether there was one to take.
+        """Take a place, perhaps another caller's; return whether there was one.
 
         Args:
             key: Names it in :meth:`leave`.

@@ -18,7 +18,7 @@ KEPT = 4
 
 @define
 class FairQuota:
-    """Who holds how many places.
+    """How many places each caller holds.
 
     Attributes:
         places: Of the whole queue.

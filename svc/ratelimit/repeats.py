@@ -47,7 +47,7 @@ class RepeatCounter:
     _series: OrderedDict[Hashable, RepeatSeries] = field(factory=OrderedDict, init=False)
 
     def note(self, key: Hashable) -> RepeatSeries | None:
-        """Count one; what is to be said now, or None.  Its ``unsaid`` includes this one."""
+        """Count one event; return what to log now, or None. Its ``unsaid`` includes this one."""
         now = self.now()
         found = self._series.pop(key, None)
         if found is None or not 0 <= now - found.last < self.every:

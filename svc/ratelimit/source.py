@@ -64,7 +64,7 @@ class AddressBudget:
         return self._buckets.take(source_of(host), now)
 
     def wait(self, host: str, now: float) -> float:
-        """As :meth:`take`, and nothing is taken."""
+        """The same as :meth:`take`, but takes nothing."""
         return self._buckets.wait(source_of(host), now)
 
     def sources(self, now: float) -> int:

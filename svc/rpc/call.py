@@ -39,16 +39,16 @@ class Owner(Protocol):
 
 
 class EndListener(Protocol):
-    """Takes an end's news by callback instead of awaiting: byte streams and relays."""
+    """Receives the events of one end by callback instead of awaiting: byte streams and relays."""
 
     def readable(self) -> None:
-        """Messages, bytes or the end of the peer's half may be taken."""
+        """Messages, bytes or the end of the peer's half can be read."""
 
     def drained(self) -> None:
         """There is room to write again."""
 
     def broken(self, refusal: SvcError) -> None:
-        """The call ended in our own hands or with its connection."""
+        """The call was ended by us or with its connection."""
 
 
 class MessageEnd:
@@ -115,7 +115,7 @@ class MessageEnd:
 
     @property
     def outcome(self) -> SvcError | None:
-        """Why the call is over, other than well; None while it goes on."""
+        """Why the call failed; None while it continues."""
         if self.refusal is not None:
             return self.refusal
         return refusal_of_stream(self._stream)
@@ -158,7 +158,7 @@ class MessageEnd:
         self._owner.soon(call)
 
     def listen(self, listener: EndListener) -> None:
-        """Tell *listener* from now on, and at once what there is."""
+        """Notify *listener* from now on, and at once of what is there."""
         self._listener = listener
         if self.refusal is not None:
             listener.broken(self.refusal)
@@ -271,7 +271,7 @@ class _Diversion:
             self._sink.raw_ended()
 
     def drained(self) -> None:
-        """Nothing: a relay goes by ``raw_sent``."""
+        """Does nothing: a relay uses ``raw_sent``."""
 
     def broken(self, refusal: SvcError) -> None:
         """Pass the failure on, once."""

@@ -74,7 +74,7 @@ class Keepalive:
 
 
 def ignore(_what: str, _detail: str) -> None:
-    """A *told* for those who want no events."""
+    """A *told* for callers that want no events."""
 
 
 @implementer(IHandshakeListener, IPushProducer)
@@ -188,7 +188,7 @@ class WireProtocol(Protocol):
         self._patience.full()
 
     def resumeProducing(self) -> None:
-        """The transport takes bytes again."""
+        """The transport accepts bytes again."""
         self._is_paused = False
         self._patience.empty()
         self.schedule()
@@ -264,19 +264,19 @@ class WireProtocol(Protocol):
             self._abort()
 
     def met(self) -> None:
-        """The peer is known, and nothing has been said; subclasses may still change the limits."""
+        """The peer is known and nothing was sent yet; subclasses may still change the limits."""
 
     def opened(self, event: Event) -> None:
-        """A peer's call began; only servers hear it."""
+        """A peer's call has started; only servers get this."""
 
     def settled(self) -> None:
         """The peer speaks HTTP/2; subclasses that wait for it override this."""
 
     def going_away(self, event: GoingAway) -> None:
-        """The peer takes no further call, or begins none."""
+        """The peer accepts no further calls, or starts none."""
 
     def ended(self, reason: str) -> None:
-        """The connection is over; subclasses tell whoever waits."""
+        """The connection is over; subclasses notify the waiting callers."""
 
     # -- inside
 

@@ -21,7 +21,7 @@ SPAN_SECS = 10.0
 
 @define
 class LoggedSpan:
-    """What was logged of one reason in the span that goes on."""
+    """What was logged for one reason in the current time span."""
 
     began: float
     lines: int = 0
@@ -42,7 +42,7 @@ class DisconnectLog:
     _spans: dict[str, LoggedSpan] = field(factory=dict, init=False)
 
     def of(self, peer: str) -> Told:
-        """What a connection with *peer* tells its end."""
+        """The callback to which a connection with *peer* reports its end."""
         return lambda what, detail: self._tell(what, detail, peer)
 
     def _tell(self, what: str, detail: str, peer: str) -> None:
@@ -61,7 +61,7 @@ class DisconnectLog:
 
 
 def logged_too(told: Told, endings: DisconnectLog | None, peer: str) -> Told:
-    """Who hears what becomes of a connection with *peer*: *told*, and the log if there is one."""
+    """The listener for a connection with *peer*: *told*, and the log if there is one."""
     if endings is None:
         return told
     logged = endings.of(peer)

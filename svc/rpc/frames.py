@@ -77,7 +77,7 @@ def read_edit(payload: Part) -> Edit:
 
 
 def data_head(size: int) -> bytes:
-    """What stands before *size* bytes of data in their frame."""
+    """The bytes before *size* bytes of data in their frame."""
     return _head(_DATA_TAG, size)
 
 

@@ -52,7 +52,7 @@ class NotRenewed(SvcError):
 
 @frozen(eq=False)
 class Shown:
-    """The certificates that a connection began with; None where there is none.
+    """The certificates that a connection started with; None if there is none.
 
     Attributes:
         due: Wall time from which the other end's certificate is too old.
@@ -83,7 +83,7 @@ def _never_late() -> float:
 
 @define(eq=False)
 class Freshness:
-    """Judges the connections that one identity dials to servers of some roles.
+    """Checks the age of connections that one identity dials to servers of some roles.
 
     Without an identity nothing ever ages: a connection then shows none.
 

@@ -39,7 +39,7 @@ class ReadHold:
 
 @frozen
 class Holder:
-    """Looks like a transport to whoever only pauses and resumes it."""
+    """Acts as a transport for callers that only pause and resume it."""
 
     reading: ReadHold
     why: str

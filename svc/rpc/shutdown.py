@@ -63,7 +63,7 @@ class GracefulShutdown:
             self._refuse_further()
 
     def caller_leaves(self) -> None:
-        """The caller has said so: with its last call the connection has no use any more."""
+        """The caller has announced that it leaves: close the connection after its last call."""
         self._is_left = True
         self.look()
 

@@ -42,7 +42,7 @@ _FAULTS = {code: fault for fault, code in _CODES.items()}
 
 
 def status_of(refusal: SvcError) -> Status:
-    """The status that tells *refusal* to a peer."""
+    """The status that sends *refusal* to a peer."""
     code = _CODES[refusal.fault]
     rich = RichStatus(code=int(code), message=refusal.text)
     info = ErrorInfo(reason=refusal.reason, domain=DOMAIN, metadata=dict(refusal.details))
@@ -55,7 +55,7 @@ def status_of(refusal: SvcError) -> Status:
 
 
 def refusal_of(status: Status) -> SvcError:
-    """The refusal that *status*, which is not OK, tells of.
+    """The refusal in *status*, which is not OK.
 
     Without an ErrorInfo of ours the reason is the status code's own name.
     """
@@ -73,7 +73,7 @@ def refusal_of(status: Status) -> SvcError:
 
 
 def refusal_of_stream(stream: Stream) -> SvcError | None:
-    """Why the peer's answer to a call is no OK; None while it is, or while there is none.
+    """Why the peer's answer to a call is not OK; None if it is OK or has not arrived.
 
     Its class is :class:`~svc.errors.Unprocessed` where the peer did nothing for the call.
     """

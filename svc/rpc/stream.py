@@ -59,7 +59,7 @@ class StreamAddress:
 
 @implementer(ITransport, IConsumer, IPushProducer)
 class StreamTransport:
-    """The transport of one protocol over one call; nobody else uses the call any more.
+    """The transport of one protocol over one call, which nobody else may use any more.
 
     Args:
         end: A call being served, or a stream being made, past its ``open`` message.
@@ -137,7 +137,7 @@ class StreamTransport:
                 self._end.break_off(refusal)
 
     def loseWriteConnection(self) -> None:
-        """Say that nothing more is written; reading goes on."""
+        """Announce that nothing more is written; reading continues."""
         if self._write_ended or self._is_over:
             return
         self._end_writing()
@@ -187,7 +187,7 @@ class StreamTransport:
             self._end.before_writing(self._pull)
 
     def unregisterProducer(self) -> None:
-        """Forget the producer; a close that waited for it goes on."""
+        """Remove the producer; a close that waited for it continues."""
         self._producer = None
         if self.disconnecting:
             self._close_if_done()
@@ -234,7 +234,7 @@ class StreamTransport:
             self._is_reading = False
 
     def drained(self) -> None:
-        """There is room: let the producer go on."""
+        """There is room: let the producer continue."""
         self._pace()
         self._pull()
 

@@ -81,13 +81,13 @@ class ConnectionTimeouts:
             self._wait_for_answers()
 
     def full(self) -> None:
-        """The transport takes no more."""
+        """The transport accepts no more bytes."""
         self._deaf_since = self._owner.clock.seconds()
         if "deaf" not in self._running:
             self._after("deaf", _DEAF * self._seconds, self._look_deaf)
 
     def empty(self) -> None:
-        """The transport takes bytes again."""
+        """The transport accepts bytes again."""
         self._deaf_since = None
 
     def _wait_for_head(self) -> None:

@@ -104,7 +104,7 @@ def move(source: Path, target: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """See a directory's own entries onto the disk.  Raises OSError."""
+    """Sync a directory's entries to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

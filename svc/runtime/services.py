@@ -78,7 +78,7 @@ class AsyncMultiService(MultiService):
         self._starting: Deferred[None] | None = None
 
     def addService(self, service: IService) -> None:
-        """Take a child; only before the start, because nobody would await a later one."""
+        """Add a child; only before the start, because nobody would await a later one."""
         if self.running:
             raise RuntimeError("a child added while its parent runs would start unawaited")
         MultiService.addService(self, service)

@@ -26,12 +26,12 @@ NODE_LEAF_SECS = 30 * 86400
 """For ``svc all``, whose nodes are one machine with the keys: it may rest for that long."""
 
 FIRST_POLICY = f"""\
-// The policy of this cluster, in Cedar.  Change it, then put it in force with
-// `svc authority policy set`; every change is on record.
+// The policy of this cluster, in Cedar.  Change it, then activate it with
+// `svc authority policy set`; the audit log records every change.
 
-// Whoever holds the Authority's control socket administers the cluster.
+// Anyone who can use the Authority's control socket administers the cluster.
 {OPERATORS_POLICY}
-// Who may not view a resource is told nothing of it, not even that it exists.
+// A person who may not view a resource learns nothing about it, not even that it exists.
 @id("{GROUP}-view")
 permit (
   principal in Group::"{GROUP}",
@@ -66,19 +66,19 @@ def holder_configuration(plan: InitPlan) -> str:
 
 
 def _authority(plan: InitPlan, ca_pin: str) -> Iterator[str]:
-    yield "# The Authority: decides, signs, records.  It alone holds the cluster's keys."
+    yield "# The Authority: decides, signs, records.  Only the Authority has the cluster's keys."
     yield from _top(plan, str(plan.state[AUTHORITY]))
     yield from _store(plan)
     yield ""
     yield "[endpoints]"
-    yield "# Where Proxies ask, where nodes join, where they renew."
+    yield "# The listeners for Proxies, for joining nodes, and for renewals."
     yield from _listens(plan)
     yield ""
     yield from _numbers(plan, AUTHORITY)
 
 
 def _proxy(plan: InitPlan, ca_pin: str) -> Iterator[str]:
-    yield "# The Proxy: the only role that people and Connectors reach."
+    yield "# The Proxy: the only role that people and Connectors connect to."
     yield from _top(plan, str(plan.state[PROXY]))
     yield ""
     yield "[endpoints]"
@@ -91,7 +91,7 @@ def _proxy(plan: InitPlan, ca_pin: str) -> Iterator[str]:
 
 
 def _connector(plan: InitPlan, ca_pin: str) -> Iterator[str]:
-    yield "# The Connector runs beside what it serves, and dials out to the Proxy."
+    yield "# The Connector runs near the targets that it serves, and dials out to the Proxy."
     yield from _top(plan, str(plan.state[CONNECTOR]))
     yield ""
     yield "[endpoints]"
@@ -115,7 +115,7 @@ def _all(plan: InitPlan) -> Iterator[str]:
     yield f"proxy = [{_quoted(at(LOOPBACK, plan.ports.public))}]"
     yield ""
     leaf = [
-        "# This process may rest for that long and still know its own nodes.",
+        "# How long this process may be stopped before its own nodes' certificates expire.",
         f"node_leaf_secs = {NODE_LEAF_SECS}",
     ]
     yield from _numbers(plan, ALL, {"identity": leaf})
@@ -160,7 +160,7 @@ def _public(plan: InitPlan) -> Iterator[str]:
     host = LOOPBACK if all(map(is_local, plan.public_names)) else _everywhere(first)
     yield f"public_listen = {_quoted(at(host, plan.ports.public))}"
     names = ", ".join(map(_quoted, plan.public_names))
-    yield "# Its certificate carries the names that its join token allows."
+    yield "# Its certificate contains the host names that its join token allows."
     yield f"public_names = [{names}]"
 
 
@@ -172,7 +172,7 @@ def _everywhere(host: str) -> str:
 
 def _join(plan: InitPlan, role: str, ca_pin: str) -> Iterator[str]:
     yield "[join]"
-    yield "# Read once, while there is no identity in state_dir yet."
+    yield "# Read only while there is no identity in state_dir."
     yield f"token_file = {_quoted(str(plan.state[role] / 'join.token'))}"
     yield f"ca_pin = {_quoted(ca_pin)}"
 
@@ -186,8 +186,9 @@ def _kinds(plan: InitPlan) -> Iterator[str]:
 
 
 def _served(plan: InitPlan) -> Iterator[str]:
-    yield "# What is served from here.  The addresses stand here and nowhere else; a resource is"
-    yield "# reached once an operator has added its id to the catalog and assigned it to this node."
+    yield "# The resources that this Connector serves.  Only this file has their addresses."
+    yield "# People can reach a resource once an operator has added its id to the catalog and"
+    yield "# assigned it to this node."
     if not plan.served:
         yield "#"
         for line in _table('"db1"', '"tcp"', '"10.0.0.5:5432"'):

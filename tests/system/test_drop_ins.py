@@ -281,7 +281,7 @@ class DropInTests(SynchronousTestCase):
                     ("no form", "its form is no regular expression", taking("form='('")),
                     (
                         "a default of another form",
-                        "its default is not of the form a",
+                        "its default does not have the form a",
                         taking("form='a', default='b'"),
                     ),
                     ("another fact", "neither public nor personal", taking("fact='secret'")),

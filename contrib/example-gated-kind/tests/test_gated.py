@@ -147,7 +147,7 @@ class GatedTests(SynchronousTestCase):
         heard.clear()
         for database, told in (
             ("database=3", "no-third"),
-            ("database=many", "parameter database: is not of the form [0-9]{1,4}"),
+            ("database=many", "parameter database: does not have the form [0-9]{1,4}"),
             ("database", "--parameter database: given twice, or not written NAME=VALUE"),
             ("schema=2", "redis takes no parameter schema; it takes database"),
             ("database=4", "the target refused the database"),

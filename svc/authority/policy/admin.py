@@ -24,7 +24,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 HISTORY_LIMIT = 1000
 
 FIRST_POLICY = f"""\
-// Written when the cluster was made: nobody reaches anything yet.
+// Written when the cluster was created: nobody may reach anything yet.
 {OPERATORS_POLICY}"""
 """The operators of the control socket may administer; everything else waits for a policy."""
 

@@ -88,13 +88,17 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field(
         name="inventory_generation",
         sensitivity=_PUBLIC,
-        meaning="of what a Connector is meant to serve",
+        meaning="generation of the Connector's inventory",
         shape=_NUMBER,
     ),
     Field("key_digest", _PUBLIC, "SHA-256 of the public key concerned"),
     Field("key_purpose", _PUBLIC, "what the key may sign"),
     Field(name="labels", sensitivity=_PUBLIC, meaning="access labels, as key=value", shape=_TEXTS),
-    Field("lane", _PUBLIC, "the last lane: `in_tunnel`, `direct`, or `unknown` if never told"),
+    Field(
+        "lane",
+        _PUBLIC,
+        "the last lane: `in_tunnel`, `direct`, or `unknown` if it was never reported",
+    ),
     Field(name="last_n", sensitivity=_PUBLIC, meaning="last spool row concerned", shape=_NUMBER),
     Field("leader_id", _PUBLIC, "the Authority that leads, as far as the origin knows"),
     Field(
@@ -103,17 +107,17 @@ DETAILS: Mapping[str, Field] = _by_name(
         meaning="uid of the process that asked",
         shape=_NUMBER,
     ),
-    Field("lost_hash", _PUBLIC, "hash of the signed head that is given up"),
+    Field("lost_hash", _PUBLIC, "hash of the signed head that is abandoned"),
     Field(
         name="lost_size",
         sensitivity=_PUBLIC,
-        meaning="records that the head that is given up covers",
+        meaning="records that the abandoned head covers",
         shape=_NUMBER,
     ),
     Field(
         name="shared_size",
         sensitivity=_PUBLIC,
-        meaning="records known to be in the lost line and in this one",
+        meaning="records known to be in both the abandoned and this history",
         shape=_NUMBER,
     ),
     Field(
@@ -124,7 +128,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     ),
     Field("name", _PERSONAL, "a person's name"),
     Field("note", _PERSONAL, "what a person wrote about it"),
-    Field("not_after", _PUBLIC, "when the certificate ends"),
+    Field("not_after", _PUBLIC, "when the certificate expires"),
     Field("password", _SECRET, "never recorded"),
     Field("person_id", _PUBLIC, "the person concerned"),
     Field(
@@ -134,15 +138,15 @@ DETAILS: Mapping[str, Field] = _by_name(
         shape=_TEXTS,
     ),
     Field("policy_digest", _PUBLIC, "SHA-256 of the policy text"),
-    Field("previous_digest", _PUBLIC, "SHA-256 of what was in force before"),
+    Field("previous_digest", _PUBLIC, "SHA-256 of the previous value in force"),
     Field("private_key", _SECRET, "never recorded"),
     Field("profile", _PUBLIC, "which certificate authority or profile signed"),
     Field("proxy_decision_id", _PUBLIC, "the Proxy's own decision on the same request"),
     Field("proxy_id", _PUBLIC, "the Proxy concerned"),
-    Field("record_digest", _PUBLIC, "SHA-256 of the record's bytes as they came"),
+    Field("record_digest", _PUBLIC, "SHA-256 of the record's bytes as they arrived"),
     Field("recording_sha256", _PUBLIC, "digest of the recording"),
     Field("request_sha256", _PUBLIC, "digest of the person's signed session request"),
-    Field("resource_identity", _PUBLIC, "which resource of its id it is"),
+    Field("resource_identity", _PUBLIC, "which of the resources that have had this id"),
     Field(
         name="resources",
         sensitivity=_PUBLIC,
@@ -213,7 +217,11 @@ DECIDED = frozenset({SESSION_START.name, SESSION_REFUSED.name})
 """Events of Authority's own decisions: the entities it decided over are kept beside the log."""
 
 SESSION_MISMATCH = _event(
-    1005, "session.mismatch", "W", "Connector and Proxy count a session's bytes apart", _TRAFFIC
+    1005,
+    "session.mismatch",
+    "W",
+    "Connector and Proxy report different byte counts for a session",
+    _TRAFFIC,
 )
 REQUEST_DECISION = _event(
     1010, "request.decision", "I", "a request was decided", "proxy_id source_address"
@@ -222,7 +230,7 @@ REFUSALS_SUMMARY = _event(
     1011,
     "refusals.summary",
     "W",
-    "what one caller was refused in a minute without a record each; the reason names the budget",
+    "one caller's refusals in a minute, which have no record each; the reason names the budget",
     "count since until proxy_id person_id connector_id",
 )
 RECORDING_DELIVERED = _event(
@@ -254,7 +262,7 @@ TOKEN_CREATE = _event(
     2001,
     "token.create",
     "I",
-    "a one-use join token was made",
+    "a one-use join token was created",
     "token_id token role ttl_seconds person_id row_digest local_uid",
 )
 NODE_ENROLL = _event(
@@ -295,14 +303,14 @@ KEY_WITHDRAW = _event(
     2008,
     "key.withdraw",
     "I",
-    "a key may not join without a token any more",
+    "a key may no longer join without a token",
     "expected_id key_digest role row_digest local_uid",
 )
 CREDENTIAL_ISSUE = _event(
     2010,
     "credential.issue",
     "I",
-    "a credential left the authority",
+    "the Authority issued a credential",
     f"{_CERTIFICATE} person_id role private_key",
 )
 PERSON_ADD = _event(
@@ -368,14 +376,14 @@ STATE_UNSIGNED = _event(
     3005,
     "state.unsigned",
     "E",
-    "a stored row without its record was not applied",
+    "a stored row was not applied because no signed record covers it",
     "row_digest policy_digest subject signed_digest",
 )
 STATE_ADOPT = _event(
     3006,
     "state.adopt",
     "W",
-    "rows from before records of state were taken over as they were",
+    "rows from before signed records were adopted unchanged",
     "count local_uid",
 )
 SCOPE_SET = _event(
@@ -391,12 +399,12 @@ ROOT_PREPARE = _event(
     "a new cluster root was prepared",
     "certificate_sha256 key_digest row_digest",
 )
-ROOT_ACK = _event(3021, "root.ack", "I", "a node took the new root", "certificate_sha256 role")
+ROOT_ACK = _event(3021, "root.ack", "I", "a node accepted the new root", "certificate_sha256 role")
 ROOT_ACTIVATE = _event(
     3022, "root.activate", "I", "the new root came into force", "certificate_sha256 row_digest"
 )
 ROOT_CANCEL = _event(
-    3023, "root.cancel", "I", "the new root was given up", "certificate_sha256 row_digest"
+    3023, "root.cancel", "I", "the new root was cancelled", "certificate_sha256 row_digest"
 )
 CA_ACTIVATE = _event(
     3024,
@@ -435,7 +443,7 @@ STORE_RESTORED = _event(
     4004,
     "store.restored",
     "W",
-    "an older store was put back on purpose",
+    "an older store was restored on purpose",
     "head_hash head_size lost_hash lost_size shared_size until note local_uid",
 )
 OPERATOR_REFUSED = _event(
@@ -462,7 +470,7 @@ AUDIT_RELEASED = _event(
     4012,
     "audit.released",
     "I",
-    "a held record was let go",
+    "a held record was released",
     "held_event_id spool_id first_n record_digest note",
 )
 AUDIT_GAP = _event(
@@ -472,38 +480,38 @@ AUDIT_ERASED = _event(
     4014,
     "audit.erased",
     "I",
-    "personal values were erased beside the log",
+    "personal values that belong to records were erased",
     "count person_id since until local_uid",
 )
 AUDIT_FILLED = _event(
     4015,
     "audit.filled",
     "I",
-    "records that were missing have come",
+    "missing records have arrived",
     "spool_id first_n last_n count",
 )
 AUDIT_DISCARDED = _event(
     4016,
     "audit.discarded",
     "W",
-    "a held record was thrown away",
+    "a held record was discarded",
     "held_event_id spool_id first_n record_digest note",
 )
 AUDIT_CUT = _event(
     4017,
     "audit.cut",
     "W",
-    "records that did not verify were taken out of the log on purpose",
+    "records that did not verify were removed from the log on purpose",
     "first_n last_n count head_size note local_uid",
 )
 SPOOL_OPEN = _event(
-    4020, "spool.open", "I", "an origin began a new spool", "spool_id key_digest former_spools"
+    4020, "spool.open", "I", "an origin opened a new spool", "spool_id key_digest former_spools"
 )
 SPOOL_CLOSE = _event(
     4021,
     "spool.close",
     "I",
-    "an origin ended its spool in order; nothing follows this row",
+    "an origin closed its spool; this is its last row",
     "spool_id last_n",
 )
 AUTHORITY_STANDBY = _event(

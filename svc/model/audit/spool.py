@@ -105,7 +105,12 @@ def verify_audit_key(public_key: bytes, csr: bytes, proof: bytes) -> None:
     Raises:
         BadSignature: it was not shown, or they are no key.
     """
-    verify(_audit_key(public_key, "audit-key: no Ed25519 key"), Purpose.AUDIT_KEY, csr, proof)
+    verify(
+        _audit_key(public_key, "audit-key: this is not an Ed25519 key"),
+        Purpose.AUDIT_KEY,
+        csr,
+        proof,
+    )
 
 
 def verify_row(row: SpoolRow, public_key: bytes) -> None:
@@ -114,7 +119,7 @@ def verify_row(row: SpoolRow, public_key: bytes) -> None:
     Raises:
         BadSignature: it was not, or they are no key.
     """
-    key = _audit_key(public_key, "audit-row: the registered audit key is no Ed25519 key")
+    key = _audit_key(public_key, "audit-row: the registered audit key is not an Ed25519 key")
     verify(key, Purpose.AUDIT_ROW, row.canonical, row.signature)
 
 
@@ -139,10 +144,10 @@ def place_of(form: Json) -> tuple[str, SpoolPlace]:
     origin = form.get("origin") if isinstance(form, dict) else None
     place = form.get("spool") if isinstance(form, dict) else None
     if not isinstance(origin, str) or not is_opaque_id(origin) or not isinstance(place, dict):
-        raise Malformed("audit row: names no origin, or no place in a spool")
+        raise Malformed("audit row: it names no origin or no place in a spool")
     spool_id, n, prev = place.get("id"), place.get("n"), place.get("prev")
     if not isinstance(spool_id, str) or not is_random_id(spool_id) or len(place) != 3:
-        raise Malformed("audit row: names no spool")
+        raise Malformed("audit row: it names no spool")
     if not isinstance(n, int) or isinstance(n, bool) or not FIRST_N <= n <= LARGEST_N:
         raise Malformed("audit row: its number is missing or wrong")
     return origin, SpoolPlace(spool_id, n, _hash(prev))

@@ -97,13 +97,13 @@ def parse_token(text: str) -> JoinToken:
         TokenRefused: saying what is wrong with its form.
     """
     if len(text) > MAX_TOKEN_BYTES:
-        raise TokenRefused("join token: too long")
+        raise TokenRefused("join token: it is too long")
     match = _FORM.match(text.strip(" \t\r\n"))
     if match is None:
-        raise TokenRefused("join token: not of the form svcj1_<id>_<secret>_<check>")
+        raise TokenRefused("join token: it does not have the form svcj1_<id>_<secret>_<check>")
     token = JoinToken(match[1], urlsafe_b64decode(match[2] + "="))
     if not compare_digest(token.text, match[0]):
-        raise TokenRefused("join token: its check does not match; it was cut or mistyped")
+        raise TokenRefused("join token: its checksum does not match, so it was cut or mistyped")
     return token
 
 

@@ -136,11 +136,11 @@ def request_from_form(form: Any) -> AccessRequest:
     """
     keys = {"request_kind", "principal", "action", "resource", "context"}
     if not isinstance(form, Mapping) or set(form) != keys:
-        raise Malformed("request: not an object of the five fields")
+        raise Malformed("request: it is not an object with the five fields")
     if form["request_kind"] not in REQUEST_KINDS:
         raise Malformed("request: unknown kind")
     if not isinstance(form["context"], Mapping):
-        raise Malformed("request: the context is not an object")
+        raise Malformed("request: its context is not an object")
     return AccessRequest(
         request_kind=form["request_kind"],
         principal=uid_from_form(form["principal"]),
@@ -157,7 +157,7 @@ def uid_from_form(form: Any) -> EntityUid:
         Malformed: when *form* is not an object of the two texts.
     """
     if not isinstance(form, Mapping) or set(form) != {"type", "id"}:
-        raise Malformed("entity name: not an object of type and id")
+        raise Malformed("entity name: it is not an object with type and id")
     return EntityUid(_text(form["type"]), _text(form["id"]))
 
 
@@ -180,7 +180,7 @@ def _plain(value: ContextValue, depth: int) -> Any:
         return _record(value, depth - 1)
     if isinstance(value, (tuple, list, set, frozenset)):
         return sorted({_text(item) for item in value})
-    raise Malformed("request: a context value is not of a form that can be recorded")
+    raise Malformed("request: a context value has a form that cannot be recorded")
 
 
 def _read(value: Any, depth: int) -> ContextValue:
@@ -194,7 +194,7 @@ def _read(value: Any, depth: int) -> ContextValue:
         return tuple(_text(item) for item in value)
     if depth > 1 and isinstance(value, Mapping):
         return {_text(name): _read(item, depth - 1) for name, item in value.items()}
-    raise Malformed("request: a context value is not of a form that can be recorded")
+    raise Malformed("request: a context value has a form that cannot be recorded")
 
 
 def _integer(value: int) -> int:
@@ -205,9 +205,9 @@ def _integer(value: int) -> int:
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise Malformed("request: text expected")
+        raise Malformed("request: a value must be text")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise Malformed("request: text that is not Unicode") from None
+        raise Malformed("request: a text is not Unicode") from None
     return value

@@ -66,15 +66,15 @@ class StreamEdits:
             Malformed: it is not of the list, too large, or not about what comes next in order.
         """
         if edit.name not in self.known:
-            raise Malformed("a gated session was to be edited in a way that this end does not know")
+            raise Malformed("the Proxy requested an unknown edit of a gated session")
         if not 0 < edit.size <= MAX_EDIT_BYTES or len(self._pending) >= MAX_PENDING:
             raise Malformed("an edit of a gated session is too large, or one of too many")
         if len(edit.values) > MAX_VALUES or any(
             len(value) > MAX_VALUE_CHARACTERS for value in edit.values.values()
         ):
-            raise Malformed("an edit of a gated session brings too much of its own")
+            raise Malformed("an edit of a gated session adds too many bytes")
         if edit.offset < max(self._at, self._announced):
-            raise Malformed("an edit of a gated session is about bytes that have passed")
+            raise Malformed("an edit of a gated session concerns bytes that have already passed")
         self._announced = edit.offset + edit.size
         self._pending.append(edit)
 
@@ -110,4 +110,4 @@ class StreamEdits:
             Malformed: in the midst of bytes that were to be edited.
         """
         if self._held or self._pending:
-            raise Malformed("a gated session ended amid bytes that were to be edited")
+            raise Malformed("a gated session ended in the middle of bytes that were to be edited")

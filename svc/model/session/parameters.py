@@ -45,7 +45,7 @@ class Parameter:
     def fault_of(self, value: str) -> str:
         """What is wrong with a value of it; empty if nothing is."""
         if re.fullmatch(self.form, value) is None:
-            return f"is not of the form {self.form}"
+            return f"does not have the form {self.form}"
         return fault_of(value)
 
 
@@ -70,9 +70,9 @@ def read_pairs(pairs: Iterable[tuple[str, str]], what: str) -> dict[str, str]:
         if len(found) >= MAX_PARAMETERS:
             raise _bad(f"{what}: more than {MAX_PARAMETERS}")
         if not is_name(name):
-            raise _bad(f"{what}: a name is not one of a parameter")
+            raise _bad(f"{what}: a parameter's name is malformed")
         if name <= last:
-            raise _bad(f"{what}: {name}: not in ascending order, or there twice")
+            raise _bad(f"{what}: {name}: it is out of order or appears twice")
         fault = fault_of(value)
         if fault:
             raise _bad(f"{what}: {name}: {fault}")
@@ -91,9 +91,9 @@ def fault_of(value: str) -> str:
     if size > MAX_VALUE_BYTES:
         return f"is longer than {MAX_VALUE_BYTES} bytes"
     if value != value.strip():
-        return "begins or ends with a space"
+        return "starts or ends with a space"
     if not value.isprintable():
-        return "holds a control character, or another that is not seen as itself"
+        return "contains a control character or an invisible character"
     if not unicodedata.is_normalized("NFC", value):
         return "is not in Unicode's normal form NFC"
     return ""

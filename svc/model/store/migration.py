@@ -70,13 +70,13 @@ class MigrationStatus:
         names = ", ".join(self.ids)
         if self.standing is StoreStanding.UNKNOWN_APPLIED:
             raise UnknownApplied(
-                f"store: it holds migrations this build does not know ({names}); "
+                f"store: it has migrations that this build does not know ({names}); "
                 "run the build that applied them, or a newer one"
             )
         if self.standing is StoreStanding.BROKEN:
             raise MigrationsBroken(
                 f"store: its ledger has a gap or a changed checksum ({names}); "
-                "restore the store and its keys from the backup of before"
+                "restore the store and its keys from an earlier backup"
             )
         if self.standing is StoreStanding.PENDING:
             raise MigrationsPending(

@@ -108,7 +108,7 @@ def _parts(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]
         else:
             yield f"{part} {old} -> {new}"
     if not found and before.get(WHOLE) != after.get(WHOLE):
-        yield "its definition is another"
+        yield "its definition differs"
 
 
 def row_changes(

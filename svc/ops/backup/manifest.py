@@ -55,7 +55,7 @@ class SealedFile:
 
 @frozen
 class KeptFile:
-    """One file inside.  ``link`` is where a symbolic link leads; then there is no content."""
+    """One file in the backup. ``link`` is the target of a symbolic link, which has no content."""
 
     path: str
     sort: str

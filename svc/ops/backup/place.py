@@ -59,7 +59,7 @@ class BackupPlace:
 
     @property
     def within(self) -> str:
-        """Where the Authority's own files are in an archive."""
+        """The path of the Authority's own files in an archive."""
         return "/".join((STATE, *self.own.relative_to(self.base).parts))
 
     def sources(self) -> Iterator[Source]:
@@ -175,7 +175,7 @@ def facts_of(head: SignedHead | None) -> HeadFacts | None:
 
 
 def own_within(paths: list[str]) -> str:
-    """Where an archive has the Authority's own files.
+    """The path of the Authority's own files in an archive.
 
     Raises:
         BackupBroken: nowhere: it is no backup of an Authority.

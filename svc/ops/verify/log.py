@@ -46,7 +46,7 @@ class OutsideLog:
     origins: OriginVerifier
 
     def verified(self, anchor: Path | None = None, jobs: int = 1) -> Verified:
-        """Verify the records that are there.  Heads are taken before, so none can be beyond.
+        """Verify the stored records. Heads are read first, so none can cover more than is stored.
 
         Args:
             anchor: Heads that somebody kept elsewhere; they must be of this log, too.
@@ -143,7 +143,7 @@ class OutsideLog:
 
 @frozen
 class Reader:
-    """Reads a batch of rows, each time over a snapshot of its own: none is held for long."""
+    """Reads a batch of rows, each in a new snapshot, so that no snapshot is held for long."""
 
     store: StorePlace
     personal: bool
@@ -206,7 +206,7 @@ def _root(state: Path) -> bytes:
 
 
 def owner_of(state: Path) -> int:
-    """Who must own what is read there: we ourselves; for root, whoever the state belongs to."""
+    """The required owner of the files: our own user; for root, the owner of the state directory."""
     if os.geteuid() != 0:
         return os.geteuid()
     try:

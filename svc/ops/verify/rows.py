@@ -93,7 +93,7 @@ class LogParts:
             yield from self.checked(first) if found is None else found
 
     def work(self, turns: range, out: Connection, inherited: Sequence[Connection]) -> None:
-        """Check what begins at each of *turns*; in a process of its own."""
+        """Verify the rows that start at each of *turns*; runs in a separate process."""
         for end in inherited:
             end.close()
         with suppress(BrokenPipeError):

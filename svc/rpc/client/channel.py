@@ -180,7 +180,7 @@ class ClientConnection(WireProtocol):
             self.ready.callback(None)
 
     def going_away(self, event: GoingAway) -> None:
-        """The server drains: what is open goes on, then the connection ends."""
+        """The server shuts down: open calls continue, then the connection ends."""
         self.is_draining = True
         if event.words == TOO_MANY_PINGS.encode() and self._keepalive is not None:
             self._keepalive.slow_down()
@@ -217,7 +217,7 @@ class ClientConnection(WireProtocol):
             self.close("going_away")
 
     def ended(self, reason: str) -> None:
-        """Tell whoever waits."""
+        """Notify the waiting callers."""
         self._is_over = True
         if not self.ready.called:
             why = f"the HTTP/2 connection could not be established ({reason}: {self.lost_because})"

@@ -167,7 +167,7 @@ class ServerCall(MessageEnd):
 
 
 def draining() -> Unavailable:
-    """What a call is told that a server which drains does not serve to its end."""
+    """The error for a call that a server cannot finish during its shutdown."""
     return Unavailable("this server is shutting down; use another", reason="draining")
 
 

@@ -24,7 +24,7 @@ LOG_SECONDS = 10.0
 
 @define
 class ConnectionLimits:
-    """Who is connected to one listener.
+    """Counts the connections of one listener.
 
     Attributes:
         clock: Spaces the lines of the log.
@@ -52,7 +52,7 @@ class ConnectionLimits:
         return AddressBudget(self.per_minute, max(self.most_of_address, self.per_minute / 6))
 
     def refuses(self, host: str) -> bool:
-        """Whether there is no room for one more of *host*; said in the log now and then.
+        """Whether there is no room for another connection of *host*; logged now and then.
 
         Args:
             host: The peer's address; empty for a peer without one, such as a local socket's.

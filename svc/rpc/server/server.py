@@ -202,7 +202,7 @@ class RpcServerFactory(Factory):
         return None if self.refuses(addr) else ServerConnection(self, host_of(addr))
 
     def refuses(self, addr: IAddress | None) -> bool:
-        """Whether nobody is let in from there now; asked before anything is made for a peer.
+        """Whether connections from this host are refused now; checked before anything is created.
 
         A layer below (TLS) that asked only us would begin with nobody to talk to.
         """

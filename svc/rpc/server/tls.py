@@ -53,7 +53,7 @@ _SLACK = 1 << 12
 
 
 class JudgedHandshake(Typed):
-    """One connection's OpenSSL side and its judge."""
+    """The OpenSSL side of one connection, and the verifier of its peer."""
 
     @property
     def connection(self) -> SSL.Connection:
@@ -169,7 +169,7 @@ class TlsServer(Protocol):
         self.write(b"".join(data))
 
     def loseConnection(self) -> None:
-        """End in order, once no producer is registered; at once where nobody was met yet."""
+        """Close properly once no producer is registered; immediately if no peer is known yet."""
         if self.disconnecting or self.transport is None:
             return
         if not self._is_secured:
@@ -244,7 +244,7 @@ class TlsServer(Protocol):
         return agreed or None
 
     def setTcpNoDelay(self, enabled: bool) -> None:
-        """Of the socket, where there is one."""
+        """Set it on the socket, if there is one."""
         if hasattr(self.transport, "setTcpNoDelay"):
             self.transport.setTcpNoDelay(enabled)
 

@@ -28,7 +28,7 @@ from tests.store.places import fresh_url, path_of, real_needs
 PENDING = MigrationsPending("store: 2 migrations are pending (m0001_a, m0002_b)")
 HELD = StoreUnavailable("store: in use: pid 1 writes to it", reason="store_in_use")
 AWAY = StoreUnavailable("store: does not answer", retry_after=1.0)
-NEWER = UnknownApplied("store: it holds migrations this build does not know (m9999_x)")
+NEWER = UnknownApplied("store: it has migrations that this build does not know (m9999_x)")
 
 
 def opened(factory: Any, url: str) -> tuple[IStore, tuple[str, ...]]:

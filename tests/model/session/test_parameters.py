@@ -84,7 +84,7 @@ class ResolvedTests(SynchronousTestCase):
         )
         malformed = self.refusal(role="r", database="Private")
         self.assertEqual(malformed.reason, "bad_parameter")
-        self.assertEqual(malformed.text, "db: parameter database: is not of the form [a-z]+")
+        self.assertEqual(malformed.text, "db: parameter database: does not have the form [a-z]+")
         self.assertEqual(self.refusal().reason, "missing_parameter")
         for text in (unknown.text, malformed.text):
             self.assertNotIn("rivate", text.replace("private;", ""))

@@ -36,7 +36,7 @@ class SchemaTests(SynchronousTestCase):
             schema_changes(before, after),
             (
                 "+ index new",
-                "~ index of: its definition is another",
+                "~ index of: its definition differs",
                 "- table gone",
                 "+ table outbox (origin, n)",
                 "~ table persons: id TEXT -> BLOB",
