@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
+import subprocess
+import sys
 from functools import partial
+from pathlib import Path
 from threading import Event
 
 from attrs import evolve
@@ -23,6 +27,7 @@ from svc.store.sqlite.factory import SqliteFactory
 from svc.testing.contracts.store import plain_chain_hash
 from tests.proof import proves
 from tests.store.places import (
+    ROOT,
     files_beside,
     fresh_url,
     migrate,
@@ -31,6 +36,7 @@ from tests.store.places import (
     real_needs,
     run_child,
 )
+from tests.tools import stock_tool
 
 
 class UrlTests(SynchronousTestCase):
@@ -350,6 +356,31 @@ react(lambda _: ensureDeferred(main()))
 
 class CrashTests(TestCase):
     """A process that dies at the worst moments of a commit."""
+
+    @proves("G-ROLE-10", "G-AUD-01")
+    def test_an_answer_waits_for_the_disk(self) -> None:
+        """Nobody is answered before the kernel was asked to bring the commit to the disk."""
+        url = migrated_url(self)
+        calls = Path(path_of(url)).parent.with_name("calls")
+        watched = "trace=write,pwrite64,fsync,fdatasync"
+        strace = [stock_tool("strace"), "-f", "-y", "-o", str(calls), "-e", watched]
+        done = subprocess.run(
+            [*strace, sys.executable, "-c", _CRASH, url, "before_commit", "3"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        self.assertEqual((done.returncode, done.stdout), (137, "0\n1\n"), done.stderr)
+        lines = calls.read_text("utf-8", "replace").splitlines()
+        told = re.compile(r"write\(1<.*\"[01]")
+        answers = [at for at, line in enumerate(lines) if told.search(line)]
+        self.assertEqual(len(answers), 2)
+        for at in answers:
+            # A call that another thread's interrupts has its end on a line of its own.
+            asked = [each for each in range(at) if "store.db-wal>" in lines[each]][-1]
+            self.assertRegex(lines[asked], r" f(data)?sync\(")
+            self.assertRegex("\n".join(lines[asked:at]), r"sync(\(| resumed).* = 0")
 
     @proves("G-ROLE-10", "G-AUD-01")
     async def test_an_answer_has_its_record(self) -> None:

@@ -6,7 +6,9 @@ import atexit
 import shutil
 import signal
 import socket
+import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import cache, partial
 from pathlib import Path
 from tempfile import mkdtemp
@@ -25,6 +27,9 @@ from zope.interface.verify import verifyObject
 from svc.errors import ConfigError, MigrationsPending, StoreUnavailable, SvcError, UnknownApplied
 from svc.interfaces.store import IReadOnlyStore, IStore, IStoreFactory, ITransaction, StoreNeeds
 from svc.plugins.store_postgresql import store_postgresql
+from svc.store.postgres.connect import settle
+from svc.store.postgres.connection import PostgresConnection
+from svc.store.postgres.url import database_place
 from svc.testing.contracts.store import plain_chain_hash
 from svc.testing.gateway.postgres import LOCKED, PostgresServer
 from tests.postgres import connected, empty_database, migrated_database, programs
@@ -193,6 +198,29 @@ class OpenTests(TestCase):
         asked[1].addCallbacks(lambda _: self.fail("kept"), lambda failure: failure.trap(SvcError))
         await gatherResults(asked)
         self.assertEqual(await store.read("look", lambda tx: tx.people.groups()), ("a", "b"))
+
+
+class DurableTests(SynchronousTestCase):
+    """What a database or role may have weakened."""
+
+    def synchronous_commit(self, url: str) -> str:
+        """What holds in a session of ours."""
+        place = database_place(url)
+        opened = PostgresConnection.opened(place, "test", time.monotonic, time.monotonic() + 60)
+        with closing(opened) as connection:
+            settle(connection, 10.0)
+            [(found,)] = connection.ask("SHOW synchronous_commit").fetchall()
+        return str(found)
+
+    @proves("G-ROLE-10", "G-AUD-01")
+    def test_a_commit_is_on_the_disk(self) -> None:
+        """Where the database was set to answer before the disk has it, our sessions wait for it."""
+        url = empty_database(self)
+        name = url.rpartition("/")[2]
+        for setting, found in (("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")):
+            with connected(url) as cursor:
+                cursor.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = {setting}')
+            self.assertEqual(self.synchronous_commit(url), found)
 
 
 class PoolerTests(SynchronousTestCase):
