@@ -98,7 +98,7 @@ def client_settings(given: str | None, environ: Mapping[str, str]) -> RoleSettin
 
 
 def state_directory(settings: RoleSettings) -> Path:
-    """Where identity and endpoints are; beside the configuration unless it says otherwise."""
+    """The directory of identity and endpoints; next to the configuration unless that sets it."""
     return Path(settings.state_dir) if settings.state_dir else Path(settings.path).absolute().parent
 
 

@@ -34,7 +34,7 @@ _LOOK_SECS = 1.0
 
 @define
 class DegradedConditions:
-    """The conditions that are looked at, each asked whenever somebody wants to know."""
+    """The conditions to check, each evaluated when its result is needed."""
 
     _asked: dict[str, Callable[[], str]] = field(factory=dict, init=False)
 

@@ -23,7 +23,7 @@ from svc.plugin import Loaded, load, with_modules
 
 
 class KindSide(Enum):
-    """What a program imports of each kind, beside its terms."""
+    """The side of each kind that a program imports, in addition to its terms."""
 
     DIALER = "dialer"
     GATE = "gate"

@@ -61,7 +61,7 @@ class Process(AsyncMultiService):
         AsyncMultiService.__init__(self)
 
     def privilegedStartService(self) -> None:
-        """Bind everything; a refusal leaves nothing of ours behind."""
+        """Bind all addresses; if one fails, release the others."""
         try:
             AsyncMultiService.privilegedStartService(self)  # type: ignore[no-untyped-call]
         except SvcError:
@@ -173,7 +173,7 @@ def _on_tcp(listeners: Mapping[str, RpcListener]) -> dict[str, BoundPort]:
 
 @define(slots=False, eq=False)
 class FirstClosed(AsyncService):
-    """Closes ports before anything else stops, while what is open there goes on.
+    """Closes listening ports before anything else stops; open connections continue.
 
     A load balancer that cannot connect sends the next caller elsewhere; nobody is sent here
     to be told that this process stops (G-OPEN-76).
@@ -189,7 +189,7 @@ class FirstClosed(AsyncService):
 
 @define(slots=False, eq=False)
 class ProxyFirst(AsyncService):
-    """Holds the Connector of ``all`` back until the Proxy beside it takes registrations.
+    """Delays the Connector of ``all`` until the Proxy in the same process accepts registrations.
 
     Without it the first registration is always refused, and waits out a backoff.
     """

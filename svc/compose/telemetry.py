@@ -62,7 +62,7 @@ def telemetry_listener(
 
 @define(slots=False, eq=False)
 class Exposure(Service):
-    """Warns at start where strangers can reach the telemetry listener, which asks nobody's name."""
+    """Warns at start if strangers can reach the telemetry listener, which authenticates nobody."""
 
     listener: BoundPort
 

@@ -38,7 +38,7 @@ from svc.tunnel.times import dial_secs
 
 @define
 class ProxyUplink:
-    """A Proxy's way to Authority, and what it keeps of what it is told there."""
+    """A Proxy's connection to the Authority, and the data from it that the Proxy keeps."""
 
     runtime: Runtime
     settings: RoleSettings

@@ -63,6 +63,6 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """The sentence for a name nobody knows, with the nearest that is known."""
+    """The sentence for an unknown name, with the nearest known one."""
     like = nearest(name, known)
     return f"unknown {what}" if like is None else f"unknown {what}; did you mean {like}?"

@@ -299,7 +299,7 @@ async def join_node(
     role: Role,
     ways: tuple[Callable[[JoinRequest], Awaitable[Enrolled]], ...] = (),
 ) -> TransportIdentity:
-    """The identity of a node: what is on disk, else what its token brings.
+    """The identity of a node: the one on disk, or else the one it gets with its token.
 
     Tries for ever while nobody answers, or this machine's clock is wrong (it may
     be set soon after the machine's start), waiting longer each time; a refusal
@@ -357,7 +357,7 @@ def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[J
 
 
 def with_audit_key(asking: JoinRequest, key: ed25519.Ed25519PrivateKey) -> JoinRequest:
-    """What a node asks: it brings its audit key, too, and shows that it has it."""
+    """A node's request: it also contains its audit key and a proof that the node holds it."""
     public = key.public_key().public_bytes_raw()
     proof = prove_audit_key(key, asking.csr)
     return evolve(asking, audit_public_key=public, audit_proof=proof)

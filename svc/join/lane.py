@@ -14,7 +14,7 @@ from svc.runtime.services import bounded
 
 
 async def opened_lane(channel: IRpcChannel, lane: Lane, clock: IReactorTime, seconds: float) -> Any:
-    """The stream of a lane, past its first frames; what a byte-stream endpoint takes.
+    """The stream of a lane after its first frames, for a byte-stream endpoint.
 
     Called by joiners, and by a Connector for its renewals.  The channel stays
     the caller's, whatever comes of the lane.

@@ -166,7 +166,7 @@ async def take_identity(
 
 
 def write_config(directory: Path, cluster: str, proxies: tuple[Address, ...]) -> Path:
-    """Write ``client.toml``; one that says something else is kept beside it."""
+    """Write ``client.toml``; an existing one with other contents is kept under another name."""
     path = directory / CLIENT_FILE
     text = client_toml(cluster, directory, proxies).encode("utf-8")
     if path.exists() and path.read_bytes() != text:

@@ -77,7 +77,7 @@ def certificates(values: Iterable[bytes], what: str, *, empty: bool = False) -> 
 
 
 def head(value: bytes, what: str) -> bytes:
-    """A signed head's line, bounded and not looked into here; empty where there is none."""
+    """The line of a signed head, limited in size but not decoded here; empty if there is none."""
     if len(value) > MAX_HEAD_BYTES:
         raise Malformed(f"{what}: more than {MAX_HEAD_BYTES} bytes")
     return value

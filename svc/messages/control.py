@@ -59,7 +59,7 @@ class AuthorityGreeting:
 
 @frozen
 class ProxyDecision:
-    """What the Proxy's Gate decided; recorded as the Proxy's word, never taken for Authority's."""
+    """The decision of the Proxy's gate; recorded as the Proxy's, never as the Authority's."""
 
     decision_id: str
     decision: str

@@ -46,7 +46,7 @@ _FORMAT = 1
 
 @frozen
 class Explanation:
-    """What may be told of one decision to the one who asks.
+    """The explanation of one decision that the caller may see.
 
     ``explained`` is False for a stranger's decision, for an unknown id and for
     a resource the asker may not view alike: nothing but the id is said then.

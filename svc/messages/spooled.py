@@ -67,7 +67,7 @@ def spooled_message(spool_id: str, rows: Sequence[SpoolRow]) -> pb.SpooledReques
 
 
 def row_message(row: SpoolRow) -> pb.SpooledRow:
-    """One row as it travels, and as it stands in a spool's files."""
+    """One row, in the form on the wire and in a spool's files."""
     return pb.SpooledRow(
         record=row.canonical,
         signature=row.signature,

@@ -72,7 +72,7 @@ class Stage:
 
 @contextmanager
 def staged(plan: InitPlan, entropy: Entropy) -> Iterator[Stage]:
-    """A private directory beside the plan's; it takes its place when the block ends well.
+    """A private directory next to the plan's; it replaces that when the block succeeds.
 
     Blocks for the disk.
 

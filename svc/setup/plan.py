@@ -41,7 +41,7 @@ class PlannedResource:
 
 @frozen
 class InitPorts:
-    """Where each listener stands; 0 lets the system choose."""
+    """The port of each listener; 0 lets the system choose."""
 
     public: int = 7400
     control: int = 7401

@@ -42,7 +42,7 @@ class Database(Statements, Protocol):
     """What a runner needs of a database: statements and transactions."""
 
     def begin(self) -> None:
-        """Begin a transaction that nobody else can write beside."""
+        """Begin a transaction that excludes all other writers."""
 
     def commit(self) -> None:
         """Make it durable."""
@@ -82,7 +82,7 @@ class Migration:
 
 @define
 class Stopwatch:
-    """Times migrations as they are applied; seconds of a clock nobody sets.
+    """Measures how long each migration takes, with a monotonic clock.
 
     Attributes:
         laps: Each migration with the time since the one before it.
@@ -123,7 +123,7 @@ def split(script: str) -> Iterator[str]:
 
 
 def migrations_folder() -> Path:
-    """Where this build's migrations lie: beside ``svc/``, or in ``share`` once installed.
+    """The folder of this build's migrations: next to ``svc/``, or in ``share`` once installed.
 
     Raises:
         SvcError: in neither place; the installation is not whole.

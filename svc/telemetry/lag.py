@@ -41,7 +41,7 @@ class ReactorLag(Service):
         self._await(1)
 
     def stopService(self) -> None:
-        """Leave no timer behind."""
+        """Cancel the timer."""
         Service.stopService(self)
         waiting, self._next = self._next, None
         if waiting is not None:

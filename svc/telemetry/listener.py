@@ -135,7 +135,7 @@ def telemetry_resource(
     metrics: Callable[[], bytes],
     lacking: Callable[[], Sequence[str]],
 ) -> Resource:
-    """The resource behind the listener.
+    """The web resource of the listener.
 
     Args:
         missing: The words of the readiness conditions not met; empty when ready.
@@ -149,7 +149,7 @@ def telemetry_resource(
 
     @app.route("/healthz")
     def healthz(request: Request) -> bytes:
-        """Alive; asks nobody."""
+        """The process is alive; nothing is checked."""
         return _sized(request, b"ok\n")
 
     @app.route("/readyz")

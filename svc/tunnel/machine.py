@@ -48,7 +48,7 @@ class TunnelMachine(Protocol):
         """Dial for the first time.  Called once, by the service."""
 
     def dialed(self) -> None:
-        """The connection stands and the registration is under way.  Called by the cycle."""
+        """The connection is open and the registration was sent. Called by the cycle."""
 
     def registered(self) -> None:
         """The Proxy acknowledged the registration (again, if it asked again)."""

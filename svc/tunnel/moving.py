@@ -157,7 +157,7 @@ class MovingStream(Protocol):
             self.inner.dataReceived(data)
 
     def peer_moved(self) -> None:
-        """The other end goes on in the lane, whose word may reach us only after this one."""
+        """The other end continues in the lane, whose first bytes may arrive later than this."""
         if self._reads_lane or self._heard_end or (self._peer_is_ahead and self._lane is None):
             self._fail("the other end moved twice, or after its end")
             return
@@ -293,7 +293,7 @@ class MovingStream(Protocol):
         self.transport.abortConnection()
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """Whoever writes here is paused when this direction is full; it must push."""
+        """Register a push producer, which is paused when this direction is full."""
         if not streaming:
             raise RuntimeError("a session's stream takes push producers only")
         self._gate = gate = _Gate(producer)
@@ -327,7 +327,7 @@ class MovingStream(Protocol):
             self.transport.resumeProducing()
 
     def stopProducing(self) -> None:
-        """Nobody listens any more."""
+        """The reader has gone."""
         self.loseConnection()
 
     def getPeer(self) -> IAddress:

@@ -197,7 +197,7 @@ class SessionTls(Protocol):
             self.transport.abortConnection()
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """Whoever writes here is paused when the stream is full."""
+        """Register a producer, which is paused when the stream is full."""
         self.transport.registerProducer(producer, streaming)
 
     def unregisterProducer(self) -> None:
@@ -218,7 +218,7 @@ class SessionTls(Protocol):
             self.transport.resumeProducing()
 
     def stopProducing(self) -> None:
-        """Nobody listens any more."""
+        """The reader has gone."""
         self.loseConnection()
 
     def getPeer(self) -> IAddress:

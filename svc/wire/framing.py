@@ -18,12 +18,12 @@ _IDENTITY = "identity"
 
 
 def prefix(length: int) -> bytes:
-    """What stands before a message of *length* bytes."""
+    """The bytes before a message of *length* bytes."""
     return _PREFIX.pack(0, length)
 
 
 class Inbox:
-    """Bytes received and not yet taken.
+    """Bytes received and not yet read.
 
     Attributes:
         held: How many.
@@ -44,7 +44,7 @@ class Inbox:
         self.held = 0
 
     def add(self, data: bytes | memoryview) -> None:
-        """Keep *data*; whoever calls bounds it by the stream's window."""
+        """Keep *data*; the caller limits it by the stream's window."""
         size = len(data)
         self.held += size
         chunks = self._chunks

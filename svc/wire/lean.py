@@ -119,7 +119,7 @@ _METHODS: Mapping[type[Frame], str] = {
 
 
 def configuration(*, client: bool) -> H2Configuration:
-    """What every connection of a side has in common; nobody changes it."""
+    """The configuration that every connection of one side shares; it never changes."""
     return _CONFIGURATIONS[client]
 
 

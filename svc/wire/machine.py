@@ -254,7 +254,7 @@ class Machine(H2Connection):
         self._data_to_send += frame.serialize()
 
     def terminate(self, code: ErrorCodes, why: str = "") -> None:
-        """Write a GOAWAY that ends the connection; *why* is for whoever debugs the peer."""
+        """Write a GOAWAY that ends the connection; *why* helps to debug the peer."""
         frame = GoAwayFrame(0)
         frame.last_stream_id = self.highest_inbound_stream_id
         frame.error_code = code

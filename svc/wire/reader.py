@@ -57,7 +57,7 @@ class EmptyFragments(ProtocolError):
 
 
 def check_size_updates(block: bytes) -> None:
-    """Refuse more changes of the table's size than may stand before a block (RFC 7541 4.2).
+    """Refuse more changes of the table's size than a block may start with (RFC 7541 4.2).
 
     They count for nothing in the header list, and 16 KiB of them cost 30 ms.
 

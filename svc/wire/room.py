@@ -55,7 +55,7 @@ class StreamBudget:
         return self._set_aside(stream_id, size)
 
     def release(self, stream_id: int) -> None:
-        """The stream's message was taken, or is of no more interest; others may have its room."""
+        """The stream's message was read or is no longer needed; other streams may use its room."""
         self._waiting.pop(stream_id, None)
         self.ahead -= self._held.pop(stream_id, 0)
         while self._waiting:

@@ -55,7 +55,7 @@ class SendingHalf:
 
     @property
     def has_work(self) -> bool:
-        """Whether :meth:`pump` would give anything now; of streams, nothing behind a last word."""
+        """Whether :meth:`pump` would return anything now; ended streams send nothing more."""
         return (bool(self._dirty) and not self._is_dead) or self._machine.held_control > 0
 
     def pump(self, budget: int) -> list[Part]:

@@ -131,7 +131,7 @@ class Stream:
             self._grow(self._connection.limits.first_window)
 
     def take(self) -> bytes | memoryview | None:
-        """The next whole message; None when there is none yet (or none any more).
+        """The next complete message; None if there is none yet, or none any more.
 
         Raises:
             SvcError: for a message past the limit, a compressed one.
@@ -160,7 +160,7 @@ class Stream:
         return self.inbox.take_raw()
 
     def credit(self, size: int) -> None:
-        """*size* bytes have been taken: let the peer send as many more."""
+        """*size* bytes were read: let the peer send as many more."""
         size = min(size, self._owed)
         self._owed -= size
         self._taken += size

@@ -28,7 +28,7 @@ from svc.model.canonical import encode
 
 
 class NotAdopted(SvcError):
-    """A store whose rows no signed record stands behind, and that nobody took over."""
+    """A store whose rows no signed record covers, and that nobody adopted."""
 
     fault = Fault.PRECONDITION
     reason = "state_unadopted"
@@ -46,7 +46,7 @@ def counts(entries: Iterable[StateEntry]) -> dict[str, int]:
 
 
 def adopt(tx: ITransaction, recorder: Recorder, actor: Actor, at: float) -> int:
-    """Put every row in force as it stands in *tx*; how many differ from what was in force.
+    """Put every row of *tx* in force unchanged; return how many differ from what was in force.
 
     Raises:
         StateUnsigned: there are records of state that do not verify.
@@ -70,7 +70,7 @@ def adopt(tx: ITransaction, recorder: Recorder, actor: Actor, at: float) -> int:
 
 @frozen
 class AdoptionRequest:
-    """What an operator looked at: the fingerprint of all rows, when, and whose uid it was."""
+    """What an operator reviewed: the fingerprint of all rows, the time, and the operator's uid."""
 
     fingerprint: str
     at: float
@@ -78,7 +78,7 @@ class AdoptionRequest:
 
 
 def adoption_wish_file(path: Path) -> StartupRequestFile[AdoptionRequest]:
-    """Where ``svc authority state adopt`` leaves that wish."""
+    """The file in which ``svc authority state adopt`` leaves that request."""
 
     def form_of(wish: AdoptionRequest) -> Mapping[str, object]:
         return {"fingerprint": wish.fingerprint, "at": wish.at, "uid": wish.uid}
@@ -93,7 +93,7 @@ def adoption_wish_file(path: Path) -> StartupRequestFile[AdoptionRequest]:
 
 
 def adopt_wished(tx: ITransaction, recorder: Recorder, wish: AdoptionRequest | None) -> None:
-    """Put exactly the rows in force that the operator looked at.
+    """Put exactly the rows in force that the operator reviewed.
 
     Raises:
         NotAdopted: nobody asked for it, or the rows changed since.

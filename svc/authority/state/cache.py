@@ -28,7 +28,7 @@ _T = TypeVar("_T")
 
 @frozen
 class StoreReading:
-    """What one look at the store brought."""
+    """The result of one read of the store."""
 
     state: ClusterState
     links: list[VerifiedRecord]
@@ -39,7 +39,7 @@ class StoreReading:
 
 @define
 class ClusterStateCache:
-    """Holds the current state of the cluster, and tells whoever asked of each change.
+    """Holds the current state of the cluster, and notifies listeners of each change.
 
     Attributes:
         ledger: What is in force by the signed records; brought forward at each look.
@@ -92,7 +92,7 @@ class ClusterStateCache:
             self._reading.release()
 
     async def catch_up(self) -> None:
-        """Read only the records of state; for a change that no fact comes of."""
+        """Read only the records of state, after a change that affects no other facts."""
 
         def look(tx: ITransaction) -> list[VerifiedRecord]:
             return self.ledger.ahead(tx.state, self.ledger.view)
@@ -143,7 +143,7 @@ class ClusterStateCache:
             self.advanced()
 
     def served(self, node_id: str, resources: Collection[str], at: float) -> None:
-        """Remember what a Connector that registered serves, as the store was told.
+        """Remember which resources a registered Connector serves, as written to the store.
 
         Nothing the policy looks at changes, so nobody is told; reading everything
         again for each of many Connectors would cost far more.

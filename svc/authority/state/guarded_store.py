@@ -66,7 +66,7 @@ class LogGuardedStore(FencedStore):
 @implementer(IChain)
 @define
 class StoredChain:
-    """The rows of the log, for whoever signs heads over them."""
+    """The rows of the log, for the signer of heads."""
 
     store: IReadOnlyStore
 

@@ -50,7 +50,7 @@ _log = Logger(namespace="svc_authority")
 
 
 class NotRestored(SvcError):
-    """An older store that is not taken over as it was asked for."""
+    """An older store that cannot be adopted as requested."""
 
     fault = Fault.PRECONDITION
     reason = "audit_not_adopted"
@@ -58,7 +58,7 @@ class NotRestored(SvcError):
 
 @frozen
 class RestoreRequest:
-    """What an operator looked at, and why the log is to go on from there.
+    """What an operator reviewed, and why the log should continue from there.
 
     Attributes:
         lost: The greatest head known of the line that is given up; None where the store
@@ -89,7 +89,7 @@ class RestoreRequest:
 
 
 def restore_wish_file(path: Path) -> StartupRequestFile[RestoreRequest]:
-    """Where that wish is left."""
+    """The file of that request."""
     return StartupRequestFile(path=path, form_of=_form_of, wish_of=_wish_of, refused=NotRestored)
 
 
@@ -169,7 +169,7 @@ class RestoreCheck(AsyncService):
     _seq: int = field(default=0, init=False)
 
     async def start(self) -> None:
-        """Do what is wished for, or see that nothing is amiss.
+        """Carry out the request, or check that nothing is wrong.
 
         Raises:
             AuditBroken: ``audit_rolled_back``.
@@ -236,7 +236,7 @@ class RestoreCheck(AsyncService):
             await self.in_thread(lambda: durable.replace(path, b"".join(lines)))
 
     async def confirmed(self) -> None:
-        """Once the head that proves it is kept: the wish is done.
+        """The head that proves it is stored, so the request is complete.
 
         Raises:
             AuditBroken: ``audit_rolled_back``: somebody knows of more than was given up.

@@ -52,7 +52,7 @@ class _Sort(Generic[_Id, _Row]):
         return f"{self.name}:{row_id.hex() if isinstance(row_id, bytes) else row_id}"
 
     def now(self, tx: ITransaction, row_id: _Id) -> StateEntry:
-        """What a change in *tx* left behind, for its record: read back, as a store gives it."""
+        """The row after a change in *tx*, read back from the store, for the change's record."""
         found = self.find(tx, row_id)
         return StateEntry(self.subject(row_id), None) if found is None else self.entry_of(found)
 
@@ -79,7 +79,7 @@ certificate_now, resource_now, policy_now = _CERTIFICATE.now, _RESOURCE.now, _PO
 
 
 class StateUnsigned(Denied):
-    """A stored row that no signed record stands behind: ``state.unsigned``."""
+    """A stored row that no signed record covers: ``state.unsigned``."""
 
     reason = "state_unsigned"
 
@@ -139,7 +139,7 @@ class SignedRows:
         return found
 
     def group(self, name: str) -> bool:
-        """Whether there is such a group; one that is gone may be added again."""
+        """Whether the group exists; a removed one may be added again."""
         if name not in self.tx.people.groups():
             return False
         self.require(group_entry(name))
@@ -165,7 +165,7 @@ class SignedRows:
         return self._good(_POLICY, version)
 
     def policy_in_force(self) -> PolicyVersion | None:
-        """The newest version put in force; nothing newer may be there unsigned."""
+        """The newest version in force; the store must have no newer one without a signature."""
         for newer in self.tx.policies.newer(self.seen.policy, 1):
             raise refuse_unsigned(f"policy:{newer.version}")
         for version in range(self.seen.policy, 0, -1):
@@ -204,7 +204,7 @@ class SignedRows:
 
 
 def key_now(tx: ITransaction, kind: str, revision: int) -> StateEntry:
-    """The revision of an issuing CA as it stands in *tx* now."""
+    """The current revision of an issuing CA in *tx*."""
     for found in tx.keyrings.all():
         if (found.kind, found.revision) == (kind, revision):
             return key_entry(found)

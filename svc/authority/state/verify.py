@@ -78,7 +78,7 @@ class Digests:
 
 @define
 class StateVerifier:
-    """Judges what one transaction sees.
+    """Verifies the rows that one transaction sees.
 
     Args:
         seen: What is in force by the records.
@@ -119,7 +119,7 @@ class StateVerifier:
         return facts
 
     def sweep(self, tx: ITransaction, at: float) -> None:
-        """Look at tokens and certificates too; nothing in the facts comes of them."""
+        """Also check tokens and certificates, which do not affect the facts."""
         entries = timed_rows(tx, at)
         for entry in entries:
             self._agrees(entry.subject, entry.digest)

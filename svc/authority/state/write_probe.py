@@ -27,7 +27,7 @@ _log = Logger(namespace="svc_authority")
 
 @define
 class StoreWrites:
-    """What became of the newest write that was tried.
+    """The result of the last write that was tried.
 
     Attributes:
         write: Writes what harms nobody, as leader; does nothing while we do not serve as one.
@@ -60,7 +60,7 @@ class StoreWrites:
             self.ready.met(each)
 
     def found(self, fault: SvcError) -> None:
-        """A write failed: at a look, or that of somebody who wanted something."""
+        """A write failed: the probe's own, or a caller's."""
         condition = _condition(fault)
         if self._fault is None or _condition(self._fault) != condition:
             _log.error("the store cannot be written", reason=fault.reason, text=fault.text)

@@ -214,7 +214,7 @@ class Startup(AsyncService):
 
 @define(slots=False, eq=False)
 class Serves(AsyncService):
-    """Comes before the listeners: whoever calls from now on is served.
+    """Starts before the listeners: callers are served from then on.
 
     Until then callers are told who leads: their ports answer before it is our turn.
     """

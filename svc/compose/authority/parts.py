@@ -37,7 +37,7 @@ _NONE: Mapping[str, Admit] = MappingProxyType({})
 
 @define
 class ServingState:
-    """Whether callers are served; until it is our turn they are told who leads."""
+    """Whether callers are served; until this Authority leads, they are told who does."""
 
     leadership: Leadership
     is_on: bool = field(default=False, init=False)

@@ -111,7 +111,7 @@ def serve_private(p: Parts, peers: Peers, listener: RpcListener) -> None:
 
 
 def advice_of(settings: RoleSettings) -> Callable[[str], str]:
-    """What an operator does who asked an Authority that stands by."""
+    """The advice for an operator whose command reached a standby Authority."""
 
     def advice(leader: str) -> str:
         address = settings.authority.peers.get(leader)

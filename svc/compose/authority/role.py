@@ -248,7 +248,7 @@ def _store_writes(p: Parts, ready: Readiness) -> StoreWrites:
     me, now = p.identity.principal.id, p.runtime.now
 
     async def write() -> None:
-        """What harms nobody: this Authority, in its registry, is alive."""
+        """Write only the heartbeat of this Authority to its registry."""
         if p.serving.is_on:
             await p.store.run("alive", lambda tx: tx.nodes.seen(me, now(), __version__))
 

@@ -42,7 +42,7 @@ class Follower:
     _said: str = ""
 
     def begin_anew(self) -> None:
-        """The log goes on from an older store: what is known here is of the lost line.
+        """The log continues from an older store: forget what belongs to the abandoned history.
 
         The next pass verifies every record from the first on, and goes by what the store holds.
         """

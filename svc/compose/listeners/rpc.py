@@ -76,11 +76,11 @@ class LateFactory:
 
     @property
     def is_open(self) -> bool:
-        """Whether what stands behind the server has started."""
+        """Whether the services that the server needs have started."""
         return self._is_open
 
     def open(self) -> None:
-        """What stands behind the server has started."""
+        """The services that the server needs have started."""
         self._is_open = True
 
     def close(self) -> None:

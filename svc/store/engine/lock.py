@@ -35,7 +35,7 @@ class FileLock:
 
 
 def take_lock(path: str, purpose: str, now: Callable[[], float]) -> FileLock | None:
-    """Take the lock if it is free; None where somebody holds it.
+    """Take the lock if it is free; None if another process holds it.
 
     Raises:
         StoreUnavailable: the lock file cannot be made.

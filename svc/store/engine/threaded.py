@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Threads(Protocol):
-    """What runs jobs: a :class:`svc.store.engine.worker.Worker`, or threads behind one queue."""
+    """What runs jobs: a :class:`svc.store.engine.worker.Worker`, or threads that share a queue."""
 
     def submit(self, job: Job) -> None:
         """Queue a job; its answer fires on the reactor's thread."""

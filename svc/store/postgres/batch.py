@@ -102,7 +102,7 @@ class PostgresWriteBatch:
         self._fail(claimed, StoreUnavailable("store: interrupted repeatedly"))
 
     def adopt(self, connection: PostgresConnection) -> None:
-        """Write over *connection*, which holds what :meth:`PostgresDialer.to_write` takes."""
+        """Write over *connection*, which has the locks of :meth:`PostgresDialer.to_write`."""
         self._db = PostgresStatements(connection)
         self._transaction = Transaction(
             db=self._db, chain_hash=self._chain_hash, head=self._head, appended=self._appended

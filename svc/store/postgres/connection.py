@@ -90,7 +90,7 @@ class PostgresConnection:
 
     @property
     def notices(self) -> list[str]:
-        """What the server said besides its answers; may be emptied."""
+        """The server's notices; the caller may clear them."""
         found: list[str] = self._raw.notices
         return found
 
@@ -221,7 +221,7 @@ def full(error: Exception) -> StoreFull | None:
 def refusal(
     error: psycopg2.Error, place: DatabasePlace, desc: str, ending: str = "; nothing was written"
 ) -> SvcError:
-    """What a caller is told instead of the error; never with the values of a statement."""
+    """The error for the caller; it never contains the values of a statement."""
     no_room = full(error)
     if no_room is not None:
         return no_room

@@ -42,7 +42,7 @@ class SavepointDatabase(PostgresStatements):
 
 @define
 class PostgresRehearsal:
-    """One rehearsal over one connection; whoever made the connection closes it.
+    """One rehearsal over one connection, which its creator closes.
 
     Args:
         seconds: A clock nobody sets.

@@ -74,7 +74,7 @@ class Appended:
     links: list[ChainRow] = field(factory=list)
 
     def undo(self, count: int) -> None:
-        """Only the first *count* stand: the rest was rolled back."""
+        """Keep only the first *count*: the rest was rolled back."""
         del self.links[count:]
 
     def require_kept(self, log: IAuditLog) -> None:

@@ -21,7 +21,7 @@ def begin_inventory(db: Statements, node_id: str, at: float) -> None:
 
 
 def count_change(db: Statements, node_id: str | None, at: float) -> None:
-    """What *node_id* is meant to serve has changed; None is nobody."""
+    """The inventory of *node_id* has changed; None means no node."""
     if node_id is not None:
         db.change(
             "INSERT INTO manual_inventory (node_id, generation, taken_at) VALUES (?, 1, ?)"

@@ -35,7 +35,7 @@ class Statements(Protocol):
         """How many rows were touched."""
 
     def write(self, sql: str, *values: object) -> None:
-        """As :meth:`change` where nobody asks how many: may be done together with what follows."""
+        """As :meth:`change` without a row count: may run together with the next statement."""
 
     def raw(self, column: str) -> str:
         """The expression that reads *column*, of text or bytes, whatever was put there."""

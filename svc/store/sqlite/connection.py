@@ -72,7 +72,7 @@ class StoreFile:
         return code == sqlite3.SQLITE_FULL
 
     def refusal(self, error: sqlite3.Error, desc: str) -> StoreUnavailable | None:
-        """What a caller is told of a fault of the database; None for a fault of ours."""
+        """The error for the caller if the database failed; None for a bug in svc."""
         if self.is_full(error):
             return StoreFull.on(WHOSE)
         return unavailable(error, desc)
@@ -166,7 +166,7 @@ def open_reader(path: str) -> sqlite3.Connection:
 
 
 def open_still(path: str) -> sqlite3.Connection:
-    """Open a file that nobody writes to and that has no journal; makes no file beside it."""
+    """Open a file that nobody writes and that has no journal; creates no other file."""
     return _connect(file_uri(path, "mode=ro&immutable=1"))
 
 
@@ -207,7 +207,7 @@ def unavailable(error: sqlite3.Error, desc: str) -> StoreUnavailable | None:
 
 @define
 class Glance:
-    """Looks at a store file without leaving a trace beside it.
+    """Reads a store file without creating any other file.
 
     Beside a live writer the file has a ``-wal``: SQLite's read-only mode takes
     part in its locking and creates nothing.  With every role stopped there is

@@ -43,7 +43,7 @@ _KINDS = {"INTEGER": INT, "REAL": REAL, "TEXT": TEXT, "BLOB": BYTES}
 
 
 def files(path: str) -> tuple[str, ...]:
-    """The store's file, SQLite's own beside it, the lock, and what an ended restore may leave."""
+    """The store's file, SQLite's extra files, the lock, and files that a restore may leave."""
     staged = path + STAGED
     return (
         path,

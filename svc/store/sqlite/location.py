@@ -37,7 +37,7 @@ def store_path(url: str) -> str:
 
 
 def lock_path(path: str) -> str:
-    """The lock file beside a store."""
+    """The lock file of a store."""
     return path + ".lock"
 
 
