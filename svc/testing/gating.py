@@ -1,0 +1,170 @@
+"""A gate at work in memory: a person on one side, a target on the other, a policy between.
+
+What stands between them is what a Proxy has: the streams, the session's side and the records
+are the real ones, and both ends make the edits that the kind's own sides make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.testing import StringTransport
+from twisted.python.failure import Failure
+
+from svc.audit.log.record import Sealer
+from svc.interfaces.kinds import ServedKind
+from svc.model.audit.record import AuditRecord
+from svc.model.policy.access import AccessRequest, ContextValue, Decision
+from svc.model.session.edits import Edit, StreamEdits
+from svc.model.session.request import SessionRequest
+from svc.policy.kind_terms import kind_terms
+from svc.policy.vocabulary import vocabulary
+from svc.proxy.sessions.gate import Gate
+from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, GatedSession, as_record
+
+Allows = Callable[[str, Mapping[str, ContextValue]], bool]
+"""``allows(action, context)``: stands for the policy."""
+
+
+@define
+class _FarEnd:
+    """Where one direction leads: bytes arrive as that side of the kind edits them."""
+
+    edits: StreamEdits
+    heard: bytearray = field(factory=bytearray)
+    is_over: bool = False
+
+    def write(self, data: bytes) -> None:
+        self.heard += self.edits.apply(data)
+
+    def edit(self, edit: Edit) -> None:
+        self.edits.announce(edit)
+
+    def loseWriteConnection(self) -> None:
+        self.edits.end()
+        self.is_over = True
+
+
+class PlayedSession:
+    """One session of a gated kind.
+
+    Args:
+        kind: With all its sides, as :func:`svc.compose.drop_ins.load_kinds` gives it.
+        allows: Stands for the policy.
+        parameters: What the person asks for.
+
+    Attributes:
+        records: What was recorded, in order; each could be sealed.
+        failure: Why the gate broke the session off; None while it did not.
+    """
+
+    def __init__(
+        self, kind: ServedKind, allows: Allows, parameters: Mapping[str, str] | None = None
+    ) -> None:
+        assert kind.gate is not None, "a kind without a gate has no requests"
+        self.records: list[AuditRecord] = []
+        self.failure: Failure | None = None
+        self.is_over = False
+        self._allows = allows
+        self._words = vocabulary(kind_terms(kind.terms))
+        self._sealer = Sealer(bytes, {fact.name: fact for fact in self._words.terms.facts})
+        ids = count(1)
+        engine: Any = self
+        gate = Gate(
+            engine=lambda: engine,
+            kinds={kind.name: kind},
+            now=lambda: 1.0,
+            entropy=lambda size: next(ids).to_bytes(size, "big"),
+            told=lambda counted, word: None,
+        )
+        request = _request(kind, parameters or {})
+        opened = GatedOpen(request, kind, person_id="a" * 26, source_address="192.0.2.1")
+        self.session = GatedSession(
+            opened=opened,
+            ceiling=kind.ceiling(request),
+            decides=gate.decide_request,
+            write=self._write,
+            entropy=gate.entropy,
+        )
+        self._target = self._connected(self.session.requests, kind.dialer)
+        self._person = self._connected(self.session.answers, kind.local)
+        gating: Any = kind.gate(self.session)
+        serving: Deferred[None] = Deferred.fromCoroutine(gating)
+        serving.addCallbacks(self._served, self._broken)
+
+    def person_says(self, data: bytes) -> None:
+        """Bytes from the person's tool."""
+        self.session.requests.dataReceived(data)
+
+    def target_says(self, data: bytes) -> None:
+        """Bytes from the target."""
+        self.session.answers.dataReceived(data)
+
+    def person_ends(self) -> None:
+        """The person's tool writes no more."""
+        self.session.requests.readConnectionLost()
+
+    def target_ends(self) -> None:
+        """The target writes no more."""
+        self.session.answers.readConnectionLost()
+
+    @property
+    def target_heard(self) -> bytes:
+        """What reached the target, with the dialer's edits made."""
+        return bytes(self._target.heard)
+
+    @property
+    def person_heard(self) -> bytes:
+        """What reached the person's tool, with the local side's edits made."""
+        return bytes(self._person.heard)
+
+    def decide(self, request: AccessRequest) -> Decision:
+        """As the policy in force would; a fact of another name or type is an error there too."""
+        refusal = self._words.refusal(request)
+        is_allowed = refusal is None and self._allows(request.action, request.context)
+        return Decision(
+            allowed=is_allowed,
+            decision="error" if refusal else "allow" if is_allowed else "deny",
+            policies=() if refusal else ("played",),
+            errors=(refusal,) if refusal else (),
+            policy_version=1,
+            entities_digest="",
+            request=request,
+        )
+
+    def _connected(self, stream: Any, side: Any) -> _FarEnd:
+        end = _FarEnd(StreamEdits(side.edits))
+        stream.makeConnection(StringTransport())
+        stream.out = end
+        return end
+
+    async def _write(self, decided: GatedRequest | GatedNote, uid: str) -> None:
+        record = as_record(
+            decided, origin="p" * 26, session_uid=uid, now=1.0, entropy=self.session.entropy
+        )
+        self._sealer.seal(record)
+        self.records.append(record)
+
+    def _served(self, _: object) -> None:
+        self.is_over = True
+
+    def _broken(self, failure: Failure) -> None:
+        self.failure, self.is_over = failure, True
+
+
+def _request(kind: ServedKind, parameters: Mapping[str, str]) -> SessionRequest:
+    return SessionRequest(
+        cluster="test.example",
+        session_uid="1" * 32,
+        resource="target1",
+        kind=kind.name,
+        action=kind.terms.open_action,
+        proxy_id="p" * 26,
+        issued_at_ms=1000,
+        certificate_sha256=bytes(32),
+        parameters=dict(parameters),
+    )
