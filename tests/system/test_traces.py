@@ -313,7 +313,7 @@ class TraceTests(SynchronousTestCase):
             self.assertLessEqual(set(span.attributes) | set(span.of), ATTRIBUTES)
             self.assertEqual(span.events, 0)
         joined = [path.read_text("utf-8").strip() for path in gateway.files.tokens()]
-        chain = gateway.status()["audit_head"]
+        chain = gateway.status()["last_hash"]
         hidden = [CANARY, token, ada["id"], "ops-all", "BEGIN ", "spiffe:", chain, *joined]
         for canary in hidden:
             self.assertTrue(canary)
