@@ -18,7 +18,7 @@ from svc.model.policy.access import SESSION_REQUESTS
 from svc.testing.gateway.fork_server import SITE_PACKAGES
 from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.processes import Ran, run, svc_command, until
-from svc.testing.gateway.settings import AUTHORITY, PROXY, ROLES, GatewayTarget
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, ROLES, GatewayTarget
 from tests.proof import proves
 
 FIVE = """\
@@ -103,17 +103,14 @@ class RequestKindTests(SynchronousTestCase):
     """Four processes that have one more kind installed."""
 
     def setUp(self) -> None:
-        own = Path(tempfile.mkdtemp(prefix="svc-five-"))
-        self.addCleanup(shutil.rmtree, own)
-        place = own / "site-packages"
-        (place / "svc" / "plugins").mkdir(parents=True)
-        (place / "svc" / "plugins" / "kind_five.py").write_text(FIVE, "utf-8")
+        self.own = Path(tempfile.mkdtemp(prefix="svc-five-"))
+        self.addCleanup(shutil.rmtree, self.own)
         server = socket.create_server(("127.0.0.1", 0))
         self.addCleanup(server.close)
         Thread(target=echo, args=(server,), daemon=True).start()
         target = GatewayTarget("five1", f"127.0.0.1:{server.getsockname()[1]}", "five")
         kinds = ["five", "tcp"]
-        self.installed = {SITE_PACKAGES: str(place)}
+        self.installed = self.version("first", FIVE)
         self.gateway = make_gateway(
             [target],
             numbers={"plugins.kinds": kinds},
@@ -123,6 +120,13 @@ class RequestKindTests(SynchronousTestCase):
         self.ada = self.gateway.add_person("ada", "ops")
         config = self.ada.directory / "client.toml"
         config.write_text(f"plugins.kinds = {kinds}\n{config.read_text('utf-8')}", "utf-8")
+
+    def version(self, name: str, text: str) -> dict[str, str]:
+        """The environment of who has this version of the kind installed."""
+        place = self.own / name / "site-packages"
+        (place / "svc" / "plugins").mkdir(parents=True)
+        (place / "svc" / "plugins" / "kind_five.py").write_text(text, "utf-8")
+        return {SITE_PACKAGES: str(place)}
 
     def session(self, *requests: str) -> Ran:
         """One session with these requests."""
@@ -180,3 +184,19 @@ class RequestKindTests(SynchronousTestCase):
                 ("five_web", "web", "allow", ["some"]),
             ],
         )
+
+    def test_another_version(self) -> None:
+        """A Connector that enforces more than Authority granted opens nothing, and says why."""
+        more = FIVE.replace('{"word": Parameter', '{"more": MORE, "word": Parameter')
+        more = more.replace('{"word"})', '{"word", "more"})')
+        more = more.replace("TERMS = ", 'MORE = Parameter(enforced=True, default="x")\nTERMS = ')
+        connector = self.gateway.child(CONNECTOR)
+        connector.stop()
+        self.gateway.await_tunnels(0)
+        connector.environ = {**connector.environ, **self.version("second", more)}
+        self.gateway.start(CONNECTOR)
+        self.gateway.await_tunnels(1)
+        refused = self.session("web")
+        self.assertEqual((refused.status, refused.stdout), (1, ""))
+        self.assertIn("the Connector cannot enforce what was granted", refused.stderr)
+        self.assertIn("run the same version of its plug-in", connector.log.read_text("utf-8"))
