@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import click
 
@@ -40,3 +41,18 @@ def labels_of(given: Iterable[str]) -> dict[str, str]:
             raise click.UsageError(f"--label {key}: given more than once")
         found[key] = value
     return found
+
+
+root_key_option = click.option(
+    "--root-key",
+    type=click.Path(path_type=Path),
+    help="Path of the root's private key, if it is not in keys/.",
+)
+public_name_option = click.option(
+    "--public-name",
+    "names",
+    multiple=True,
+    type=WORD,
+    metavar="N",
+    help="A DNS name or IP address for a Proxy's certificate; may be repeated.",
+)

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import cleandoc
-from pathlib import Path
 
 import click
 
 from svc.cli import _COMMANDS, USAGE_EXIT, svc
 from svc.cli.json_names import KEYS
+from svc.config.page import write_page
 
 _HEAD = f"""\
 # Commands
@@ -125,14 +125,5 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
             yield f"| `{form}` | {meaning} |"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` say by the status whether it is up to date."""
-    path = Path(arguments[-1])
-    if "--check" in arguments:
-        return int(path.read_text(encoding="utf-8") != markdown())
-    path.write_text(markdown(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_page(markdown, sys.argv[1:]))

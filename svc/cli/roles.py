@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from svc.interfaces.rpc import RpcService
     from svc.telemetry.logs import LogLines
 
-RUN_ROLES = ("authority", "proxy", "connector", "all")
-
 
 def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) -> int:
     """Serve until a signal; the exit status.

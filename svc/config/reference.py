@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from svc.config.keys import ENVIRONMENT, KEYS, NODES, ROLES, Key
+from svc.config.page import write_page
 from svc.config.source import variable
 
 _HEAD = """\
@@ -75,15 +75,5 @@ def _environment() -> Iterator[str]:
     yield f"| `{variable('telemetry.metrics_listen')}`, … | Overrides the key of that name. |"
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` say by the status whether it is up to date."""
-    path = Path(arguments[-1])
-    if "--check" in arguments:
-        return int(path.read_text(encoding="utf-8") != markdown())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(markdown(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_page(markdown, sys.argv[1:]))

@@ -12,8 +12,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 from attrs import field, frozen
 from cryptography import x509
@@ -27,6 +28,7 @@ from svc.pki.root import new_key
 from svc.runtime import durable
 
 KEPT_GENERATIONS = 2
+_Key = TypeVar("_Key", ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey)
 _SERIAL = re.compile(r"[0-9a-f]{1,40}\Z")
 
 
@@ -134,31 +136,28 @@ class IdentityStore:
         Raises:
             ConfigError: where the file is there but cannot be trusted.
         """
-        path = self._identity / "pending.key"
-        if path.exists():
-            key = files.load_key(path, self._uid)
-            if isinstance(key, ec.EllipticCurvePrivateKey):
-                return key
-            raise ConfigError(str(path), "is not a P-256 key")
-        self._make(self._identity)
-        made = new_key()
-        durable.replace(path, files.key_pem(made))
-        return made
+        return self._own("pending.key", ec.EllipticCurvePrivateKey, new_key, "a P-256 key")
 
     def audit_key(self) -> ed25519.Ed25519PrivateKey:
-        """The node's own audit key, created at its first use and kept for the node's life.
+        """The node's own audit key, made at its first use and kept for the node's life.
 
         Raises:
             ConfigError: where the file is there but cannot be trusted.
         """
-        path = self._identity / "audit.key"
+        kind = ed25519.Ed25519PrivateKey
+        return self._own("audit.key", kind, kind.generate, "an Ed25519 key")
+
+    def _own(self, name: str, kind: Any, make: Callable[[], _Key], words: str) -> _Key:
+        """The key in this file, made where there is none."""
+        path = self._identity / name
         if path.exists():
-            key = files.load_key(path, self._uid)
-            if isinstance(key, ed25519.Ed25519PrivateKey):
-                return key
-            raise ConfigError(str(path), "is not an Ed25519 key")
+            kept: Any = files.load_key(path, self._uid)
+            if not isinstance(kept, kind):
+                raise ConfigError(str(path), f"is not {words}")
+            key: _Key = kept
+            return key
         self._make(self._identity)
-        made = ed25519.Ed25519PrivateKey.generate()
+        made = make()
         durable.replace(path, files.key_pem(made))
         return made
 

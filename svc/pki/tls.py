@@ -20,7 +20,6 @@ from OpenSSL import SSL, crypto
 from twisted.internet.interfaces import (
     IOpenSSLClientConnectionCreator,
     IOpenSSLServerConnectionCreator,
-    ITransport,
 )
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from zope.interface import implementer
@@ -324,18 +323,6 @@ class ClientTLS:
         if self._server_name is not None:
             connection.set_tlsext_host_name(self._server_name.encode("ascii"))
         return connection
-
-
-def peer_certificates(transport: ITransport) -> tuple[x509.Certificate, ...]:
-    """The verified chain of a TLS transport's peer, leaf first; empty without one.
-
-    For a transport whose handshake is done; never blocks.
-    """
-    get_handle = getattr(transport, "getHandle", None)
-    connection = None if get_handle is None else get_handle()
-    if not isinstance(connection, SSL.Connection):
-        return ()
-    return tuple(connection.get_verified_chain(as_cryptography=True) or ())
 
 
 def _bare_context() -> SSL.Context:

@@ -45,17 +45,6 @@ class _Issuer:
     not_after: float
 
 
-def verify_chain(
-    chain: Certificates, root: bytes, now: float, cluster: str, roles: Set[Role]
-) -> Principal:
-    """The principal of *chain*, checked once and remembered nowhere.
-
-    Raises:
-        CertificateRefused: with its reason word.
-    """
-    return ChainVerifier(cluster, root, lambda: now).verify(chain, roles).principal
-
-
 @implementer(IChainVerifier)
 @define
 class ChainVerifier:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -97,11 +96,6 @@ def decode_bundle(data: bytes) -> PolicyBundle:
         policy_text=form["policy_text"],
         entities=_list(form["entities"], entity_from_form),
     )
-
-
-def bundle_digest(bundle: PolicyBundle) -> bytes:
-    """SHA-256 of the canonical bytes."""
-    return sha256(encode_bundle(bundle)).digest()
 
 
 def engine_of(bundle: PolicyBundle, limits: PolicyLimits | None = None) -> CompiledPolicy:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
+from svc.config.page import write_page
 from svc.telemetry.series import SERIES, MetricSeries
 
 _HEAD = """\
@@ -55,15 +55,5 @@ def _mark(series: MetricSeries) -> str:
     return " *Later.*" if series.later else " *Absent.*" if series.absent else ""
 
 
-def main(arguments: list[str]) -> int:
-    """Write the page, or with ``--check`` say by the status whether it is up to date."""
-    path = Path(arguments[-1])
-    if "--check" in arguments:
-        return int(path.read_text(encoding="utf-8") != markdown())
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(markdown(), encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(write_page(markdown, sys.argv[1:]))

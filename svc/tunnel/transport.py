@@ -35,7 +35,6 @@ from svc.messages.tunnel import SECRET_BYTES, Down, DrainNotice, LaneOffer, Open
 from svc.model.cluster.registration import NO_INVENTORY, Inventory
 from svc.model.ids import Entropy
 from svc.model.session.tunnels import EndReason
-from svc.tunnel.lease import TunnelLease
 from svc.tunnel.refusals import heard
 from svc.tunnel.times import TunnelTimes
 
@@ -69,6 +68,30 @@ class _Pending:
     factory: IProtocolFactory
     opened: Deferred[IProtocol]
     too_late: IDelayedCall
+
+
+class TunnelLease:
+    """Runs from the start on.
+
+    Args:
+        clock: Where it is measured.
+        seconds: How long it holds after the start and after each renewal.
+        expired: Called once, if it runs out.
+    """
+
+    def __init__(self, clock: IReactorTime, seconds: float, expired: Callable[[], object]) -> None:
+        self._seconds = seconds
+        self._running = clock.callLater(seconds, expired)
+
+    def renew(self) -> None:
+        """Begin it again.  An ended lease stays ended."""
+        if self._running.active():
+            self._running.reset(self._seconds)
+
+    def stop(self) -> None:
+        """End it without a word.  Idempotent."""
+        if self._running.active():
+            self._running.cancel()
 
 
 @implementer(ITunnelTransport)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from cryptography import x509
 from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator
 from twisted.internet.protocol import Factory, Protocol
@@ -23,13 +26,17 @@ from svc.pki.tls import (
     ClientTLS,
     client_context,
     joiner_context,
-    peer_certificates,
     server_context,
 )
 from tests.pki.support import CLUSTER, Joined, LegacyClient, World
 from tests.proof import proves
 
 PROXY = frozenset({Role.PROXY})
+
+
+def shown_by(transport: Any) -> tuple[x509.Certificate, ...]:
+    """The verified chain of a TLS transport's peer, leaf first; empty without one."""
+    return tuple(transport.getHandle().get_verified_chain(as_cryptography=True) or ())
 
 
 @implementer(IOpenSSLClientConnectionCreator)
@@ -91,16 +98,16 @@ class ListenerTests(SynchronousTestCase):
         joined = Joined(self.server(), self.client())
         self.assertTrue(joined.passed)
         self.assertEqual(joined.server_tls.negotiatedProtocol, b"h2")
-        self.assertEqual(peer_certificates(joined.server_tls), ())
+        self.assertEqual(shown_by(joined.server_tls), ())
 
     def test_with_certificate(self) -> None:
         """A caller's verified chain can be asked of the transport, leaf first."""
         connector = self.world.identity(Role.CONNECTOR)
         joined = Joined(self.server(), self.client(connector))
         self.assertTrue(joined.passed)
-        facts = self.world.verifier.verify(peer_certificates(joined.server_tls), frozenset(Role))
+        facts = self.world.verifier.verify(shown_by(joined.server_tls), frozenset(Role))
         self.assertEqual(facts, connector.facts)
-        shown = self.world.verifier.verify(peer_certificates(joined.client_tls), PROXY)
+        shown = self.world.verifier.verify(shown_by(joined.client_tls), PROXY)
         self.assertEqual(shown, self.proxy.facts)
 
     def test_required(self) -> None:
@@ -113,7 +120,7 @@ class ListenerTests(SynchronousTestCase):
         connector = self.world.identity(Role.CONNECTOR)
         joined = Joined(self.server(ClientCertificates.NONE), self.client(connector))
         self.assertTrue(joined.passed)
-        self.assertEqual(peer_certificates(joined.server_tls), ())
+        self.assertEqual(shown_by(joined.server_tls), ())
 
     def test_foreign_caller(self) -> None:
         """A certificate of another root ends the handshake even where none was needed."""
@@ -223,7 +230,7 @@ class ListenerTests(SynchronousTestCase):
         joined = Joined(server, self.older(SSL.TLS1_2_VERSION, who=connector))
         self.assertTrue(joined.passed)
         self.assertEqual(self.judged, [connector.facts])
-        self.assertEqual(len(peer_certificates(joined.server_tls)), 3)
+        self.assertEqual(len(shown_by(joined.server_tls)), 3)
         self.assertFalse(joined.client_tls.getHandle().renegotiate_pending())
         joined.client_tls.getHandle().renegotiate()
         joined.client.write(b"again")
@@ -303,7 +310,7 @@ class ListenerTests(SynchronousTestCase):
         resuming = Resuming(client, first.client_tls.getHandle().get_session())
         again = Joined(server, resuming)
         self.assertTrue(again.passed)
-        self.assertEqual(len(peer_certificates(again.server_tls)), 3)
+        self.assertEqual(len(shown_by(again.server_tls)), 3)
         self.assertEqual(len(self.judged), 2)
 
 
@@ -329,7 +336,7 @@ class OwnLeafTests(SynchronousTestCase):
         old.pump()
         self.assertEqual(old.server.received, b"from client, more")
         shown = [
-            self.world.verifier.verify(peer_certificates(each.client_tls), PROXY).sha256
+            self.world.verifier.verify(shown_by(each.client_tls), PROXY).sha256
             for each in (old, new)
         ]
         self.assertEqual(shown, [before.sha256, self.proxy.facts.sha256])

@@ -43,10 +43,6 @@ BATCH = 512
 _log = Logger(namespace="svc_audit")
 
 
-async def shared_by_nobody(_: SignedHead) -> None:
-    """There is no other Authority."""
-
-
 class HeadsUnsigned(SvcError):
     """No head of the audit log can be signed: nothing is granted until one can."""
 

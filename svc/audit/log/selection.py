@@ -45,11 +45,6 @@ class Selection:
     since: float | None = None
     until: float | None = None
 
-    @property
-    def is_all(self) -> bool:
-        """Whether every record is wanted."""
-        return self == Selection()
-
     def wants(self, record: Mapping[str, Json], opened_by: Callable[[str], str]) -> bool:
         """Whether this is one of them.
 

@@ -16,7 +16,6 @@ from twisted.logger import Logger
 
 from svc.authority.enroll.expected import KeyNotExpected, use_key
 from svc.authority.enroll.issued import certificate_details, leaf_of
-from svc.authority.enroll.keys import check_audit_key, check_new_key, check_same_member
 from svc.authority.refusals import JOINERS, RefusalRecords
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import ANONYMOUS, Recorder, node, person
@@ -41,15 +40,25 @@ from svc.model.audit.events import (
     NODE_ENROLL,
     PERSON_ENROLL,
 )
+from svc.model.audit.spool import AUDIT_KEY_BYTES, verify_audit_key
 from svc.model.audit.state import StateEntry, token_entry
 from svc.model.certificate import NewCertificate
 from svc.model.clocks import ClockWrong, check_clock
-from svc.model.cluster.node import KeptToken, Node, RegistryRenewal, Spending, TokenRole
+from svc.model.cluster.node import (
+    KeptToken,
+    Node,
+    NodeState,
+    RegistryRenewal,
+    Spending,
+    TokenRecord,
+    TokenRole,
+)
 from svc.model.cluster.node import TokenRecord as TokenRow
 from svc.model.cluster.person import IssuedCertificate as PersonCertificate
 from svc.model.cluster.person import PersonState
 from svc.model.cluster.token import JoinToken, TokenGrant, parse_token
 from svc.model.principal import Role
+from svc.model.signing import BadSignature
 from svc.pki.enroll import CertificateIssuer
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 
@@ -318,6 +327,55 @@ class Enrollment:
             state=[used, node_now(tx, principal.id)],
         )
         return AcceptedJoiner(issued, token.bound_to or principal.id)
+
+
+def check_audit_key(request: pb.EnrollRequest) -> None:
+    """Refuse an audit key that the caller does not hold, because its rows would be another's.
+
+    Raises:
+        Malformed: it brings none.
+        Denied: it does not show that it has it.
+    """
+    if len(request.audit_public_key) != AUDIT_KEY_BYTES:
+        raise Malformed("enroll: a node must send an Ed25519 audit key of 32 bytes")
+    try:
+        verify_audit_key(request.audit_public_key, request.csr, request.audit_proof)
+    except BadSignature as refused:
+        raise Denied(
+            "enroll: the node did not prove that it holds its audit key: the request lacks "
+            "that key's signature over the certificate request",
+            reason="audit_key_unproven",
+        ) from refused
+
+
+def check_new_key(tx: ITransaction, audit_key: bytes) -> None:
+    """An audit key belongs to one node for ever, so that each row has one origin.
+
+    Raises:
+        Denied: it is another's, or was.
+    """
+    if tx.nodes.keyed(audit_key) is not None:
+        raise Denied(
+            "enroll: the audit key belongs or belonged to another node; remove identity/ from "
+            "this node's state directory, so that it creates its own keys, and join again",
+            reason="audit_key_taken",
+        )
+
+
+def check_same_member(known: Node, role: Role, token: TokenRecord, audit_key: bytes) -> None:
+    """A key that is registered joins again only as what it is registered as.
+
+    Raises:
+        Denied: it was revoked, or is to become another member.
+    """
+    if known.state is NodeState.REVOKED:
+        raise Denied("the node was revoked; it must join with a new key", reason="revoked_node")
+    as_known = (known.role, known.name, known.names, known.audit_key)
+    if as_known != (role.value, token.bound_to or known.id, token.names, audit_key):
+        raise Denied(
+            "the node's key is registered to another member; it must join with a new key",
+            reason="node_differs",
+        )
 
 
 def _refusal(token: JoinToken | None) -> SvcError:

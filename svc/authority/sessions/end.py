@@ -6,7 +6,7 @@ or because its Proxy did not claim it in time after either side was away.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from attrs import define, field
@@ -18,6 +18,8 @@ from svc.errors import LeaseLost, StoreUnavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.control import CountedEnd, Departure
 from svc.model.audit.events import SESSION_ABANDONED, SESSION_END
+from svc.model.audit.record import Event
+from svc.model.canonical import Json
 from svc.model.session.ending import NOT_CLAIMED, PROXY_GONE, PROXY_REVOKED
 from svc.model.session.session import (
     DIRECT,
@@ -183,21 +185,7 @@ class SessionEnds:
         end = SessionEnd(self.now(), reason, state=SessionState.ABANDONED)
         if tx.sessions.end(session.uid, end) is not ReportedEnd.WAS_OPEN:
             return False
-        self.recorder.append(
-            tx,
-            SESSION_ABANDONED,
-            node(session.proxy_id),
-            session_uid=session.uid,
-            resource_id=session.resource_id,
-            resource_kind=session.kind,
-            decision_id=session.decision_id,
-            reason=reason,
-            details={
-                "lane": self._lane_of(session),
-                "proxy_id": session.proxy_id,
-                "connector_id": session.connector_id,
-            },
-        )
+        self._record(tx, SESSION_ABANDONED, session, reason, {"lane": self._lane_of(session)})
         return True
 
     def _lane_of(self, session: Session) -> str:
@@ -219,20 +207,33 @@ class SessionEnds:
         return _OUTCOMES[ending]
 
     def _record_end(self, tx: ITransaction, session: Session, end: SessionEnd, lane: str) -> None:
+        details: dict[str, Json] = {
+            "bytes_up": end.bytes_up,
+            "bytes_down": end.bytes_down,
+            "duration_ms": max(0, round((end.at - session.started_at) * 1000)),
+            "lane": lane,
+        }
+        self._record(tx, SESSION_END, session, end.reason, details)
+
+    def _record(
+        self,
+        tx: ITransaction,
+        event: Event,
+        session: Session,
+        reason: str,
+        details: Mapping[str, Json],
+    ) -> None:
         self.recorder.append(
             tx,
-            SESSION_END,
+            event,
             node(session.proxy_id),
             session_uid=session.uid,
             resource_id=session.resource_id,
             resource_kind=session.kind,
             decision_id=session.decision_id,
-            reason=end.reason,
+            reason=reason,
             details={
-                "bytes_up": end.bytes_up,
-                "bytes_down": end.bytes_down,
-                "duration_ms": max(0, round((end.at - session.started_at) * 1000)),
-                "lane": lane,
+                **details,
                 "proxy_id": session.proxy_id,
                 "connector_id": session.connector_id,
             },

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from svc.cli.control import authority_settings, authority_state
+from svc.cli.forms import root_key_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, tell
 
@@ -36,11 +37,7 @@ def keys() -> None:
 
 @keys.command("renew")
 @click.argument("kind", type=click.Choice((*ISSUERS, *PURPOSES, ALL)))
-@click.option(
-    "--root-key",
-    type=click.Path(path_type=Path),
-    help="Path of the root's private key, if it is not in keys/.",
-)
+@root_key_option
 @json_option
 @click.pass_context
 def renew(context: click.Context, kind: str, root_key: Path | None, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from svc.cli.control import admin, authority_settings
-from svc.cli.forms import TTL, WORD
+from svc.cli.forms import TTL, WORD, public_name_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, table, tell
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -25,14 +25,7 @@ def nodes() -> None:
 @click.argument("name", type=WORD)
 @click.option("--role", required=True, type=click.Choice(["proxy", "connector"]))
 @click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the token.")
-@click.option(
-    "--public-name",
-    "names",
-    multiple=True,
-    type=WORD,
-    metavar="N",
-    help="A DNS name or IP address for a Proxy's certificate; may be repeated.",
-)
+@public_name_option
 @json_option
 @click.pass_context
 def add_node(
@@ -73,14 +66,7 @@ def add_node(
     "--key", required=True, type=WORD, help="SHA-256 of the node's public key, 64 hex digits."
 )
 @click.option("--ttl", type=TTL, metavar="SECS", help="How long the key may join.")
-@click.option(
-    "--public-name",
-    "names",
-    multiple=True,
-    type=WORD,
-    metavar="N",
-    help="A DNS name or IP address for a Proxy's certificate; may be repeated.",
-)
+@public_name_option
 @json_option
 @click.pass_context
 def expect_node(

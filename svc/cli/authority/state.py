@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from svc.cli.control import authority_settings, authority_state
+from svc.cli.forms import root_key_option
 from svc.cli.groups import Group
 from svc.cli.output import hint, json_option, table, tell
 from svc.errors import Fault, SvcError
@@ -30,11 +31,7 @@ def state() -> None:
 
 @state.command("adopt")
 @click.option("--yes", is_flag=True, help="Adopt the rows shown at the next start.")
-@click.option(
-    "--root-key",
-    type=click.Path(path_type=Path),
-    help="Path of the root's private key, if it is not in keys/.",
-)
+@root_key_option
 @json_option
 @click.pass_context
 def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: bool) -> None:

@@ -28,7 +28,6 @@ MAX_TOKEN_BYTES = 256
 
 _ID_BYTES = 10
 _FORM = re.compile(r"svcj1_([a-z2-7]{16})_([A-Za-z0-9_-]{43})_([0-9a-f]{8})\Z")
-_TOKEN_ID = re.compile(r"[a-z2-7]{16}\Z")
 
 
 class TokenRefused(SvcError):
@@ -105,8 +104,3 @@ def parse_token(text: str) -> JoinToken:
     if not compare_digest(token.text, match[0]):
         raise TokenRefused("join token: its checksum does not match, so it was cut or mistyped")
     return token
-
-
-def is_token_id(text: str) -> bool:
-    """Whether *text* can be the public half of a token."""
-    return _TOKEN_ID.match(text) is not None

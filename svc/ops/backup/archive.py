@@ -20,7 +20,6 @@ from svc.ops.backup.manifest import KeptFile, Stamp, stamp_of
 
 STAMP = "generation.json"
 CHUNK = 1 << 16
-MAX_FILES = 1 << 16
 _PLAIN = re.compile(r"[^/\0]+(?:/[^/\0]+)*\Z")
 
 

@@ -9,9 +9,11 @@ from google.protobuf.message import DecodeError, Message
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import (
     IDelayedCall,
+    IProtocol,
     IReactorTime,
     IStreamClientEndpoint,
 )
+from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -19,9 +21,9 @@ from svc.errors import Fault, Malformed, SvcError, Unavailable
 from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, MetadataValue, Peer
 from svc.interfaces.tracing import Headers
 from svc.rpc.call import MessageEnd, Told
-from svc.rpc.client.connecting import connect
 from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
 from svc.rpc.status import cancelled, connection_lost, deadline_exceeded
+from svc.runtime.dial_failure import dial_failure
 from svc.wire.events import GoingAway
 from svc.wire.headers import parse_metadata
 from svc.wire.limits import WireLimits
@@ -242,6 +244,47 @@ class ClientConnection(WireProtocol):
             waiting: Deferred[None] = Deferred()
             self._waiting_close.append(waiting)
             await waiting
+
+
+class _Connecting(Deferred[IProtocol]):
+    """Ends as the endpoint's own Deferred does, and knows whether it was cancelled.
+
+    Endpoints do not agree on what they make of that: a name that is being
+    looked up fails as one that does not exist.
+    """
+
+    def __init__(self, connecting: Deferred[IProtocol]) -> None:
+        super().__init__()
+        self.is_cancelled = False
+        self._connecting = connecting
+        connecting.addCallbacks(self.callback, self.errback)
+
+    def cancel(self) -> None:
+        """Cancel the endpoint's; what that leaves to be unwound is waited for."""
+        self.is_cancelled = True
+        self._connecting.cancel()
+
+
+async def connect(endpoint: IStreamClientEndpoint, connection: Protocol) -> None:
+    """Connect *connection* there.
+
+    Raises:
+        Unavailable: ``cannot_connect``.
+    """
+    factory = Factory.forProtocol(lambda: connection)
+    factory.noisy = False
+    connecting = _Connecting(endpoint.connect(factory))
+    try:
+        await connecting
+    except Exception as failed:
+        if connecting.is_cancelled or isinstance(failed, CancelledError):
+            # Not that nobody answers: whoever stops us must not be dialled for again.
+            raise CancelledError from failed
+        if isinstance(failed, SvcError):
+            raise
+        raise Unavailable(
+            f"cannot connect: {dial_failure(failed)}", reason="cannot_connect"
+        ) from failed
 
 
 @implementer(IRpcChannel)
