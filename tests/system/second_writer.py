@@ -15,7 +15,7 @@ from typing import Any
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
 from svc.authority.state.recorder import Recorder, node
-from svc.authority.state.tables import policy_now
+from svc.authority.state.tables import POLICIES
 from svc.compose.authority.state import origin_key
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import POLICY_ACTIVATE, STATE_ADOPT
@@ -56,7 +56,7 @@ def stored(gateway: Gateway, text: str) -> int:
     def change(tx: ITransaction, recorder: Recorder) -> int:
         version = tx.policies.add(text, "nobody", time.time()).version
         tx.policies.activate(version, time.time())
-        state = [policy_now(tx, version)]
+        state = [POLICIES.now(tx, version)]
         recorder.append(tx, POLICY_ACTIVATE, node(OTHER), policy_version=version, state=state)
         return version
 
@@ -68,7 +68,7 @@ def removed(gateway: Gateway, version: int) -> None:
 
     def change(tx: Any, recorder: Recorder) -> None:
         tx.state._db.change("DELETE FROM policy_versions WHERE version = ?", version)
-        state = [policy_now(tx, version)]
+        state = [POLICIES.now(tx, version)]
         recorder.append(tx, STATE_ADOPT, node(OTHER), details={"count": 1}, state=state)
 
     write(gateway, change)

@@ -20,11 +20,11 @@ from svc.authority.refusals import JOINERS, RefusalRecords
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import ANONYMOUS, Recorder, node, person
 from svc.authority.state.tables import (
+    CERTIFICATES,
+    EXPECTED,
+    NODES,
+    TOKENS,
     StateUnsigned,
-    certificate_now,
-    expected_now,
-    node_now,
-    token_now,
 )
 from svc.errors import (
     Denied,
@@ -210,7 +210,7 @@ class Enrollment:
         outcome, found = use_key(tx, self.recorder, key.sha256, self.now())
         if outcome is not Spending.SPENT or found is None:
             return RefusedToken(outcome.value, None if found is None else found.token)
-        used = expected_now(tx, found.id)
+        used = EXPECTED.now(tx, found.id)
         return self._node(tx, found.token, request, used)
 
     def _spend(
@@ -223,7 +223,7 @@ class Enrollment:
         self.recorder.rows(tx).require(token_entry(KeptToken(spent.token)))
         if spent.token.role is TokenRole.PERSON:
             return self._person(tx, spent.token, request)
-        used = token_now(tx, token.id)
+        used = TOKENS.now(tx, token.id)
         return self._node(tx, spent.token, request, used)
 
     async def _record_refused(self, token_id: str, why: str, known: TokenRow | None) -> None:
@@ -266,7 +266,7 @@ class Enrollment:
             PERSON_ENROLL,
             person(known.id),
             details={**certificate_details(issued), "person_id": known.id, "token_id": token.id},
-            state=[token_now(tx, token.id), certificate_now(tx, facts.sha256)],
+            state=[TOKENS.now(tx, token.id), CERTIFICATES.now(tx, facts.sha256)],
         )
         return AcceptedJoiner(issued, known.name)
 
@@ -274,7 +274,7 @@ class Enrollment:
         """A good token that was spent on nobody: the record says that it is spent."""
         _log.warn("join refused", token_id=token.id, reason=why)
         details = {"token_id": token.id, "role": token.role.value}
-        state = [token_now(tx, token.id)]
+        state = [TOKENS.now(tx, token.id)]
         self.recorder.append(
             tx, ENROLL_REFUSED, ANONYMOUS, reason=why, details=details, state=state
         )
@@ -324,7 +324,7 @@ class Enrollment:
                 "role": principal.role.value,
                 "key_digest": issued.key_sha256.hex(),
             },
-            state=[used, node_now(tx, principal.id)],
+            state=[used, NODES.now(tx, principal.id)],
         )
         return AcceptedJoiner(issued, token.bound_to or principal.id)
 

@@ -13,7 +13,7 @@ from attrs import define
 
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
-from svc.authority.state.tables import expected_now
+from svc.authority.state.tables import EXPECTED
 from svc.errors import AlreadyExists, Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import KEY_EXPECT, KEY_WITHDRAW
@@ -110,7 +110,7 @@ class ExpectedKeysAdmin:
                     fault=Fault.EXISTS,
                 ) from None
             details = {**_details(expected), "ttl_seconds": round(ttl)}
-            state = [expected_now(tx, expected.id)]
+            state = [EXPECTED.now(tx, expected.id)]
             self.recorder.append(tx, KEY_EXPECT, actor, details=details, state=state)
 
         await self.store.run("expect a key", add)
@@ -154,7 +154,7 @@ class ExpectedKeysAdmin:
                     reason="unknown_key",
                     fault=Fault.NOT_FOUND,
                 )
-            state = [expected_now(tx, known.id)]
+            state = [EXPECTED.now(tx, known.id)]
             self.recorder.append(tx, KEY_WITHDRAW, actor, details=_details(known), state=state)
 
         await self.store.run("withdraw a key", withdraw)

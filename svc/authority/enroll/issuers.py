@@ -17,7 +17,7 @@ from twisted.logger import Logger
 
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
-from svc.authority.state.tables import StateUnsigned, key_now
+from svc.authority.state.tables import KEYS, StateUnsigned
 from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import CA_ACTIVATE
@@ -110,7 +110,7 @@ class IssuerRotation:
                 "generation": entered.revision,
                 "certificate_sha256": found.certificate.fingerprint(SHA256()).hex(),
             },
-            state=[key_now(tx, kind, revision) for revision in revisions],
+            state=[KEYS.now(tx, f"{kind}:{revision}") for revision in revisions],
         )
         return entered
 

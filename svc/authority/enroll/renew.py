@@ -9,7 +9,7 @@ from attrs import define
 from svc.authority.enroll.issued import certificate_details, leaf_of
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
-from svc.authority.state.tables import node_now
+from svc.authority.state.tables import NODES
 from svc.errors import Denied, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, unary
@@ -104,7 +104,7 @@ class NodeRenewal:
             node(known.id),
             node_id=known.id,
             details={**certificate_details(issued), "role": known.role},
-            state=[node_now(tx, known.id)],
+            state=[NODES.now(tx, known.id)],
         )
 
     def _end_clone(
@@ -126,5 +126,5 @@ class NodeRenewal:
             node_id=known.id,
             reason=clone.reason,
             details={"role": known.role},
-            state=[node_now(tx, known.id)],
+            state=[NODES.now(tx, known.id)],
         )

@@ -11,7 +11,7 @@ from svc.authority.policy.active import PolicyInForce
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
-from svc.authority.state.tables import policy_now
+from svc.authority.state.tables import POLICIES
 from svc.errors import Denied, Fault, SvcError, Unavailable
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import POLICY_ACTIVATE, POLICY_REFUSED
@@ -145,7 +145,7 @@ class PolicyAdmin:
                     "previous_digest": None if active is None else active.sha256.hex(),
                     "validated": True,
                 },
-                state=[policy_now(tx, stored.version)],
+                state=[POLICIES.now(tx, stored.version)],
             )
             return stored
 

@@ -10,7 +10,7 @@ from attrs import define
 from svc.authority.registry.routes import Registrations
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
-from svc.authority.state.tables import SignedRows, resource_now
+from svc.authority.state.tables import RESOURCES, SignedRows
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.store import IStore, ITransaction
@@ -70,7 +70,7 @@ class CatalogAdmin:
                     "resource_identity": identity,
                     "assignment_revision": added.assignment_revision,
                 },
-                state=[resource_now(tx, added.id)],
+                state=[RESOURCES.now(tx, added.id)],
             )
             return added
 
@@ -188,7 +188,7 @@ class CatalogAdmin:
                 resource_kind=known.kind,
                 catalog_version=revision,
                 details={"resource_identity": known.identity, "connector_id": known.assigned_to},
-                state=[resource_now(tx, known.id)],
+                state=[RESOURCES.now(tx, known.id)],
             )
             return revision
 
@@ -247,7 +247,7 @@ class CatalogAdmin:
                 "assignment_revision": now.assignment_revision,
                 "previous_digest": digest.hex(),
             },
-            state=[resource_now(tx, now.id)],
+            state=[RESOURCES.now(tx, now.id)],
         )
 
     def _known(self, tx: ITransaction, resource_id: str) -> Resource:

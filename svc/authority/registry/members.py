@@ -11,7 +11,7 @@ from svc.authority.enroll.expected import ExpectedKeysAdmin
 from svc.authority.registry.routes import Registrations
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
-from svc.authority.state.tables import node_now, person_now, token_now
+from svc.authority.state.tables import NODES, PERSONS, TOKENS
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import GROUP_ADD, GROUP_JOIN, NODE_REVOKE, PERSON_ADD, TOKEN_CREATE
@@ -132,7 +132,7 @@ class MemberAdmin:
                     node_id=known.id,
                     reason=reason,
                     details={"serial": known.leaf.serial, "role": known.role},
-                    state=[node_now(tx, known.id)],
+                    state=[NODES.now(tx, known.id)],
                 )
             return known
 
@@ -251,7 +251,7 @@ class MemberAdmin:
             PERSON_ADD,
             actor,
             details={"person_id": added.id, "name": added.name},
-            state=[person_now(tx, added.id)],
+            state=[PERSONS.now(tx, added.id)],
         )
         for group in groups:
             self._record_join(tx, added, group, actor)
@@ -263,7 +263,7 @@ class MemberAdmin:
             for group in joined:
                 self._ensure_group(tx, group, actor)
             tx.people.set_groups(known.id, {*known.groups, *joined})
-            state = [person_now(tx, known.id)]  # the first record has it for all of them
+            state = [PERSONS.now(tx, known.id)]  # the first record has it for all of them
             for group in joined:
                 self._record_join(tx, known, group, actor, state)
                 state = []
@@ -319,7 +319,7 @@ class MemberAdmin:
         }
         if row.role is TokenRole.PERSON and row.bound_to:
             details["person_id"] = row.bound_to
-        state = [token_now(tx, row.id)]
+        state = [TOKENS.now(tx, row.id)]
         self.recorder.append(tx, TOKEN_CREATE, actor, details=details, state=state)
 
 

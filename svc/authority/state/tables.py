@@ -9,8 +9,8 @@ what somebody else did to the row before.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar
 
 from attrs import frozen
 
@@ -39,43 +39,123 @@ _Id = TypeVar("_Id")
 _Row = TypeVar("_Row")
 
 
-@frozen
-class _Sort(Generic[_Id, _Row]):
-    """One sort of protected row: its name, where it lies, and what is signed of it."""
+@frozen(kw_only=True)
+class ProtectedTable(Generic[_Id, _Row]):
+    """One sort of protected row: whatever is done with protected rows goes by these.
+
+    Attributes:
+        name: Of the sort; with a row's id it is the subject in records.
+        get: One row by its id.
+        all: Every row that means anything at a time.
+        id_of: The id of a row, as records name it.
+        entry_of: What is signed of a row.
+        expires: Whether its rows end by themselves; none of them is among the cluster's state.
+    """
 
     name: str
-    find: Callable[[ITransaction, _Id], _Row | None]
+    get: Callable[[ITransaction, _Id], _Row | None]
+    all: Callable[[ITransaction, float], Iterable[_Row]]
     entry_of: Callable[[_Row], StateEntry]
+    id_of: Callable[[_Row], str]
+    expires: bool = False
 
-    def subject(self, row_id: _Id) -> str:
+    def subject(self, row_id: object) -> str:
         """What the row of this id is called in a record."""
         return f"{self.name}:{row_id.hex() if isinstance(row_id, bytes) else row_id}"
 
     def now(self, tx: ITransaction, row_id: _Id) -> StateEntry:
         """The row after a change in *tx*, read back from the store, for the change's record."""
-        found = self.find(tx, row_id)
+        found = self.get(tx, row_id)
         return StateEntry(self.subject(row_id), None) if found is None else self.entry_of(found)
 
+    def entries(self, tx: ITransaction, at: float) -> list[StateEntry]:
+        """What is signed of each row that means anything at *at*, as *tx* has them."""
+        return [self.entry_of(row) for row in self.all(tx, at)]
 
-_NODE = _Sort[str, Node]("node", lambda tx, row_id: tx.nodes.get(row_id), node_entry)
-_PERSON = _Sort[str, Person]("person", lambda tx, row_id: tx.people.get(row_id), person_entry)
-_TOKEN = _Sort[str, KeptToken]("token", lambda tx, row_id: tx.tokens.get(row_id), token_entry)
-_EXPECTED = _Sort[str, ExpectedKey](
-    "expected", lambda tx, row_id: tx.expected.get(row_id), expected_entry
+
+def _key_id(key: KeyRevision) -> str:
+    return f"{key.kind}:{key.revision}"
+
+
+PERSONS = ProtectedTable[str, Person](
+    name="person",
+    get=lambda tx, person_id: tx.people.get(person_id),
+    all=lambda tx, at: tx.people.all(),
+    entry_of=person_entry,
+    id_of=lambda person: person.id,
 )
-_CERTIFICATE = _Sort[bytes, IssuedCertificate](
-    "certificate", lambda tx, sha256: tx.certificates.get(sha256), certificate_entry
+GROUPS = ProtectedTable[str, str](
+    name="group",
+    get=lambda tx, name: name if name in tx.people.groups() else None,
+    all=lambda tx, at: tx.people.groups(),
+    entry_of=group_entry,
+    id_of=str,
 )
-_RESOURCE = _Sort[str, Resource](
-    "resource", lambda tx, row_id: tx.catalog.get(row_id), resource_entry
+NODES = ProtectedTable[str, Node](
+    name="node",
+    get=lambda tx, node_id: tx.nodes.get(node_id),
+    all=lambda tx, at: tx.nodes.all(),
+    entry_of=node_entry,
+    id_of=lambda node: node.id,
 )
-_POLICY = _Sort[int, PolicyVersion](
-    "policy", lambda tx, version: tx.policies.get(version), policy_entry
+RESOURCES = ProtectedTable[str, Resource](
+    name="resource",
+    get=lambda tx, resource_id: tx.catalog.get(resource_id),
+    all=lambda tx, at: tx.catalog.all(),
+    entry_of=resource_entry,
+    id_of=lambda resource: resource.id,
+)
+KEYS = ProtectedTable[str, KeyRevision](
+    name="key",
+    get=lambda tx, key_id: next((one for one in tx.keyrings.all() if _key_id(one) == key_id), None),
+    all=lambda tx, at: tx.keyrings.all(),
+    entry_of=key_entry,
+    id_of=_key_id,
+)
+TOKENS = ProtectedTable[str, KeptToken](
+    name="token",
+    get=lambda tx, token_id: tx.tokens.get(token_id),
+    all=lambda tx, at: tx.tokens.unexpired(at),
+    entry_of=token_entry,
+    id_of=lambda kept: kept.token.id,
+    expires=True,
+)
+EXPECTED = ProtectedTable[str, ExpectedKey](
+    name="expected",
+    get=lambda tx, key_id: tx.expected.get(key_id),
+    all=lambda tx, at: tx.expected.unexpired(at),
+    entry_of=expected_entry,
+    id_of=lambda expected: expected.id,
+    expires=True,
+)
+CERTIFICATES = ProtectedTable[bytes, IssuedCertificate](
+    name="certificate",
+    get=lambda tx, sha256: tx.certificates.get(sha256),
+    all=lambda tx, at: tx.certificates.unexpired(at),
+    entry_of=certificate_entry,
+    id_of=lambda issued: issued.sha256.hex(),
+    expires=True,
+)
+POLICIES = ProtectedTable[int, PolicyVersion](
+    name="policy",
+    get=lambda tx, version: tx.policies.get(version),
+    all=lambda tx, at: tx.policies.history(1_000_000),
+    entry_of=policy_entry,
+    id_of=lambda policy: str(policy.version),
 )
 
-node_now, person_now, token_now = _NODE.now, _PERSON.now, _TOKEN.now
-expected_now = _EXPECTED.now
-certificate_now, resource_now, policy_now = _CERTIFICATE.now, _RESOURCE.now, _POLICY.now
+PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
+    PERSONS,
+    GROUPS,
+    NODES,
+    RESOURCES,
+    KEYS,
+    TOKENS,
+    EXPECTED,
+    CERTIFICATES,
+    POLICIES,
+)
+"""Every protected noun, in the order in which a record of many names their rows."""
 
 
 class StateUnsigned(Denied):
@@ -114,7 +194,7 @@ class SignedRows:
 
     def node(self, node_id: str) -> Node | None:
         """The node, also when revoked.  Raises StateUnsigned; so do all below."""
-        return self._good(_NODE, node_id)
+        return self._good(NODES, node_id)
 
     def node_called(self, word: str) -> Node | None:
         """The node of that id, or the active one of that name."""
@@ -125,11 +205,11 @@ class SignedRows:
 
     def expected(self, key_id: str) -> ExpectedKey | None:
         """A key that may join without a token, also when used."""
-        return self._good(_EXPECTED, key_id)
+        return self._good(EXPECTED, key_id)
 
     def person(self, person_id: str) -> Person | None:
         """The person, also when revoked."""
-        return self._good(_PERSON, person_id)
+        return self._good(PERSONS, person_id)
 
     def person_named(self, name: str) -> Person | None:
         """The person of that name."""
@@ -147,27 +227,27 @@ class SignedRows:
 
     def certificate(self, sha256: bytes) -> IssuedCertificate | None:
         """The certificate, also when revoked."""
-        return self._good(_CERTIFICATE, sha256)
+        return self._good(CERTIFICATES, sha256)
 
     def resource(self, resource_id: str) -> Resource | None:
         """The resource, with its assignment."""
-        return self._good(_RESOURCE, resource_id)
+        return self._good(RESOURCES, resource_id)
 
     def is_newest_resource(self, resource: Resource) -> bool:
         """Whether *resource* is what the newest signed record of it says; reads no table."""
-        subject = _RESOURCE.subject(resource.id)
+        subject = RESOURCES.subject(resource.id)
         signed = self.seen.get(subject)
         entry = self.ledger.entry(subject, resource, resource_entry)
         return signed is not None and signed.digest == entry.digest
 
     def policy(self, version: int) -> PolicyVersion | None:
         """One version of the policy."""
-        return self._good(_POLICY, version)
+        return self._good(POLICIES, version)
 
     def policy_in_force(self) -> PolicyVersion | None:
         """The newest version in force; the store must have no newer one without a signature."""
         for newer in self.tx.policies.newer(self.seen.policy, 1):
-            raise refuse_unsigned(f"policy:{newer.version}")
+            raise refuse_unsigned(POLICIES.subject(newer.version))
         for version in range(self.seen.policy, 0, -1):
             found = self.policy(version)
             if found is not None and found.activated_at is not None:
@@ -179,7 +259,7 @@ class SignedRows:
         found = tuple(one for one in self.tx.keyrings.all() if one.kind == kind)
         entries = {one.subject: one for one in map(key_entry, found)}
         for subject, signed in self.seen.all().items():
-            if subject.startswith(f"key:{kind}:") and signed.digest is not None:
+            if subject.startswith(KEYS.subject(f"{kind}:")) and signed.digest is not None:
                 entries.setdefault(subject, StateEntry(subject, None))
         for entry in entries.values():
             self.require(entry)
@@ -191,41 +271,18 @@ class SignedRows:
         if signed is None or signed.digest != entry.digest:
             raise refuse_unsigned(entry.subject)
 
-    def _good(self, sort: _Sort[_Id, _Row], row_id: _Id) -> _Row | None:
-        row, subject = sort.find(self.tx, row_id), sort.subject(row_id)
+    def _good(self, table: ProtectedTable[_Id, _Row], row_id: _Id) -> _Row | None:
+        row, subject = table.get(self.tx, row_id), table.subject(row_id)
         signed = self.seen.get(subject)
         if row is None and signed is None:
             return None
         if row is None or signed is None:
             raise refuse_unsigned(subject)
-        if self.ledger.entry(subject, row, sort.entry_of).digest != signed.digest:
+        if self.ledger.entry(subject, row, table.entry_of).digest != signed.digest:
             raise refuse_unsigned(subject)
         return row
 
 
-def key_now(tx: ITransaction, kind: str, revision: int) -> StateEntry:
-    """The current revision of an issuing CA in *tx*."""
-    for found in tx.keyrings.all():
-        if (found.kind, found.revision) == (kind, revision):
-            return key_entry(found)
-    return StateEntry(f"key:{kind}:{revision}", None)
-
-
 def rows_now(tx: ITransaction, at: float) -> dict[str, StateEntry]:
     """Every protected row that means anything at *at*."""
-    entries = [person_entry(one) for one in tx.people.all()]
-    entries += [group_entry(one) for one in tx.people.groups()]
-    entries += [node_entry(one) for one in tx.nodes.all()]
-    entries += [resource_entry(one) for one in tx.catalog.all()]
-    entries += [key_entry(one) for one in tx.keyrings.all()]
-    entries += timed_rows(tx, at)
-    for policy in tx.policies.history(1_000_000):
-        entries.append(policy_entry(policy))
-    return {one.subject: one for one in entries}
-
-
-def timed_rows(tx: ITransaction, at: float) -> list[StateEntry]:
-    """Every token, expected key and certificate whose time is not over at *at*."""
-    entries = [token_entry(one) for one in tx.tokens.unexpired(at)]
-    entries += [expected_entry(one) for one in tx.expected.unexpired(at)]
-    return entries + [certificate_entry(one) for one in tx.certificates.unexpired(at)]
+    return {one.subject: one for table in PROTECTED for one in table.entries(tx, at)}

@@ -8,25 +8,27 @@ nothing away either.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from attrs import define, field, frozen
 
 from svc.audit.state.in_force import Seen
 from svc.authority.state.cluster import ClusterState
-from svc.authority.state.tables import timed_rows
+from svc.authority.state.tables import (
+    GROUPS,
+    KEYS,
+    NODES,
+    PERSONS,
+    POLICIES,
+    PROTECTED,
+    RESOURCES,
+    ProtectedTable,
+)
 from svc.interfaces.store import ITransaction
 from svc.model.audit.state import (
     CATALOG,
-    TIMED_SORTS,
     StateEntry,
-    group_entry,
-    key_entry,
-    node_entry,
-    person_entry,
-    policy_entry,
-    resource_entry,
 )
 from svc.model.policy.version import PolicyVersion
 
@@ -99,19 +101,14 @@ class StateVerifier:
         for one in self.seen.all().values():
             if one.digest is not None:
                 self._wanted.setdefault(one.sort, {})[one.subject] = one
-        people = {one.id: one for one in tx.people.all()}
-        nodes = {one.id: one for one in tx.nodes.all()}
-        catalog = {one.id: one for one in tx.catalog.all()}
-        groups = {one: one for one in tx.people.groups()}
         known_groups = {one: one for one in before.groups}
-        keys = {f"{one.kind}:{one.revision}": one for one in tx.keyrings.all()}
         facts = ClusterState(
-            people=self._good("person", people, before.people, person_entry),
-            nodes=self._good("node", nodes, before.nodes, node_entry),
-            catalog=self._good("resource", catalog, before.catalog, resource_entry),
-            groups=tuple(sorted(self._good("group", groups, known_groups, group_entry))),
+            people=self._good(PERSONS, tx, before.people),
+            nodes=self._good(NODES, tx, before.nodes),
+            catalog=self._good(RESOURCES, tx, before.catalog),
+            groups=tuple(sorted(self._good(GROUPS, tx, known_groups))),
             policy=self._policy(tx),
-            keys=self._good("key", keys, before.keys, key_entry),
+            keys=self._good(KEYS, tx, before.keys),
             revision=self._revision(tx),
             absent=frozenset(self._absent),
         )
@@ -120,27 +117,32 @@ class StateVerifier:
 
     def sweep(self, tx: ITransaction, at: float) -> None:
         """Also check tokens and certificates, which do not affect the facts."""
-        entries = timed_rows(tx, at)
+        for table in PROTECTED:
+            if table.expires:
+                self._sweep(table.name, table.entries(tx, at), at)
+
+    def _sweep(self, sort: str, entries: Iterable[StateEntry], at: float) -> None:
+        met: set[str] = set()
         for entry in entries:
+            met.add(entry.subject)
             self._agrees(entry.subject, entry.digest)
-        met = {entry.subject for entry in entries}
-        for sort in TIMED_SORTS:
-            for subject, signed in self._wanted.get(sort, {}).items():
-                if subject not in met and (signed.until or 0) > at:
-                    self._agrees(subject, None)
+        for subject, signed in self._wanted.get(sort, {}).items():
+            if subject not in met and (signed.until or 0) > at:
+                self._agrees(subject, None)
 
     def _good(
         self,
-        sort: str,
-        rows: Mapping[str, _Row],
+        table: ProtectedTable[Any, _Row],
+        tx: ITransaction,
         before: Mapping[str, _Row],
-        entry_of: Callable[[_Row], StateEntry],
     ) -> dict[str, _Row]:
-        """The rows of one sort that are in force."""
+        """The rows of one table that are in force; none of them ends by itself."""
         good: dict[str, _Row] = {}
-        wanted, digest_of = self._wanted.get(sort, {}), self.digests.of
+        rows = {table.id_of(row): row for row in table.all(tx, 0.0)}
+        wanted, digest_of = self._wanted.get(table.name, {}), self.digests.of
+        entry_of = table.entry_of
         for id, row in rows.items():
-            subject = f"{sort}:{id}"
+            subject = table.subject(id)
             entry, signed = digest_of(subject, row, entry_of), wanted.get(subject)
             if signed is not None and signed.digest == entry.digest:
                 good[id] = row
@@ -166,10 +168,10 @@ class StateVerifier:
         stored = tx.policies.active()
         self.stored_policy = 0 if stored is None else stored.version
         for newer in tx.policies.newer(self.seen.policy, NAMED_POLICIES):
-            self._agrees(f"policy:{newer.version}", policy_entry(newer).digest)
+            self._agrees(POLICIES.subject(newer.version), POLICIES.entry_of(newer).digest)
         for version in range(self.seen.policy, 0, -1):
-            subject, row = f"policy:{version}", tx.policies.get(version)
-            found = None if row is None else self.digests.of(subject, row, policy_entry)
+            subject, row = POLICIES.subject(version), tx.policies.get(version)
+            found = None if row is None else self.digests.of(subject, row, POLICIES.entry_of)
             if not self._agrees(subject, None if found is None else found.digest):
                 return self.before.policy
             if row is not None and row.activated_at is not None:

@@ -23,7 +23,7 @@ from svc.authority.sessions.end import SessionEnds
 from svc.authority.state.adopt import adoption_wish_file
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import node
-from svc.authority.state.tables import StateUnsigned, node_now
+from svc.authority.state.tables import NODES, StateUnsigned
 from svc.authority.state.unsigned import UnsignedRows
 from svc.compose.authority.parts import Parts, ServingState
 from svc.compose.authority.state import WISH, StateStartup, anchor_key, origin_key
@@ -203,7 +203,7 @@ class Startup(AsyncService):
             node(facts.principal.id),
             node_id=facts.principal.id,
             details={"role": "authority", "serial": facts.serial, "generation": facts.generation},
-            state=[node_now(tx, facts.principal.id)],
+            state=[NODES.now(tx, facts.principal.id)],
         )
 
     def _record_stop(self, tx: ITransaction) -> None:

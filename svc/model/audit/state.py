@@ -37,8 +37,6 @@ MAX_ROWS = 512
 CATALOG_SORTS = frozenset({"person", "group", "resource"})
 """A change of these counts one revision of the catalog."""
 
-TIMED_SORTS = frozenset({"token", "certificate", "expected"})
-"""These mean nothing any more once their time is over."""
 
 CATALOG = "catalog:revision"
 """The subject under which a changed counter of the catalog is named; in no record."""

@@ -1,0 +1,102 @@
+"""A protected noun is declared once: each declaration fits its rows, and all of them are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.state.tables import CERTIFICATES, POLICIES, PROTECTED, rows_now
+from svc.interfaces.store import ITransaction
+from svc.model.cluster.node import ExpectedKey, TokenRecord, TokenRole
+from svc.model.cluster.person import IssuedCertificate
+from tests.authority.house import ADA, House
+
+LATER = 1e10
+
+
+def _fill(tx: ITransaction) -> None:
+    """A row of each table that the house has none of."""
+    tx.keyrings.add("transport", "PEM", 1.0)
+    token = TokenRecord(
+        id="t" * 16, secret_sha256=b"s" * 32, role=TokenRole.PROXY, expires_at=LATER
+    )
+    tx.tokens.add(token, 1.0)
+    expected = ExpectedKey(
+        id="e1",
+        role=TokenRole.PROXY,
+        name="edge9",
+        key_sha256=b"k" * 32,
+        issuer="local:0",
+        expires_at=LATER,
+    )
+    tx.expected.add(expected, 1.0)
+    certificate = IssuedCertificate(
+        sha256=b"c" * 32, serial="1", person_id=ADA, issued_at=1.0, expires=LATER
+    )
+    tx.certificates.issued(certificate)
+
+
+class TableTests(SynchronousTestCase):
+    """The tables over a store that has a row of each."""
+
+    def setUp(self) -> None:
+        self.house = House()
+        self.house.run(_fill)
+
+    def look(self, fn: Any) -> Any:
+        return self.house.run(fn)
+
+    def test_each_row_is_called_by_its_id(self) -> None:
+        """The subject that a table gives a row is the one that is signed, and finds the row."""
+
+        def look(tx: ITransaction) -> dict[str, list[tuple[str, str]]]:
+            return {
+                table.name: [
+                    (table.subject(table.id_of(row)), table.entry_of(row).subject)
+                    for row in table.all(tx, 0.0)
+                ]
+                for table in PROTECTED
+            }
+
+        found = self.look(look)
+        self.assertEqual(len(found), len(PROTECTED))
+        for name, subjects in found.items():
+            self.assertTrue(subjects, name)
+            for called, signed in subjects:
+                self.assertEqual(called, signed)
+                self.assertTrue(signed.startswith(f"{name}:"), signed)
+
+    def test_one_row_is_read_back(self) -> None:
+        """A change's record says of a row what is signed of it; of none that it is gone."""
+
+        def look(tx: ITransaction) -> None:
+            for table in PROTECTED:
+                for row in table.all(tx, 0.0):
+                    row_id: Any = table.id_of(row)
+                    if table is CERTIFICATES:
+                        row_id = bytes.fromhex(row_id)
+                    elif table is POLICIES:
+                        row_id = int(row_id)
+                    self.assertEqual(table.now(tx, row_id), table.entry_of(row))
+            for table, absent in zip(PROTECTED, ("x",) * 7 + (b"x", 99), strict=True):
+                self.assertIsNone(table.now(tx, absent).digest)
+
+        self.look(look)
+
+    def test_rows_of_all_tables(self) -> None:
+        """All protected rows are those of each table, in the order of the tables."""
+
+        def look(tx: ITransaction) -> list[str]:
+            return [entry.sort for entry in rows_now(tx, 0.0).values()]
+
+        sorts = list(dict.fromkeys(self.look(look)))
+        self.assertEqual(sorts, [table.name for table in PROTECTED])
+
+    def test_what_expires(self) -> None:
+        """Rows that end by themselves are left out once their time is over; no others are."""
+
+        def look(tx: ITransaction) -> set[str]:
+            return {table.name for table in PROTECTED if not list(table.all(tx, LATER + 1))}
+
+        self.assertEqual(self.look(look), {table.name for table in PROTECTED if table.expires})
