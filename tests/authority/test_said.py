@@ -7,16 +7,16 @@ from typing import Any
 from attrs import evolve
 
 from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, judge
-from svc.audit.log.record import MAX_TEXT
+from svc.audit.log.record import MAX_TEXT, MEMBERS
 from svc.audit.log.show import document
 from svc.audit.log.verify import check_record, follow
 from svc.errors import SvcError, TooMany
 from svc.model.audit.events import REFUSALS_SUMMARY, REQUEST_DECISION
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Hold
-from svc.model.audit.record import Actor, AuditRecord
+from svc.model.audit.record import Actor, AuditRecord, Shape
 from svc.model.audit.spool import SpoolRow
-from svc.model.canonical import decode, encode
+from svc.model.canonical import Json, decode, encode
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import ADA, value_of
 from tests.authority.spools import FACTS, NOTED, WITH_REQUESTS, Origin
@@ -110,6 +110,20 @@ class SaidTests(Queue):
                 )
             )
             self.assertIsNone(self.judged(sealed, WITH_REQUESTS).hold)
+
+    def test_each_member_has_its_form(self) -> None:
+        """Whatever a record may say, it says as text or as a count; all else is forged."""
+        row = self.origin.decision()
+        record = decode(row.canonical)
+        assert isinstance(record, dict)
+        for name, shape in MEMBERS.items():
+            wrong: tuple[Json, ...] = (True, ["x"], {"x": "y"})
+            wrong += (-1, "1") if shape is Shape.NUMBER else (1,)
+            for value in wrong:
+                bad = self.origin.signed(row, encode({**record, name: value}))
+                self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED, (name, value))
+        bad = self.origin.signed(row, encode({**record, "more": "x"}))
+        self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED)
 
     def test_an_action_of_no_kind(self) -> None:
         """A decision names an action of a gated kind, and everywhere the same."""

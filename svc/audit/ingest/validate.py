@@ -17,7 +17,7 @@ from attrs import field, frozen
 
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
-from svc.audit.log.record import MAX_RECORD, PERSONAL, is_storable
+from svc.audit.log.record import MAX_RECORD, MEMBERS, PERSONAL, is_storable
 from svc.audit.log.verify import is_hidden, marker
 from svc.errors import Malformed
 from svc.model.audit.events import (
@@ -32,7 +32,7 @@ from svc.model.audit.events import (
 )
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Hold
-from svc.model.audit.record import Event, Sensitivity
+from svc.model.audit.record import Event, Sensitivity, Shape
 from svc.model.audit.spool import (
     FIRST_N,
     LARGEST_N,
@@ -105,23 +105,7 @@ def may_write_with(events: Iterable[Event], actions: Mapping[str, str]) -> MayWr
 _NEEDED = frozenset(
     ["actor", "class", "code", "event", "event_id", "key_id", "origin", "severity", "spool", "time"]
 )
-_TEXTS = frozenset(
-    [
-        "node_id",
-        "resource_id",
-        "resource_kind",
-        "session_uid",
-        "action",
-        "cedar_action",
-        "decision",
-        "decision_id",
-        "reason",
-        "trace_id",
-        "entities_digest",
-    ]
-)
-_NUMBERS = frozenset(["policy_version", "catalog_version"])
-_KNOWN = _NEEDED | _TEXTS | _NUMBERS | {"policies", "request", "details"}
+_KNOWN = _NEEDED | set(MEMBERS) | {"policies", "request", "details"}
 _OF_A_KIND = _NEEDED | {"session_uid", "resource_id", "resource_kind", "details"}
 """What a kind's own event says: what was decided is told by no other than request.decision."""
 
@@ -264,13 +248,17 @@ def _check_forms(record: Mapping[str, Json]) -> None:
     if _EVENT_ID.match(text(record["event_id"])) is None:
         raise Malformed("audit row: its event id is malformed")
     check_time(text(record["time"]))
-    for name, value in record.items():
-        if name in _TEXTS:
-            text(value)
-        elif name in _NUMBERS and (type(value) is not int or value < 0):
+    for name, shape in MEMBERS.items():
+        if name in record and shape is Shape.TEXT:
+            text(record[name])
+        elif name in record and not _is_count(record[name]):
             raise Malformed(f"audit row: {name} is not a count")
     for policy in listed(record.get("policies", ())):
         text(policy)
+
+
+def _is_count(value: Json) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:

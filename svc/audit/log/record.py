@@ -51,22 +51,25 @@ _CREDENTIAL = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _CUT = re.compile(r"\[cut, [0-9]{1,9} characters, sha256 [0-9a-f]{64}\]\Z")
-_PLAIN = (
-    "key_id",
-    "node_id",
-    "resource_id",
-    "resource_kind",
-    "session_uid",
-    "action",
-    "cedar_action",
-    "decision",
-    "decision_id",
-    "policy_version",
-    "catalog_version",
-    "reason",
-    "trace_id",
-    "entities_digest",
+MEMBERS: Mapping[str, Shape] = MappingProxyType(
+    {
+        "key_id": Shape.TEXT,
+        "node_id": Shape.TEXT,
+        "resource_id": Shape.TEXT,
+        "resource_kind": Shape.TEXT,
+        "session_uid": Shape.TEXT,
+        "action": Shape.TEXT,
+        "cedar_action": Shape.TEXT,
+        "decision": Shape.TEXT,
+        "decision_id": Shape.TEXT,
+        "policy_version": Shape.NUMBER,
+        "catalog_version": Shape.NUMBER,
+        "reason": Shape.TEXT,
+        "trace_id": Shape.TEXT,
+        "entities_digest": Shape.TEXT,
+    }
 )
+"""What a record may say beside who did what when; whoever seals and whoever checks goes by it."""
 
 
 _Hide = Callable[[str, Json], Json]
@@ -165,7 +168,7 @@ def _envelope(record: AuditRecord) -> dict[str, Json]:
         "severity": event.severity.value,
         "time": rfc3339(record.time),
     }
-    for name in _PLAIN:
+    for name in MEMBERS:
         value = getattr(record, name)
         if value is not None:
             form[name] = tidy(value) if isinstance(value, str) else value
