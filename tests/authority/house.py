@@ -14,14 +14,17 @@ from zope.interface import implementer
 
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
+from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
+from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.issue import Issuance
+from svc.authority.sessions.register import RegistrationIntake
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
@@ -41,6 +44,7 @@ from svc.model.principal import Role
 from svc.model.session.request import SessionRequest
 from svc.model.signing import PrivateKey, Purpose, sign
 from svc.pki.audit_signatures import origin_verifier
+from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key
 from svc.policy.kind_terms import kind_terms
@@ -351,6 +355,49 @@ class House:
             now=self.now,
             tasks=BackgroundTasks(),
             reclaim_secs=60.0,
+        )
+
+    def members(self) -> MemberAdmin:
+        """Serves operators who add nodes and persons, and revoke them."""
+        return MemberAdmin(
+            state_cache=self.state_cache,
+            registrations=self.registrations,
+            store=self.store,
+            recorder=self.recorder,
+            now=self.now,
+            entropy=self.entropy,
+            ca_pin="ab" * 32,
+            token_secs=3600.0,
+            proxy_revoked=nothing,
+        )
+
+    def enrollment(self, issuer: CertificateIssuer) -> Enrollment:
+        """Issues first certificates, signed by *issuer*."""
+        return Enrollment(
+            issuer=issuer,
+            state_cache=self.state_cache,
+            store=self.store,
+            recorder=self.recorder,
+            now=self.now,
+            clock=self.clock,
+        )
+
+    def intake(self, tasks: BackgroundTasks) -> RegistrationIntake:
+        """Takes registrations of Connectors."""
+        return RegistrationIntake(
+            cluster=CLUSTER,
+            state_cache=self.state_cache,
+            registrations=self.registrations,
+            store=self.store,
+            recorder=self.recorder,
+            verifier=self.world.verifier,
+            clock=self.clock,
+            now=self.now,
+            entropy=self.entropy,
+            lease_secs=90,
+            tasks=tasks,
+            rates=self.rates,
+            refusals=self.refusals,
         )
 
     def issuance(self) -> Issuance:

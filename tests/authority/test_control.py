@@ -14,7 +14,6 @@ from svc.authority.ingest.heads import HeadsToTell
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.explain import Explainer
-from svc.authority.sessions.register import RegistrationIntake
 from svc.errors import AuditBroken, Denied, LeaseLost, Malformed, SvcError, TooMany, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.interfaces.store import ITransaction
@@ -61,21 +60,7 @@ class ControlTests(SynchronousTestCase):
             tasks=self.tasks,
             reclaim_secs=60.0,
         )
-        intake = RegistrationIntake(
-            cluster=CLUSTER,
-            state_cache=house.state_cache,
-            registrations=house.registrations,
-            store=house.store,
-            recorder=house.recorder,
-            verifier=house.world.verifier,
-            clock=house.clock,
-            now=house.now,
-            entropy=house.entropy,
-            lease_secs=90,
-            tasks=self.tasks,
-            rates=house.rates,
-            refusals=house.refusals,
-        )
+        intake = house.intake(self.tasks)
         explainer = Explainer(
             cluster=CLUSTER,
             state_cache=house.state_cache,

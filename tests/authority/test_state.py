@@ -12,9 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
-from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.policy.admin import PolicyAdmin
-from svc.authority.registry.members import MemberAdmin
 from svc.authority.state.adopt import AdoptionRequest, adoption_wish_file, fingerprint
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.cluster import ClusterState
@@ -179,21 +177,9 @@ class RunningTests(StateCase):
         self.assertEqual(self.adding_group("root"), "state_unsigned")
 
     def adding_group(self, name: str) -> str:
-        return refusal_of(self.admin().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)).reason
-
-    def admin(self) -> MemberAdmin:
-        house = self.house
-        return MemberAdmin(
-            state_cache=house.state_cache,
-            registrations=house.registrations,
-            store=house.store,
-            recorder=house.recorder,
-            now=house.now,
-            entropy=house.entropy,
-            ca_pin="ab" * 32,
-            token_secs=3600.0,
-            proxy_revoked=nothing,
-        )
+        return refusal_of(
+            self.house.members().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)
+        ).reason
 
     def test_person_renamed(self) -> None:
         """A name is part of the row that was signed for."""
@@ -310,7 +296,7 @@ class RunningTests(StateCase):
         self.assertEqual(self.adding_group("ops"), "state_unsigned")
         self.house.by_sql(f"UPDATE revisions SET value = {revision}")
         self.reload()
-        value_of(self.admin().add_group(admin_pb2.AddGroupRequest(name="ops"), ROOT))
+        value_of(self.house.members().add_group(admin_pb2.AddGroupRequest(name="ops"), ROOT))
         self.assertEqual(self.house.state_cache.state.revision, revision + 1)
 
     def test_yesterdays_row(self) -> None:
@@ -323,12 +309,14 @@ class RunningTests(StateCase):
         """A change signs for nothing that somebody else did to the row before."""
         self.house.by_sql(f"INSERT INTO memberships VALUES ('{EVE}', 'dev')")
         refusal = refusal_of(
-            self.admin().add_person(admin_pb2.AddPersonRequest(name="eve", groups=["dev"]), ROOT)
+            self.house.members().add_person(
+                admin_pb2.AddPersonRequest(name="eve", groups=["dev"]), ROOT
+            )
         )
         self.assertEqual(refusal.reason, "state_unsigned")
         node = self.house.connector.id
         self.house.by_sql(f"UPDATE nodes SET role = 'proxy' WHERE id = '{node}'")
-        revoking = self.admin().revoke_node(admin_pb2.RevokeNodeRequest(node=node), ROOT)
+        revoking = self.house.members().revoke_node(admin_pb2.RevokeNodeRequest(node=node), ROOT)
         self.assertEqual(refusal_of(revoking).reason, "state_unsigned")
 
 
@@ -337,26 +325,8 @@ class TokenTests(StateCase):
 
     def setUp(self) -> None:
         super().setUp()
-        house = self.house
-        self.enrollment = Enrollment(
-            issuer=CertificateIssuer(house.world.keys),
-            state_cache=house.state_cache,
-            store=house.store,
-            recorder=house.recorder,
-            now=house.now,
-            clock=house.clock,
-        )
-        self.members = MemberAdmin(
-            state_cache=house.state_cache,
-            registrations=house.registrations,
-            store=house.store,
-            recorder=house.recorder,
-            now=house.now,
-            entropy=house.entropy,
-            ca_pin="ab" * 32,
-            token_secs=3600.0,
-            proxy_revoked=nothing,
-        )
+        self.enrollment = self.house.enrollment(CertificateIssuer(self.house.world.keys))
+        self.members = self.house.members()
 
     def token(self, name: str) -> str:
         request = admin_pb2.AddNodeRequest(name=name, role="proxy", ttl_secs=60)

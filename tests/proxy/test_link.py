@@ -40,12 +40,11 @@ class LinkTests(ProxyTests):
         self.assertIs(self.successResultOf(later), self.site.link.channel())
         self.assertEqual(len(self.authority.follows), 1)
 
-    def test_unconfigured(self) -> None:
-        """Where no Authority is configured nobody is dialed, and whoever asks is told so."""
-        before = self.site.dials
-        link = AuthorityLink(
+    def link(self, dial: Any) -> AuthorityLink:
+        """Another link of this Proxy, which dials so."""
+        return AuthorityLink(
             clock=self.site.clock,
-            dial=None,
+            dial=dial,
             take=lambda frame: self.site.holder.take(frame),
             have=lambda: b"",
             claims=lambda: (),
@@ -55,6 +54,11 @@ class LinkTests(ProxyTests):
             head=bytes,
             revoked=nothing,
         )
+
+    def test_unconfigured(self) -> None:
+        """Where no Authority is configured nobody is dialed, and whoever asks is told so."""
+        before = self.site.dials
+        link = self.link(None)
         link.startService()
         self.site.pass_time(60)
         error = self.assertRaises(Unavailable, link.channel)
@@ -68,18 +72,7 @@ class LinkTests(ProxyTests):
         def dial() -> Deferred[Any]:
             return Deferred(lambda dialing: dialing.errback(Unavailable("no such host")))
 
-        link = AuthorityLink(
-            clock=self.site.clock,
-            dial=dial,
-            take=lambda frame: self.site.holder.take(frame),
-            have=lambda: b"",
-            claims=lambda: (),
-            jitter=lambda seconds: seconds,
-            version="0.11.0",
-            instance_id="proxy-2",
-            head=bytes,
-            revoked=nothing,
-        )
+        link = self.link(dial)
         link.startService()
         self.successResultOf(link.stopService())
 

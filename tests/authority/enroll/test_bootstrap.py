@@ -9,9 +9,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.enroll.renew import NodeRenewal
-from svc.authority.registry.members import MemberAdmin
 from svc.authority.state.recorder import Recorder, operator
 from svc.errors import Denied, SvcError, Unauthenticated, Unavailable
 from svc.interfaces.rpc import Peer
@@ -26,7 +24,6 @@ from svc.pki.root import new_key
 from svc.proto.gate.v1 import admin_pb2
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from tests.authority.house import ADA, Call, House, outcome, refusal_of, value_of
-from tests.nothing import nothing
 from tests.proof import proves
 
 ROOT = operator(0)
@@ -46,25 +43,8 @@ class JoinTests(SynchronousTestCase):
         self.house = house = House()
         self.issuer = CertificateIssuer(house.world.keys)
         self.sent_at_ms = 0
-        self.enrollment = Enrollment(
-            issuer=self.issuer,
-            state_cache=house.state_cache,
-            store=house.store,
-            recorder=house.recorder,
-            now=house.now,
-            clock=house.clock,
-        )
-        self.members = MemberAdmin(
-            state_cache=house.state_cache,
-            registrations=house.registrations,
-            store=house.store,
-            recorder=house.recorder,
-            now=house.now,
-            entropy=house.entropy,
-            ca_pin="ab" * 32,
-            token_secs=3600.0,
-            proxy_revoked=nothing,
-        )
+        self.enrollment = house.enrollment(self.issuer)
+        self.members = house.members()
 
     def token(self, name: str = "edge2", role: str = "proxy", names: Any = (), ttl: int = 0) -> str:
         request = admin_pb2.AddNodeRequest(name=name, role=role, public_names=names, ttl_secs=ttl)

@@ -9,8 +9,6 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.registry.catalog import CatalogAdmin
-from svc.authority.registry.members import MemberAdmin
-from svc.authority.sessions.register import RegistrationIntake
 from svc.authority.state.recorder import operator
 from svc.errors import SvcError
 from svc.messages.control import (
@@ -32,7 +30,6 @@ from svc.ratelimit.bucket import Rate
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import GONE, KINDS, Call, Holder, House, outcome, refusal_of, value_of
 from tests.logged import logged
-from tests.nothing import nothing
 from tests.pki.support import CLUSTER
 from tests.proof import proves
 
@@ -41,22 +38,7 @@ class IntakeTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = House()
         self.tasks = BackgroundTasks()
-        house = self.house
-        self.intake = RegistrationIntake(
-            cluster=CLUSTER,
-            state_cache=house.state_cache,
-            registrations=house.registrations,
-            store=house.store,
-            recorder=house.recorder,
-            verifier=house.world.verifier,
-            clock=house.clock,
-            now=house.now,
-            entropy=house.entropy,
-            lease_secs=90,
-            tasks=self.tasks,
-            rates=house.rates,
-            refusals=house.refusals,
-        )
+        self.intake = self.house.intake(self.tasks)
 
     def begin(
         self, holder: Holder | None = None, proxy: Holder | None = None
@@ -345,18 +327,7 @@ class IntakeTests(SynchronousTestCase):
         self.assertFalse(self.house.registrations.is_served(self.db1))
 
     def revoke(self, name: str) -> int:
-        house = self.house
-        admin = MemberAdmin(
-            state_cache=house.state_cache,
-            registrations=house.registrations,
-            store=house.store,
-            recorder=house.recorder,
-            now=house.now,
-            entropy=house.entropy,
-            ca_pin="00",
-            token_secs=60.0,
-            proxy_revoked=nothing,
-        )
+        admin = self.house.members()
         done = value_of(admin.revoke_node(pb.RevokeNodeRequest(node=name), operator(0)))
         assert isinstance(done, pb.RevokeNodeResponse)
         return done.tunnels_ended
