@@ -40,7 +40,7 @@ class Database:
 SHIPS = RowColumns(
     Ship,
     "ships s",
-    ("s.name", "s.all_flags AS flags", "coalesce(s.length, 0) AS length", "s.hull"),
+    "s.name, s.all_flags AS flags, coalesce(s.length,0) AS length, s.hull",
     flags=words,
     hull=bytes.upper,
 )
@@ -68,7 +68,7 @@ class RowColumnsTests(SynchronousTestCase):
 
     def test_order_is_of_no_account(self) -> None:
         """Columns listed in another order make the same value."""
-        columns = ("hull", "length", "all_flags AS flags", "name")
+        columns = "hull, length, all_flags AS flags, name"
         turned = RowColumns(Ship, "ships", columns, flags=words)
         self.assertEqual(turned.one(self.db, "WHERE length = 4"), BERT)
 

@@ -23,8 +23,8 @@ from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalVal
 from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Row, Statements, marks
 
-_HEAD = RowColumns(ChainHead, "audit_log", ("seq", "hash"), hash=bytes)
-_SLICES = RowColumns(EntitySlice, "entity_slices", ("digest", "text"))
+_HEAD = RowColumns(ChainHead, "audit_log", "seq, hash", hash=bytes)
+_SLICES = RowColumns(EntitySlice, "entity_slices", "digest, text")
 
 
 def _link(row: Row) -> ChainRow:

@@ -39,14 +39,7 @@ def unbind(db: Statements, resource: Resource) -> None:
 _BINDINGS = RowColumns(
     Binding,
     "manual_bindings b JOIN resource_identities i ON i.identity = b.identity",
-    (
-        "b.identity",
-        "b.node_id",
-        "b.revision",
-        "b.assignment_revision",
-        "b.state AS is_current",
-        "b.bound_at",
-    ),
+    "b.identity, b.node_id, b.revision, b.assignment_revision, b.state AS is_current, b.bound_at",
     is_current=lambda state: state == "current",
 )
 

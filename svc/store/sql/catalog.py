@@ -24,21 +24,13 @@ _RESOURCES = RowColumns(
     "resources r"
     " JOIN resource_identities i ON i.resource_id = r.id AND i.retired_at IS NULL"
     " LEFT JOIN manual_bindings b ON b.identity = i.identity AND b.state = 'current'",
-    (
-        "r.id",
-        "r.kind",
-        "b.node_id AS assigned_to",
-        "r.source",
-        "r.revision",
-        "r.last_served_at",
-        "r.last_served_by",
-        "i.identity",
-        "coalesce(b.assignment_revision, 0) AS assignment_revision",
-    ),
+    "r.id, r.kind, b.node_id AS assigned_to, r.source, r.revision, r.last_served_at, "
+    "r.last_served_by, i.identity, "
+    "coalesce(b.assignment_revision,0) AS assignment_revision",
     source=ResourceSource,
 )
 _UNDECLARED = RowColumns(
-    Undeclared, "undeclared_resources", ("resource_id AS id", "kind", "node_id", "seen_at")
+    Undeclared, "undeclared_resources", "resource_id AS id, kind, node_id, seen_at"
 )
 
 

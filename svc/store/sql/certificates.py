@@ -14,7 +14,7 @@ from svc.store.sql.statements import Statements
 _CERTIFICATES = RowColumns(
     IssuedCertificate,
     "person_certificates",
-    ("sha256", "serial", "person_id", "issued_at", "expires", "revoked_at"),
+    "sha256, serial, person_id, issued_at, expires, revoked_at",
     sha256=bytes,
 )
 

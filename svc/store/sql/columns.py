@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from svc.store.sql.statements import Row, Statements
@@ -16,7 +16,8 @@ class RowColumns(Generic[T]):
     Args:
         make: Makes the value, given each column by its name.
         source: What stands after FROM.
-        columns: As SQL has them; one is named by what follows its AS, or its dot.
+        columns: As SQL has them, a comma and a space between two, and no space after a comma
+            within one.  A column is named by what follows its AS, or its dot.
         read: By a column's name, what makes a value of what the database gives; not asked
             for NULL.
     """
@@ -25,13 +26,13 @@ class RowColumns(Generic[T]):
         self,
         make: Callable[..., T],
         source: str,
-        columns: Sequence[str],
+        columns: str,
         /,
         **read: Callable[[Any], object],
     ) -> None:
-        self.listed = ", ".join(columns)
+        self.listed = columns
         self._select = f"SELECT {self.listed} FROM {source} "
-        self._names = tuple(_name_of(column) for column in columns)
+        self._names = tuple(_name_of(column) for column in columns.split(", "))
         self._make = make
         self._read = read
 

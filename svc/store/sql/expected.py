@@ -14,16 +14,7 @@ from svc.store.sql.statements import Statements
 _EXPECTED = RowColumns(
     ExpectedKey,
     "bootstrap_identities",
-    (
-        "id",
-        "role",
-        "name",
-        "key_sha256",
-        "issuer",
-        "expires_at",
-        "public_names AS names",
-        "used_at",
-    ),
+    "id, role, name, key_sha256, issuer, expires_at, public_names AS names, used_at",
     role=TokenRole,
     key_sha256=bytes,
     names=words,

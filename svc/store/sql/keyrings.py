@@ -14,7 +14,7 @@ from svc.store.sql.statements import Statements
 _REVISIONS = RowColumns(
     KeyRevision,
     "key_revisions",
-    ("kind", "revision", "certificate", "state", "since"),
+    "kind, revision, certificate, state, since",
     state=KeyState,
 )
 

@@ -11,8 +11,8 @@ from svc.model.cluster.lease import LeaderLease, Member
 from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Statements
 
-_LEASE = RowColumns(LeaderLease, "lease", ("epoch", "owner", "instance", "beats"))
-_MEMBERS = RowColumns(Member, "authority_members", ("owner", "node_id", "instance", "beats"))
+_LEASE = RowColumns(LeaderLease, "lease", "epoch, owner, instance, beats")
+_MEMBERS = RowColumns(Member, "authority_members", "owner, node_id, instance, beats")
 
 
 @implementer(ILease)

@@ -22,23 +22,9 @@ def _node(leaf_serial: str, leaf_key_sha256: bytes, leaf_expires: float, **plain
 _NODES = RowColumns(
     _node,
     "nodes n LEFT JOIN connector_publication p ON p.node_id = n.id",
-    (
-        "n.id",
-        "n.name",
-        "n.role",
-        "n.key_sha256",
-        "n.audit_key",
-        "n.leaf_serial",
-        "n.leaf_key_sha256",
-        "n.leaf_expires",
-        "n.enrolled_at",
-        "n.generation",
-        "n.state",
-        "n.last_seen",
-        "n.version",
-        "n.public_names AS names",
-        "coalesce(p.mode, 'manual') AS publication",
-    ),
+    "n.id, n.name, n.role, n.key_sha256, n.audit_key, n.leaf_serial, n.leaf_key_sha256, "
+    "n.leaf_expires, n.enrolled_at, n.generation, n.state, n.last_seen, n.version, "
+    "n.public_names AS names, coalesce(p.mode,'manual') AS publication",
     key_sha256=bytes,
     audit_key=bytes,
     leaf_key_sha256=bytes,

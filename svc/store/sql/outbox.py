@@ -64,7 +64,7 @@ def _queued(
 _QUEUED = RowColumns(
     _queued,
     "outbox",
-    ("id", "record", "personal", "key_id", "signature", "queued_at", "hold", "held_at"),
+    "id, record, personal, key_id, signature, queued_at, hold, held_at",
     record=bytes,
     personal=bytes,
     key_id=bytes,

@@ -13,9 +13,7 @@ from svc.model.cluster.person import Person, PersonState
 from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Statements, next_revision
 
-_PERSONS = RowColumns(
-    Person, "persons", ("id", "name", "state", "salt"), state=PersonState, salt=bytes
-)
+_PERSONS = RowColumns(Person, "persons", "id, name, state, salt", state=PersonState, salt=bytes)
 
 
 @implementer(IPeople)

@@ -16,7 +16,7 @@ from svc.store.sql.statements import Statements
 _VERSIONS = RowColumns(
     PolicyVersion,
     "policy_versions",
-    ("version", "text", "sha256", "author", "created_at", "activated_at"),
+    "version, text, sha256, author, created_at, activated_at",
     sha256=bytes,
 )
 

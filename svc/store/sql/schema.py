@@ -11,7 +11,7 @@ from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Statements
 
 _APPLIED = RowColumns(
-    AppliedMigration, "svc_migrations", ("id", "checksum", "applied_at", "binary_version")
+    AppliedMigration, "svc_migrations", "id, checksum, applied_at, binary_version"
 )
 
 

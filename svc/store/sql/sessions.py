@@ -15,7 +15,7 @@ _COLUMNS = (
     "uid, person_id, resource_id, kind, connector_id, proxy_id, decision_id, started_at,"
     " state, ended_at, end_reason, bytes_up, bytes_down"
 )
-_SESSIONS = RowColumns(Session, "sessions", _COLUMNS.split(", "), state=SessionState)
+_SESSIONS = RowColumns(Session, "sessions", _COLUMNS, state=SessionState)
 
 
 @implementer(ISessions)

@@ -66,7 +66,7 @@ class _KeptSpool:
         return cls(origin, spool_id, SpoolMemory(holes=found, **plain))
 
 
-_SPOOLS = RowColumns(_KeptSpool.read, "outbox_spools", _COLUMNS.split(", "), top=bytes, lost=bool)
+_SPOOLS = RowColumns(_KeptSpool.read, "outbox_spools", _COLUMNS, top=bytes, lost=bool)
 
 
 @implementer(ISpools)

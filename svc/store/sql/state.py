@@ -41,7 +41,7 @@ def _row(
 _HEAD = RowColumns(
     _head,
     "state_changes s LEFT JOIN audit_log a ON a.seq = s.seq",
-    ("s.n", "s.seq", "a.hash"),
+    "s.n, s.seq, a.hash",
     hash=bytes,
 )
 
@@ -51,16 +51,8 @@ def _rows(db: Statements) -> RowColumns[StateRow]:
         _row,
         "state_changes s LEFT JOIN audit_log a ON a.seq = s.seq"
         " LEFT JOIN state_signers k ON k.key_id = s.key_id",
-        (
-            "s.n",
-            "s.seq",
-            "a.prev_hash",
-            "a.hash",
-            f"{db.raw('a.canonical')} AS canonical",
-            "s.key_id",
-            "s.signature",
-            "k.certificate",
-        ),
+        f"s.n, s.seq, a.prev_hash, a.hash, {db.raw('a.canonical')} AS canonical, s.key_id, "
+        "s.signature, k.certificate",
         prev_hash=bytes,
         hash=bytes,
         signature=bytes,

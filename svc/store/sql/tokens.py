@@ -22,15 +22,7 @@ def _kept(spent_at: float | None, **token: Any) -> KeptToken:
 _TOKENS = RowColumns(
     _kept,
     "join_tokens",
-    (
-        "id",
-        "secret_sha256",
-        "role",
-        "expires_at",
-        "bound_to",
-        "public_names AS names",
-        "spent_at",
-    ),
+    "id, secret_sha256, role, expires_at, bound_to, public_names AS names, spent_at",
     secret_sha256=bytes,
     role=TokenRole,
     names=words,
