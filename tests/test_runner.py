@@ -70,7 +70,7 @@ class GroupTests(SynchronousTestCase):
 
     def test_unknown(self) -> None:
         """A name that is nothing is refused, not left out."""
-        for name in ("tests.nothing", "tests.wire.test_nothing"):
+        for name in ("tests.no_such_room", "tests.wire.test_nothing"):
             with self.assertRaises(SystemExit) as caught:
                 modules([name])
             self.assertIn(f"{name}: no package and no module", str(caught.exception))

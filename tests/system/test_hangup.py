@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.processes import Child, until
-from tests.system.common import ROLES, ada, shared
+from tests.system.common import ROLES, shared
 
 SAID = (
     "SIGHUP is ignored: this build reads its configuration only at the start; restart the "
@@ -44,7 +44,7 @@ class HangupTests(SynchronousTestCase):
 
     def test_closed_terminal(self) -> None:
         """``svc up`` stops in order when its terminal is closed, and says so."""
-        person = ada()
+        person = shared().add_person("hugh", "ops")
         resident = person.up("echo")
         resident.signal(signal.SIGHUP)
         self.assertEqual(resident.wait(), 0)

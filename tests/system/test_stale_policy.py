@@ -86,7 +86,7 @@ class StaleTests(SynchronousTestCase):
         With SVC_LONG=1 that is the minute that a configuration has which says nothing of it.
         """
         if not IS_LONG:
-            self.check(shared(), ada(), VALID_SECS)
+            self.check(shared(), shared().add_person("stella", "ops"), VALID_SECS)
             return
         target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
         gateway = make_gateway([target])
