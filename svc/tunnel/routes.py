@@ -38,18 +38,12 @@ MAX_REMEMBERED = 100_000
 """Resources whose former server is remembered; the oldest are forgotten first."""
 
 
-def _nobody_knows(resource_id: str) -> bool:
-    return False
-
-
 class RouteTable:
     """The tunnels of one Proxy.
 
     Args:
         told: Hears of every registration, refusal and end, in order; must not
             raise nor call back into the table.
-        was_served: Whether the catalog knows a former server of a resource,
-            so that a miss is called ``departed`` after a restart too.
         reassigned: Called with the node of a Connector that is meant to serve otherwise
             than what goes on over it began by; under the same conditions as *told*.
     """
@@ -58,11 +52,9 @@ class RouteTable:
         self,
         told: Callable[[TunnelEvent], object],
         reassigned: Callable[[str], object],
-        was_served: Callable[[str], bool] = _nobody_knows,
     ) -> None:
         self._told = told
         self._reassigned = reassigned
-        self._was_served = was_served
         self._by_node: dict[str, RegisteredTunnel] = {}
         # By identity: the tunnel holds the connection, so an id is never used again here.
         self._by_connection: dict[int, RegisteredTunnel] = {}
@@ -150,9 +142,8 @@ class RouteTable:
             if tunnel.open_for_sessions:
                 return tunnel
         known = resource_id in self._by_resource or resource_id in self._departed
-        if known or self._was_served(resource_id):
-            return Miss.DEPARTED
-        return Miss.UNKNOWN
+        # After a restart of this Proxy, Authority tells by its catalog who served it once.
+        return Miss.DEPARTED if known else Miss.UNKNOWN
 
     def tunnel_on(self, connection: object) -> RegisteredTunnel | None:
         """The tunnel registered on this connection: the only one its streams may be for."""

@@ -18,7 +18,7 @@ from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, environment, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.proof import proves
-from tests.system.common import ROLES, shared
+from tests.system.common import ROLES, ada, shared
 from tests.system.kernel import sockets_of
 from tests.system.world import around
 
@@ -207,7 +207,7 @@ class ProcessTests(SynchronousTestCase):
 class OwnedTests(SynchronousTestCase):
     """What the Authority keeps."""
 
-    @proves("G-ROLE-08")
+    @proves("G-ROLE-08", "G-OPEN-33")
     def test_registry_and_catalog(self) -> None:
         """The lists hold what was declared, enrolled and revoked, and who was here when."""
         gateway = shared()
@@ -218,6 +218,7 @@ class OwnedTests(SynchronousTestCase):
         until("it serves", lambda: self.resources(gateway).get("third") == ("tcp", "c3", "served"))
         self.assertEqual(self.resources(gateway)["echo"], ("tcp", CONNECTOR, "served"))
         self.assertEqual(self.resources(gateway)["vault"], ("tcp", CONNECTOR, "served"))
+        self.check_departed(gateway, child)
         gateway.operator("nodes", "revoke", "c3", "--reason", "lost")
         until("gone", lambda: self.resources(gateway)["third"] == ("tcp", "c3", "departed"))
         child.end()
@@ -226,6 +227,15 @@ class OwnedTests(SynchronousTestCase):
         self.assertEqual(before[CONNECTOR][:2], (CONNECTOR, "active"))
         self.assertEqual(before[PROXY][:2], (PROXY, "active"))
         self.assertTrue(before["c3"][2] and before[CONNECTOR][2] and before[PROXY][2], before)
+
+    def check_departed(self, gateway: Gateway, connector: Child) -> None:
+        """A resource that nobody serves now is departed for a restarted Proxy, too."""
+        connector.kill()
+        gateway.restart(PROXY)
+        gateway.await_tunnels(1)
+        refused = ada().svc("proxy-ssh", "third", "--kind", "tcp")
+        self.assertEqual(refused.status, 1)
+        self.assertIn("reason departed", refused.stderr)
 
     def resources(self, gateway: Gateway) -> dict[str, tuple[str, str, str]]:
         """Kind, node and state of every resource."""

@@ -74,15 +74,6 @@ class RouteTests(SynchronousTestCase):
         again = self.add("n1", "db1", instance="second")
         self.assertIs(self.routes.find("db1"), again)
 
-    @proves("G-OPEN-33")
-    def test_departed_after_a_restart(self) -> None:
-        """A Proxy that was restarted calls departed what the catalog knows was served."""
-        routes = RouteTable(
-            self.told.append, was_served=lambda resource: resource == "db1", reassigned=nothing
-        )
-        self.assertIs(routes.find("db1"), Miss.DEPARTED)
-        self.assertIs(routes.find("web1"), Miss.UNKNOWN)
-
     @proves("G-TUN-15")
     def test_superseded(self) -> None:
         """A second process of a node takes over: the old tunnel ends, one stays registered."""
