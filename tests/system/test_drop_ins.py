@@ -249,51 +249,50 @@ class DropInTests(SynchronousTestCase):
 
     def test_broken_sides(self) -> None:
         """A side that is missing, of another sort, or elsewhere and not installed is refused."""
-        self.refused(
-            *(
-                installed(start(label, says, put(text)))
-                for label, says, text in (
-                    ("no such name", "there is no NONE in svc.plugins.kind_", sided(terms=":NONE")),
-                    ("no reference", "must be written as module:NAME", sided(terms="TERMS")),
-                    ("no terms", "is no KindTerms", sided(terms=":LOCAL")),
-                    ("no dialer", "dialer: The object", sided(dialer=":LOCAL")),
-                    ("not installed", "no such module is installed", sided(dialer="absent.x:D")),
-                    (
-                        "another request",
-                        "action more counts as 'query', which is none of connect, db_connect",
-                        SOUND + "TERMS.actions['more'] = 'query'\n",
-                    ),
-                    (
-                        "opened by a statement",
-                        "open_action counts as none of connect, db_connect, kube, web",
-                        SOUND + "TERMS.actions['tcpConnect'] = 'db_query'\n",
-                    ),
-                    (
-                        "an event that is not its own",
-                        "terms: event session.odd: does not begin with ",
-                        f"{SOUND}TERMS.events['session.odd'] = {ODD_EVENT}\n",
-                    ),
-                    (
-                        "a dialer without a ceiling",
-                        "endpoint(reactor, target, ceiling) is violated",
-                        SOUND.replace("AddressDialer(", OLD_DIALER),
-                    ),
-                    ("no form", "its form is no regular expression", taking("form='('")),
-                    (
-                        "a default of another form",
-                        "its default does not have the form a",
-                        taking("form='a', default='b'"),
-                    ),
-                    ("another fact", "neither public nor personal", taking("fact='secret'")),
-                    ("no name", "parameter 'D B': no name of a parameter", taking("", "D B")),
-                    (
-                        "not enforced",
-                        "dialer: its `enforces` does not name db",
-                        taking("enforced=True, default='x'"),
-                    ),
-                )
+        first, *others = (
+            start(label, says, put(text))
+            for label, says, text in (
+                ("no such name", "there is no NONE in svc.plugins.kind_", sided(terms=":NONE")),
+                ("no reference", "must be written as module:NAME", sided(terms="TERMS")),
+                ("no terms", "is no KindTerms", sided(terms=":LOCAL")),
+                ("no dialer", "dialer: The object", sided(dialer=":LOCAL")),
+                ("not installed", "no such module is installed", sided(dialer="absent.x:D")),
+                (
+                    "another request",
+                    "action more counts as 'query', which is none of connect, db_connect",
+                    SOUND + "TERMS.actions['more'] = 'query'\n",
+                ),
+                (
+                    "opened by a statement",
+                    "open_action counts as none of connect, db_connect, kube, web",
+                    SOUND + "TERMS.actions['tcpConnect'] = 'db_query'\n",
+                ),
+                (
+                    "an event that is not its own",
+                    "terms: event session.odd: does not begin with ",
+                    f"{SOUND}TERMS.events['session.odd'] = {ODD_EVENT}\n",
+                ),
+                (
+                    "a dialer without a ceiling",
+                    "endpoint(reactor, target, ceiling) is violated",
+                    SOUND.replace("AddressDialer(", OLD_DIALER),
+                ),
+                ("no form", "its form is no regular expression", taking("form='('")),
+                (
+                    "a default of another form",
+                    "its default does not have the form a",
+                    taking("form='a', default='b'"),
+                ),
+                ("another fact", "neither public nor personal", taking("fact='secret'")),
+                ("no name", "parameter 'D B': no name of a parameter", taking("", "D B")),
+                (
+                    "not enforced",
+                    "dialer: its `enforces` does not name db",
+                    taking("enforced=True, default='x'"),
+                ),
             )
         )
+        self.refused(installed(first), *others)
 
     def test_not_run(self) -> None:
         """What the configuration does not name is never run, wherever it lies."""
