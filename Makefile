@@ -2,8 +2,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# One more than there are cores: a worker spends a third of its time waiting for what it started.
-JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+# Two more than there are cores: a worker spends almost half of its time waiting for what it started.
+JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 2)
 ARGS ?=
 
 BIN := $(VENV)/bin

@@ -17,11 +17,11 @@ from contrib.lint.habits import (
     sentences,
 )
 from contrib.lint.imports import imports
-from contrib.lint.sizes import sizes
+from contrib.lint.sizes import shelves, sizes
 from contrib.lint.source import Finding, sources
 from contrib.lint.words import committed, words
 
-TREE_RULES = (class_names, positional, docstrings)
+TREE_RULES = (class_names, positional, docstrings, shelves)
 RULES = (sizes, imports, names, errors, cancellations, renames, log_lines, sentences, assembly)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from contrib.lint.source import Finding, Source, code_lines, functions
 
@@ -13,6 +13,9 @@ FUNCTION_CAP = 40
 TEST_FUNCTION_CAP = 60
 IMPORT_CAP = 40
 """Modules of ours that one module imports: beyond them it knows too many features."""
+
+FOLDER_CAP = 15
+"""Modules in one folder, its face not counted."""
 
 LOOKED_AT: Mapping[str, str] = {
     "svc/authority/admin.py:service": "a table: the method, the action, the function",
@@ -49,6 +52,21 @@ LOOKED_AT: Mapping[str, str] = {
     "tests/policy/test_vocabulary.py:test_wrong_terms": "a table",
 }
 """What is over a cap and was looked at, with the reason why it stays as it is."""
+
+
+def shelves(sources: Iterable[Source]) -> Iterator[Finding]:
+    """Yield each folder of many modules whose face does not say why it is one shelf."""
+    folders: dict[str, list[Source]] = {}
+    for source in sources:
+        if source.under("svc"):
+            folders.setdefault(source.path.rpartition("/")[0], []).append(source)
+    for folder, modules in folders.items():
+        faces = [one for one in modules if one.path.endswith("/__init__.py")]
+        if len(modules) - len(faces) > FOLDER_CAP and not any(
+            "one shelf" in " ".join((ast.get_docstring(one.tree) or "").split()) for one in faces
+        ):
+            text = f"{len(modules)} modules: divide them by meaning, or say why they are one shelf"
+            yield Finding(f"{folder}/__init__.py", 1, text)
 
 
 def sizes(source: Source) -> Iterator[Finding]:

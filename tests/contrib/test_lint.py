@@ -17,7 +17,15 @@ from contrib.lint.habits import (
     sentences,
 )
 from contrib.lint.imports import imports
-from contrib.lint.sizes import FILE_CAP, FUNCTION_CAP, IMPORT_CAP, LOOKED_AT, sizes
+from contrib.lint.sizes import (
+    FILE_CAP,
+    FOLDER_CAP,
+    FUNCTION_CAP,
+    IMPORT_CAP,
+    LOOKED_AT,
+    shelves,
+    sizes,
+)
 from contrib.lint.source import Finding, Source
 from contrib.lint.words import words
 
@@ -54,6 +62,18 @@ class SizeTests(LintCase):
         body = "    x = 1\n"
         self.assert_clean(sizes, "def f():\n" + body * (FUNCTION_CAP - 1))
         self.assert_found(sizes, "def f():\n" + body * FUNCTION_CAP)
+
+    def test_shelves(self) -> None:
+        """A folder of many modules is divided, or its face says why it is one shelf."""
+
+        def found(face: str, modules: int) -> list[str]:
+            sources = [Source.parse(f"svc/room/m{n}.py", "x = 1\n") for n in range(modules)]
+            sources.append(Source.parse("svc/room/__init__.py", f'"""{face}"""\n'))
+            return [one.path for one in shelves(sources)]
+
+        self.assertEqual(found("A room.", FOLDER_CAP), [])
+        self.assertEqual(found("A room.", FOLDER_CAP + 1), ["svc/room/__init__.py"])
+        self.assertEqual(found("A room; it is one\nshelf of parts.", FOLDER_CAP + 1), [])
 
     def test_import_cap(self) -> None:
         """As many modules of ours as the cap pass, wherever they are imported; others are free."""

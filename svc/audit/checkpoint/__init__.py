@@ -2,5 +2,6 @@
 
 A head states the log's size and root hash and is signed by the anchor key; heads prove the past.
 The room also checks the store against the heads.  It does not seal or verify single records; that
-is :mod:`svc.audit.log`.  Begin with ``head``, then ``signer`` and ``monitor``.
+is :mod:`svc.audit.log`.  It is one shelf: each module does one
+thing with a head.  Begin with ``head``, then ``signer`` and ``monitor``.
 """

@@ -1,1 +1,1 @@
-"""Builds the Authority, one module for each part of it.  Begin with ``role``."""
+"""Builds the Authority, one module for each part of it: it is one shelf.  Begin with ``role``."""

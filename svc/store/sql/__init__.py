@@ -1,4 +1,5 @@
 """The facets in SQL, written once for DB-API; no facet knows which database it uses.
 
-Begin with ``transaction``; each other module is one facet of ``svc.interfaces.facets``.
+It is one shelf: begin with ``transaction``; each other module is one facet of
+``svc.interfaces.facets``.
 """
