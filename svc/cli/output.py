@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import click
 
@@ -49,6 +50,15 @@ def pairs(rows: Iterable[tuple[str, object]]) -> list[str]:
     told = [(escaped(name), _cell(value)) for name, value in rows]
     width = max(len(name) for name, _ in told)
     return [f"{name.ljust(width)}  {value}" for name, value in told]
+
+
+def with_nulls(value: Any) -> Any:
+    """*value* with null wherever there is no text: an empty one says that nothing is known."""
+    if isinstance(value, dict):
+        return {name: with_nulls(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [with_nulls(each) for each in value]
+    return None if value == "" else value
 
 
 def document(value: object) -> str:

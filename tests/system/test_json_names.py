@@ -159,6 +159,7 @@ class NamesTests(SynchronousTestCase):
         found = json.loads(done.stdout)
         self.assertEqual(sorted(set(unknown(found))), [], words)
         for name, value in named(found):
+            self.assertNotEqual(value, "", (words, name, "null says that nothing is known"))
             if value is not None:
                 self.forms[name].add(float if type(value) is int else type(value))
             if DIGEST.match(str(value)) and name != "certificate_sha256":

@@ -16,7 +16,7 @@ from attrs import asdict
 from svc.cli import Globals
 from svc.cli.control import authority_settings, authority_state, config_path
 from svc.cli.groups import Group
-from svc.cli.output import hint, json_option, moment, pairs, tell
+from svc.cli.output import hint, json_option, moment, pairs, tell, with_nulls
 from svc.model.audit.record import rfc3339
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _tell(manifest: Manifest, as_json: bool) -> None:
     store, head = manifest.store, manifest.head
     tell(
         as_json,
-        _document(manifest),
+        with_nulls(_document(manifest)),
         pairs(
             [
                 ("generation", f"{manifest.stamp.number} ({manifest.stamp.id})"),
