@@ -45,7 +45,7 @@ from svc.proxy.public import PublicServices
 from svc.proxy.relay import RelayLanes
 from svc.proxy.sessions.direct import DirectLanes
 from svc.proxy.sessions.gate import Gate
-from svc.proxy.sessions.gated import as_record
+from svc.proxy.sessions.gated import recording
 from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionOpens
 from svc.proxy.shutdown import ProxyShutdown, Work
@@ -222,8 +222,8 @@ class ProxyAssembly:
             rates=rates.persons,
             spans=p.runtime.traces.spans,
             direct=DirectLanes(self._meetings()),
-            record=lambda decided, uid: spooling.spool.write(
-                as_record(decided, identity.principal.id, uid, now(), p.runtime.entropy)
+            record=recording(
+                spooling.spool, identity.principal.id, now=now, entropy=p.runtime.entropy
             ),
         )
         listings = Listings(

@@ -43,14 +43,15 @@ class IGatedStream(Interface):
         """What is held up to and with *mark*; None at the stream's end.
 
         Raises:
-            Malformed: no mark within *most* bytes, or the stream ends amid them.
+            Malformed: no mark within *most* bytes, or within what a stream holds at most; or the
+                stream ends amid them.
         """
 
     async def pass_on(size: int) -> None:
         """Pass on the next *size* bytes as they are, those that are still to come as they come.
 
         Raises:
-            Malformed: the stream ends amid them.
+            Malformed: the stream ends amid them, or *size* is negative.
         """
 
     def edit(size: int, name: str, values: Mapping[str, str]) -> None:

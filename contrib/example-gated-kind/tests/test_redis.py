@@ -49,6 +49,30 @@ class RedisTests(KindContract, SynchronousTestCase):
         played.target_ends()
         self.assertEqual((played.is_over, played.failure), (True, None))
 
+    def test_what_redis_reads_otherwise(self) -> None:
+        """A line that is two commands to Redis, or names another key there, is not passed."""
+        for said in (
+            b"GET a\nSET a 1\r\n",
+            b"GET  b\r\n",
+            b"GET \tb\r\n",
+            b'GET "b"\r\n',
+            b'GET "\\x62"\r\n',
+            b"GET 'b'\r\n",
+            b"GET a\0b\r\n",
+            b"GET \r\n",
+        ):
+            played = self.played()
+            played.person_says(said)
+            self.assertEqual(played.target_heard, b"SVC_DENIED\r\n", said)
+
+    def test_a_negative_length(self) -> None:
+        """A server that answers nonsense loses its session, and nothing else."""
+        played = self.played()
+        played.person_says(b"GET a\r\n")
+        played.target_says(b"$-100\r\n")
+        assert played.failure is not None
+        self.assertTrue(played.failure.check(Malformed))
+
     def test_an_answer_that_nobody_asked_for(self) -> None:
         """It ends the session: whose it is cannot be told."""
         played = self.played()

@@ -19,6 +19,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import Malformed, SvcError
+from svc.interfaces.audit import IAuditSink
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
 from svc.interfaces.kinds import ServedKind, ServeGated
 from svc.interfaces.rpc import IRpcCall
@@ -64,6 +65,7 @@ class GatedStream(Protocol):
 
     async def until(self, mark: bytes, most: int) -> bytes | None:
         """See IGatedStream."""
+        most = min(most, MAX_HELD)  # past it nothing more is read, so no mark would come
         searched = 0
         while (at := self._held.find(mark, searched, most)) < 0:
             if len(self._held) >= most:
@@ -77,6 +79,8 @@ class GatedStream(Protocol):
 
     async def pass_on(self, size: int) -> None:
         """See IGatedStream."""
+        if size < 0:  # of a length that the peer wrote
+            raise Malformed("a request or an answer says that it is shorter than nothing")
         while size:
             if not self._held and not await self._more():
                 raise Malformed("the stream ended in the middle of a request or an answer")
@@ -338,6 +342,18 @@ class GatedCarried(Carried):
         except Malformed as fault:
             _log.warn("a gate ended its session", resource=session.resource, text=fault.text)
             raise
+
+
+def recording(
+    sink: IAuditSink, origin: str, now: Callable[[], float], entropy: Entropy
+) -> WriteGated:
+    """Writes to this Proxy's sink, each record on the share of the person whose request it is."""
+
+    async def write(decided: GatedRequest | GatedNote, session_uid: str) -> None:
+        record = as_record(decided, origin, session_uid, now=now(), entropy=entropy)
+        await sink.write(record, record.actor.id)
+
+    return write
 
 
 def as_record(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from attrs import define, evolve, field
@@ -10,6 +13,7 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.log.kind_events import kind_events
+from svc.audit.spool.spool import Spool
 from svc.errors import Malformed, SvcError, Unavailable
 from svc.interfaces.gating import IGatedSession, RequestVerdict
 from svc.interfaces.kinds import KindEvent
@@ -23,7 +27,10 @@ from svc.proxy.sessions.gated import (
     GatedSession,
     GatedStream,
     as_record,
+    recording,
 )
+from svc.runtime.threads import inline
+from tests.audit.spools import ORIGIN, FaultyDisk, entropy, files
 from tests.connector.pieces import Cluster
 from tests.kinds.served import tcp
 
@@ -54,21 +61,22 @@ def streaming() -> tuple[GatedStream, StringTransport, Out]:
     return stream, transport, out
 
 
-class StreamTests(SynchronousTestCase):
-    def of(self, doing: Any) -> list[Any]:
-        """What something has come to so far."""
-        got: list[Any] = []
-        Deferred.fromCoroutine(doing).addBoth(got.append)
-        return got
+def so_far(doing: Any) -> list[Any]:
+    """What something has come to so far."""
+    got: list[Any] = []
+    Deferred.fromCoroutine(doing).addBoth(got.append)
+    return got
 
+
+class StreamTests(SynchronousTestCase):
     def test_nothing_passes_by_itself(self) -> None:
         """Bytes are held until they are passed on or edited, and each is counted once."""
         stream, _, out = streaming()
-        line = self.of(stream.until(b"\n", 9))
+        line = so_far(stream.until(b"\n", 9))
         for piece in (b"one", b"\ntw", b"o\nrest"):
             stream.dataReceived(piece)
         self.assertEqual((line, out.said), ([b"one\n"], []))
-        self.of(stream.pass_on(4))
+        so_far(stream.pass_on(4))
         stream.edit(4, "refuse", {"why": "w"})
         self.assertEqual(
             out.said,
@@ -89,7 +97,7 @@ class StreamTests(SynchronousTestCase):
     def test_what_is_still_to_come_passes_as_it_comes(self) -> None:
         """A long answer is not held whole."""
         stream, _, out = streaming()
-        passing = self.of(stream.pass_on(6))
+        passing = so_far(stream.pass_on(6))
         stream.dataReceived(b"abc")
         self.assertEqual((passing, out.said), ([], [b"abc"]))
         stream.dataReceived(b"defg")
@@ -98,20 +106,34 @@ class StreamTests(SynchronousTestCase):
     def test_too_long(self) -> None:
         """Without its mark, no more is looked at than the gate allows."""
         stream, _, _ = streaming()
-        line = self.of(stream.until(b"\n", 4))
+        line = so_far(stream.until(b"\n", 4))
         stream.dataReceived(b"abcd\n")
         self.assertIsInstance(line[0].value, Malformed)
+
+    def test_longer_than_is_ever_held(self) -> None:
+        """A gate that allows more than a stream holds is refused it, and waits for nothing."""
+        stream, _, _ = streaming()
+        line = so_far(stream.until(b"\n", 2 * MAX_HELD))
+        stream.dataReceived(b"x" * MAX_HELD)
+        self.assertIsInstance(line[0].value, Malformed)
+
+    def test_a_negative_length(self) -> None:
+        """A length that a peer wrote ends its session, and keeps nobody else waiting."""
+        stream, _, out = streaming()
+        stream.dataReceived(b"$-100\r\n")
+        self.assertIsInstance(so_far(stream.pass_on(-91))[0].value, Malformed)
+        self.assertEqual((out.said, stream.held), ([], b"$-100\r\n"))
 
     def test_the_end(self) -> None:
         """Between requests it is the end; amid one it is an error, also where bytes were owed."""
         stream, _, _ = streaming()
-        line = self.of(stream.until(b"\n", 9))
+        line = so_far(stream.until(b"\n", 9))
         stream.readConnectionLost()
         self.assertEqual(line, [None])
-        self.assertIsInstance(self.of(stream.pass_on(1))[0].value, Malformed)
+        self.assertIsInstance(so_far(stream.pass_on(1))[0].value, Malformed)
         stream, _, _ = streaming()
         stream.dataReceived(b"half")
-        line = self.of(stream.until(b"\n", 9))
+        line = so_far(stream.until(b"\n", 9))
         stream.readConnectionLost()
         self.assertIsInstance(line[0].value, Malformed)
 
@@ -121,7 +143,7 @@ class StreamTests(SynchronousTestCase):
         stream.dataReceived(b"x" * MAX_HELD)
         self.assertEqual(transport.producerState, "paused")
         stream.pauseProducing()
-        self.of(stream.pass_on(1))
+        so_far(stream.pass_on(1))
         self.assertEqual(transport.producerState, "paused")
         stream.resumeProducing()
         self.assertEqual(transport.producerState, "producing")
@@ -248,6 +270,25 @@ class DecideTests(SynchronousTestCase):
         (verdict,) = self.verdict()
         self.assertEqual((verdict.allowed, verdict.reason), (False, "internal"))
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_a_share_of_the_spool(self) -> None:
+        """One person's requests fill their own share; others' are recorded, and so are ends."""
+        directory = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, directory)
+        held = files(Path(directory) / "spool", FaultyDisk(), room=1 << 18)
+        self.assertIsNone(held.open())
+        spool = Spool(files=held, in_thread=inline, committed=lambda: None, has_room=lambda: None)
+        write = recording(spool, origin=ORIGIN, now=lambda: 1.0, entropy=entropy)
+        decided = self.decides(self.opened, "redisRead", {})
+        got: list[Any] = [None]
+        written = -1
+        while got == [None]:
+            got, written = so_far(write(decided, "1" * 32)), written + 1
+        self.assertEqual(got[0].value.reason, "audit_spool_full")
+        self.assertGreater(written, 10)
+        self.assertTrue(held.room.has_for_others)
+        other = evolve(decided.request, principal=EntityUid("User", "v"))
+        self.assertEqual(so_far(write(evolve(decided, request=other), "2" * 32)), [None])
 
     def test_both(self) -> None:
         """Each direction is closed behind what served it; the first fault ends both."""

@@ -1,5 +1,6 @@
 """At the Proxy: which command a line is, and which answer belongs to it."""
 
+import re
 from collections import deque
 
 from svc.errors import Malformed
@@ -7,6 +8,9 @@ from svc.interfaces.gating import IGatedSession, RequestVerdict
 
 LONGEST = 4096
 ACTIONS = {b"GET": "redisRead", b"SET": "redisWrite"}
+
+COMMAND = re.compile(rb"([A-Za-z]+) ([^\0- \"'\\\x7f]+)(?: [^\0- \"'\\\x7f]+)*\r\n")
+"""A line that Redis reads as we do: no quotes, no other spaces, no other end of line."""
 
 Owed = deque[RequestVerdict | None]
 """What is still to be answered; None: a command that we do not know."""
@@ -22,11 +26,11 @@ async def requests(session: IGatedSession, owed: Owed) -> None:
     """From the person: what is denied is replaced by a command that no server knows."""
     stream = session.requests
     while (line := await stream.until(b"\r\n", LONGEST)) is not None:
-        command, _, rest = line.strip().partition(b" ")
-        action = ACTIONS.get(command.upper())
+        command = COMMAND.fullmatch(line)
+        action = None if command is None else ACTIONS.get(command[1].upper())
         verdict = None
-        if action is not None:
-            key = rest.partition(b" ")[0].decode("utf-8", "backslashreplace")
+        if command is not None and action is not None:
+            key = command[2].decode("utf-8", "backslashreplace")
             verdict = await session.decide(action, {"key": key})
         else:
             await session.record("redis.unknown", {"size": len(line)})
