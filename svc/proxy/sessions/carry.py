@@ -198,19 +198,24 @@ class Carried(Protocol):
     def _closed(self, _joined: RelayedBytes) -> None:
         self._joining = None
         self._join_is_over = True
-        said = self._last_word.reason
-        if said == TARGET_CLOSED:
-            self.closed_by = said
-        elif said:
-            # What is queued for the person would hold back the word.
-            cast(IRawEnd, self._call).fail_raw(_broken(said))
-            self.break_off(said)
+        if self._broken_by_word():
             return
+        self.closed_by = self._last_word.reason or self.closed_by
         if self._meeting is not None:
             self._meeting.cancel()
         # Both calls have ended in order; what is still under way in the lane arrives first.
         if self._lane is None or self._lane.done.called:
             self._finish()
+
+    def _broken_by_word(self) -> bool:
+        """Whether the Connector said of its end that it is none in order; then that ends it."""
+        said = self._last_word.reason
+        if said in ("", TARGET_CLOSED):
+            return False
+        # What is queued for the person would hold back the word.
+        cast(IRawEnd, self._call).fail_raw(_broken(said))
+        self.break_off(said)
+        return True
 
     def _finish(self) -> None:
         if not self._carry_over.called:

@@ -45,15 +45,21 @@ MAX_HELD = 256 * 1024
 
 @implementer(IGatedStream, IHalfCloseableProtocol, IPushProducer)
 class GatedStream(Protocol):
-    """One direction: reads one call and writes to the other, as the gate says."""
+    """One direction: reads one call and writes to the other, as the gate says.
+
+    Attributes:
+        lost: Called when the call that it reads is over, before the gate hears of it.
+    """
 
     transport: Any
 
     def __init__(self) -> None:
+        self.lost: Callable[[], object] = lambda: None
         self.passed = 0
         self.out: StreamTransport | None = None
         self._held = bytearray()
         self._ended = False
+        self._is_moot = False
         self._is_full = False
         self._is_paused = False
         self._waiting: Deferred[None] | None = None
@@ -67,12 +73,14 @@ class GatedStream(Protocol):
         """See IGatedStream."""
         most = min(most, MAX_HELD)  # past it nothing more is read, so no mark would come
         searched = 0
+        if self._is_moot:
+            return None
         while (at := self._held.find(mark, searched, most)) < 0:
             if len(self._held) >= most:
                 raise Malformed(f"a request or an answer is longer than {most} bytes")
             searched = max(0, len(self._held) - len(mark) + 1)
             if not await self._more():
-                if self._held:
+                if self._held and not self._is_moot:
                     raise Malformed("the stream ended in the middle of a request or an answer")
                 return None
         return bytes(self._held[: at + len(mark)])
@@ -83,6 +91,8 @@ class GatedStream(Protocol):
             raise Malformed("a request or an answer says that it is shorter than nothing")
         while size:
             if not self._held and not await self._more():
+                if self._is_moot:
+                    return
                 raise Malformed("the stream ended in the middle of a request or an answer")
             piece = bytes(self._held[:size])
             self._write(piece)
@@ -102,6 +112,11 @@ class GatedStream(Protocol):
         """Say to the other side that nothing more comes."""
         if self.out is not None:
             self.out.loseWriteConnection()
+
+    def give_up(self) -> None:
+        """Whoever it writes to is gone: no more is decided, and what is cut off is no fault."""
+        self._is_moot = self._ended = True
+        self._wake()
 
     # -- from the transport
 
@@ -123,6 +138,7 @@ class GatedStream(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The call is over."""
         self._ended = True
+        self.lost()
         self._wake()
 
     # -- as the producer of the other side
@@ -318,6 +334,8 @@ class GatedCarried(Carried):
         person = StreamTransport(cast(MessageEnd, self._call))
         connector = StreamTransport(cast(MessageEnd, carry))
         session.requests.out, session.answers.out = connector, person
+        session.requests.lost = session.answers.give_up
+        session.answers.lost = lambda: self._connector_left(connector)
         connector.registerProducer(session.requests, True)
         person.registerProducer(session.answers, True)
         person.start(session.requests)
@@ -335,6 +353,13 @@ class GatedCarried(Carried):
             if connector.told_end is not None:
                 self._last_word.told(connector.told_end)
         return self._joined
+
+    def _connector_left(self, connector: StreamTransport) -> None:
+        """Its word ends the session at once: the end of its bytes alone would read as a close."""
+        if connector.told_end is not None:
+            self._last_word.told(connector.told_end)
+        if not self._broken_by_word():
+            self._session.requests.give_up()
 
     async def _served(self, session: GatedSession) -> None:
         try:
