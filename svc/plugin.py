@@ -161,6 +161,9 @@ def _parts(label: str, reference: str) -> tuple[str, str]:
     module_name, colon, name = reference.partition(":")
     if not colon or not name.isidentifier():
         raise PluginError(f"{label}: must be written as module:NAME")
+    if module_name == PACKAGE or module_name.startswith(f"{PACKAGE}."):
+        # Anybody's distribution may put modules there: they are not svc's own.
+        raise PluginError(f"{label}: must not be in {PACKAGE}; name a module of a package of yours")
     return module_name, name
 
 

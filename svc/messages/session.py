@@ -105,7 +105,7 @@ def encode_request(request: SessionRequest, format: int = _FORMAT) -> bytes:
         proxy_id=request.proxy_id,
         issued_at_ms=request.issued_at_ms,
         certificate_sha256=request.certificate_sha256,
-        parameters=_pairs(request.parameters),
+        parameters=_pairs(request.parameters) if format else (),
         format=format,
     ).SerializeToString()
 
@@ -179,7 +179,7 @@ def encode_grant(grant: Grant, format: int = _FORMAT) -> bytes:
         kind=grant.kind,
         connector_id=grant.connector_id,
         proxy_id=grant.proxy_id,
-        ceiling=pb.Ceiling(values=_pairs(grant.ceiling)),
+        ceiling=pb.Ceiling(values=_pairs(grant.ceiling) if format else ()),
         policy_version=grant.policy_version,
         audit_hash=grant.audit_hash,
         issued_at_ms=grant.issued_at_ms,
@@ -321,7 +321,7 @@ def read_explanation(message: pb.SessionWhyResponse) -> Explanation:
         time=message.time,
         why=dict(message.why),
         session_ended=message.session_ended,
-        session_reason=message.session_reason and known_ending(message.session_reason),
+        session_reason=known_ending(message.session_reason) if message.session_ended else "",
         session_lane=message.session_lane,
     )
 
@@ -356,7 +356,7 @@ def decode_listing(data: bytes) -> Listing:
         ),
         removed=texts(message.removed, 100_000, _WORD, "listing: removed"),
         heads=heads(message.audit_heads, "listing: audit_heads"),
-        lacking=tuple(word for word in message.lacking if word in LACKING),
+        lacking=tuple(word for word in LACKING if word in message.lacking),
     )
 
 

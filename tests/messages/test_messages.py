@@ -406,6 +406,29 @@ class BoundTests(SynchronousTestCase):
         plain = evolve(grant, ceiling={}, is_gated=False)
         self.assertEqual(session.decode_grant(session.encode_grant(plain, 0)), plain)
 
+    @given(GRANT)
+    def test_without_a_number(self, grant: Grant) -> None:
+        """A text without a format has no parameters and no ceiling: it is not one of before."""
+        asked = evolve(A_REQUEST, parameters={"a": "1"})
+        data = session.encode_request(asked)[:-2]
+        self.assertEqual(session.decode_request(data, relayed=True), asked)
+        error = self.assertRaises(Malformed, session.decode_request, data)
+        self.assertEqual(error.reason, "unknown_format")
+        plain = evolve(grant, ceiling={}, is_gated=False)
+        more = session_pb2.Grant.FromString(session.encode_grant(plain, 0))
+        more.ceiling.values.add(name="a", value="1")
+        error = self.assertRaises(Malformed, session.decode_grant, more.SerializeToString())
+        self.assertEqual(error.reason, "unknown_format")
+
+    def test_what_a_proxy_repeats_or_leaves_out(self) -> None:
+        """A word of what is lacking is told once; an end without a reason has one that is known."""
+        words = ("policy", "odd", "control_pool") * 1000
+        data = session.encode_listing(session.Listing(True, lacking=words))
+        self.assertEqual(session.decode_listing(data).lacking, ("control_pool", "policy"))
+        for reason, told in (("", "not_told"), ("odd", "not_told"), ("closed", "closed")):
+            message = session_pb2.SessionWhyResponse(session_ended="now", session_reason=reason)
+            self.assertEqual(session.read_explanation(message).session_reason, told)
+
     def test_values_that_look_like_others(self) -> None:
         """A value that a person or a record could take for another one is refused."""
         for value in (

@@ -254,6 +254,7 @@ class DropInTests(SynchronousTestCase):
             for label, says, text in (
                 ("no such name", "there is no NONE in svc.plugins.kind_", sided(terms=":NONE")),
                 ("no reference", "must be written as module:NAME", sided(terms="TERMS")),
+                ("another's", "must not be in svc.plugins", sided(dialer="svc.plugins.kind_tcp:D")),
                 ("no terms", "is no KindTerms", sided(terms=":LOCAL")),
                 ("no dialer", "dialer: The object", sided(dialer=":LOCAL")),
                 ("not installed", "no such module is installed", sided(dialer="absent.x:D")),
