@@ -79,7 +79,11 @@ class StreamEdits:
         self._pending.append(edit)
 
     def apply(self, data: bytes) -> bytes:
-        """What is to be passed on for *data*, the next bytes of the stream."""
+        """What is to be passed on for *data*, the next bytes of the stream.
+
+        Raises:
+            Malformed: the kind's side could not make an edit.
+        """
         if not self._pending:
             self._at += len(data)
             return data
@@ -99,9 +103,17 @@ class StreamEdits:
             rest = rest[before + len(mine) :]
             if len(self._held) == edit.size:
                 self._pending.popleft()
-                passed += self.known[edit.name](bytes(self._held), edit.values)
+                passed += self._made(edit)
                 self._held.clear()
         return bytes(passed)
+
+    def _made(self, edit: Edit) -> bytes:
+        try:
+            return self.known[edit.name](bytes(self._held), edit.values)
+        except Exception as error:
+            # Of a plug-in's: whoever reads for all sessions of a connection goes on.
+            fault = type(error).__name__
+            raise Malformed(f"the edit {edit.name} of a gated session failed: {fault}") from error
 
     def end(self) -> None:
         """Nothing more comes.

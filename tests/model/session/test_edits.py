@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -70,6 +72,17 @@ class EditTests(SynchronousTestCase):
         for at in range(MAX_PENDING):
             edits.announce(edit(at, 1))
         self.refused(edits, edit(MAX_PENDING, 1))
+
+    def test_an_edit_that_fails(self) -> None:
+        """A fault in a kind's edit ends its session, not the connection that others share."""
+
+        def says(came: bytes, values: Mapping[str, str]) -> bytes:
+            return f"{came.decode()}{values['absent']}".encode()
+
+        for came in (b"a", b"\xff"):
+            edits = StreamEdits({"say": says})
+            edits.announce(edit(0, 1))
+            self.assertRaises(Malformed, edits.apply, came)
 
     def test_ends_amid(self) -> None:
         """A stream that ends before all of an edit has come is broken, not cut short."""
