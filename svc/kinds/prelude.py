@@ -8,6 +8,7 @@ from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.protocols.policies import ProtocolWrapper
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -22,7 +23,7 @@ class PreludeEndpoint:
     """Says one line to the target, and connects only where that gives the answer expected.
 
     Attributes:
-        below: Reaches the target.
+        below: Reaches the target, by TCP or by TLS over it.
         line: Said first, as it is.
         answer: The line that must come back, with its end.
         what: What the line asks for, for the refusal: it never tells the target's own words.
@@ -47,7 +48,8 @@ class PreludeEndpoint:
                 raise SvcError(f"the target refused {self.what}", reason="target_refused")
             protocol: Any = factory.buildProtocol(transport.getPeer())
             # Whatever stood between makes nothing of the bytes once it has connected.
-            transport.protocol = protocol
+            name = "wrappedProtocol" if isinstance(transport, ProtocolWrapper) else "protocol"
+            setattr(transport, name, protocol)
             protocol.makeConnection(transport)
         except BaseException:
             transport.abortConnection()

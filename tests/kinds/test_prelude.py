@@ -4,16 +4,32 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import frozen
 from twisted.internet.defer import CancelledError
 from twisted.internet.endpoints import TCP4ClientEndpoint
 from twisted.internet.error import ConnectionDone
+from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.internet.testing import AccumulatingProtocol, MemoryReactor, StringTransport
+from twisted.protocols.policies import WrappingFactory
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from svc.errors import Malformed, SvcError
 from svc.kinds.prelude import PreludeEndpoint
+
+
+@implementer(IStreamClientEndpoint)
+@frozen
+class Wrapping:
+    """Wraps what connects, as ``wrapClientTLS`` does."""
+
+    below: TCP4ClientEndpoint
+
+    def connect(self, factory: Any) -> Any:
+        """See IStreamClientEndpoint."""
+        return self.below.connect(WrappingFactory(factory))
 
 
 class PreludeTests(SynchronousTestCase):
@@ -21,8 +37,11 @@ class PreludeTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.reactor: Any = MemoryReactor()
+        self.begin(TCP4ClientEndpoint(self.reactor, "192.0.2.1", 7))
+
+    def begin(self, below: Any) -> None:
         endpoint = PreludeEndpoint(
-            below=TCP4ClientEndpoint(self.reactor, "192.0.2.1", 7),
+            below=below,
             line=b"SELECT 2\r\n",
             answer=b"+OK\r\n",
             what="the database",
@@ -32,7 +51,7 @@ class PreludeTests(SynchronousTestCase):
         self.connecting = endpoint.connect(factory)
         transport: Any = StringTransport()
         self.transport = transport
-        self.transport.protocol = self.reactor.tcpClients[0][2].buildProtocol(None)
+        self.transport.protocol = self.reactor.tcpClients[-1][2].buildProtocol(None)
         self.transport.protocol.makeConnection(self.transport)
 
     def hear(self, data: bytes) -> None:
@@ -49,6 +68,17 @@ class PreludeTests(SynchronousTestCase):
         self.hear(b", second")
         self.assertEqual(protocol.data, b"first, second")
         self.assertIs(protocol.transport, self.transport)
+
+    def test_over_a_wrapper(self) -> None:
+        """Where TLS stands below, which wraps the protocol, the session has the bytes too."""
+        below = TCP4ClientEndpoint(self.reactor, "192.0.2.1", 7)
+        self.begin(Wrapping(below))
+        self.hear(b"+OK\r\nfirst")
+        protocol: Any = self.successResultOf(self.connecting)
+        self.hear(b", second")
+        self.assertEqual(protocol.data, b"first, second")
+        self.transport.protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertTrue(protocol.closed)
 
     def test_another_answer(self) -> None:
         """Any other line ends the dial; the target's words are not repeated."""
