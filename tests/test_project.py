@@ -77,17 +77,19 @@ class VersionTests(SynchronousTestCase):
 class LockTests(SynchronousTestCase):
     """The hash-locked requirements."""
 
-    def test_every_wish_is_locked(self) -> None:
+    def test_every_requirement_is_locked(self) -> None:
         """Each requirement has a pin that satisfies it in the lock made from it."""
-        for lock, wishes in {
+        for lock, names in {
             "runtime": ("runtime", "build"),
             "test": ("runtime", "build", "test"),
             "release": ("release",),
         }.items():
             pins = _locked(lock)
-            for wish in _wanted(*wishes):
-                version, _ = pins[canonicalize_name(wish.name)]
-                self.assertTrue(wish.specifier.contains(version), f"{lock}: {wish} {version}")
+            for requirement in _wanted(*names):
+                version, _ = pins[canonicalize_name(requirement.name)]
+                self.assertTrue(
+                    requirement.specifier.contains(version), f"{lock}: {requirement} {version}"
+                )
 
     def test_every_pin_has_hashes(self) -> None:
         """No pin of any lock is without a hash."""
@@ -108,7 +110,7 @@ class LockTests(SynchronousTestCase):
 
     def test_every_import_is_declared(self) -> None:
         """What svc imports of others stands in requirements/runtime.in."""
-        declared = {canonicalize_name(wish.name) for wish in _wanted("runtime")}
+        declared = {canonicalize_name(requirement.name) for requirement in _wanted("runtime")}
         providers = packages_distributions()
         undeclared = {
             f"{path.relative_to(ROOT)}: {top}"

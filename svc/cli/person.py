@@ -206,14 +206,14 @@ def proxy_ssh(
     known = side.kinds.by_name.get(kind)
     if known is None:
         raise click.UsageError(f"--kind {escaped(kind)}: not enabled in plugins.kinds")
-    wish = SessionIntent(name, known, _parameters(user, parameters))
+    intent = SessionIntent(name, known, _parameters(user, parameters))
     try:
-        resolved(known.terms.parameters, wish.parameters, kind)
+        resolved(known.terms.parameters, intent.parameters, kind)
     except SvcError as refusal:
         raise click.UsageError(escaped(refusal.text)) from None
     taken, given = _take_stdio()
     try:
-        return run(lambda reactor: _carried(_with(side, reactor), wish, taken))
+        return run(lambda reactor: _carried(_with(side, reactor), intent, taken))
     except SvcError as refusal:
         hint([f"svc: {escaped(said(name, refusal))}"])
         return 1
@@ -235,18 +235,18 @@ def _parameters(user: str, given: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-async def _carried(side: PersonSide, wish: SessionIntent, taken: tuple[int, int]) -> int:
+async def _carried(side: PersonSide, intent: SessionIntent, taken: tuple[int, int]) -> int:
     from svc.client.stdio import StdioPipes, carry
     from svc.runtime.services import BackgroundTasks
 
     channel, tasks = await side.connect(), BackgroundTasks()
-    session = side.dialer(lambda: channel, tasks).endpoint(wish)
+    session = side.dialer(lambda: channel, tasks).endpoint(intent)
     try:
         ended = await carry(session, StdioPipes(side.runtime.reactor, *taken), _notice, _say_cut)
     except SvcError as refusal:
-        name = wish.resource
+        name = intent.resource
         found = await _kind_of(side, channel, name)
-        if found in ("", wish.kind.name):
+        if found in ("", intent.kind.name):
             raise
         raise SvcError(
             f"{name}: is a {found} resource; run this with --kind {found}",
@@ -272,7 +272,7 @@ async def _kind_of(side: PersonSide, channel: Any, name: str) -> str:
 
 def _notice(session: ClientSession) -> None:
     """The session notice; on stderr, where it spoils no transfer (U-PHA-27)."""
-    resource = escaped(session.wish.resource)
+    resource = escaped(session.intent.resource)
     hint([f"svc: {resource}: session open, decision {escaped(session.decision_id)}"])
 
 
@@ -280,7 +280,7 @@ def _say_cut(session: ClientSession) -> None:
     """Why the session was cut; while ssh still runs, which ends us with the pipes."""
     from svc.client.ended import said
 
-    hint([f"svc: {escaped(said(session.wish.resource, session.over()))}"])
+    hint([f"svc: {escaped(said(session.intent.resource, session.over()))}"])
 
 
 def _take_stdio() -> tuple[tuple[int, int], list[int]]:

@@ -104,9 +104,9 @@ class SessionDialer:
     handshake_secs: float = 10.0
     lanes: PersonLanes | None = None
 
-    def endpoint(self, wish: SessionIntent) -> ClientSession:
+    def endpoint(self, intent: SessionIntent) -> ClientSession:
         """The byte stream of one new session, as the person's tool sees it; does nothing yet."""
-        return ClientSession(self, wish)
+        return ClientSession(self, intent)
 
     async def why(self, decision_id: str) -> Explanation:
         """The explanation of a decision; the same answer for another person's as for an unknown
@@ -138,18 +138,18 @@ class SessionDialer:
         """The node at the other end, from its certificate, verified now (R13)."""
         return self.verifier.verify(channel.peer.chain, _PROXIES).principal.id
 
-    def request(self, wish: SessionIntent, proxy_id: str) -> SessionRequest:
+    def request(self, intent: SessionIntent, proxy_id: str) -> SessionRequest:
         """What the person signs."""
         return SessionRequest(
             cluster=self.verifier.cluster,
             session_uid=random_id(self.entropy),
-            resource=wish.resource,
-            kind=wish.kind.name,
-            action=wish.kind.terms.open_action,
+            resource=intent.resource,
+            kind=intent.kind.name,
+            action=intent.kind.terms.open_action,
             proxy_id=proxy_id,
             issued_at_ms=int(self.now() * 1000),
             certificate_sha256=self.identity.facts.sha256,
-            parameters=wish.parameters,
+            parameters=intent.parameters,
         )
 
 
@@ -167,7 +167,7 @@ class ClientSession:
     """
 
     _dialer: SessionDialer
-    wish: SessionIntent
+    intent: SessionIntent
     decision_id: str = field(default="", init=False)
     grant: Grant | None = field(default=None, init=False)
     _channel: IRpcChannel | None = field(default=None, init=False)
@@ -205,11 +205,11 @@ class ClientSession:
         return connecting
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
-        kind = self.wish.kind
+        kind = self.intent.kind
         edits = None if kind.opaque else StreamEdits(kind.local.edits)
         self._below = StreamClientEndpoint(self._opened, edits)
         endpoint: IStreamClientEndpoint = self._below
-        if self.wish.kind.opaque:
+        if self.intent.kind.opaque:
             dialer = self._dialer
             if dialer.lanes is not None:
                 after = dialer.lanes.after
@@ -235,8 +235,8 @@ class ClientSession:
         """The call to the Proxy, past both opening frames, its grant checked."""
         dialer = self._dialer
         self._channel = channel = dialer.channel()
-        request = dialer.request(self.wish, dialer.proxy_id(channel))
-        self.wish.kind.asked(request)  # or raises what the Proxy would answer
+        request = dialer.request(self.intent, dialer.proxy_id(channel))
+        self.intent.kind.asked(request)  # or raises what the Proxy would answer
         data = encode_request(request)
         signed = dialer.identity.sign(Purpose.SESSION_REQUEST, data)
         self._call = stream = channel.stream(OPEN_METHOD)
@@ -249,7 +249,7 @@ class ClientSession:
             self.grant = check_grant(
                 grant, data, request, dialer.identity.facts, dialer.verifier, dialer.now()
             )
-            check_ceiling(self.grant, request, self.wish.kind)
+            check_ceiling(self.grant, request, self.intent.kind)
         except BaseException:
             stream.cancel()
             raise

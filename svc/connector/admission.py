@@ -1,7 +1,7 @@
 """Verifies a session itself before the Connector opens it (rule R2).
 
 Neither the Proxy that sent the notice nor anything it says is believed: the
-grant is Authority's by its signature, the wish is the person's by theirs, and
+grant is Authority's by its signature, the request is the person's by theirs, and
 both must speak of this Connector, this Proxy, this session, now, once.
 
 Pure and synchronous but for its memory of sessions seen; it dials nothing.

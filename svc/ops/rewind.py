@@ -13,7 +13,12 @@ from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given, heads_in
 from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.latest import GREATEST, LatestCheckpoint, check_place
 from svc.audit.checkpoint.rewind import restorations
-from svc.authority.state.rewind import MAX_REASON, WISH, RestoreRequest, restore_wish_file
+from svc.authority.state.rewind import (
+    MAX_REASON,
+    RESTORE_REQUEST,
+    RestoreRequest,
+    restore_request_file,
+)
 from svc.config import RoleSettings
 from svc.errors import AuditBroken, Fault, SvcError
 from svc.interfaces.store import ITransaction
@@ -144,7 +149,7 @@ def ask_to_go_on(state: Path, found: LostLine, reason: str) -> None:
             reason="usage",
             fault=Fault.INVALID,
         )
-    wish = RestoreRequest(
+    request = RestoreRequest(
         reason=reason.strip(),
         uid=os.getuid(),
         lost=found.lost,
@@ -152,7 +157,7 @@ def ask_to_go_on(state: Path, found: LostLine, reason: str) -> None:
         end=found.end,
         good=found.good,
     )
-    restore_wish_file(state / "anchor" / WISH).write(wish)
+    restore_request_file(state / "anchor" / RESTORE_REQUEST).write(request)
 
 
 def witness_files(settings: RoleSettings) -> list[Path]:

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
 from svc.authority.policy.admin import PolicyAdmin
-from svc.authority.state.adopt import AdoptionRequest, adoption_wish_file, fingerprint
+from svc.authority.state.adopt import AdoptionRequest, adoption_request_file, fingerprint
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.cluster import ClusterState
 from svc.authority.state.recorder import operator
@@ -71,14 +71,14 @@ class StateCase(SynchronousTestCase):
         ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
         keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=ledger)
-        wish = adoption_wish_file(self.anchor.path / "wish.json")
+        request = adoption_request_file(self.anchor.path / "request.json")
         beginning = StateStartup(
             store=self.house.store,
             ledger=ledger,
             anchor=self.anchor,
             keeper=keeper,
             recorder=recorder,
-            wish=wish,
+            request=request,
         )
         value_of(beginning.begin())
         return ClusterStateCache(
@@ -477,7 +477,7 @@ class OlderStoreTests(SynchronousTestCase):
         self.house = House()
         self.house.by_sql("DELETE FROM state_changes", "DELETE FROM state_signers")
         self.anchor = StateAnchor(Path(self.mktemp()))
-        self.wish = adoption_wish_file(self.anchor.path / "wish.json")
+        self.request = adoption_request_file(self.anchor.path / "request.json")
         self.ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
 
     def beginning(self) -> StateStartup:
@@ -489,13 +489,13 @@ class OlderStoreTests(SynchronousTestCase):
             anchor=self.anchor,
             keeper=keeper,
             recorder=recorder,
-            wish=self.wish,
+            request=self.request,
         )
 
     def begin(self) -> Any:
         return self.beginning().begin()
 
-    def wished(self) -> AdoptionRequest:
+    def requested(self) -> AdoptionRequest:
         at = self.house.now()
         rows = value_of(self.house.store.read("rows", lambda tx: rows_now(tx, at)))
         return AdoptionRequest(fingerprint(rows.values()), at, 7)
@@ -507,19 +507,19 @@ class OlderStoreTests(SynchronousTestCase):
         self.assertEqual(self.ledger.view.n, 0)
         ours, self.ledger = self.ledger, StateLedger(self.ledger.verify)
         mine, self.anchor = self.anchor, StateAnchor(Path(self.mktemp()))
-        self.wish = adoption_wish_file(self.anchor.path / "wish.json")
-        self.wish.write(self.wished())
+        self.request = adoption_request_file(self.anchor.path / "request.json")
+        self.request.write(self.requested())
         value_of(self.begin())
         self.assertGreater(self.ledger.view.n, 0)
         value_of(beginning.begin())
         self.assertEqual((ours.view.n, ours.view.hash), (self.ledger.view.n, self.ledger.view.hash))
-        self.assertFalse((mine.path / "wish.json").exists())
+        self.assertFalse((mine.path / "request.json").exists())
 
     @proves("U-PHA-21")
     def test_nothing_is_taken_over_by_itself(self) -> None:
         """It is refused until an operator takes over exactly what it holds; then it goes on."""
         self.assertEqual(refusal_of(self.begin()).reason, "state_unadopted")
-        self.wish.write(self.wished())
+        self.request.write(self.requested())
         self.house.by_sql(f"INSERT INTO memberships VALUES ('{EVE}', 'dev')")
         self.assertEqual(refusal_of(self.begin()).reason, "state_unadopted")
         self.assertEqual(self.ledger.view.n, 0)
@@ -531,7 +531,7 @@ class OlderStoreTests(SynchronousTestCase):
         )
         self.assertEqual(value_of(state_cache.reload()).unsigned, ())
         self.assertEqual(state_cache.state, before)
-        self.assertIsNone(self.wish.read())
+        self.assertIsNone(self.request.read())
 
     def test_rows_in_a_new_store(self) -> None:
         """Rows that somebody put into a store before its first start are not in force."""

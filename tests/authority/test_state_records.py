@@ -8,7 +8,7 @@ from attrs import evolve
 
 from svc.audit.state.anchor import StateKeeper
 from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
-from svc.authority.state.adopt import adoption_wish_file
+from svc.authority.state.adopt import adoption_request_file
 from svc.authority.state.tables import StateUnsigned
 from svc.compose.authority.state import StateStartup, origin_key
 from svc.interfaces.store import ITransaction
@@ -163,13 +163,13 @@ class RecordTests(StateCase):
         ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
         keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
         recorder = evolve(self.house.recorder, ledger=ledger)
-        wish = adoption_wish_file(self.anchor.path / "wish.json")
+        request = adoption_request_file(self.anchor.path / "request.json")
         begin = StateStartup(
             store=self.house.store,
             ledger=ledger,
             anchor=self.anchor,
             keeper=keeper,
             recorder=recorder,
-            wish=wish,
+            request=request,
         )
         return refusal_of(begin.begin()).reason

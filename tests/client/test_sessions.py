@@ -137,8 +137,8 @@ class SessionTests(SynchronousTestCase):
 
     def test_what_the_kind_does_not_take(self) -> None:
         """What nobody would take is not even sent."""
-        wish = SessionIntent("db1", tcp, {"login_user": "root"})
-        connecting = self.gate.dialer.endpoint(wish).connect(Factory.forProtocol(Talker))
+        intent = SessionIntent("db1", tcp, {"login_user": "root"})
+        connecting = self.gate.dialer.endpoint(intent).connect(Factory.forProtocol(Talker))
         self.gate.turn()
         refusal = self.failureResultOf(connecting, SvcError).value
         self.assertEqual((refusal.reason, self.gate.requests), ("unknown_parameter", []))

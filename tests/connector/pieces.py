@@ -39,7 +39,7 @@ class Cluster:
         return self.proxy.facts.principal.id
 
     def request(self, **changed: Any) -> SessionRequest:
-        """What the person wishes for, now."""
+        """What the person asks for, now."""
         request = SessionRequest(
             cluster=self.world.verifier.cluster,
             session_uid=UID,
@@ -86,12 +86,12 @@ class Cluster:
         **grant: Any,
     ) -> OpenNotice:
         """A good open notice, but for what is changed (and then signed all the same)."""
-        wish = encode_request(self.request(**(request or {})))
-        signed = (signer or self.person).sign(Purpose.SESSION_REQUEST, wish)
+        requested = encode_request(self.request(**(request or {})))
+        signed = (signer or self.person).sign(Purpose.SESSION_REQUEST, requested)
         return OpenNotice(
             session_uid=UID,
-            grant=self.sign_grant(self.grant(wish, **grant)),
-            request=wish,
+            grant=self.sign_grant(self.grant(requested, **grant)),
+            request=requested,
             signature=signed.signature,
             person_chain=self.person.chain,
             secret=bytes(32),

@@ -65,7 +65,7 @@ class IssueTests(SynchronousTestCase):
         verifyObject(IChainVerifier, self.world.verifier)
         verifyObject(IIdentity, self.world.identity(Role.PROXY))
 
-    def test_wishes_are_ignored(self) -> None:
+    def test_names_and_usages_asked_for_are_ignored(self) -> None:
         """Names, CA flag and usages in a request have no effect on the certificate."""
         issued = self.sign(greedy_request(new_key()), names=("gw.example.test", "192.0.2.1"))
         facts = self.world.verifier.verify(issued.chain, frozenset({Role.PROXY}))

@@ -225,9 +225,9 @@ class Authority:
             raise self.refusal
         if self.refusal is not None:
             return answer_message(self.refusal)
-        wish = decode_request(ask.request)
+        requested = decode_request(ask.request)
         grant = self.cluster.grant(
-            ask.request, session_uid=wish.session_uid, resource=wish.resource
+            ask.request, session_uid=requested.session_uid, resource=requested.resource
         )
         return answer_message(
             AuthorizeAnswer("d" * 32, self.cluster.sign_grant(grant), may_view=True)

@@ -536,8 +536,8 @@ class Site:
     ) -> Talk:
         """A person's ``Session/Open`` call."""
         who = person or self.cluster.person
-        wish = {"session_uid": self.uid(), "certificate_sha256": who.facts.sha256, **changed}
-        request = encode_request(self.cluster.request(**wish))
+        requested = {"session_uid": self.uid(), "certificate_sha256": who.facts.sha256, **changed}
+        request = encode_request(self.cluster.request(**requested))
         signed = who.sign(Purpose.SESSION_REQUEST, request)
         talk = Talk((wire or self.connect(who)).channel.stream(OPEN_METHOD))
         talk.say(open_frame(encode_open(request, signed.signature)))

@@ -101,7 +101,7 @@ class AdmissionTests(ProxyTests):
     def test_why(self) -> None:
         """A question about a decision is carried; without Authority it is refused at once."""
         wire = self.site.connect(self.site.cluster.person)
-        request = session_pb2.SessionWhyRequest(request=b"wish", signature=b"signature")
+        request = session_pb2.SessionWhyRequest(request=b"request", signature=b"signature")
 
         def ask() -> Any:
             got: list[Any] = []

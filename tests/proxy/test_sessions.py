@@ -137,7 +137,7 @@ class CarriedTests(ProxyTests):
         self.patch(
             self.site.cluster,
             "grant",
-            lambda wish, **changed: grants(wish, end_before_ms=soon, **changed),
+            lambda requested, **changed: grants(requested, end_before_ms=soon, **changed),
         )
         _, client, carry = self.carried()
         self.site.pass_time(19)
@@ -164,7 +164,9 @@ class CarriedTests(ProxyTests):
         """A session by an assignment that is over is broken off; one by another goes on."""
         grants: Any = self.site.cluster.grant
         mine = {"resource_identity": "i", "assignment_revision": 1}
-        self.patch(self.site.cluster, "grant", lambda wish, **more: grants(wish, **mine, **more))
+        self.patch(
+            self.site.cluster, "grant", lambda requested, **more: grants(requested, **mine, **more)
+        )
         kept = Assigned("db1", "i", 1)
         self.authority.verdict = RegistrationVerdict(
             True, served=("db1",), inventory=Inventory(1, frozenset({kept}))
@@ -565,7 +567,7 @@ class RefusedTests(ProxyTests):
         """A grant that is not for this session opens nothing."""
         self.site.node()
         grants: Any = self.site.cluster.grant
-        self.patch(self.site.cluster, "grant", lambda wish, **changed: grants(wish))
+        self.patch(self.site.cluster, "grant", lambda requested, **changed: grants(requested))
         talk = self.site.open()
         self.assertEqual(talk.reason, "grant_session")
         self.assertEqual([one.reason for one in self.authority.ended], ["not_opened"])

@@ -20,7 +20,7 @@ EVIL = "\x1b]0;title\x07 \u202e hidden \x9b31m"
 class _Session:
     decision_id = EVIL
 
-    class wish:  # noqa: N801 - an attribute
+    class intent:  # noqa: N801 - an attribute
         resource = EVIL
 
 

@@ -104,7 +104,7 @@ class HostileCase(TestCase):
         self.addCleanup(lambda: Deferred.fromCoroutine(channel.close()))
         return made
 
-    def wish(self, person: str = "ada", **changed: Any) -> SessionRequest:
+    def requested(self, person: str = "ada", **changed: Any) -> SessionRequest:
         """What a person's client would sign now, for EVIL and the resource db1."""
         request = SessionRequest(
             cluster=self.stage.gateway.files.cluster,
@@ -118,9 +118,11 @@ class HostileCase(TestCase):
         )
         return evolve(request, **changed)
 
-    def ask(self, wish: SessionRequest, signer: str = "ada", chain: str = "", **said: Any) -> Ask:
+    def ask(
+        self, requested: SessionRequest, signer: str = "ada", chain: str = "", **said: Any
+    ) -> Ask:
         """A request as a Proxy puts it before Authority."""
-        data = encode_request(wish)
+        data = encode_request(requested)
         people = self.stage.people
         signature = people[signer].sign(Purpose.SESSION_REQUEST, data).signature
         return Ask(

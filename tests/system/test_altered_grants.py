@@ -96,9 +96,9 @@ class GrantCase(HostileCase):
         self.notice = notice(self.asked, self.signed)
         self.dialed = await self.connections()
 
-    async def granted(self, **wish: Any) -> tuple[Ask, Signed]:
+    async def granted(self, **requested: Any) -> tuple[Ask, Signed]:
         """A request of ada's and Authority's grant for it."""
-        ask = self.ask(self.wish(**wish))
+        ask = self.ask(self.requested(**requested))
         return ask, (await self.evil.granted(ask))[1]
 
     async def connections(self) -> int:
@@ -203,17 +203,17 @@ class SignatureTests(GrantCase):
             with self.subTest(word, changed=changed):
                 signed = signer(encode_grant(evolve(self.grant, **changed)))
                 await self.assertRefused(evolve(self.notice, grant=signed), word)
-        for word, wish in (
+        for word, requested in (
             ("resource_not_here", {"resource": "nowhere"}),
             ("kind_mismatch", {"resource": "host1"}),
         ):
             with self.subTest(word):
-                await self.assertRefused(self.agreed(**wish), word)
+                await self.assertRefused(self.agreed(**requested), word)
         await self.assertOpens(self.notice)
 
-    def agreed(self, **wish: Any) -> OpenNotice:
+    def agreed(self, **requested: Any) -> OpenNotice:
         """What person and Authority agree on, and this Connector does not have."""
-        ask = self.ask(self.wish(**wish))
+        ask = self.ask(self.requested(**requested))
         request = decode_request(ask.request)
         grant = evolve(
             self.grant,
@@ -225,7 +225,7 @@ class SignatureTests(GrantCase):
 
     async def test_beside_the_grant(self) -> None:
         """A genuine grant opens nothing with another request, signature or person beside it."""
-        mine, other = self.asked, self.ask(self.wish())
+        mine, other = self.asked, self.ask(self.requested())
         ada, bob = self.stage.people["ada"], self.stage.people["bob"]
         by_bob = bob.sign(Purpose.SESSION_REQUEST, mine.request).signature
         for word, changed in (

@@ -68,16 +68,16 @@ class RequestTests(HostileCase):
 
     async def test_unsigned(self) -> None:
         """Without the person's own signature a Proxy gets no session for that person."""
-        wish = self.wish()
-        good = self.ask(wish)
+        requested = self.requested()
+        good = self.ask(requested)
         of_proxy = self.evil.identity.sign(Purpose.SESSION_REQUEST, good.request)
         other_use = self.stage.people["ada"].sign(Purpose.WHY_REQUEST, good.request)
         for signature in (
             os.urandom(70),
             of_proxy.signature,
             other_use.signature,
-            self.ask(self.wish()).signature,
-            self.ask(wish, "bob").signature,
+            self.ask(self.requested()).signature,
+            self.ask(requested, "bob").signature,
         ):
             ask = evolve(good, signature=signature, proxy_decision=self.evil.decision())
             await self.assertRefused(ask, "bad_signature")
@@ -87,22 +87,22 @@ class RequestTests(HostileCase):
         self.assertEqual(
             set(ALTERED_REQUEST), {field.name for field in SessionRequest.__attrs_attrs__}
         )
-        wish = self.wish()
-        good = self.ask(wish)
+        requested = self.requested()
+        good = self.ask(requested)
         for name, value in ALTERED_REQUEST.items():
-            data = encode_request(evolve(wish, **{name: value}))
+            data = encode_request(evolve(requested, **{name: value}))
             ask = evolve(good, request=data, proxy_decision=self.evil.decision())
             await self.assertRefused(ask, "bad_signature")
 
     async def test_another_principal(self) -> None:
         """A request is its signer's, whomever the Proxy names beside it."""
-        await self.assertRefused(self.ask(self.wish(), "ada", chain="bob"), "bad_signature")
-        await self.assertRefused(self.ask(self.wish("ada"), "bob"), "request_unsigned")
+        await self.assertRefused(self.ask(self.requested(), "ada", chain="bob"), "bad_signature")
+        await self.assertRefused(self.ask(self.requested("ada"), "bob"), "request_unsigned")
         proxy = self.evil.identity
-        wish = encode_request(self.wish(certificate_sha256=proxy.facts.sha256))
-        signed = proxy.sign(Purpose.SESSION_REQUEST, wish)
+        requested = encode_request(self.requested(certificate_sha256=proxy.facts.sha256))
+        signed = proxy.sign(Purpose.SESSION_REQUEST, requested)
         own = Ask(
-            request=wish,
+            request=requested,
             signature=signed.signature,
             person_chain=proxy.chain,
             proxy_decision=self.evil.decision(),
@@ -112,28 +112,28 @@ class RequestTests(HostileCase):
     async def test_allows_by_itself(self) -> None:
         """A Proxy that says allow gives nobody what Authority's own decision denies."""
         await self.evil.tunnel()
-        wish = self.wish("bob")
-        answer = await self.evil.authorize(self.ask(wish, "bob", policies=("ops-all",)))
+        requested = self.requested("bob")
+        answer = await self.evil.authorize(self.ask(requested, "bob", policies=("ops-all",)))
         self.assertIsNone(answer.grant)
         self.assertEqual((answer.reason, answer.policies), ("denied", ()))
         [record] = self.stage.records("decision_id", answer.decision_id)
         bob = self.stage.people["bob"].principal.id
         self.assertEqual(record["actor"], {"kind": "person", "id": bob})
         self.assertEqual((record["event"], record["decision"]), ("session.refused", "deny"))
-        self.assertEqual(self.stage.session_rows(wish.session_uid), 0)
+        self.assertEqual(self.stage.session_rows(requested.session_uid), 0)
 
     async def test_denied_once(self) -> None:
         """A request is used up also where it was denied: a Proxy cannot ask until it is allowed."""
-        denied = self.ask(self.wish("bob"), "bob")
+        denied = self.ask(self.requested("bob"), "bob")
         self.assertIsNone((await self.evil.authorize(denied)).grant)
         await self.assertReplayed(denied)
 
     async def test_out_of_time(self) -> None:
         """A request older than 30 s, or from so far in the future, opens nothing."""
         for seconds in (-31, 31):
-            wish = self.wish()
-            wish = evolve(wish, issued_at_ms=wish.issued_at_ms + seconds * 1000)
-            await self.assertRefused(self.ask(wish), "request_stale")
+            requested = self.requested()
+            requested = evolve(requested, issued_at_ms=requested.issued_at_ms + seconds * 1000)
+            await self.assertRefused(self.ask(requested), "request_stale")
 
     async def test_made_for_another(self) -> None:
         """A request made for another Proxy or cluster is worth nothing here."""
@@ -141,7 +141,7 @@ class RequestTests(HostileCase):
             {"proxy_id": self.stage.proxies[OTHER].principal.id},
             {"cluster": "other.example"},
         ):
-            await self.assertRefused(self.ask(self.wish(**changed)), "request_wrong_proxy")
+            await self.assertRefused(self.ask(self.requested(**changed)), "request_wrong_proxy")
 
     async def test_replayed(self) -> None:
         """What a real client signed opens one session, also when Authority was restarted since."""
@@ -235,7 +235,7 @@ class RegistrationTests(HostileCase):
         of_it = [one for one in refused if one["node_id"] == (seen or self.connector)]
         self.assertEqual((of_it[-1]["reason"], of_it[-1]["actor"]["id"]), (reason, by))
         self.assertEqual(of_it[-1]["details"]["proxy_id"], self.other.id)
-        answer = await self.other.authorize(self.ask(self.wish(proxy_id=self.other.id)))
+        answer = await self.other.authorize(self.ask(self.requested(proxy_id=self.other.id)))
         self.assertIsNone(answer.grant)
         self.assertIn(answer.reason, ("departed", "unknown"))
 

@@ -230,7 +230,7 @@ class ConnectorTests(SessionCase):
         wanted = {"resource": "host1", "kind": "ssh", "action": "sshConnect"}
         door = self.stage.doors["ssh"]
         for identity in (self.evil.identity, self.stage.people["bob"], None):
-            _, grant = await self.evil.granted(ask := self.ask(self.wish(**wanted)))
+            _, grant = await self.evil.granted(ask := self.ask(self.requested(**wanted)))
             before = len(door.heard)
             carry = await held.opened(notice(ask, grant))
             thief = Eager()

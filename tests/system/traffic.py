@@ -85,8 +85,8 @@ class Visitor:
     async def _visit(self) -> None:
         if self._channel is None:
             self._channel = await self._side.connect()
-        wish = SessionIntent(self._wanted.resource, self._side.kinds.by_name["tcp"])
-        session = self._side.dialer(lambda: self._channel).endpoint(wish)
+        intent = SessionIntent(self._wanted.resource, self._side.kinds.by_name["tcp"])
+        session = self._side.dialer(lambda: self._channel).endpoint(intent)
         echoing: Any = await session.connect(Factory.forProtocol(Echoing))
         assert session.grant is not None
         uid = session.grant.session_uid

@@ -115,13 +115,13 @@ class Issuance:
         """
         began = self.clock.seconds()
         try:
-            wish = self._authenticate(ask, proxy)
-            self._note(wish)
-            with self.rates.writing(wish.person.id):
-                outcome = self._decide(wish, ask, proxy)
+            verified = self._authenticate(ask, proxy)
+            self._note(verified)
+            with self.rates.writing(verified.person.id):
+                outcome = self._decide(verified, ask, proxy)
                 if outcome.connector is not None:
                     self.may_grant()
-                row = await self._commit(wish, outcome, ask, proxy)
+                row = await self._commit(verified, outcome, ask, proxy)
         except (StoreUnavailable, HeadsUnsigned, TooMany):
             raise  # nowhere to write it down; or counted, and summarised later
         except SvcError as refusal:
@@ -129,14 +129,14 @@ class Issuance:
             await self._record_rejected(ask, proxy, refusal)
             raise
         if outcome.connector is not None:
-            await self._require_grants(wish, proxy)
+            await self._require_grants(verified, proxy)
         if outcome.word != "allow":
-            self.rates.denied(wish.person.id)
+            self.rates.denied(verified.person.id)
         self.note(decision=outcome.recorded)
-        self.told(wish.kind.request_kind, outcome.word, self.clock.seconds() - began)
-        return self._answer(wish, outcome, proxy, row)
+        self.told(verified.kind.request_kind, outcome.word, self.clock.seconds() - began)
+        return self._answer(verified, outcome, proxy, row)
 
-    async def _require_grants(self, wish: VerifiedRequest, proxy: Node) -> None:
+    async def _require_grants(self, verified: VerifiedRequest, proxy: Node) -> None:
         """Return if a grant may leave still: what was found during the commit holds it back.
 
         Raises:
@@ -146,7 +146,7 @@ class Issuance:
             self.may_grant()
         except SvcError:
             self.note(decision="deny")
-            uid = wish.request.session_uid
+            uid = verified.request.session_uid
             try:
                 await self.ended(proxy.id, (CountedEnd(uid, NOT_OPENED),))
             except SvcError as failed:
@@ -154,10 +154,10 @@ class Issuance:
                 _log.warn("a session that was not granted is not ended yet", reason=failed.reason)
             raise
 
-    def _note(self, wish: VerifiedRequest) -> None:
-        request = wish.request
+    def _note(self, verified: VerifiedRequest) -> None:
+        request = verified.request
         self.note(
-            action=wish.kind.request_kind,
+            action=verified.kind.request_kind,
             resource=request.resource,
             session_uid=request.session_uid,
         )
@@ -218,16 +218,16 @@ class Issuance:
         if digest in self._seen:
             raise Denied("the request was already used", reason="request_replayed")
 
-    def _decide(self, wish: VerifiedRequest, ask: Ask, proxy: Node) -> IssuanceResult:
+    def _decide(self, verified: VerifiedRequest, ask: Ask, proxy: Node) -> IssuanceResult:
         engine = self.engine()
         if engine is None:
             raise SvcError(
                 "no policy is in force", reason="policy_unavailable", fault=Fault.UNAVAILABLE
             )
         reported = ask.proxy_decision.source_address
-        now, target, asker = self.now(), wish.target, wish.person.id
-        context = context_at(now, reported, wish.kind.facts(wish.request))
-        kind, action = wish.kind.request_kind, wish.request.action
+        now, target, asker = self.now(), verified.target, verified.person.id
+        context = context_at(now, reported, verified.kind.facts(verified.request))
+        kind, action = verified.kind.request_kind, verified.request.action
         decision = engine.decide(may_open(kind, action, asker, target, context))
         view = engine.decide(may_view(asker, target, now, reported))
         outcome = IssuanceResult(
@@ -240,11 +240,11 @@ class Issuance:
             return evolve(outcome, word="deny", reason="denied")
         if ask.proxy_decision.decision != "allow":
             return evolve(outcome, word="deny", reason="proxy_denied")
-        if wish.resource is None:
+        if verified.resource is None:
             return evolve(outcome, word="not_served", reason="unknown")
-        connector = self.registrations.serving(wish.resource.assigned, proxy.id)
+        connector = self.registrations.serving(verified.resource.assigned, proxy.id)
         if connector is None:
-            served_before = wish.resource.last_served_at is not None
+            served_before = verified.resource.last_served_at is not None
             reason = "departed" if served_before else "unknown"
             return evolve(outcome, word="not_served", reason=reason)
         return evolve(outcome, connector=connector)
@@ -257,17 +257,17 @@ class Issuance:
         return EntitySlice(digest, cedar_json(engine.entity_slice(decision.request)))
 
     async def _commit(
-        self, wish: VerifiedRequest, outcome: IssuanceResult, ask: Ask, proxy: Node
+        self, verified: VerifiedRequest, outcome: IssuanceResult, ask: Ask, proxy: Node
     ) -> ChainRow:
         def write(tx: ITransaction) -> ChainRow:
             rows = self.recorder.rows(tx)
-            _check_standing(rows, wish)
+            _check_standing(rows, verified)
             if outcome.connector is not None:
-                _check_assignment(rows, wish)
-            self._record_proxy_decision(tx, wish, ask, proxy)
-            row = self._record_decision(tx, wish, outcome, ask, proxy)
+                _check_assignment(rows, verified)
+            self._record_proxy_decision(tx, verified, ask, proxy)
+            row = self._record_decision(tx, verified, outcome, ask, proxy)
             if outcome.connector is not None:
-                self._insert(tx, self._session(wish, outcome, outcome.connector, proxy))
+                self._insert(tx, self._session(verified, outcome, outcome.connector, proxy))
             return row
 
         row = await self.store.run("authorize session", write)
@@ -285,13 +285,13 @@ class Issuance:
             raise Denied("the request was already used", reason="request_replayed") from None
 
     def _session(
-        self, wish: VerifiedRequest, outcome: IssuanceResult, connector: Registered, proxy: Node
+        self, verified: VerifiedRequest, outcome: IssuanceResult, connector: Registered, proxy: Node
     ) -> Session:
         return Session(
-            uid=wish.request.session_uid,
-            person_id=wish.person.id,
-            resource_id=wish.request.resource,
-            kind=wish.kind.name,
+            uid=verified.request.session_uid,
+            person_id=verified.person.id,
+            resource_id=verified.request.resource,
+            kind=verified.kind.name,
             connector_id=connector.node_id,
             proxy_id=proxy.id,
             decision_id=outcome.decision_id,
@@ -299,15 +299,15 @@ class Issuance:
         )
 
     def _record_proxy_decision(
-        self, tx: ITransaction, wish: VerifiedRequest, ask: Ask, proxy: Node
+        self, tx: ITransaction, verified: VerifiedRequest, ask: Ask, proxy: Node
     ) -> None:
         said = ask.proxy_decision
         self.recorder.append(
             tx,
             REQUEST_DECISION,
-            person(wish.person.id),
+            person(verified.person.id),
             node_id=proxy.id,
-            **wish.record_fields,
+            **verified.record_fields,
             decision=said.decision,
             decision_id=said.decision_id,
             policies=said.policies,
@@ -320,7 +320,7 @@ class Issuance:
     def _record_decision(
         self,
         tx: ITransaction,
-        wish: VerifiedRequest,
+        verified: VerifiedRequest,
         outcome: IssuanceResult,
         ask: Ask,
         proxy: Node,
@@ -330,9 +330,9 @@ class Issuance:
         return self.recorder.append(
             tx,
             SESSION_START if granted else SESSION_REFUSED,
-            person(wish.person.id),
+            person(verified.person.id),
             node_id=proxy.id,
-            **wish.record_fields,
+            **verified.record_fields,
             decision=outcome.recorded,
             decision_id=outcome.decision_id,
             policies=outcome.policies,
@@ -345,21 +345,21 @@ class Issuance:
             details={
                 "proxy_id": proxy.id,
                 "connector_id": outcome.connector.node_id if outcome.connector else None,
-                "request_sha256": wish.digest.hex(),
-                "certificate_sha256": wish.certificate.sha256.hex(),
+                "request_sha256": verified.digest.hex(),
+                "certificate_sha256": verified.certificate.sha256.hex(),
                 "proxy_decision_id": ask.proxy_decision.decision_id,
             },
         )
 
     def _answer(
-        self, wish: VerifiedRequest, outcome: IssuanceResult, proxy: Node, row: ChainRow
+        self, verified: VerifiedRequest, outcome: IssuanceResult, proxy: Node, row: ChainRow
     ) -> AuthorizeAnswer:
         if outcome.connector is not None:
-            grant = self._grant(wish, outcome, outcome.connector, proxy, row)
+            grant = self._grant(verified, outcome, outcome.connector, proxy, row)
             signed = self.sign_grant(encode_grant(grant))
             return AuthorizeAnswer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
         if outcome.word == "not_served" and outcome.may_view:
-            text = f"{wish.request.resource}: no such resource is connected"
+            text = f"{verified.request.resource}: no such resource is connected"
             return AuthorizeAnswer(
                 outcome.decision_id, reason=outcome.reason, text=text, may_view=True
             )
@@ -374,29 +374,31 @@ class Issuance:
 
     def _grant(
         self,
-        wish: VerifiedRequest,
+        verified: VerifiedRequest,
         outcome: IssuanceResult,
         connector: Registered,
         proxy: Node,
         row: ChainRow,
     ) -> Grant:
         issued_at_ms = int(self.now() * 1000)
-        end = int(wish.certificate.not_after * 1000)
+        end = int(verified.certificate.not_after * 1000)
         return Grant(
             cluster=self.cluster,
-            session_uid=wish.request.session_uid,
-            request_sha256=wish.digest,
-            person_id=wish.person.id,
-            person_certificate_sha256=wish.certificate.sha256,
-            resource=wish.request.resource,
-            resource_revision=0 if wish.resource is None else wish.resource.revision,
-            resource_identity="" if wish.resource is None else wish.resource.identity,
-            assignment_revision=(0 if wish.resource is None else wish.resource.assignment_revision),
-            kind=wish.kind.name,
+            session_uid=verified.request.session_uid,
+            request_sha256=verified.digest,
+            person_id=verified.person.id,
+            person_certificate_sha256=verified.certificate.sha256,
+            resource=verified.request.resource,
+            resource_revision=0 if verified.resource is None else verified.resource.revision,
+            resource_identity="" if verified.resource is None else verified.resource.identity,
+            assignment_revision=(
+                0 if verified.resource is None else verified.resource.assignment_revision
+            ),
+            kind=verified.kind.name,
             connector_id=connector.node_id,
             proxy_id=proxy.id,
-            ceiling=wish.kind.ceiling(wish.request),
-            is_gated=not wish.kind.opaque,
+            ceiling=verified.kind.ceiling(verified.request),
+            is_gated=not verified.kind.opaque,
             policy_version=outcome.decision.policy_version,
             audit_hash=row.hash,
             issued_at_ms=issued_at_ms,
@@ -426,19 +428,19 @@ class Issuance:
         await self.refusals.write(node(proxy.id), "record a refused request", write)
 
 
-def _check_standing(rows: SignedRows, wish: VerifiedRequest) -> None:
+def _check_standing(rows: SignedRows, verified: VerifiedRequest) -> None:
     """Refuse a person or certificate revoked since the facts were read."""
-    issued = rows.certificate(wish.certificate.sha256)
+    issued = rows.certificate(verified.certificate.sha256)
     if issued is None or issued.revoked_at is not None:
         raise Denied("the certificate was revoked", reason="revoked_certificate")
-    known = rows.person(wish.person.id)
+    known = rows.person(verified.person.id)
     if known is None or known.state is PersonState.REVOKED:
         raise Denied("the person was revoked", reason="revoked_person")
 
 
-def _check_assignment(rows: SignedRows, wish: VerifiedRequest) -> None:
+def _check_assignment(rows: SignedRows, verified: VerifiedRequest) -> None:
     """Refuse a resource that was changed, assigned again or removed since the facts were read."""
-    if wish.resource is None or not rows.is_newest_resource(wish.resource):
+    if verified.resource is None or not rows.is_newest_resource(verified.resource):
         raise Denied(
             "the resource was changed during the decision; try again",
             reason="resource_changed",

@@ -77,35 +77,35 @@ class AdoptionRequest:
     uid: int
 
 
-def adoption_wish_file(path: Path) -> StartupRequestFile[AdoptionRequest]:
+def adoption_request_file(path: Path) -> StartupRequestFile[AdoptionRequest]:
     """The file in which ``svc authority state adopt`` leaves that request."""
 
-    def form_of(wish: AdoptionRequest) -> Mapping[str, object]:
-        return {"fingerprint": wish.fingerprint, "at": wish.at, "uid": wish.uid}
+    def form_of(request: AdoptionRequest) -> Mapping[str, object]:
+        return {"fingerprint": request.fingerprint, "at": request.at, "uid": request.uid}
 
-    def wish_of(form: Mapping[str, Any]) -> AdoptionRequest:
+    def request_of(form: Mapping[str, Any]) -> AdoptionRequest:
         return AdoptionRequest(str(form["fingerprint"]), float(form["at"]), int(form["uid"]))
 
     def refused(text: str) -> SvcError:
         return ConfigError(str(path), text.removeprefix(f"{path}: "))
 
-    return StartupRequestFile(path=path, form_of=form_of, wish_of=wish_of, refused=refused)
+    return StartupRequestFile(path=path, form_of=form_of, request_of=request_of, refused=refused)
 
 
-def adopt_wished(tx: ITransaction, recorder: Recorder, wish: AdoptionRequest | None) -> None:
+def adopt_requested(tx: ITransaction, recorder: Recorder, request: AdoptionRequest | None) -> None:
     """Put exactly the rows in force that the operator reviewed.
 
     Raises:
         NotAdopted: nobody asked for it, or the rows changed since.
     """
-    if wish is None:
+    if request is None:
         raise NotAdopted(
             "the store contains rows without a signed record; review them and adopt them with "
             "`svc authority state adopt`"
         )
-    if fingerprint(rows_now(tx, wish.at).values()) != wish.fingerprint:
+    if fingerprint(rows_now(tx, request.at).values()) != request.fingerprint:
         raise NotAdopted(
             "the store's rows have changed since `svc authority state adopt` showed them; run "
             "it again"
         )
-    adopt(tx, recorder, operator(wish.uid), wish.at)
+    adopt(tx, recorder, operator(request.uid), request.at)

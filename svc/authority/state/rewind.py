@@ -1,6 +1,6 @@
 """Continues from an older store because an operator asked for it (rule R10).
 
-``svc authority audit adopt`` leaves the wish in the anchor directory: the
+``svc authority audit adopt`` leaves the request in the anchor directory: the
 greatest head that is known, the end of the store as it was looked at, and the
 reason.  The next start of the Authority that writes does exactly that or is
 refused: a record names both heads, the heads of the lost line are kept apart,
@@ -39,7 +39,7 @@ from svc.runtime import durable
 from svc.runtime.services import AsyncService
 from svc.runtime.threads import InThread
 
-WISH = "adopt-log.json"
+RESTORE_REQUEST = "adopt-log.json"
 """In the anchor directory."""
 
 MAX_REASON = 1000
@@ -88,25 +88,27 @@ class RestoreRequest:
         return size < self.differs and time <= self.lost.head.time
 
 
-def restore_wish_file(path: Path) -> StartupRequestFile[RestoreRequest]:
+def restore_request_file(path: Path) -> StartupRequestFile[RestoreRequest]:
     """The file of that request."""
-    return StartupRequestFile(path=path, form_of=_form_of, wish_of=_wish_of, refused=NotRestored)
+    return StartupRequestFile(
+        path=path, form_of=_form_of, request_of=_request_of, refused=NotRestored
+    )
 
 
-def _form_of(wish: RestoreRequest) -> Mapping[str, object]:
+def _form_of(request: RestoreRequest) -> Mapping[str, object]:
     return {
-        "reason": wish.reason,
-        "uid": wish.uid,
-        "lost": "" if wish.lost is None else to_line(wish.lost).decode("ascii"),
-        "differs": wish.differs,
-        "seq": wish.end.seq,
-        "hash": wish.end.hash.hex(),
-        "good_seq": wish.good.seq,
-        "good_hash": wish.good.hash.hex(),
+        "reason": request.reason,
+        "uid": request.uid,
+        "lost": "" if request.lost is None else to_line(request.lost).decode("ascii"),
+        "differs": request.differs,
+        "seq": request.end.seq,
+        "hash": request.end.hash.hex(),
+        "good_seq": request.good.seq,
+        "good_hash": request.good.hash.hex(),
     }
 
 
-def _wish_of(form: Mapping[str, Any]) -> RestoreRequest:
+def _request_of(form: Mapping[str, Any]) -> RestoreRequest:
     lost = str(form["lost"]).encode()
     return RestoreRequest(
         reason=str(form["reason"]),
@@ -184,38 +186,40 @@ class RestoreCheck(AsyncService):
 
     async def _begin(self) -> None:
         await self.watch.ask_witnesses()
-        wish = self.file.read()
-        if wish is None:
+        request = self.file.read()
+        if request is None:
             await self.watch.confirm()
             return
-        if not await self._is_due(wish):
+        if not await self._is_due(request):
             await self.watch.confirm()
             _log.warn("the audit log has no fault; the request to adopt it is dropped")
             self.file.done()
             return
-        self._check(wish)
+        self._check(request)
         heads = await self._kept()
-        await self._put_aside(wish)
-        row = await self.store.run("adopt an older store", lambda tx: self._record(tx, wish, heads))
+        await self._put_aside(request)
+        row = await self.store.run(
+            "adopt an older store", lambda tx: self._record(tx, request, heads)
+        )
         await self._give_up(heads)
         lost = lost_head(row.canonical)
         if lost is None:
             self.file.done()
             _log.warn(
-                "continuing without records that did not verify", record=row.seq, uid=wish.uid
+                "continuing without records that did not verify", record=row.seq, uid=request.uid
             )
             return
         self.watch.go_on_without(Restoration(row.seq, rfc3339(self.now()), *lost))
         self._seq = row.seq
         self.heads.prove_restored(row.seq)
-        _log.warn("continuing from an older store", record=row.seq, lost=lost[0], uid=wish.uid)
+        _log.warn("continuing from an older store", record=row.seq, lost=lost[0], uid=request.uid)
 
-    async def _put_aside(self, wish: RestoreRequest) -> None:
+    async def _put_aside(self, request: RestoreRequest) -> None:
         """Keep the records that are taken out beside the anchor: they may be evidence."""
-        if wish.good == wish.end or await self.chain.head() != wish.end:
+        if request.good == request.end or await self.chain.head() != request.end:
             return  # there are none, or a life before this one has taken them out
-        lines, after, count = list[bytes](), wish.good.seq, ASIDE_BATCH
-        while after < wish.end.seq:
+        lines, after, count = list[bytes](), request.good.seq, ASIDE_BATCH
+        while after < request.end.seq:
             try:
                 rows = await self.chain.rows(after + 1, count)
             except (AuditBroken, StoreUnavailable) as unreadable:
@@ -231,7 +235,7 @@ class RestoreCheck(AsyncService):
             lines += [_aside(row) for row in rows]
             after = rows[-1].seq
         if lines:
-            name = f"cut-{wish.good.seq + 1}-{wish.end.seq}.jsonl"
+            name = f"cut-{request.good.seq + 1}-{request.end.seq}.jsonl"
             path = self.keeper.path / name
             await self.in_thread(lambda: durable.replace(path, b"".join(lines)))
 
@@ -245,23 +249,23 @@ class RestoreCheck(AsyncService):
         if self._seq:
             self.file.done()
 
-    async def _is_due(self, wish: RestoreRequest) -> bool:
-        if wish.good != wish.end:
+    async def _is_due(self, request: RestoreRequest) -> bool:
+        if request.good != request.end:
             # Until it was cut, or the record that says so is the end.
-            if await self.chain.head() == wish.end:
+            if await self.chain.head() == request.end:
                 return True
-            rows = await self.chain.rows(wish.good.seq + 1, 1)
-            return bool(rows) and _is_cut(rows[0], wish)
-        assert wish.lost is not None  # else nothing was asked for
-        size = wish.lost.head.tree_size
+            rows = await self.chain.rows(request.good.seq + 1, 1)
+            return bool(rows) and _is_cut(rows[0], request)
+        assert request.lost is not None  # else nothing was asked for
+        size = request.lost.head.tree_size
         rows = await self.chain.rows(size, 1)
-        return not rows or rows[0].hash != wish.lost.head.last_hash
+        return not rows or rows[0].hash != request.lost.head.last_hash
 
-    def _check(self, wish: RestoreRequest) -> None:
-        if wish.lost is None:
+    def _check(self, request: RestoreRequest) -> None:
+        if request.lost is None:
             return
-        self.watch.judge(wish.lost.signed, head_time(wish.lost.head))
-        lost = wish.lost
+        self.watch.judge(request.lost.signed, head_time(request.lost.head))
+        lost = request.lost
         if rfc3339(self.now()) <= lost.head.time:
             raise NotRestored(
                 f"the clock of this host is before {lost.head.time}, when the abandoned head "
@@ -278,49 +282,49 @@ class RestoreCheck(AsyncService):
         return await self.in_thread(lambda: list(self.keeper.heads()))
 
     def _record(
-        self, tx: ITransaction, wish: RestoreRequest, heads: Sequence[SignedHead]
+        self, tx: ITransaction, request: RestoreRequest, heads: Sequence[SignedHead]
     ) -> ChainRow:
         """The record; one that a life before this one wrote is taken as it is."""
         end = tx.audit.head()
-        if end != wish.end:
-            done = _recorded(tx, wish)
+        if end != request.end:
+            done = _recorded(tx, request)
             if done is not None:
                 return done
             raise NotRestored(
-                f"the store ended at record {wish.end.seq} when `svc authority audit adopt` "
+                f"the store ended at record {request.end.seq} when `svc authority audit adopt` "
                 f"was run, and now ends at {end.seq}; run it again"
             )
         # Also where no record is dropped: what only refers to records that are gone goes.
-        dropped = tx.repair.cut_after(wish.good.seq)
+        dropped = tx.repair.cut_after(request.good.seq)
         common = common_head(tx, heads)
         size = 0 if common is None else common.head.tree_size
         tx.heads.drop_after(size)
         row = None
         if dropped:
             details: dict[str, Json] = {
-                "first_n": wish.good.seq + 1,
-                "last_n": wish.end.seq,
+                "first_n": request.good.seq + 1,
+                "last_n": request.end.seq,
                 "count": dropped,
                 "head_size": size,
-                "note": wish.reason,
-                "local_uid": wish.uid,
+                "note": request.reason,
+                "local_uid": request.uid,
             }
-            row = self.recorder.append(tx, AUDIT_CUT, operator(wish.uid), details=details)
-        if wish.lost is None:
+            row = self.recorder.append(tx, AUDIT_CUT, operator(request.uid), details=details)
+        if request.lost is None:
             assert row is not None  # else nothing was asked for
             return row
-        shared = common_head(tx, [head for head in heads if wish.is_before(head)])
+        shared = common_head(tx, [head for head in heads if request.is_before(head)])
         details = {
-            "lost_size": wish.lost.head.tree_size,
-            "lost_hash": wish.lost.hash.hex(),
+            "lost_size": request.lost.head.tree_size,
+            "lost_hash": request.lost.hash.hex(),
             "shared_size": 0 if shared is None else shared.head.tree_size,
-            "until": wish.lost.head.time,
-            "note": wish.reason,
-            "local_uid": wish.uid,
+            "until": request.lost.head.time,
+            "note": request.reason,
+            "local_uid": request.uid,
         }
         if common is not None:
             details |= {"head_size": size, "head_hash": common.hash.hex()}
-        return self.recorder.append(tx, STORE_RESTORED, operator(wish.uid), details=details)
+        return self.recorder.append(tx, STORE_RESTORED, operator(request.uid), details=details)
 
     async def _give_up(self, heads: Sequence[SignedHead]) -> None:
         common = await self.store.read("the greatest head", lambda tx: common_head(tx, heads))
@@ -335,21 +339,21 @@ class RestoreCheck(AsyncService):
         await self.in_thread(lambda: self.keeper.give_up(size))
 
 
-def _recorded(tx: ITransaction, wish: RestoreRequest) -> ChainRow | None:
-    """The last record that an earlier life wrote for this wish; None if it wrote none."""
-    rows = list(tx.audit.rows(wish.good.seq + 1, 3))
-    if not rows or rows[0].prev_hash != wish.good.hash:
+def _recorded(tx: ITransaction, request: RestoreRequest) -> ChainRow | None:
+    """The last record that an earlier life wrote for this request; None if it wrote none."""
+    rows = list(tx.audit.rows(request.good.seq + 1, 3))
+    if not rows or rows[0].prev_hash != request.good.hash:
         return None
     last = rows[0]
-    if wish.good != wish.end and not _is_cut(rows.pop(0), wish):
+    if request.good != request.end and not _is_cut(rows.pop(0), request):
         return None
-    if wish.lost is None:
+    if request.lost is None:
         return None if rows else last
-    return rows[0] if len(rows) == 1 and _is_of(rows[0], wish) else None
+    return rows[0] if len(rows) == 1 and _is_of(rows[0], request) else None
 
 
-def _is_cut(row: ChainRow, wish: RestoreRequest) -> bool:
-    """Whether the record says that what is wished for was taken out."""
+def _is_cut(row: ChainRow, request: RestoreRequest) -> bool:
+    """Whether the record says that the records to be cut were taken out."""
     try:
         form = decode(row.canonical)
     except Malformed:
@@ -357,14 +361,14 @@ def _is_cut(row: ChainRow, wish: RestoreRequest) -> bool:
     if not isinstance(form, Mapping) or form.get("event") != AUDIT_CUT.name:
         return False
     details = form.get("details")
-    cut = {"first_n": wish.good.seq + 1, "last_n": wish.end.seq}
+    cut = {"first_n": request.good.seq + 1, "last_n": request.end.seq}
     return isinstance(details, Mapping) and cut.items() <= dict(details).items()
 
 
-def _is_of(row: ChainRow, wish: RestoreRequest) -> bool:
-    """Whether the record gives up the head that is wished for."""
+def _is_of(row: ChainRow, request: RestoreRequest) -> bool:
+    """Whether the record gives up the head that the request names."""
     found = lost_head(row.canonical)
-    return found is not None and wish.lost is not None and found[1] == wish.lost.hash.hex()
+    return found is not None and request.lost is not None and found[1] == request.lost.hash.hex()
 
 
 def _unreadable(seq: int, failed: SvcError) -> bytes:

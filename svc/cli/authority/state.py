@@ -43,9 +43,14 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     has none yet, and the next start adopts exactly the rows shown.  If any of them changes before
     then, the start is refused.
     """
-    from svc.authority.state.adopt import AdoptionRequest, adoption_wish_file, counts, fingerprint
+    from svc.authority.state.adopt import (
+        AdoptionRequest,
+        adoption_request_file,
+        counts,
+        fingerprint,
+    )
     from svc.authority.state.tables import rows_now
-    from svc.compose.authority.state import WISH
+    from svc.compose.authority.state import ADOPTION_REQUEST
     from svc.ops.store import store_place
     from svc.pki.keyring import add_purpose
 
@@ -64,14 +69,14 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     place = store_place(settings)
     place.factory.migration_status(place.url).require_current()
     entries = place.look("state adopt", look)
-    wish = AdoptionRequest(fingerprint(entries), at, os.getuid())
+    request = AdoptionRequest(fingerprint(entries), at, os.getuid())
     rows = [{"name": name, "count": count} for name, count in counts(entries).items()]
-    said = {"rows": rows, "fingerprint": wish.fingerprint, "adopt": yes}
+    said = {"rows": rows, "fingerprint": request.fingerprint, "adopt": yes}
     tell(as_json, said, table(("ROWS", "COUNT"), counts(entries).items()))
     if not yes:
         hint(["nothing was changed; to adopt these rows, run this again with --yes"])
         return
     if add_purpose(directory / "keys", "audit-origin", time.time, os.urandom, root_key):
         hint(["made the key audit-origin"])
-    adoption_wish_file(directory / "anchor" / WISH).write(wish)
+    adoption_request_file(directory / "anchor" / ADOPTION_REQUEST).write(request)
     hint(["this Authority will adopt these rows at its next start"])

@@ -320,19 +320,19 @@ class Resident(AsyncService):
             self._relays.discard(relay)
             relay.abort()
 
-    async def _connect(self, wish: SessionIntent, relay: Relay) -> None:
+    async def _connect(self, intent: SessionIntent, relay: Relay) -> None:
         try:
-            await self._begun(wish, relay)
+            await self._begun(intent, relay)
         except Unprocessed:
             # The Proxy leaves and did nothing for the session: the next one may.
             await self.moved()
-            await self._begun(wish, relay)
+            await self._begun(intent, relay)
 
-    async def _begun(self, wish: SessionIntent, relay: Relay) -> None:
-        session = self.dialer.endpoint(wish)
+    async def _begun(self, intent: SessionIntent, relay: Relay) -> None:
+        session = self.dialer.endpoint(intent)
         relay.right = FarSide(relay, lambda: self._cut(session))
         await session.connect(only_side(relay.right))
         self.refusals.opened()
 
     def _cut(self, session: ClientSession) -> None:
-        self.cuts.note(session.wish.resource, session.over())
+        self.cuts.note(session.intent.resource, session.over())

@@ -24,7 +24,12 @@ from svc.audit.checkpoint.writer_position import ForeignRecord
 from svc.authority.ha.lease import FencedStore
 from svc.authority.ingest.heads import HeadsToTell
 from svc.authority.state.guarded_store import LogGuardedStore, StoredChain
-from svc.authority.state.rewind import WISH, RestoreCheck, RestoreConfirmation, restore_wish_file
+from svc.authority.state.rewind import (
+    RESTORE_REQUEST,
+    RestoreCheck,
+    RestoreConfirmation,
+    restore_request_file,
+)
 from svc.compose.authority.parts import Foundations
 from svc.compose.authority.state import anchor_key
 from svc.compose.heads import greatest_head
@@ -217,7 +222,7 @@ class _CheckpointAssembly:
             store=FencedStore(f.opened.store, f.leadership.held),
             chain=watch.chain,
             recorder=f.recorder,
-            file=restore_wish_file(f.state / "anchor" / WISH),
+            file=restore_request_file(f.state / "anchor" / RESTORE_REQUEST),
             keeper=self.keeper,
             state=f.keeper.anchor,
             watch=watch,

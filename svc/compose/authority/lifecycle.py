@@ -20,13 +20,13 @@ from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.end import SessionEnds
-from svc.authority.state.adopt import adoption_wish_file
+from svc.authority.state.adopt import adoption_request_file
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import node
 from svc.authority.state.tables import NODES, StateUnsigned
 from svc.authority.state.unsigned import UnsignedRows
 from svc.compose.authority.parts import Parts, ServingState
-from svc.compose.authority.state import WISH, StateStartup, anchor_key, origin_key
+from svc.compose.authority.state import ADOPTION_REQUEST, StateStartup, anchor_key, origin_key
 from svc.compose.authority.store import AwaitedStore
 from svc.compose.drop_ins import plugin_records
 from svc.compose.listeners.rpc import RpcListener
@@ -230,14 +230,14 @@ class Serves(AsyncService):
 
 def state_beginning(p: Parts) -> StateStartup:
     """How this Authority comes to go by the records of its store."""
-    wish = adoption_wish_file(p.state / "anchor" / WISH)
+    request = adoption_request_file(p.state / "anchor" / ADOPTION_REQUEST)
     return StateStartup(
         store=p.store,
         ledger=p.recorder.ledger,
         anchor=p.keeper.anchor,
         keeper=p.keeper,
         recorder=p.recorder,
-        wish=wish,
+        request=request,
     )
 
 

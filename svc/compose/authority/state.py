@@ -8,14 +8,14 @@ from svc.audit.checkpoint.head import AnchorKey
 from svc.audit.checkpoint.startup_request import StartupRequestFile
 from svc.audit.state.anchor import StateAnchor, StateKeeper, check_anchor
 from svc.audit.state.in_force import BATCH, OriginKey, StateLedger, StateView, VerifiedRecord
-from svc.authority.state.adopt import AdoptionRequest, adopt_wished
+from svc.authority.state.adopt import AdoptionRequest, adopt_requested
 from svc.authority.state.recorder import Recorder
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.signing import Purpose
 from svc.pki.profile import SIGNED_BY
 from svc.pki.root import ClusterKeys
 
-WISH = "adopt-state.json"
+ADOPTION_REQUEST = "adopt-state.json"
 """In the anchor directory."""
 
 
@@ -52,7 +52,7 @@ class StateStartup:
     anchor: StateAnchor
     keeper: StateKeeper
     recorder: Recorder
-    wish: StartupRequestFile[AdoptionRequest]
+    request: StartupRequestFile[AdoptionRequest]
 
     async def begin(self) -> None:
         """Verify what came after the checkpoint; take over an older store where that was asked for.
@@ -92,14 +92,14 @@ class StateStartup:
 
     async def _adopt_older(self) -> None:
         """An empty log is that of a new cluster; any other store has been somebody's."""
-        wish = self.wish.read()
+        request = self.request.read()
 
         def take(tx: ITransaction) -> bool:
             if tx.audit.head().seq == 0:
                 return False
-            adopt_wished(tx, self.recorder, wish)
+            adopt_requested(tx, self.recorder, request)
             return True
 
         if await self.store.run("take over an older store", take):
-            self.wish.done()
+            self.request.done()
             await self._verify()

@@ -74,7 +74,7 @@ class TokenGrant:
             empty for nodes, whose id comes from their key.
         name: The registry's name of the joiner; a label, never an identity.
         names: DNS names and IP addresses the operator allowed the
-            certificate to carry; a node's own wishes do not count.
+            certificate to carry; what a node asks for does not count.
     """
 
     token_id: str

@@ -24,7 +24,7 @@ from svc.audit.checkpoint.startup_request import StartupRequestFile
 from svc.audit.log.verify import stretches, verify
 from svc.audit.state.anchor import check_anchor
 from svc.audit.state.in_force import StateView
-from svc.authority.state.rewind import WISH, RestoreRequest, restore_wish_file
+from svc.authority.state.rewind import RESTORE_REQUEST, RestoreRequest, restore_request_file
 from svc.errors import AlreadyExists, AuditBroken, BackupBroken
 from svc.interfaces.copies import IStoreFilling
 from svc.interfaces.crash import CrashPoint, no_crash
@@ -166,7 +166,7 @@ class RestoreRun:
             self.crash_point("filled")
             if beyond is not None:
                 end = ChainHead(manifest.store.records, bytes.fromhex(manifest.store.last_hash))
-                wish = RestoreRequest(
+                request = RestoreRequest(
                     reason=self.reason,
                     uid=os.getuid(),
                     lost=beyond,
@@ -174,7 +174,7 @@ class RestoreRun:
                     end=end,
                     good=end,
                 )
-                self._wish(within).write(wish)
+                self._request_file(within).write(request)
             for directory, _, _ in os.walk(self._staged):
                 durable.sync_directory(Path(directory))
             durable.replace(self._staged / MARK, json.dumps(asdict(manifest.stamp)).encode())
@@ -182,9 +182,9 @@ class RestoreRun:
             filling.commit()
         self.crash_point("committed")
 
-    def _wish(self, within: str) -> StartupRequestFile[RestoreRequest]:
+    def _request_file(self, within: str) -> StartupRequestFile[RestoreRequest]:
         """Where the next start finds that it is to go on from an older store."""
-        return restore_wish_file(self._staged / within / "anchor" / WISH)
+        return restore_request_file(self._staged / within / "anchor" / RESTORE_REQUEST)
 
     def _require_apart(self) -> None:
         """Refuse a file that would come to lie over the store that the configuration names."""
@@ -287,4 +287,4 @@ class RestoreRun:
         if (ours / "keys").exists():
             durable.move(ours / "keys", own / "keys")
         shutil.rmtree(staged)
-        return restore_wish_file(own / "anchor" / WISH).read()
+        return restore_request_file(own / "anchor" / RESTORE_REQUEST).read()

@@ -110,7 +110,7 @@ class AuthorityLink(Service):
     _attempt: Deferred[None] | None = None
     _is_hurried: bool = False
     _ended_at: int = 0
-    _wish: Deferred[None] | None = None
+    _move_due: Deferred[None] | None = None
     _dialing: DeferredLock = field(factory=DeferredLock)
     _taking: DeferredLock = field(factory=DeferredLock)
     _left: BackgroundTasks = field(factory=BackgroundTasks)
@@ -177,12 +177,12 @@ class AuthorityLink(Service):
 
         A connection that stands is left once the new one does; a dial under way is given up.
         """
-        at = self.pool.wished
+        at = self.pool.preferred
         if at is None:
             return
         if self._followed is not None:
-            if self._wish is not None and not self._wish.called:
-                self._wish.callback(None)
+            if self._move_due is not None and not self._move_due.called:
+                self._move_due.callback(None)
             return
         self.pool.turn_to(at)
         if self._attempt is not None:
@@ -316,8 +316,8 @@ class AuthorityLink(Service):
     async def _follow_leader(self) -> None:
         """Move whenever another member is heard to lead; for as long as a connection stands."""
         while True:
-            self._wish = Deferred()
-            await self._wish
+            self._move_due = Deferred()
+            await self._move_due
             await self._dialing.acquire()
             try:
                 await self._move_to_leader()
@@ -325,7 +325,7 @@ class AuthorityLink(Service):
                 self._dialing.release()
 
     async def _move_to_leader(self) -> None:
-        at, before = self.pool.wished, self.pool.turn
+        at, before = self.pool.preferred, self.pool.turn
         if at is None:
             return
         self.pool.turn_to(at)

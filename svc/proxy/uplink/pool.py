@@ -54,7 +54,7 @@ class AuthorityPool(Generic[_T]):
         return len(self.members) < 2
 
     @property
-    def wished(self) -> int | None:
+    def preferred(self) -> int | None:
         """The member that leads in a newer epoch than the current one is known to, if any does."""
         best = self._best(range(len(self.members)))
         if best in (None, self._turn) or self._epoch(best) <= self._epoch(self._turn):

@@ -37,11 +37,11 @@ class Flood:
     """What is asked, and what was answered."""
 
     def __init__(
-        self, channel: Any, dialer: SessionDialer, wish: SessionIntent, calls: int
+        self, channel: Any, dialer: SessionDialer, intent: SessionIntent, calls: int
     ) -> None:
         self._channel = channel
         self._dialer = dialer
-        self._wish = wish
+        self._intent = intent
         self._left = calls
         self._proxy_id = dialer.proxy_id(channel)
         self.answers: Counter[str] = Counter()
@@ -58,7 +58,7 @@ class Flood:
             self.answers[await self._one()] += 1
 
     async def _one(self) -> str:
-        data = encode_request(self._dialer.request(self._wish, self._proxy_id))
+        data = encode_request(self._dialer.request(self._intent, self._proxy_id))
         signature = self._dialer.identity.sign(Purpose.SESSION_REQUEST, data).signature
         stream = self._channel.stream(OPEN_METHOD)
         try:
@@ -75,9 +75,9 @@ async def flood(reactor: Any, wanted: Namespace) -> None:
     runtime = Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ=os.environ)
     side = load_person(runtime, client_settings(None, os.environ))
     channel = await side.connect()
-    wish = SessionIntent(wanted.resource, side.kinds.by_name["tcp"])
+    intent = SessionIntent(wanted.resource, side.kinds.by_name["tcp"])
     made = Flood(
-        channel=channel, dialer=side.dialer(lambda: channel), wish=wish, calls=wanted.calls
+        channel=channel, dialer=side.dialer(lambda: channel), intent=intent, calls=wanted.calls
     )
     telling = task.LoopingCall(made.tell)
     telling.clock = reactor

@@ -22,7 +22,12 @@ from svc.audit.state.anchor import StateAnchor
 from svc.authority.ingest.heads import HeadsToTell
 from svc.authority.state.guarded_store import StoredChain
 from svc.authority.state.recorder import node
-from svc.authority.state.rewind import NotRestored, RestoreCheck, RestoreRequest, restore_wish_file
+from svc.authority.state.rewind import (
+    NotRestored,
+    RestoreCheck,
+    RestoreRequest,
+    restore_request_file,
+)
 from svc.errors import SvcError
 from svc.model.audit.events import ROLE_START
 from svc.model.audit.ledger import ChainHead
@@ -102,7 +107,7 @@ class RestoringTests(SynchronousTestCase):
             store=self.store,
             chain=chain,
             recorder=self.writes,
-            file=restore_wish_file(self.base / "adopt-log.json"),
+            file=restore_request_file(self.base / "adopt-log.json"),
             keeper=self.keeper,
             state=StateAnchor(self.base),
             watch=watch,
@@ -191,12 +196,12 @@ class RestoringTests(SynchronousTestCase):
         assert head is not None
         return head
 
-    def wish(self, lost: SignedHead | None = None, **changed: Any) -> None:
+    def leave_request(self, lost: SignedHead | None = None, **changed: Any) -> None:
         row = self.rows()[-1]
         lost = lost or self.newest()
         end, size = ChainHead(row.seq, row.hash), lost.head.tree_size
-        wish = RestoreRequest(reason=WHY, uid=7, lost=lost, differs=size, end=end, good=end)
-        restore_wish_file(self.base / "adopt-log.json").write(evolve(wish, **changed))
+        request = RestoreRequest(reason=WHY, uid=7, lost=lost, differs=size, end=end, good=end)
+        restore_request_file(self.base / "adopt-log.json").write(evolve(request, **changed))
 
     def record(self) -> dict[str, Any]:
         """The last record's details."""
@@ -212,7 +217,7 @@ class RestoringTests(SynchronousTestCase):
         self.put_back(7)
         self.assertEqual(self.refused().reason, "audit_rolled_back")
         self.assertEqual(len(self.rows()), 7)
-        self.wish()
+        self.leave_request()
         self.begin()
         said = self.record()
         self.assertEqual((said["lost_size"], said["lost_hash"]), (10, lost.hash.hex()))
@@ -252,7 +257,7 @@ class RestoringTests(SynchronousTestCase):
                 inside.pop()
 
         self.put_back(3)
-        self.wish()
+        self.leave_request()
         watch, _, restoring = self.parts()
         self.done(_started(watch))
         self.addCleanup(watch.stopService)
@@ -272,7 +277,7 @@ class RestoringTests(SynchronousTestCase):
         self.keep(yesterday)
         self.write(1)
         self.write(2)
-        self.wish(lost)
+        self.leave_request(lost)
         self.begin()
         said = self.record()
         self.assertEqual((said["head_size"], said["shared_size"]), (8, 5))
@@ -296,7 +301,7 @@ class RestoringTests(SynchronousTestCase):
         self.store = store
         self.keep(at_eight)
         self.world.clock.advance(60)
-        self.wish(lost, differs=other.head.tree_size)
+        self.leave_request(lost, differs=other.head.tree_size)
         self.begin()
         said = self.record()
         self.assertEqual((said["head_size"], said["shared_size"]), (8, 5))
@@ -306,7 +311,7 @@ class RestoringTests(SynchronousTestCase):
         self.write(5)
         self.write(5)
         self.put_back(7)
-        self.wish()
+        self.leave_request()
         self.begin(crash=True)
         self.begin()
         self.assertEqual(len(self.rows()), 8)
@@ -317,7 +322,7 @@ class RestoringTests(SynchronousTestCase):
         """Also from a store in which no head that is kept is to be found, however long it is."""
         self.write(250)
         self.put_back(100, more=200)
-        self.wish()
+        self.leave_request()
         self.begin()
         self.assertNotIn("head_size", self.record())
         self.assertEqual([each.head.tree_size for each in self.keeper.heads()], [301])
@@ -327,7 +332,7 @@ class RestoringTests(SynchronousTestCase):
         self.write(5)
         self.write(5)
         self.put_back(6, more=20)
-        self.wish()
+        self.leave_request()
         self.begin()
         self.assertEqual(self.record()["lost_size"], 10)
         self.assertEqual(self.newest().head.tree_size, 27)
@@ -340,10 +345,10 @@ class RestoringTests(SynchronousTestCase):
         change = f"UPDATE audit_log SET canonical = {bad} WHERE seq = 7"
         self.done(self.store.run("alter", lambda tx: tx.audit._db.change(change)))
         good, end = (ChainHead(row.seq, row.hash) for row in self.rows()[5::2])
-        wish = RestoreRequest(reason=WHY, uid=7, lost=None, differs=0, end=end, good=good)
-        restore_wish_file(self.base / "adopt-log.json").write(wish)
+        request = RestoreRequest(reason=WHY, uid=7, lost=None, differs=0, end=end, good=good)
+        restore_request_file(self.base / "adopt-log.json").write(request)
         self.begin(crash=True)
-        restore_wish_file(self.base / "adopt-log.json").write(wish)
+        restore_request_file(self.base / "adopt-log.json").write(request)
         self.begin()
         self.assertEqual(
             [json.loads(row.canonical)["event"] for row in self.rows()][6:], ["audit.cut"]
@@ -358,7 +363,7 @@ class RestoringTests(SynchronousTestCase):
         self.write(5)
         self.write(5)
         self.put_back(7)
-        self.wish()
+        self.leave_request()
         self.put_back(6)
         error = self.refused()
         self.assertEqual((error.reason, len(self.rows())), ("audit_not_adopted", 6))
@@ -367,10 +372,10 @@ class RestoringTests(SynchronousTestCase):
         self.assertEqual(len(self.rows()), 7)
 
     def test_right_again(self) -> None:
-        """Where the right store is back, the wish is dropped."""
+        """Where the right store is back, the request is dropped."""
         self.write(5)
         self.write(5)
-        self.wish(end=ChainHead(3, b"x" * 32))
+        self.leave_request(end=ChainHead(3, b"x" * 32))
         self.begin()
         self.assertEqual(len(self.rows()), 10)
         self.assertFalse((self.base / "adopt-log.json").exists())
@@ -383,7 +388,7 @@ class RestoringTests(SynchronousTestCase):
         greater = to_line(self.newest())
         self.put_back(4)
         self.keeper.give_up(5)
-        self.wish(named)
+        self.leave_request(named)
         (self.base / "greatest").write_bytes(greater + b"\n")
         error = self.refused()
         self.assertEqual((error.reason, len(self.rows())), ("audit_not_adopted", 4))
@@ -397,12 +402,12 @@ class RestoringTests(SynchronousTestCase):
         watch, _, restoring = self.parts()
         watch.judge = lambda signed, at: None
         end = ChainHead(4, self.rows()[-1].hash)
-        wish = RestoreRequest(reason=WHY, uid=0, lost=late, differs=5, end=end, good=end)
-        error = self.assertRaises(NotRestored, restoring._check, wish)
+        request = RestoreRequest(reason=WHY, uid=0, lost=late, differs=5, end=end, good=end)
+        error = self.assertRaises(NotRestored, restoring._check, request)
         self.assertIn("the clock of this host", error.text)
 
     def test_file(self) -> None:
-        """A wish that cannot be read ends the start with what to do."""
+        """A request that cannot be read ends the start with what to do."""
         (self.base).mkdir(parents=True)
         (self.base / "adopt-log.json").write_text("{}")
         self.assertIn("remove it", self.refused().text)

@@ -14,7 +14,7 @@ from pyrage import x25519
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.state.recorder import operator
-from svc.authority.state.rewind import WISH
+from svc.authority.state.rewind import RESTORE_REQUEST
 from svc.interfaces.store import IStore
 from svc.model.audit.events import STORE_RESTORED
 from svc.model.audit.record import SignedHead
@@ -114,7 +114,7 @@ class KeptPlace(EmptyPlace, LoggedPlace):
         await (await self.begin(count)).close()
 
     async def go_on(self, lost: SignedHead, shared: int) -> None:
-        """Give a line of the log up, as a start does that finds the operator's wish."""
+        """Give a line of the log up, as a start does that finds the operator's request."""
         store = self.open()
         said: dict[str, Json] = {
             "lost_size": lost.head.tree_size,
@@ -129,7 +129,7 @@ class KeptPlace(EmptyPlace, LoggedPlace):
         self.at += 60
         await self.sign(store, restored_seq=row.seq)
         await store.close()
-        (self.state / "anchor" / WISH).unlink()
+        (self.state / "anchor" / RESTORE_REQUEST).unlink()
 
     def create(self, *words: str, out: Path | None = None) -> tuple[Outcome, Path]:
         """`backup create` into a new directory."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from twisted.trial.unittest import TestCase
 
 from svc.audit.checkpoint.latest import GREATEST
-from svc.authority.state.rewind import MAX_REASON, WISH, restore_wish_file
+from svc.authority.state.rewind import MAX_REASON, RESTORE_REQUEST, restore_request_file
 from tests.cli.authority.logs import LoggedPlace
 from tests.proof import proves
 
@@ -54,7 +54,7 @@ class AdoptTests(AdoptCase):
     """`audit adopt`."""
 
     async def test_shown_and_asked_for(self) -> None:
-        """It shows what is lost and changes nothing; with a reason it leaves exactly that wish."""
+        """It shows what is lost and changes nothing; with a reason it leaves just that request."""
         place = await self.written(5, 2)
         kept = self.copied(place)
         await self.more(place, 6)
@@ -76,10 +76,10 @@ class AdoptTests(AdoptCase):
         self.assertEqual(place.files(), before)
         done = place.run("audit", "adopt", "--reason", "a disk failed")
         self.assertIn("at its next start", done.stderr)
-        wish = restore_wish_file(place.state / "anchor" / WISH).read()
-        assert wish is not None and wish.lost is not None
-        self.assertEqual((wish.reason, wish.lost.head.tree_size), ("a disk failed", 13))
-        self.assertEqual(wish.end.seq, 7)
+        request = restore_request_file(place.state / "anchor" / RESTORE_REQUEST).read()
+        assert request is not None and request.lost is not None
+        self.assertEqual((request.reason, request.lost.head.tree_size), ("a disk failed", 13))
+        self.assertEqual(request.end.seq, 7)
 
     async def test_not_text(self) -> None:
         """A record that was made no text is as one that was altered, on its way out as well."""
@@ -96,9 +96,9 @@ class AdoptTests(AdoptCase):
         shown = place.run("audit", "adopt", "--reason", "somebody altered it")
         self.assertEqual(shown.status, 0, shown.stderr)
         self.assertIn("lost: 2 records, from 7 to 8: record 7 does not verify", shown.stdout)
-        wish = restore_wish_file(place.state / "anchor" / WISH).read()
-        assert wish is not None
-        self.assertEqual((wish.good.seq, wish.end.seq), (6, 8))
+        request = restore_request_file(place.state / "anchor" / RESTORE_REQUEST).read()
+        assert request is not None
+        self.assertEqual((request.good.seq, request.end.seq), (6, 8))
 
     async def test_unreadable(self) -> None:
         """A page of the store that is damaged: the records before it are the good ones."""
@@ -119,7 +119,7 @@ class AdoptTests(AdoptCase):
         refused = place.run("audit", "adopt", "--reason", "why")
         self.assertEqual(refused.status, 1)
         self.assertIn("there is nothing to adopt", refused.stderr)
-        self.assertFalse((place.state / "anchor" / WISH).exists())
+        self.assertFalse((place.state / "anchor" / RESTORE_REQUEST).exists())
 
     async def test_known_elsewhere(self) -> None:
         """A head that a Proxy told, a witness keeps or the operator names counts as well."""

@@ -17,7 +17,7 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from svc.audit.checkpoint.anchor import heads_in
-from svc.authority.state.rewind import WISH, restore_wish_file
+from svc.authority.state.rewind import RESTORE_REQUEST, restore_request_file
 from svc.compose.authority.parts import load_cluster_keys
 from svc.config import load_settings
 from svc.errors import ConfigError
@@ -364,10 +364,10 @@ class RestoreTests(BackupCase):
         place.lose()
         self.refused(place.restore(out, place.key), "--reason TEXT", 6)
         self.assertEqual(place.restore(out, place.key, "--reason", "the disk broke").status, 0)
-        wish = restore_wish_file(place.state / "anchor" / WISH).read()
-        assert wish is not None and wish.lost is not None
-        self.assertEqual((wish.end.seq, wish.lost.head.tree_size), (43, 48))
-        self.assertEqual((wish.reason, wish.uid), ("the disk broke", os.getuid()))
+        request = restore_request_file(place.state / "anchor" / RESTORE_REQUEST).read()
+        assert request is not None and request.lost is not None
+        self.assertEqual((request.end.seq, request.lost.head.tree_size), (43, 48))
+        self.assertEqual((request.reason, request.uid), ("the disk broke", os.getuid()))
         (before,) = (place.state / "anchor").glob("before-*")
         self.assertTrue((before / "heads.jsonl").exists())
         self.assertEqual(place.run("audit", "verify").status, 0)

@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger, StateView
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.state.adopt import adoption_wish_file
+from svc.authority.state.adopt import adoption_request_file
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.standby import Follower
 from svc.compose.authority.state import StateStartup
@@ -47,14 +47,14 @@ class FollowerTests(SynchronousTestCase):
             store=self.house.store, ledger=ledger, now=self.house.now, advanced=keeper.advanced
         )
         recorder = evolve(self.house.recorder, ledger=ledger)
-        wish = adoption_wish_file(self.anchor.path / "wish.json")
+        request = adoption_request_file(self.anchor.path / "request.json")
         beginning = StateStartup(
             store=self.house.store,
             ledger=ledger,
             anchor=self.anchor,
             keeper=keeper,
             recorder=recorder,
-            wish=wish,
+            request=request,
         )
         self.policy = PolicyInForce(
             cluster=CLUSTER,

@@ -269,7 +269,7 @@ class DirectTests(ProxyTests):
         self.patch(
             self.site.cluster,
             "grant",
-            lambda wish, **changed: grants(wish, end_before_ms=soon, **changed),
+            lambda requested, **changed: grants(requested, end_before_ms=soon, **changed),
         )
         _, _, client, _ = self.moved()
         self.site.pass_time(19)

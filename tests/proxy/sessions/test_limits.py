@@ -133,9 +133,9 @@ class PersonTests(RateTests):
         talks = [Talk(self.wire.channel.stream(OPEN_METHOD)) for _ in range(6)]
         self.site.turn()
         for talk in talks:
-            wish = encode_request(self.site.cluster.request(session_uid=self.site.uid()))
-            signed = self.ann.sign(Purpose.SESSION_REQUEST, wish)
-            talk.say(open_frame(encode_open(wish, signed.signature)))
+            requested = encode_request(self.site.cluster.request(session_uid=self.site.uid()))
+            signed = self.ann.sign(Purpose.SESSION_REQUEST, requested)
+            talk.say(open_frame(encode_open(requested, signed.signature)))
         self.site.turn()
         reasons = [talk.reason for talk in talks]
         self.assertEqual(sorted(reasons), ["denied"] * 3 + [TOO_MANY] * 3)
@@ -150,9 +150,9 @@ class PersonTests(RateTests):
         talks = [Talk(self.wire.channel.stream(OPEN_METHOD)) for _ in range(6)]
         self.site.pass_time(0.1, step=0.01)
         self.assertEqual([talk.reason for talk in talks], ["", *[TOO_MANY] * 5])
-        wish = encode_request(self.site.cluster.request(session_uid=self.site.uid()))
-        signed = self.ann.sign(Purpose.SESSION_REQUEST, wish)
-        talks[0].say(open_frame(encode_open(wish, signed.signature)))
+        requested = encode_request(self.site.cluster.request(session_uid=self.site.uid()))
+        signed = self.ann.sign(Purpose.SESSION_REQUEST, requested)
+        talks[0].say(open_frame(encode_open(requested, signed.signature)))
         self.site.pass_time(0.1, step=0.01)
         self.assertEqual(talks[0].reason, "denied")
         self.assertEqual(self.site.person_rates._undecided, {})

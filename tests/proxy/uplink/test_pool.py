@@ -61,8 +61,8 @@ class PoolStories(SynchronousTestCase):
             max_size=40,
         )
     )
-    def test_only_newer_epochs_are_wished(self, story: list[tuple[str, int, int]]) -> None:
-        """The pool wishes for a member only if that leads in a newer epoch than the current's."""
+    def test_only_newer_epochs_are_preferred(self, story: list[tuple[str, int, int]]) -> None:
+        """The pool prefers a member only if that leads in a newer epoch than the current's."""
         pool, said = AuthorityPool("abc"), dict[int, int]()
         for what, at, epoch in story:
             if what == "heard":
@@ -75,14 +75,14 @@ class PoolStories(SynchronousTestCase):
             elif what == "failed":
                 said.pop(pool.turn, None)
                 pool.failed()
-            elif pool.wished is not None:
-                pool.turn_to(pool.wished)
+            elif pool.preferred is not None:
+                pool.turn_to(pool.preferred)
             newest = max(said.values(), default=0)
             if newest > said.get(pool.turn, 0):
-                assert pool.wished is not None
-                self.assertEqual(said[pool.wished], newest)
+                assert pool.preferred is not None
+                self.assertEqual(said[pool.preferred], newest)
             else:
-                self.assertIsNone(pool.wished)
+                self.assertIsNone(pool.preferred)
 
     @given(st.dictionaries(st.integers(0, 3), st.integers(0, 3)), st.integers(0, 3))
     def test_a_round_tries_everybody(self, epochs: dict[int, int], begin: int) -> None:
