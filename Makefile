@@ -74,12 +74,12 @@ asks = $(if $(strip $(ARGS)),$(filter $(1),$(ARGS)),all)
 
 test: bytecode $(VENV)/.test $(if $(call asks,$(USES_POSTGRES)),$(VENV)/.postgres) \
 		$(if $(call asks,tests tests.interop%),$(NODE)/node_modules/.made)
-	@$(PY) -m tests.tools
+	@$(PY) -m tests.support.tools
 	$(PY) -m tests.runner -j$(JOBS) $(ARGS)
-	@$(PY) -m tests.tools
+	@$(PY) -m tests.support.tools
 
 test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
-	@$(PY) -m tests.tools
+	@$(PY) -m tests.support.tools
 	SVC_TEST_RUN=$$$$ $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
 
 # In `make test` these are short: fewer lanes, kills, messages and seconds.  Each fault prints its row;

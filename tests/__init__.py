@@ -1,4 +1,5 @@
-"""Tests of svc.  The tree mirrors ``svc/``; whole processes live in ``tests/system``.
+"""Tests of svc.  The tree mirrors ``svc/``; whole processes live in ``tests/system``, and what
+only our own tests use in ``tests/support``.
 
 Property tests share one profile: no deadline and no complaint about a slow
 machine, since nothing here measures time, and no database, so that a run

@@ -43,7 +43,7 @@ SHARING = tuple(
         r"^from tests\.fault\.duel import",
         r"^from tests\.system\.(hostile_case|stage) import",
         r"^from tests\.system\.world import .*\bworld\b",
-        r"^from tests\.wheels import .*\b(own_wheel|environment_with)\b",
+        r"^from tests\.support\.wheels import .*\b(own_wheel|environment_with)\b",
     )
 )
 """What a module says that shares a gateway, or a wheel, with all others that say it."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.tools import PACKAGES
+from tests.support.tools import PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 

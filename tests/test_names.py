@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.cli import svc
 from svc.config.keys import KEYS
 from svc.telemetry.series import SERIES
-from tests.proof import proves
+from tests.support.proof import proves
 
 ROOT = Path(__file__).parents[1] / "svc"
 FOREIGN = {"RUST_LOG", "STATE_DIRECTORY"}

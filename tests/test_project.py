@@ -17,7 +17,7 @@ from packaging.version import Version
 from twisted.trial.unittest import SynchronousTestCase
 
 import svc
-from tests.wheels import ROOT, own_copy, own_wheel, run_python
+from tests.support.wheels import ROOT, own_copy, own_wheel, run_python
 
 ROLES = ["svc-all", "svc-authority", "svc-client", "svc-connector", "svc-proxy"]
 

@@ -42,7 +42,7 @@ from svc.pki.root import make_cluster
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.policy.vocabulary import vocabulary
-from tests.nothing import nothing
+from tests.support.nothing import nothing
 
 _CLUSTER = "bench.example"
 _MAY_WRITE = may_write_with((), {"tcpConnect": "connect"})

@@ -55,8 +55,8 @@ from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
 from tests.kinds.served import ssh, tcp
-from tests.nothing import nothing
 from tests.pki.support import CLUSTER, World
+from tests.support.nothing import nothing
 
 AUTHORITY = "a" * 26
 ADA, EVE = "b" * 26, "c" * 26

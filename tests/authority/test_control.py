@@ -39,9 +39,9 @@ from svc.runtime.services import BackgroundTasks
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
 from tests.authority.spools import Origin
-from tests.nothing import nothing_later
 from tests.pki.support import CLUSTER
-from tests.proof import proves
+from tests.support.nothing import nothing_later
+from tests.support.proof import proves
 
 
 def _insert(session: Session, tx: ITransaction) -> None:

@@ -25,7 +25,7 @@ from svc.model.principal import Role
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import ADA, House, refusal_of, value_of
 from tests.authority.spools import FACTS, WITH_REQUESTS, Leader, Origin, Reading
-from tests.proof import proves
+from tests.support.proof import proves
 
 OPERATOR = Actor("operator", "local:0")
 UNSIGNED, UNKNOWN, FORGED, REPLAYED = "unsigned", "unknown_key", "forged", "replayed"

@@ -32,9 +32,9 @@ from svc.proto.gate.v1 import admin_pb2
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import ADA, EVE, POLICY, Call, House, refusal_of, value_of
-from tests.nothing import nothing
 from tests.pki.support import CLUSTER
-from tests.proof import proves
+from tests.support.nothing import nothing
+from tests.support.proof import proves
 
 OPEN = POLICY + '@id("all") permit (principal, action, resource);\n'
 ROOT = operator(0)

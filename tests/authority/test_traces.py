@@ -7,7 +7,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.authority.house import ADA, House, refusal_of, value_of
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.telemetry.recorded import Recorded
 
 

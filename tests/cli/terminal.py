@@ -45,9 +45,9 @@ from svc.policy.prescan import PolicyLimits
 from svc.policy.vocabulary import Vocabulary, vocabulary
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.store.sqlite.memory import memory_store
-from tests.nothing import nothing
 from tests.pki.support import Counted
 from tests.rpc.memory import Pair
+from tests.support.nothing import nothing
 
 CLUSTER = "c1.example.test"
 NOW = 1_900_000_000.0

@@ -22,7 +22,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.server.server import RpcServerFactory
 from svc.wire.limits import WireLimits
 from tests.cli.terminal import STATUS, Authority, Place
-from tests.proof import proves
+from tests.support.proof import proves
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ from svc.cli.roles import Running
 from svc.errors import SvcError, UnknownApplied
 from svc.runtime.services import AsyncMultiService, AsyncService
 from svc.tap import Root
-from tests.proof import proves
+from tests.support.proof import proves
 
 NEWER = UnknownApplied("store: it is newer")
 

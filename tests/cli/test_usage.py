@@ -15,7 +15,7 @@ from svc.cli.authority.commands import authority
 from svc.cli.authority.store import store
 from svc.store.migrate import migrations_folder
 from tests.cli.terminal import Authority, Place, terminal
-from tests.proof import proves
+from tests.support.proof import proves
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -17,7 +17,7 @@ from svc.runtime.services import BackgroundTasks
 from tests.client.test_link import MemoryChannel
 from tests.pki.renewing import renew
 from tests.pki.support import World
-from tests.proof import proves
+from tests.support.proof import proves
 
 DAY = 86400.0
 

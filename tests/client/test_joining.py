@@ -47,9 +47,9 @@ from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.relay import LaneMeters, RelayLanes
 from svc.rpc.server.server import RpcServerFactory
 from svc.runtime.context import Runtime
-from tests.nothing import nothing
 from tests.pki.support import PERSON, World
-from tests.proof import proves
+from tests.support.nothing import nothing
+from tests.support.proof import proves
 
 
 class MemoryServer:

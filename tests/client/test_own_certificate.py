@@ -10,9 +10,9 @@ from svc.client.own_certificate import EndWarnings, check_own, identity_status
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong, utc
 from svc.model.principal import Role
-from tests.logged import logged
 from tests.pki.renewing import renew
 from tests.pki.support import World
+from tests.support.logged import logged
 
 
 class OwnTests(SynchronousTestCase):

@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from svc.client.stdio import StdioPipes, carry
 from tests.connector.ends import Talker
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 @implementer(IHalfCloseableProtocol)

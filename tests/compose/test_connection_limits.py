@@ -22,8 +22,8 @@ from svc.model.principal import Role
 from svc.pki.tls import ClientCertificates, server_context
 from svc.runtime.context import Runtime
 from tests.config.malformed import GOOD
-from tests.nothing import nothing
 from tests.pki.support import World
+from tests.support.nothing import nothing
 
 _HELLO = b"\x16\x03\x01\x00\x01\x01"
 """The beginning of a handshake, which a TLS layer waits to hear more of."""

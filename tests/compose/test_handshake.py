@@ -24,8 +24,8 @@ from svc.pki.root import new_key
 from svc.pki.tls import ClientCertificates, ServerTLS, server_context
 from svc.runtime.context import Runtime
 from tests.compose.net import Net
-from tests.nothing import nothing
 from tests.pki.support import World
+from tests.support.nothing import nothing
 
 COMMON = """
 cluster = "c1.example.test"

@@ -10,8 +10,8 @@ from svc.model.principal import Role
 from svc.pki.host_names import host_names
 from svc.pki.root import new_key
 from tests.config.malformed import GOOD
-from tests.logged import logged
 from tests.pki.support import World
+from tests.support.logged import logged
 
 NAMES = ("gate.example.org", "192.0.2.7", "2001:db8::7")
 

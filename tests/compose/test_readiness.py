@@ -14,7 +14,7 @@ from svc.config import read_settings
 from svc.pki.keyring import create_cluster
 from svc.runtime.context import Runtime
 from tests.compose.net import Net
-from tests.proof import proves
+from tests.support.proof import proves
 
 CLUSTER = "c1.example.test"
 TEXT = f"""

@@ -21,7 +21,7 @@ from svc.proxy.uplink.journal import EndsFile, EndsJournal
 from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import SerialThread
 from tests.audit.spools import FaultyDisk, files, record
-from tests.nothing import nothing
+from tests.support.nothing import nothing
 
 reactor: Any = installed
 

@@ -20,7 +20,7 @@ from svc.pki.root import new_key
 from svc.runtime.services import BoundPort
 from svc.telemetry.metrics import Metrics
 from tests.pki.support import World
-from tests.proof import proves
+from tests.support.proof import proves
 
 EXPIRES = 'svc_transport_identity_expires_in_seconds{role="proxy"} '
 

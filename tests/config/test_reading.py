@@ -18,7 +18,7 @@ from svc.config.keys import KEYS, ROLES
 from svc.config.page import write_page
 from svc.errors import ConfigError
 from tests.config.malformed import GOOD
-from tests.proof import proves
+from tests.support.proof import proves
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "config.md"
 

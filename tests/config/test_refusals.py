@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.config import ConfigErrors, SharedStateDir, read_settings
 from svc.errors import ConfigError
 from tests.config.malformed import CANARY, GOOD, ROWS
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 def refused(role: str, text: str, environ: dict[str, str] | None = None) -> ConfigError | None:

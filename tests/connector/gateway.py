@@ -47,8 +47,8 @@ from svc.tunnel.transport import RegisteredTunnel
 from tests.connector.ends import EndTransport, Talker
 from tests.connector.pieces import Cluster
 from tests.kinds.served import tcp
-from tests.nothing import nothing
 from tests.rpc.memory import Pair
+from tests.support.nothing import nothing
 from tests.tunnel.pieces import serve_carry
 
 

@@ -15,8 +15,8 @@ from svc.model.signing import Signed
 from svc.rpc.max_age import Freshness
 from tests.connector.gateway import Gateway, GatewayCase
 from tests.pki.renewing import renew
-from tests.proof import proves
 from tests.rpc.memory import Pair
+from tests.support.proof import proves
 
 DAY = 86400.0
 

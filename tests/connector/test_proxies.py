@@ -16,8 +16,8 @@ from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.signing import Signed
 from svc.runtime.backoff import Backoff
 from tests.connector.gateway import Gateway
-from tests.proof import proves
 from tests.rpc.memory import Pair
+from tests.support.proof import proves
 
 
 class Dialed:

@@ -17,7 +17,7 @@ from svc.model.signing import Signed
 from svc.runtime.backoff import Backoff
 from svc.tunnel.times import TunnelTimes
 from tests.connector.gateway import Gateway
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 class ServiceTests(SynchronousTestCase):

@@ -19,7 +19,7 @@ from svc.model.signing import Purpose, Signed, verify
 from tests.connector.gateway import Gateway, GatewayCase
 from tests.connector.pieces import UID
 from tests.pki.support import World
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 class TunnelTests(GatewayCase):

@@ -18,8 +18,8 @@ from svc.rpc.frames import open_frame, parse_frame
 from svc.tunnel.tls import SessionTlsEndpoint
 from tests.connector.ends import Talker
 from tests.connector.gateway import Gateway
-from tests.nothing import nothing
 from tests.rpc.memory import Pair
+from tests.support.nothing import nothing
 
 
 class _Joint:

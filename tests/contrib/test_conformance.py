@@ -7,7 +7,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from contrib.conformance import IDS, LONG, PAGE, TITLES, marks, run
-from tests.proof import proves
+from tests.support.proof import proves
 
 ROOT = Path(__file__).resolve().parents[2]
 

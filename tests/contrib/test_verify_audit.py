@@ -32,7 +32,7 @@ from svc.pki.root import ClusterKeys
 from tests.audit.log.test_record import HOSTILE
 from tests.audit.logs import FACTS, MemoryLog, heads_over, record, short_record
 from tests.pki.support import World
-from tests.proof import proves
+from tests.support.proof import proves
 
 PROGRAM = Path(__file__).parents[2] / "contrib" / "verify_audit.py"
 CLUSTER = "demo.example"

@@ -17,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from svc.demo.endpoints import Conversation
 from svc.demo.scene import ECHO, RESOURCES, SSH, VAULT, WEB
 from svc.demo.targets import Echo, OursOnly, Page, Targets
-from tests.tools import stock_tool
+from tests.support.tools import stock_tool
 
 
 class PageTests(SynchronousTestCase):

@@ -26,7 +26,7 @@ from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command, until
 from tests.fault.appender import Appender
 from tests.fault.tcp import FaultProxy
-from tests.postgres import connected, empty_database
+from tests.support.postgres import connected, empty_database
 
 LEASE_SECS = 1
 _numbers = count(1)

@@ -21,7 +21,7 @@ from svc.model.audit.record import Actor, AuditRecord
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_digest, row_hash
 from svc.model.ids import event_id, random_id
 from svc.pki.identity_store import IdentityStore
-from tests.postgres import connected
+from tests.support.postgres import connected
 
 _COLUMNS = "id, origin, spool_id, n, record, personal, key_id, signature, digest, size, queued_at"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from attrs import define
 
 from svc.testing.gateway.processes import PATIENCE, TooLate, die_with_parent, until
-from tests.tools import missing, stock_tool
+from tests.support.tools import missing, stock_tool
 
 _HITS = ("(INJECTED)", "(DELAYED)", "+++ killed by SIGKILL +++")
 

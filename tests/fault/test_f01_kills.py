@@ -16,7 +16,7 @@ from tests.fault import wire
 from tests.fault.cluster import Cluster
 from tests.fault.strace import inject
 from tests.fault.tally import Tally, counted, in_long_form
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.killing import KillCase
 from tests.system.traffic import Traffic
 

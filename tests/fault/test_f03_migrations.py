@@ -9,11 +9,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.fault.mortal import Mortal
 from tests.fault.tally import IS_LONG, Tally
-from tests.postgres import connected, empty_database, migrated_database
-from tests.proof import proves
 from tests.store import test_migrate as on_files
 from tests.store import test_postgres_migrate as on_databases
 from tests.store.places import fresh_url, migrate, migrated_url
+from tests.support.postgres import connected, empty_database, migrated_database
+from tests.support.proof import proves
 
 TALLY = Tally("F3")
 

@@ -19,8 +19,8 @@ from svc.testing.gateway.settings import AUTHORITY, POLICY, GatewayTarget
 from tests.fault.cluster import free_port, socket_of, through
 from tests.fault.tally import Tally, counted, in_long_form
 from tests.fault.tcp import DOWN, UP, FaultProxy, Mode
-from tests.postgres import connected, own_server
-from tests.proof import proves
+from tests.support.postgres import connected, own_server
+from tests.support.proof import proves
 from tests.system.world import around
 
 TALLY = Tally("F5")

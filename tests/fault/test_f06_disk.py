@@ -13,8 +13,8 @@ from svc.testing.gateway.processes import until
 from tests.fault.cluster import Cluster
 from tests.fault.strace import inject
 from tests.fault.tally import Tally, in_long_form, sampled
-from tests.proof import proves
 from tests.store.places import migrated_url, run_child
+from tests.support.proof import proves
 from tests.system.killing import KillCase
 from tests.system.traffic import Traffic
 from tests.system.world import around

@@ -15,7 +15,7 @@ from svc.testing.gateway.processes import until
 from tests.fault.duel import TAKING, Duel, side_by_side
 from tests.fault.tally import IS_LONG, Tally, counted, in_long_form, lanes
 from tests.fault.tcp import DOWN, UP, FaultProxy, Mode
-from tests.proof import proves
+from tests.support.proof import proves
 
 _Apart = Callable[[FaultProxy], None]
 TALLY = Tally("F8")

@@ -11,7 +11,7 @@ from svc.testing.gateway.processes import PATIENCE
 from tests.fault import wire
 from tests.fault.duel import Duel, side_by_side
 from tests.fault.tally import Tally, counted, in_long_form, lanes
-from tests.proof import proves
+from tests.support.proof import proves
 
 TALLY = Tally("F9")
 LANES = lanes(5)

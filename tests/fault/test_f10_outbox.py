@@ -23,8 +23,8 @@ from svc.testing.gateway.processes import Ran, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.fault.queued import Spool
 from tests.fault.tally import Tally, counted, in_long_form
-from tests.postgres import connected, empty_database
-from tests.proof import proves
+from tests.support.postgres import connected, empty_database
+from tests.support.proof import proves
 
 TALLY = Tally("F10")
 ROWS = counted(300, 10_000)

@@ -21,7 +21,7 @@ from svc.model.principal import Role
 from tests.authority.house import House, value_of
 from tests.authority.spools import Leader, Origin, watcher
 from tests.fault.tally import Tally, counted
-from tests.proof import proves
+from tests.support.proof import proves
 
 TALLY = Tally("F11")
 GOOD_ROWS = counted(500, 10_000)

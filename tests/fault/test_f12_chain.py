@@ -28,8 +28,8 @@ from tests.audit.chains import ROWS, SIZES, ChainCase
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.fault.cluster import Cluster
 from tests.fault.tally import IS_LONG, Tally, counted, in_long_form
-from tests.postgres import connected
-from tests.proof import proves
+from tests.support.postgres import connected
+from tests.support.proof import proves
 
 TALLY = Tally("F12")
 SAMPLED = 1000

@@ -10,8 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.fault.cluster import Cluster
 from tests.fault.tally import Tally, counted
-from tests.postgres import connected
-from tests.proof import proves
+from tests.support.postgres import connected
+from tests.support.proof import proves
 
 TALLY = Tally("F22")
 NEWER = "INSERT INTO svc_migrations VALUES ('m9999_later', 'sum', 1.0, 'newer')"

@@ -23,10 +23,10 @@ from svc.testing.gateway.processes import Child, die_with_parent, until
 from tests.fault.cluster import Cluster, free_port
 from tests.fault.strace import inject
 from tests.fault.tally import Tally, counted, in_long_form
-from tests.proof import proves
 from tests.store.places import ROOT
 from tests.store.test_postgres_migrate import HOLDING, dump
-from tests.tools import stock_tool
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
 
 TALLY = Tally("F23")
 ROUNDS = counted({2: 1}, {2: 25, 4: 25})

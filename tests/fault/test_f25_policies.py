@@ -14,7 +14,7 @@ from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, POLICY
 from tests.fault.bad_policies import HOSTILE, bad_policies, policy
 from tests.fault.tally import Tally, counted
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.common import ada, shared
 from tests.system.second_writer import removed, stored, taken_over
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from svc.testing.gateway.processes import environment
-from tests.tools import stock_tool
+from tests.support.tools import stock_tool
 
 SOURCE = Path(__file__).resolve().parent / "go" / "probe.go"
 BUILDING = 180.0

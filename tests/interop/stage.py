@@ -14,7 +14,7 @@ from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, environment, until
 from svc.testing.gateway.settings import PROXY
-from tests.tools import missing, stock_tool
+from tests.support.tools import missing, stock_tool
 
 NODE = Path(__file__).resolve().parent / "node"
 INSTALLED = NODE / "node_modules" / ".made"

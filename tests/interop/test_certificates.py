@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.processes import environment
 from tests.interop.certificates import GENERATION, HOST, Sample, samples
 from tests.interop.stage import NODE
-from tests.tools import stock_tool
+from tests.support.tools import stock_tool
 
 DOCUMENT_SIGNING = "1.3.6.1.5.5.7.3.36"
 SERVER, CLIENT = "1.3.6.1.5.5.7.3.1", "1.3.6.1.5.5.7.3.2"

@@ -11,7 +11,7 @@ from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.interop.certificates import GENERATION, HOST, samples
 from tests.interop.golang import asked_of_go
 from tests.interop.stage import ada, credentials, gateway
-from tests.proof import proves
+from tests.support.proof import proves
 
 HEALTH = ("/gate.v1.Health/Check", "/grpc.health.v1.Health/Check")
 SERVING = "0801"

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.model.canonical import MAX_DEPTH, MAX_INTEGER, Json, decode, encode
-from tests.proof import proves
+from tests.support.proof import proves
 
 KEYS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=8)
 LEAVES = (

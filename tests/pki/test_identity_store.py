@@ -14,7 +14,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.root import new_key
 from tests.pki.support import World
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 class Stopped(BaseException):

@@ -19,7 +19,7 @@ from svc.pki.enroll import CertificateIssuer, CloneSuspected, HolderStanding, Id
 from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key
 from tests.pki.support import BEGIN, CLUSTER, PERSON, World
-from tests.proof import proves
+from tests.support.proof import proves
 
 ID = "a" * 26
 

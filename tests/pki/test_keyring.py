@@ -26,7 +26,7 @@ from svc.pki.root import ClusterKeys, WrongPurpose, new_key
 from svc.pki.verify import ChainVerifier
 from tests.pki.candidate import make_keys_old
 from tests.pki.support import CLUSTER, World, forged
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 class KeyringTests(SynchronousTestCase):

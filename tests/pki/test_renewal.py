@@ -19,9 +19,9 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
 from svc.pki.renewal import RenewalLoop
 from svc.pki.root import new_key
-from tests.logged import logged
 from tests.pki.support import World
-from tests.proof import proves
+from tests.support.logged import logged
+from tests.support.proof import proves
 
 HOUR = 3600.0
 

@@ -29,7 +29,7 @@ from svc.pki.tls import (
     server_context,
 )
 from tests.pki.support import CLUSTER, Joined, LegacyClient, World
-from tests.proof import proves
+from tests.support.proof import proves
 
 PROXY = frozenset({Role.PROXY})
 

@@ -78,8 +78,8 @@ from svc.wire.limits import WireLimits
 from tests.audit.spools import FaultyDisk, maker
 from tests.connector.pieces import Cluster
 from tests.kinds.served import tcp
-from tests.nothing import nothing, nothing_later
 from tests.proxy.authority import Authority
+from tests.support.nothing import nothing, nothing_later
 
 
 class Wire:

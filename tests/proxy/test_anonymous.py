@@ -23,8 +23,8 @@ from svc.proxy.health import CHECKS, SERVICES
 from svc.ratelimit.source import IDLE_SECS, MAX_SOURCES, AddressBudget
 from svc.rpc.frames import open_frame
 from svc.telemetry.series import SERIES
-from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, Talk, Wire
+from tests.support.proof import proves
 
 REFUSED = "svc_public_anonymous_refused_total"
 UNSERVED = ("/gate.v1.Nothing/At", "/gate.v1.Session/Nothing", "/gate.v1.session/open", "//x/y")

@@ -12,8 +12,8 @@ from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRegistered
 from svc.rpc.max_age import Freshness
 from tests.pki.renewing import renew
-from tests.proof import proves
 from tests.proxy.pieces import Node, ProxyTests, Talk, data
+from tests.support.proof import proves
 
 
 class HandoverTests(ProxyTests):

@@ -12,9 +12,9 @@ from svc.errors import Fault, SvcError, Unavailable
 from svc.messages.control import CountedEnd, Departure
 from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.reports import MAX_NOTICES
-from tests.nothing import nothing
-from tests.proof import proves
 from tests.proxy.pieces import ProxyTests
+from tests.support.nothing import nothing
+from tests.support.proof import proves
 
 
 class LinkTests(ProxyTests):

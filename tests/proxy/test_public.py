@@ -20,8 +20,8 @@ from svc.messages.session import LIST_METHOD, WHY_METHOD
 from svc.proto.gate.v1 import health_pb2, session_pb2
 from svc.proxy.sessions.list import MAX_PER_PERSON
 from svc.rpc.frames import EOF, open_frame
-from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, Talk, Wire, data
+from tests.support.proof import proves
 
 OURS, STOCK = "/gate.v1.Health/Check", "/grpc.health.v1.Health/Check"
 

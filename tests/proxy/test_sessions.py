@@ -15,8 +15,8 @@ from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
 from svc.model.session.tunnels import EndReason, TunnelEnded
 from svc.rpc.frames import EOF, FrameKind, parse_frame
-from tests.proof import proves
 from tests.proxy.pieces import Node, ProxyTests, Talk, Wire, data
+from tests.support.proof import proves
 
 DECISION = "d" * 32
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from svc.messages.control import AuthorizeAnswer
 from svc.messages.tunnel import OpenNotice, OpenRefused
 from svc.rpc.frames import EOF
-from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, data
+from tests.support.proof import proves
 from tests.telemetry.recorded import Recorded, self_of
 
 NAME = "gate.v1.Session/Open"

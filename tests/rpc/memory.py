@@ -14,7 +14,7 @@ from svc.rpc.client.channel import ClientConnection, RpcChannel
 from svc.rpc.connection import Keepalive
 from svc.rpc.server.server import RpcServerFactory
 from svc.wire.limits import WireLimits
-from tests.nothing import nothing
+from tests.support.nothing import nothing
 
 _T = TypeVar("_T")
 

@@ -20,9 +20,9 @@ from twisted.trial.unittest import TestCase
 from svc.errors import Denied, SvcError
 from svc.interfaces.rpc import RpcService, streaming, unary
 from svc.rpc.server.server import RpcServerFactory
-from tests.nothing import nothing
-from tests.proof import proves
 from tests.rpc.certificates import TestCA
+from tests.support.nothing import nothing
+from tests.support.proof import proves
 
 LARGE_REQUEST, LARGE_RESPONSE = 271_828, 314_159
 TEXT = "\t\ntest with whitespace\r\nand Unicode BMP ☺ and non-BMP 😈\t\n"

@@ -14,7 +14,7 @@ from svc.pki.identity import TransportIdentity
 from svc.rpc.max_age import Freshness, NotRenewed, Shown
 from tests.pki.renewing import renew
 from tests.pki.support import World
-from tests.proof import proves
+from tests.support.proof import proves
 
 DAY = 86400.0
 

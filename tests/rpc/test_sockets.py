@@ -24,7 +24,7 @@ from twisted.trial.unittest import TestCase
 from svc.interfaces.rpc import RpcService, unary
 from svc.rpc.client.channel import dial
 from svc.rpc.server.server import RpcServerFactory
-from tests.nothing import nothing
+from tests.support.nothing import nothing
 
 
 class Shout(Protocol):

@@ -21,8 +21,8 @@ from svc.proto.gate.v1.stream_pb2 import StreamFrame
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import EOF, FrameKind, data_head, open_frame, parse_frame
 from svc.rpc.stream import StreamTransport
-from tests.nothing import nothing
 from tests.rpc.memory import Pair
+from tests.support.nothing import nothing
 
 
 class Recorder(Protocol):

@@ -14,7 +14,7 @@ from svc.interfaces.rpc import IRpcCall, RpcService
 from svc.rpc.server.server import RpcServerFactory
 from svc.wire.framing import prefix
 from svc.wire.limits import WireLimits
-from tests.nothing import nothing
+from tests.support.nothing import nothing
 
 COUNT = 200
 _HEAD = [

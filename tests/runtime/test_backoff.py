@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.runtime.backoff import Backoff, share
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 class BackoffTests(SynchronousTestCase):

@@ -11,7 +11,7 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.runtime import durable
-from tests.tools import stock_tool
+from tests.support.tools import stock_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 _CALLS = "openat,fsync,rename,renameat,renameat2"

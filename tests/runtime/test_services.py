@@ -29,7 +29,7 @@ from svc.runtime.services import (
     Readiness,
     bounded,
 )
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 @define(slots=False, eq=False)

@@ -19,8 +19,8 @@ from svc.wire.connection import Connection
 from svc.wire.errors import WireError
 from svc.wire.framing import prefix
 from svc.wire.limits import KIB, MIB, WireLimits, anonymous
-from tests.nothing import nothing
 from tests.rpc.memory import Pair
+from tests.support.nothing import nothing
 
 HEAD = [
     (":method", "POST"),

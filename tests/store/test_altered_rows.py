@@ -16,8 +16,8 @@ from svc.model.audit.ledger import PersonalValue
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.sqlite.factory import SqliteFactory
 from svc.testing.contracts.store import plain_chain_hash
-from tests.postgres import connected, migrated_database
 from tests.store.places import migrated_url, path_of
+from tests.support.postgres import connected, migrated_database
 
 _FUNCTION = "CREATE FUNCTION altered() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {} END $$"
 _BEFORE = (

@@ -9,8 +9,8 @@ from svc.interfaces.store import IStore, StoreNeeds
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.sqlite.factory import SqliteFactory
 from svc.testing.contracts.store import StoreContract
-from tests.postgres import migrated_database
 from tests.store.places import migrated_url
+from tests.support.postgres import migrated_database
 
 
 class MemoryStoreTests(StoreContract, TestCase):

@@ -25,10 +25,10 @@ from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.store.copy.lines import Table, in_order
 from svc.store.copy.log import CopiedLog
-from tests.postgres import empty_database, migrated_database
-from tests.proof import proves
 from tests.store.places import files_beside, fresh_url, migrated_url, path_of, real_needs
 from tests.store.test_hostile_text import HOSTILE, everything, fill
+from tests.support.postgres import empty_database, migrated_database
+from tests.support.proof import proves
 
 Factory = Any
 

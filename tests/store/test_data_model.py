@@ -7,8 +7,8 @@ import sqlite3
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.postgres import connected, migrated_database
 from tests.store.places import ROOT, migrated_url, path_of
+from tests.support.postgres import connected, migrated_database
 
 PAGE = ROOT / "docs" / "reference" / "data-model.md"
 DESIGN = ROOT / "docs" / "data-model.md"

@@ -25,7 +25,6 @@ from svc.plugins.store_sqlite import store_sqlite
 from svc.store.engine.lock import take_lock
 from svc.store.sqlite.factory import SqliteFactory
 from svc.testing.contracts.store import plain_chain_hash
-from tests.proof import proves
 from tests.store.places import (
     ROOT,
     files_beside,
@@ -36,7 +35,8 @@ from tests.store.places import (
     real_needs,
     run_child,
 )
-from tests.tools import stock_tool
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
 
 
 class UrlTests(SynchronousTestCase):

@@ -10,8 +10,8 @@ from svc.errors import StoreFull
 from svc.interfaces.store import StoreNeeds
 from svc.plugins.store_postgresql import store_postgresql
 from svc.testing.contracts.store import plain_chain_hash
-from tests.postgres import connected, migrated_database
 from tests.store.places import migrated_url, path_of, run_child
+from tests.support.postgres import connected, migrated_database
 
 _LIMITED = """
 import resource, sys

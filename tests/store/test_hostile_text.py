@@ -18,8 +18,8 @@ from svc.model.session.session import Session, SessionEnd
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from tests.audit.logs import FACTS, record
-from tests.postgres import migrated_database
 from tests.store.places import migrated_url, real_needs
+from tests.support.postgres import migrated_database
 
 HOSTILE = (
     "'; DROP TABLE audit_log; --",

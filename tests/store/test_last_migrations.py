@@ -24,9 +24,9 @@ from svc.store.migrate import migrations_folder
 from svc.store.postgres.factory import PostgresFactory
 from svc.store.sqlite.factory import SqliteFactory
 from svc.testing.contracts.store import plain_chain_hash
-from tests.postgres import connected, empty_database
-from tests.proof import proves
 from tests.store.places import fresh_url, path_of
+from tests.support.postgres import connected, empty_database
+from tests.support.proof import proves
 
 LAST = (
     "bootstrap_identity",

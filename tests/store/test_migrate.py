@@ -23,7 +23,6 @@ from svc.store.migrate import apply_pending, discover, migrations_folder, split
 from svc.store.sqlite.connection import SqliteDatabase, open_writer, read_ledger
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.sqlite.location import lock_path
-from tests.proof import proves
 from tests.store.places import (
     files_beside,
     fresh_url,
@@ -33,6 +32,7 @@ from tests.store.places import (
     real_needs,
 )
 from tests.store.test_last_migrations import LAST
+from tests.support.proof import proves
 
 STEPS = {
     "m0001_first.sql": "CREATE TABLE one (a TEXT) STRICT;\nINSERT INTO one VALUES ('x;y');",

@@ -20,10 +20,10 @@ from svc.store.migrate import Migration, discover, migrations_folder
 from svc.store.postgres.connection import PostgresConnection, PostgresStatements
 from svc.store.postgres.url import database_place
 from svc.store.sqlite.connection import SqliteDatabase, open_memory
-from tests.postgres import empty_database
-from tests.proof import proves
 from tests.store.migrations import ahead, first, last, queue
 from tests.store.migrations.case import NO_ROW, Case, Placed, but
+from tests.support.postgres import empty_database
+from tests.support.proof import proves
 
 CASES: Mapping[str, Case] = {
     name: case

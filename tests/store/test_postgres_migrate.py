@@ -24,10 +24,10 @@ from svc.model.store.migration import MigrationReport, StoreStanding
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.migrate import discover, migrations_folder
 from svc.store.postgres.factory import PostgresFactory
-from tests.postgres import connected, empty_database, migrated_database
-from tests.proof import proves
 from tests.store.places import ROOT, real_needs
 from tests.store.test_migrate import FolderCase
+from tests.support.postgres import connected, empty_database, migrated_database
+from tests.support.proof import proves
 
 STEPS = {
     "m0001_first.postgresql.sql": "CREATE TABLE one (a TEXT); INSERT INTO one VALUES ('x;%y');",

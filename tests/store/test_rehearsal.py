@@ -19,9 +19,9 @@ from svc.store.postgres.factory import PostgresFactory
 from svc.store.postgres.url import database_place
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.sqlite.rehearsal import PREFIX
-from tests.postgres import connected, empty_database
 from tests.store.places import files_beside, fresh_url, path_of, run_child
 from tests.store.test_postgres_migrate import dump
+from tests.support.postgres import connected, empty_database
 
 OLD = {
     "m0001_first.sql": "CREATE TABLE one (a TEXT PRIMARY KEY, b TEXT NOT NULL, d TEXT);",

@@ -63,7 +63,7 @@ from svc.rpc.client.endpoints import dialed
 from svc.rpc.frames import open_frame, parse_frame
 from svc.rpc.server.server import RpcServerFactory
 from svc.rpc.stream import StreamTransport
-from tests.nothing import nothing
+from tests.support.nothing import nothing
 from tests.system.overheard import Overhearing, Seen, Tap, taps
 from tests.system.stage import Stage, eventually, reactor, within
 

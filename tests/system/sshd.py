@@ -12,7 +12,7 @@ from attrs import define
 
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
-from tests.tools import stock_tool
+from tests.support.tools import stock_tool
 
 _CONFIG = """\
 ListenAddress 127.0.0.1:{port}

@@ -16,7 +16,7 @@ from svc.testing.gateway.settings import AUTHORITY
 from tests.cli.authority.backups import RECIPIENT, key_file
 from tests.fault.cluster import Cluster
 from tests.fault.tally import in_long_form
-from tests.proof import proves
+from tests.support.proof import proves
 
 FIRST, SECOND = AUTHORITY, "authority2"
 

@@ -19,9 +19,9 @@ from svc.testing.gateway.postgres import USER
 from svc.testing.gateway.processes import Ran, environment, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, GatewayTarget
 from tests.fault.tcp import FaultProxy
-from tests.postgres import own_server
+from tests.support.postgres import own_server
+from tests.support.tools import stock_tool
 from tests.system.common import ada, eve, shared
-from tests.tools import stock_tool
 
 
 class PersonTests(SynchronousTestCase):

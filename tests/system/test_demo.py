@@ -17,7 +17,7 @@ from unittest import SkipTest
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
-from tests.proof import proves
+from tests.support.proof import proves
 
 _DECISION = r"decision ([0-9a-f]{32})"
 _NOBODY = 65534

@@ -7,7 +7,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.wheels import ROOT, environment_with
+from tests.support.wheels import ROOT, environment_with
 
 EXAMPLES = ("example-kind", "example-gated-kind", "example-store")
 HOW_TO = ROOT / "docs" / "how-to"

@@ -34,8 +34,8 @@ from svc.pki.tls import ClientCertificates, server_context
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.rpc.server.server import RpcServerFactory
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY
-from tests.nothing import nothing
-from tests.proof import proves
+from tests.support.nothing import nothing
+from tests.support.proof import proves
 from tests.system.hostile_case import HostileCase, dialer, listening
 from tests.system.stage import address_of, eventually, kinds, reactor
 

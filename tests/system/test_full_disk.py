@@ -13,7 +13,7 @@ from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.fault.strace import inject
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.world import around
 
 _CALLS = "pwrite64,fsync,fdatasync"

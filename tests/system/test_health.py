@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.pki.keyring import create_cluster
 from svc.testing.gateway.processes import environment
 from svc.testing.gateway.settings import AUTHORITY, PROXY
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.common import ada, shared
 from tests.system.raw import greeted
 

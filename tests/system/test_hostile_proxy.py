@@ -34,7 +34,7 @@ from svc.model.session.request import SessionRequest
 from svc.model.signing import Purpose, Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.testing.gateway.settings import AUTHORITY
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.hostile_case import HostileCase, listening
 from tests.system.stage import EVIL, OTHER, kinds
 

@@ -41,7 +41,7 @@ from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Ran
 from svc.testing.gateway.settings import POLICY, PROXY
 from svc.tunnel.tls import MakeConnection, SessionTls
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.hostile import notice, speak
 from tests.system.hostile_case import HostileCase, Listener, dialer, listening
 from tests.system.stage import BANNER, EVIL, eventually, kinds, within

@@ -7,7 +7,7 @@ import signal
 
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import GatewayTarget
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.killing import REGISTRATIONS, TUNNELS, KillCase, echo
 
 

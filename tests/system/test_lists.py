@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.processes import Ran
 from svc.testing.gateway.settings import CONNECTOR
 from tests.cli.tree import every_command
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.common import shared
 from tests.system.test_roles import bea
 

@@ -11,9 +11,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.postgres import LOCKED
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
-from tests.postgres import own_server
-from tests.tools import stock_tool
-from tests.wheels import ROOT
+from tests.support.postgres import own_server
+from tests.support.tools import stock_tool
+from tests.support.wheels import ROOT
 
 PAGE = ROOT / "docs" / "how-to" / "postgresql.md"
 _BLOCK = re.compile(r"^```(sql|sh|toml)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

@@ -18,12 +18,12 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import PROXY, GatewayTarget
-from tests.proof import proves
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
 from tests.system import raw_tls
 from tests.system.test_health import OURS, SERVING, STOCK, probes
 from tests.system.test_roles import through
 from tests.system.world import around
-from tests.tools import stock_tool
 
 REFUSED = "svc_public_anonymous_refused_total"
 HANDSHAKE_SECS = 2

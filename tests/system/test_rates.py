@@ -14,7 +14,7 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import PROXY, GatewayTarget
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.world import around
 
 TOO_MANY = "too_many_requests"

@@ -15,7 +15,7 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.kernel import sockets_of
 from tests.system.side import closed, side_of
 from tests.system.world import around

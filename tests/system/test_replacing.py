@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, GatewayTarget
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.world import around
 
 REFUSED = "registration refused"

@@ -19,7 +19,7 @@ from svc.testing.gateway.fork_server import SITE_PACKAGES
 from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.processes import Ran, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, ROLES, GatewayTarget
-from tests.proof import proves
+from tests.support.proof import proves
 
 FIVE = """\
 from svc.errors import Malformed

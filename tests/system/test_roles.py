@@ -17,7 +17,7 @@ from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, environment, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.common import ROLES, ada, shared
 from tests.system.kernel import sockets_of
 from tests.system.world import around

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.gateway import init_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, PROXY
-from tests.proof import proves
+from tests.support.proof import proves
 
 ROLLED_BACK, AMISS = "audit_rolled_back", "the audit log differs from the known one"
 

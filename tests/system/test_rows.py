@@ -17,7 +17,7 @@ from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import environment, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.common import ROLES, shared
 from tests.system.second_writer import removed, stored, taken_over
 from tests.system.test_health import probes, root_of

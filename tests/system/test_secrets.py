@@ -14,7 +14,7 @@ from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY
 from tests.fault.bad_policies import policy
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.common import ROLES, shared
 from tests.system.second_writer import removed, stored, taken_over
 from tests.system.test_health import probes

@@ -31,10 +31,10 @@ from svc.testing.gateway.processes import (
     svc_command,
     until,
 )
-from tests.proof import proves
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
 from tests.system.targets import answer_of, blocks, digest_of
 from tests.system.world import World, sshd, world
-from tests.tools import stock_tool
 
 MIB = 1 << 20
 IS_LONG = os.environ.get("SVC_LONG") == "1"

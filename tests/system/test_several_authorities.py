@@ -14,8 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.processes import Child, run, svc_command, until
 from svc.testing.gateway.settings import POLICY, GatewayTarget
-from tests.postgres import connected, empty_database
-from tests.proof import proves
+from tests.support.postgres import connected, empty_database
+from tests.support.proof import proves
 from tests.system.test_health import HEALTH, UNIMPLEMENTED, pair, status_of
 from tests.system.traffic import Traffic
 from tests.system.world import around

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, PROXY
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.common import shared
 
 DRAIN_SECS = 20

@@ -17,7 +17,7 @@ from svc.model.cluster.token import make_token
 from svc.pki.keyring import create_cluster
 from svc.testing.gateway.processes import svc_command
 from tests.config.malformed import GOOD, ROWS
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.starts import CANARY, Start, faults, from_nothing, outcomes, svc_words, tree
 
 EVERY = 10

@@ -13,9 +13,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.processes import Child, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY
-from tests.proof import proves
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
 from tests.system.common import PROFILE, ROLES, shared
-from tests.tools import stock_tool
 
 KNOWN = ("/healthz", "/readyz", "/metrics")
 UNKNOWN = ("/", "/metricsx", "/healthz/", "/debug", "//metrics", "/%6detrics", "/../metrics")

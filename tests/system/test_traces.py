@@ -18,11 +18,11 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, run, svc_command, until
 from svc.testing.gateway.settings import ALL, AUTHORITY, CONNECTOR, PROXY, GatewayTarget
-from tests.proof import proves
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
 from tests.system.collector import Collector, Seen
 from tests.system.common import shared
 from tests.system.world import around
-from tests.tools import stock_tool
 
 PROFILE = "blue"
 OPEN, AUTHORIZE, NOTICE = (

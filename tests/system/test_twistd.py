@@ -17,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.processes import Child, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.system.common import shared
 from tests.system.starts import Start, faults
 from tests.system.test_hangup import hang_up

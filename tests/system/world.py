@@ -17,8 +17,8 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
 from svc.testing.gateway.settings import GatewayTarget
+from tests.support.tools import find_tool
 from tests.system.sshd import Sshd, start_sshd
-from tests.tools import find_tool
 
 
 @define(eq=False, slots=False)

@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import ConfigError
 from svc.telemetry.filter import Level, parse_filter
-from tests.proof import proves
+from tests.support.proof import proves
 
 # (filter, target, the highest level written)
 ACCEPTED = (

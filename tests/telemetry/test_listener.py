@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.runtime.services import Readiness
 from svc.telemetry.listener import MAX_BODY, REQUEST_SECS, TelemetryChannel, telemetry_site
 from svc.telemetry.metrics import Metrics
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.telemetry.test_logs import Written
 
 METHODS = ("HEAD", "OPTIONS", "POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "get", "FOO")

@@ -16,7 +16,7 @@ from svc.errors import SvcError
 from svc.telemetry.escape import escaped, quoted
 from svc.telemetry.filter import parse_filter
 from svc.telemetry.logs import LogLines, StdlibBridge, make_lines
-from tests.proof import proves
+from tests.support.proof import proves
 
 NASTY = 'a\nb\r\x1b[31m\u202e"q" \\ \x7f\x85\u2028 end'
 

@@ -12,8 +12,8 @@ from svc.config.page import write_page
 from svc.telemetry import reference
 from svc.telemetry.metrics import Metrics
 from svc.telemetry.series import LAG_BUCKETS, SERIES, SeriesKind
-from tests.proof import proves
-from tests.tools import stock_tool
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 ALL = ("authority", "proxy", "connector")

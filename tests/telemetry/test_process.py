@@ -9,7 +9,7 @@ import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.proof import proves
+from tests.support.proof import proves
 
 PROGRAM = """
 import logging, os, sys, warnings

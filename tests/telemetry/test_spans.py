@@ -18,8 +18,8 @@ from svc.interfaces.tracing import NO_TRACES
 from svc.rpc.client.channel import RpcChannel
 from svc.telemetry.spans import UNTRACED
 from svc.telemetry.tracing import context_of
-from tests.proof import proves
 from tests.rpc.memory import Pair
+from tests.support.proof import proves
 from tests.telemetry.recorded import Recorded, parent_of, self_of
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

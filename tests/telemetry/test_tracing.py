@@ -18,7 +18,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import ConfigError
 from svc.telemetry.tracing import BATCH, QUEUE, context_of, make_tracer, traceparent
-from tests.proof import proves
+from tests.support.proof import proves
 
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

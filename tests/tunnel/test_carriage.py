@@ -16,8 +16,8 @@ from svc.model.session.tunnels import EndReason
 from svc.rpc.frames import FrameKind, data_head, open_frame, parse_frame
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.transport import RegisteredTunnel
-from tests.nothing import nothing
 from tests.rpc.memory import Pair
+from tests.support.nothing import nothing
 from tests.tunnel.pieces import UID, Line, order, serve_carry
 
 

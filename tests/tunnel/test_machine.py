@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.runtime.backoff import Backoff
 from svc.tunnel.machine import TunnelCore, TunnelMachine, make_tunnel
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 class RecordedCycle:

@@ -29,8 +29,8 @@ from svc.lanes.preface import GO, PREFACE_BYTES, Preface, Side
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.moving import MovingStream
-from tests.nothing import nothing
 from tests.rpc.memory import Pair
+from tests.support.nothing import nothing
 
 
 @implementer(IHalfCloseableProtocol)

@@ -29,8 +29,8 @@ from svc.model.session.tunnels import (
 )
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.transport import RegisteredTunnel
-from tests.nothing import nothing
-from tests.proof import proves
+from tests.support.nothing import nothing
+from tests.support.proof import proves
 from tests.tunnel.pieces import Line
 
 NODES = ("n1", "n2", "n3")

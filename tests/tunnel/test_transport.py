@@ -19,7 +19,7 @@ from svc.messages.tunnel import DrainNotice
 from svc.model.session.tunnels import EndReason
 from svc.tunnel.times import TunnelTimes, end_reason
 from svc.tunnel.transport import MAX_PENDING_OPENS, RegisteredTunnel
-from tests.proof import proves
+from tests.support.proof import proves
 from tests.tunnel.pieces import OTHER_UID, UID, Line, order
 
 

@@ -19,7 +19,7 @@ from svc.model.cluster.node import KeptToken, Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource
 from svc.model.policy.version import PolicyVersion
-from tests.proof import proves
+from tests.support.proof import proves
 
 DIGESTS = {
     "node:n1": "8863a319b6804f9424b55bf3d600fedeb7880981b30e3da23a879551e5892eed",

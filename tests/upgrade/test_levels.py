@@ -33,9 +33,9 @@ from svc.store.sqlite.factory import SqliteFactory
 from svc.store.sqlite.rehearsal import look as look_at_file
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.settings import AUTHORITY
-from tests.postgres import empty_database, migrated_database
-from tests.proof import proves
 from tests.store.places import fresh_url, migrated_url, path_of
+from tests.support.postgres import empty_database, migrated_database
+from tests.support.proof import proves
 
 LEVELS = (74, 77, 79)
 """What document 2 says of the releases: before 0.10.0-rc.7, of it, and from 0.10.0-rc.9 on."""

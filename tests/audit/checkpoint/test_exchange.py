@@ -20,7 +20,7 @@ from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
-from tests.nothing import nothing
+from tests.support.nothing import nothing
 
 
 class ExchangeTests(SynchronousTestCase):

@@ -21,7 +21,7 @@ from svc.interfaces.audit import IHeadSource
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import SignedHead
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
-from tests.nothing import none_later, nothing, nothing_later
+from tests.support.nothing import none_later, nothing, nothing_later
 
 ALONE: dict[str, Any] = {
     "restorations": tuple,

@@ -17,7 +17,7 @@ from svc.audit.checkpoint.proofs import (
     inclusion_ranges,
 )
 from svc.errors import AuditBroken
-from tests.proof import proves
+from tests.support.proof import proves
 
 INPUTS = [
     bytes.fromhex(text)

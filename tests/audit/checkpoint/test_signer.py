@@ -30,8 +30,8 @@ from svc.model.audit.record import SignedHead
 from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import inline
 from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, judge, short_record
-from tests.nothing import nothing, nothing_later
-from tests.proof import proves
+from tests.support.nothing import nothing, nothing_later
+from tests.support.proof import proves
 
 ALONE: dict[str, Any] = {
     "lease_epoch": lambda: 1,

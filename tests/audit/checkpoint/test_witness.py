@@ -40,7 +40,7 @@ from svc.interfaces.audit import IHeadSink
 from svc.runtime.threads import SerialThread, inline
 from svc.testing.contracts.head_sink import HeadSinkContract
 from tests.audit.logs import MemoryLog, heads_over, short_record
-from tests.nothing import nothing_later
+from tests.support.nothing import nothing_later
 
 reactor: Any = installed
 

@@ -16,7 +16,7 @@ from svc.model.audit.record import Actor, AuditRecord, SealedRecord
 from svc.model.canonical import Json, decode
 from svc.model.policy.access import request_from_form
 from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, record, short_record
-from tests.proof import proves
+from tests.support.proof import proves
 
 HOSTILE = (
     "two\nlines",

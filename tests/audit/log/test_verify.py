@@ -15,7 +15,7 @@ from svc.model.audit.record import GENESIS, SignedHead, chain_hash
 from svc.model.signing import Purpose, Signed, sign
 from tests.audit.chains import ROWS, SIZES, ChainCase
 from tests.audit.logs import ANCHOR, FACTS, KEY, MemoryLog, heads_over, judge, record, short_record
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 class VerifyTests(ChainCase):

@@ -25,10 +25,10 @@ from svc.errors import SpoolFull, SvcError
 from svc.interfaces.audit import IAuditSink
 from svc.model.canonical import decode
 from tests.audit.spools import FaultyDisk, Killed, Taken, files, kept, names, record, written
-from tests.nothing import nothing
-from tests.proof import proves
 from tests.store.places import ROOT
-from tests.tools import stock_tool
+from tests.support.nothing import nothing
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
 
 
 class FramingTests(SynchronousTestCase):

@@ -24,7 +24,7 @@ from svc.pki.root import new_key
 from svc.proto.gate.v1 import admin_pb2
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from tests.authority.house import ADA, Call, House, outcome, refusal_of, value_of
-from tests.proof import proves
+from tests.support.proof import proves
 
 ROOT = operator(0)
 

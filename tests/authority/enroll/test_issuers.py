@@ -21,9 +21,9 @@ from svc.pki.keyring import create_cluster, load_issuer, load_keys, renew_issuer
 from svc.pki.profile import DAY
 from svc.runtime.threads import inline
 from tests.authority.house import House, value_of
-from tests.nothing import nothing
 from tests.pki.support import CLUSTER
-from tests.proof import proves
+from tests.support.nothing import nothing
+from tests.support.proof import proves
 
 
 class Place:

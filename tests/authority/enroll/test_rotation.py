@@ -30,8 +30,8 @@ from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
 from tests.authority.house import House, refusal_of, value_of
-from tests.nothing import nothing, nothing_later
 from tests.pki.support import CLUSTER
+from tests.support.nothing import nothing, nothing_later
 
 
 class PurposeTests(SynchronousTestCase):

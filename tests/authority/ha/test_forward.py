@@ -29,8 +29,8 @@ from svc.telemetry.metrics import Metrics
 from svc.wire.limits import WireLimits
 from tests.authority.house import Call
 from tests.pki.support import World
-from tests.proof import proves
 from tests.rpc.memory import Pair
+from tests.support.proof import proves
 
 METHOD = "/gate.v1.Renewal/Renew"
 SERIES = "svc_authority_forward_"

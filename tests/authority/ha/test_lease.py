@@ -20,7 +20,7 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.lease import LeaderLease
 from svc.store.sqlite.memory import memory_store
-from tests.proof import proves
+from tests.support.proof import proves
 
 _T = TypeVar("_T")
 BEAT_SECS = TERM_SECS / BEATS

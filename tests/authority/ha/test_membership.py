@@ -18,7 +18,7 @@ from svc.model.audit.record import chain_hash
 from svc.model.cluster.lease import Member, Roll
 from svc.store.sqlite.memory import memory_store
 from tests.authority.ha.test_lease import Cut
-from tests.proof import proves
+from tests.support.proof import proves
 
 BEAT_SECS = TERM_SECS / BEATS
 

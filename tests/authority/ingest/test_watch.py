@@ -9,7 +9,7 @@ from svc.model.audit.record import Actor
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import House, refusal_of, value_of
 from tests.authority.spools import Leader, Origin, watcher
-from tests.proof import proves
+from tests.support.proof import proves
 
 OPERATOR = Actor("operator", "local:0")
 

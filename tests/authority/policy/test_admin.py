@@ -17,9 +17,9 @@ from svc.policy.bundle import apply, decode_bundle, decode_delta, encode_bundle
 from svc.policy.refusals import GUARD_TIMEOUT, INVALID, refused
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import POLICY, Call, House, outcome, refusal_of, value_of
-from tests.logged import logged
 from tests.pki.support import CLUSTER
-from tests.proof import proves
+from tests.support.logged import logged
+from tests.support.proof import proves
 
 ACTOR = operator(7)
 CLAIMS = """\

@@ -29,9 +29,9 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.ratelimit.bucket import Rate
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import GONE, KINDS, Call, Holder, House, outcome, refusal_of, value_of
-from tests.logged import logged
 from tests.pki.support import CLUSTER
-from tests.proof import proves
+from tests.support.logged import logged
+from tests.support.proof import proves
 
 
 class IntakeTests(SynchronousTestCase):

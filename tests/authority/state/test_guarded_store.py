@@ -20,7 +20,7 @@ from svc.model.audit.record import chain_hash
 from svc.model.cluster.lease import LeaderLease
 from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, judge
-from tests.nothing import none_later, nothing, nothing_later
+from tests.support.nothing import none_later, nothing, nothing_later
 
 
 def guarded(store: IStore, watch: LogWatch, committed: Callable[[int], object]) -> LogGuardedStore:

@@ -38,8 +38,8 @@ from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
 from tests.cli.terminal import recorder
-from tests.nothing import none_later, nothing, nothing_later
 from tests.pki.support import CLUSTER, World
+from tests.support.nothing import none_later, nothing, nothing_later
 
 AUTHORITY = "a" * 26
 

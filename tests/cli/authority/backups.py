@@ -28,7 +28,7 @@ from svc.store.sqlite.factory import SqliteFactory
 from tests.cli.authority.logs import LoggedPlace
 from tests.cli.terminal import CLUSTER, Outcome, Place, recorder
 from tests.pki.support import Counted, World
-from tests.postgres import empty_database
+from tests.support.postgres import empty_database
 
 SQLITE, POSTGRES = "sqlite", "postgresql"
 

@@ -27,8 +27,8 @@ from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.factory import SqliteFactory
 from tests.cli.authority.test_members import SEEN
 from tests.cli.terminal import CLUSTER, NODE, NOW, Place, recorder
-from tests.nothing import nothing, nothing_later
 from tests.pki.support import World
+from tests.support.nothing import nothing, nothing_later
 
 ANA = Person("p" * 26, "ana")
 DECISION = "d" * 32

@@ -15,7 +15,7 @@ from twisted.trial.unittest import TestCase
 from svc.audit.checkpoint.latest import GREATEST
 from svc.authority.state.rewind import MAX_REASON, RESTORE_REQUEST, restore_request_file
 from tests.cli.authority.logs import LoggedPlace
-from tests.proof import proves
+from tests.support.proof import proves
 
 PROGRAM = Path(__file__).parents[3] / "contrib" / "verify_audit.py"
 

@@ -34,7 +34,7 @@ from tests.cli.authority.logs import ANA, DECISION, LoggedPlace
 from tests.cli.authority.test_members import SEEN
 from tests.cli.terminal import CLUSTER, NOW
 from tests.pki.support import Counted
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 class VerifyTests(TestCase):

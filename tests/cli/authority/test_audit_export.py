@@ -16,7 +16,7 @@ from svc.authority.state.recorder import ANONYMOUS
 from svc.model.audit.events import ENROLL_REFUSED
 from tests.cli.authority.logs import LoggedPlace
 from tests.cli.terminal import CLUSTER
-from tests.proof import proves
+from tests.support.proof import proves
 
 PROGRAM = Path(__file__).parents[3] / "contrib" / "verify_audit.py"
 

@@ -30,8 +30,8 @@ from svc.pki.files import key_pem
 from svc.pki.root import new_key
 from svc.runtime.state_directory import StateDirectory
 from tests.cli.authority.backups import POSTGRES, RECIPIENT, SQLITE, EmptyPlace, KeptPlace, key_file
-from tests.proof import proves
 from tests.store.places import ROOT
+from tests.support.proof import proves
 
 
 class Killed(BaseException):

@@ -16,7 +16,7 @@ from svc.messages.control import AGAIN
 from svc.model.cluster.resource import Undeclared
 from tests.cli.authority.test_members import NEW, SEEN
 from tests.cli.terminal import CLUSTER, PIN, POLICY, STATUS, Authority, Place
-from tests.proof import proves
+from tests.support.proof import proves
 
 OTHER = evolve(NEW, name="db-2", role="connector")
 

@@ -12,7 +12,7 @@ from svc.model.audit.events import KEY_EXPECT, KEY_WITHDRAW, NODE_REVOKE, TOKEN_
 from svc.model.cluster.node import Leaf, Node
 from svc.model.cluster.token import parse_token
 from tests.cli.terminal import LESS, NOW, PIN, POLICY, Authority, Place
-from tests.proof import proves
+from tests.support.proof import proves
 
 SEEN = Node(
     id="a" * 26,

@@ -16,7 +16,7 @@ from svc.model.audit.spool import SpoolPlace, SpoolRow
 from tests.cli.authority.logs import EVIL, LoggedPlace
 from tests.cli.terminal import NOW, Authority
 from tests.pki.support import Counted
-from tests.proof import proves
+from tests.support.proof import proves
 
 ORIGIN, SPOOL = "p" * 26, "ab" * 16
 KEY = ed25519.Ed25519PrivateKey.from_private_bytes(bytes(32))

@@ -19,8 +19,8 @@ from svc.store.migrate import discover, migrations_folder
 from svc.store.sqlite.factory import SqliteFactory
 from svc.store.sqlite.location import lock_path
 from tests.cli.terminal import Place
-from tests.postgres import connected, empty_database
-from tests.proof import proves
+from tests.support.postgres import connected, empty_database
+from tests.support.proof import proves
 
 
 class MigrateTests(SynchronousTestCase):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.resident.addresses import NETWORK, addresses, is_ours, ports
-from tests.proof import proves
+from tests.support.proof import proves
 
 NAMES = st.sets(st.text("abcdefghij0123456789-", min_size=1, max_size=12), max_size=40)
 NATIVE = st.one_of(st.none(), st.integers(1, 65535))

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.resident.cache import read_endpoints, write_endpoints
 from svc.errors import ConfigError
-from tests.proof import proves
+from tests.support.proof import proves
 
 ROW = {"resource": "db1", "kind": "tcp", "address": "127.64.3.7:15432"}
 

@@ -25,8 +25,8 @@ from svc.errors import ConfigError, Denied, Malformed, SvcError
 from svc.model.certificate import CertificateRefused
 from tests.client.memory import DECISION
 from tests.connector.pieces import Cluster
-from tests.nothing import nothing
-from tests.proof import proves
+from tests.support.nothing import nothing
+from tests.support.proof import proves
 
 
 class Transport(StringTransport):

@@ -20,7 +20,7 @@ from svc.messages.session import Listed
 from svc.runtime.services import BackgroundTasks
 from tests.client.memory import DECISION, Gate, Listening, LocalTransport
 from tests.kinds.served import ssh, tcp
-from tests.proof import proves
+from tests.support.proof import proves
 
 UID, OTHER = 1000, 1001
 CLUSTER = "c1.example.test"

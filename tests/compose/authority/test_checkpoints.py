@@ -19,7 +19,7 @@ from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.witness import ANSWER_SECS
 from svc.compose.authority.checkpoints import head_sinks
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
-from tests.nothing import none_later, nothing, nothing_later
+from tests.support.nothing import none_later, nothing, nothing_later
 
 reactor: Any = installed
 

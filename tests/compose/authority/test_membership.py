@@ -15,7 +15,7 @@ from svc.model.audit.record import chain_hash
 from svc.model.cluster.lease import Member
 from svc.runtime.services import Readiness
 from svc.store.sqlite.memory import memory_store
-from tests.proof import proves
+from tests.support.proof import proves
 
 
 class ReadinessTests(SynchronousTestCase):

@@ -21,9 +21,9 @@ from svc.plugins.store_sqlite import store_sqlite
 from svc.runtime.threads import inline
 from svc.store.engine.lock import take_lock
 from svc.store.sqlite.memory import memory_store
-from tests.postgres import connected, empty_database
-from tests.proof import proves
 from tests.store.places import fresh_url, path_of, real_needs
+from tests.support.postgres import connected, empty_database
+from tests.support.proof import proves
 
 PENDING = MigrationsPending("store: 2 migrations are pending (m0001_a, m0002_b)")
 HELD = StoreUnavailable("store: in use: pid 1 writes to it", reason="store_in_use")

@@ -38,7 +38,7 @@ from svc.store.sqlite.memory import memory_store
 from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, short_record
 from tests.authority.ha.test_lease import Cut
 from tests.pki.support import World
-from tests.proof import proves
+from tests.support.proof import proves
 
 FOLLOW_SECS = 10.0
 US = "u" * 26

@@ -13,7 +13,7 @@ from svc.model.audit import events
 from svc.model.audit.events import CATALOGUE, check_catalogue
 from svc.model.audit.record import GENESIS, Event, Field, Sensitivity, Severity, chain_hash, rfc3339
 from svc.model.policy.terms import ActionTerm, AttributeTerm
-from tests.proof import proves
+from tests.support.proof import proves
 
 ACTION = ActionTerm(
     name="tcpConnect",

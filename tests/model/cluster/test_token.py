@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.cluster.token import JoinToken, TokenRefused, make_token, parse_token
-from tests.proof import proves
+from tests.support.proof import proves
 
 ids = st.text("abcdefghijklmnopqrstuvwxyz234567", min_size=16, max_size=16)
 secrets = st.binary(min_size=32, max_size=32)

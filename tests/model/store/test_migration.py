@@ -17,7 +17,7 @@ from svc.model.store.migration import (
     report_lines,
     status_lines,
 )
-from tests.proof import proves
+from tests.support.proof import proves
 
 KNOWN = tuple(KnownMigration(f"m{n:04}_step", f"sum{n}") for n in range(1, 9))
 

@@ -24,8 +24,8 @@ from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, Tun
 from svc.proxy.tunnels.register import MAX_UNSENT
 from svc.rpc.status import status_of
 from svc.wire.status import Code
-from tests.proof import proves
 from tests.proxy.pieces import Node, ProxyTests
+from tests.support.proof import proves
 
 _BECAUSE = "Authority refused the registration because "
 REFUSALS = {

@@ -20,9 +20,9 @@ from svc.proxy.uplink.pool import AuthorityPool
 from svc.proxy.uplink.probe import PoolProbes
 from svc.rpc.client.channel import RpcChannel
 from svc.rpc.server.server import RpcServerFactory
-from tests.nothing import nothing
-from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, Wire
+from tests.support.nothing import nothing
+from tests.support.proof import proves
 
 
 class PoolTests(SynchronousTestCase):

@@ -18,10 +18,10 @@ from svc.model.signing import Purpose, Signed
 from svc.proxy.uplink.snapshot import Floor, FloorFile
 from svc.rpc.frames import open_frame
 from svc.runtime import durable
-from tests.logged import logged
 from tests.pki.support import World
-from tests.proof import proves
 from tests.proxy.pieces import ProxyTests, Talk
+from tests.support.logged import logged
+from tests.support.proof import proves
 
 
 class FullDisk(FloorFile):

@@ -19,8 +19,8 @@ from svc.interfaces.rpc import IRpcCall, RpcService
 from svc.rpc.server.connection_limits import LOG_SECONDS, ConnectionLimits
 from svc.rpc.server.server import RpcServerFactory, ServerConnection
 from svc.wire.limits import WireLimits
-from tests.nothing import nothing
 from tests.rpc.memory import Pair
+from tests.support.nothing import nothing
 
 HOSTS = (
     "192.0.2.1",

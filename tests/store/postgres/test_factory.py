@@ -32,9 +32,9 @@ from svc.store.postgres.connection import PostgresConnection
 from svc.store.postgres.url import database_place
 from svc.testing.contracts.store import plain_chain_hash
 from svc.testing.gateway.postgres import LOCKED, PostgresServer
-from tests.postgres import connected, empty_database, migrated_database, programs
-from tests.proof import proves
 from tests.store.places import real_needs, run_child
+from tests.support.postgres import connected, empty_database, migrated_database, programs
+from tests.support.proof import proves
 
 CANARY = "cAnary-47%11"
 ESCAPED = "cAnary-47%2511"

@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 
 from attrs import frozen
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 _SKIPPED = shutil.ignore_patterns("__pycache__", "dropin.cache", "build", "*.egg-info")
 
 

@@ -27,8 +27,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.store.postgres.factory import PostgresFactory
 from svc.testing.gateway.postgres import USER, PostgresServer, find_programs
 from svc.testing.gateway.processes import until
-from tests.tools import missing
-from tests.wheels import ROOT
+from tests.support.tools import missing
+from tests.support.wheels import ROOT
 
 TEMPLATE = "svc_template"
 MISSING = (
@@ -116,7 +116,7 @@ def _shared() -> Path:
     with _alone():
         told = _run_place("told")
         if not told.exists():
-            words = [sys.executable, "-m", "tests.postgres_guard", str(folder), str(told)]
+            words = [sys.executable, "-m", "tests.support.postgres_guard", str(folder), str(told)]
             # No pipe of a worker's is left to the guard: trial waits until all are closed.
             with open(_run_place("log"), "wb") as log:
                 subprocess.Popen(

@@ -6,7 +6,7 @@ from unittest import SkipTest
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.tools import find_tool, stock_tool
+from tests.support.tools import find_tool, stock_tool
 
 
 class StockToolTests(SynchronousTestCase):
