@@ -1,5 +1,5 @@
 """Figures, each a ratio against a peer in the same run; never a test.
 
-``python -m contrib.bench`` prints a table and writes ``bench.json``.  Figures
+``python -m contrib.bench`` prints tables and writes ``bench.json``.  Figures
 of one run may be compared with each other, and with nothing else.
 """

@@ -1,23 +1,18 @@
-"""Sessions: their throughput, and what it takes to open one."""
+"""Sessions: their throughput, alone and beside others that nobody reads."""
 
 from __future__ import annotations
 
-import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
 from contrib.bench import peers
-from contrib.bench.ends import Sink, round_trip, stalled, throughput
+from contrib.bench.ends import Sink, stalled, throughput
 from contrib.bench.ours import Ours
-from contrib.bench.rows import NO_GOAL, Goal, Row, less_is_better, more_is_better
+from contrib.bench.rows import NO_GOAL, Goal, Row, more_is_better
 
 _ROUNDS = 3
-_PEER_OPENS = 12
-_OPENS = 200
-_AT_ONCE = 16
 _STALLED = 32
 DIRECT, TUNNEL = "direct lane", "in-tunnel"
 _THROUGHPUT = {DIRECT: (Goal(ratio=1.4), Goal(ratio=1.3)), TUNNEL: (Goal(ratio=0.4), NO_GOAL)}
@@ -75,72 +70,6 @@ def stalled_rows(ours: Ours, megabytes: int) -> list[Row]:
     name = f"a session beside {_STALLED} stalled"
     lone = "the same session alone"
     return [more_is_better(name, _mean(beside), "MB/s", lone, _mean(alone), Goal(ratio=0.8))]
-
-
-def opening_rows(ours: Ours, ssh: peers.Ssh) -> list[Row]:
-    """Opening a session and its first byte back, beside ``ssh`` through a jump host."""
-    for _ in range(20):  # warm
-        round_trip(ours.sink)
-    alone = sorted(round_trip(ours.sink) for _ in range(_OPENS))
-    rate = _rate(ours)
-    jump = sorted(_jump(ssh) for _ in range(_PEER_OPENS))
-    rows = [
-        less_is_better(
-            "opening, p50",
-            _at(alone, 0.5),
-            "ms",
-            "ssh -J, p50",
-            _at(jump, 0.5),
-            Goal(ratio=10, value=8),
-        ),
-        less_is_better(
-            "opening, p99", _at(alone, 0.99), "ms", "ssh -J, max", jump[-1], Goal(value=25)
-        ),
-        more_is_better(
-            "openings",
-            rate,
-            "/s",
-            "ssh -J, one after another",
-            1000 / _mean(jump),
-            Goal(value=150),
-        ),
-    ]
-    shell = ours.ports.get("shell")
-    if shell is not None:
-        whole = sorted(_ssh(ssh, *shell) for _ in range(_PEER_OPENS))
-        rows.append(
-            less_is_better(
-                "ssh through the gateway, p50", _at(whole, 0.5), "ms", "ssh -J, p50", _at(jump, 0.5)
-            )
-        )
-    return rows
-
-
-def _rate(ours: Ours) -> float:
-    """Sessions a second with several asked for at once."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        began = time.perf_counter()
-        list(pool.map(lambda _: round_trip(ours.sink), range(2 * _OPENS)))
-        return 2 * _OPENS / (time.perf_counter() - began)
-
-
-def _jump(ssh: peers.Ssh) -> float:
-    words = [peers.tool("ssh"), "-F", str(ssh.config), "-J", "jump", "target", "true"]
-    return _timed(words)
-
-
-def _ssh(ssh: peers.Ssh, host: str, port: int) -> float:
-    return _timed([peers.tool("ssh"), *ssh.options, "-p", str(port), host, "true"])
-
-
-def _timed(words: Sequence[str]) -> float:
-    began = time.perf_counter()
-    subprocess.run(list(words), check=True, stdin=subprocess.DEVNULL, capture_output=True)
-    return (time.perf_counter() - began) * 1000
-
-
-def _at(ordered: Sequence[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.settings import CONNECTOR, PROXY, GatewayTarget
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 
 POLICY = """\
 @id("operators-administer")
@@ -54,10 +54,11 @@ class Ours:
         return self.gateway.roles[PROXY].pid
 
     @property
-    def session_pids(self) -> list[int]:
-        """The processes that the bytes of a session pass, from the person to the target."""
+    def processes(self) -> dict[str, int]:
+        """What a session's bytes pass from the person to the target, and who decides on it."""
         assert self.person.resident is not None
-        return [self.person.resident.pid, self.proxy_pid, self.gateway.roles[CONNECTOR].pid]
+        roles = {role: self.gateway.roles[role].pid for role in (PROXY, CONNECTOR, AUTHORITY)}
+        return {"resident": self.person.resident.pid, **roles}
 
     @property
     def proxy_state(self) -> Path:

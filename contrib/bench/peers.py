@@ -14,6 +14,7 @@ from pathlib import Path
 from attrs import frozen
 
 _WAIT_SECS = 20.0
+_DAEMONS = "/usr/sbin:/sbin"
 
 
 class Missing(Exception):
@@ -26,7 +27,7 @@ def tool(name: str) -> str:
     Raises:
         Missing: it is not installed.
     """
-    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    path = shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_DAEMONS}")
     if path is None:
         raise Missing(name)
     return path

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from attrs import asdict, frozen
 
+from contrib.bench.build import this_build
+
 
 @frozen
 class Goal:
@@ -23,6 +25,19 @@ class Goal:
 
 
 NO_GOAL = Goal()
+
+
+@frozen
+class Table:
+    """Figures that belong together, where a row for each would be too many."""
+
+    title: str
+    head: Sequence[str]
+    lines: Sequence[Sequence[str]]
+
+    def text(self) -> str:
+        """For people, aligned, its title above it."""
+        return f"{self.title}\n{_aligned([self.head, *self.lines])}"
 
 
 @frozen
@@ -94,27 +109,40 @@ def _row(
 def table(rows: Sequence[Row]) -> str:
     """The rows for people, aligned."""
     head = ("figure", "ours", "unit", "peer", "peer's", "ratio", "goal", "met")
-    cells = [head, *(_cells(row) for row in rows)]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(head))]
+    return _aligned([head, *(_cells(row) for row in rows)])
+
+
+def shown(value: float) -> str:
+    """A figure for people: four digits, or the whole of a large one."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def _aligned(cells: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in cells
     )
 
 
-def write(rows: Sequence[Row], path: Path) -> None:
-    """The rows for programs."""
-    path.write_text(json.dumps([asdict(row) for row in rows], indent=2) + "\n", "utf-8")
+def write(rows: Sequence[Row], tables: Sequence[Table], path: Path) -> None:
+    """The rows and tables for programs, and how the interpreter was built that made them."""
+    document = {
+        "interpreter": asdict(this_build()),
+        "rows": [asdict(row) for row in rows],
+        "tables": [asdict(one) for one in tables],
+    }
+    path.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
 
 
 def _cells(row: Row) -> tuple[str, ...]:
     met = "-" if row.met is None else "yes" if row.met else "no"
     return (
         row.name,
-        f"{row.value:.4g}",
+        f"{shown(row.value)}{this_build().mark}",
         row.unit,
         row.peer,
-        f"{row.peer_value:.4g}",
+        shown(row.peer_value),
         f"{row.ratio:.2f}",
         row.goal or "-",
         met,

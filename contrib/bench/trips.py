@@ -1,136 +1,132 @@
 """Small round trips: a message of some bytes there and back, again and again.
 
 People work in such messages (a key press, a statement, a request), and a path that is quick with
-large ones may be slow with these.  Every path is measured in turns within one run, and for each the
-CPU time of all its processes is told beside its rate.  Client and echo are processes of their own
-and do as little as Python can.
+large ones may be slow with these.  Every way is measured in turns within one run over sessions that
+stay open, and for each the CPU time of its processes is told beside its rate.
 """
 
 from __future__ import annotations
 
-import select
+import json
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from attrs import frozen
 
-from contrib.bench import peers
 from contrib.bench.figures import DIRECT, TUNNEL
-from contrib.bench.machine import cpu_seconds, with_descendants
-from contrib.bench.ours import Ours
-from contrib.bench.rows import NO_GOAL, Goal, Row, less_is_better, more_is_better
+from contrib.bench.rows import NO_GOAL, Goal, Row, Table
+from contrib.bench.syscalls import system_calls
+from contrib.bench.turns import Case, Scale, Turn, compared, in_turns, used_by
+from contrib.bench.ways import CHAIN, SSH, Way
 
-SIZE = 100
-"""Bytes of a message in the rows that have a goal."""
-
-SESSIONS = (1, 8)
-_ROOT = Path(__file__).parents[2]
-_ROUNDS = 3
-_SECONDS = 2.0
-_MOVES_AFTER = 5 << 18
-"""Bytes that each session echoes before it is measured: one that may move has moved by then."""
-
-_PIECE = 1 << 15
-_SSH, _CHAIN, _HOPS = "ssh -L", "ssh -L to ssh -R", "HAProxy, three TLS hops"
+SIZES = (1, 100, 1024)
+SESSIONS = (1, 8, 32)
+_GOAL_SIZE, _GOAL_SESSIONS = 100, 8
+_QUICK_SESSIONS = (1, 8)
 _GOALS = {
-    (DIRECT, _CHAIN): (Goal(ratio=1.1), Goal(ratio=1.0)),
-    (DIRECT, _SSH): (Goal(ratio=0.7), NO_GOAL),
-    (TUNNEL, _CHAIN): (Goal(ratio=0.5), Goal(ratio=0.45)),
+    (DIRECT, CHAIN): (Goal(ratio=1.1), Goal(ratio=1.0)),
+    (DIRECT, SSH): (Goal(ratio=0.7), NO_GOAL),
+    (TUNNEL, CHAIN): (Goal(ratio=0.5), Goal(ratio=0.45)),
 }
-"""Of the rates and of the CPU time, with eight sessions."""
+_ROOT = Path(__file__).parents[2]
 
 
 @frozen
-class Way:
-    """A way from the client to the echo.
+class Sessions:
+    """Sessions of a way, open and warm, and the process that uses them."""
 
-    Attributes:
-        pids: The processes that the bytes pass, and those they start for a connection.
-    """
+    way: Way
+    process: subprocess.Popen[str]
 
-    address: tuple[str, int]
-    pids: Sequence[int]
+    def trips(self, size: int, seconds: float) -> dict[str, float]:
+        """What the client says: ``trips``, ``seconds``, ``p50``, ``p99``."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(f"{size} {seconds}\n")
+        self.process.stdin.flush()
+        said = self.process.stdout.readline()
+        if not said:
+            raise AssertionError(f"the client of {self.way.address} ended while it was measured")
+        found: dict[str, float] = json.loads(said)
+        return found
+
+    def turn(self, size: int, seconds: float) -> Turn:
+        """Round trips a second, and the CPU time of the way's processes for each."""
+        before = self.way.cpu_seconds()
+        said = self.trips(size, seconds)
+        after = self.way.cpu_seconds()
+        return Turn(
+            value=said["trips"] / said["seconds"],
+            cpu=used_by(self.way, before, after, int(said["trips"])),
+            spread=(said["p50"], said["p99"]),
+        )
 
 
-@frozen
-class Trips:
-    """What one measurement found."""
-
-    per_second: float
-    cpu_micros: float
-
-
-def rows(ways: dict[str, Ours], ssh: peers.Ssh, echo: int, directory: Path) -> list[Row]:
-    """Round trips of both lanes beside OpenSSH and HAProxy.
+def measure(ways: Mapping[str, Way], scale: Scale) -> tuple[list[Table], list[Row]]:
+    """Round trips over each way, and the system calls that ours take.
 
     Args:
-        ways: A gateway for each lane, whose resource ``echo`` is the port *echo*.
+        ways: To a port that :func:`serving` serves.
     """
-    with (
-        peers.ssh_forward(ssh, echo) as forward,
-        peers.ssh_chain(ssh, echo) as chain,
-        peers.haproxy_chain(directory, echo) as hops,
-    ):
-        paths = {
-            name: Way(ours.ports["echo"], ours.session_pids) for name, ours in ways.items()
-        } | {
-            name: Way(("127.0.0.1", peer.port), peer.pids)
-            for name, peer in ((_SSH, forward), (_CHAIN, chain), (_HOPS, hops))
-        }
-        return [row for count in SESSIONS for row in _rows_of(paths, ways, count)]
+    tables, rows = [], []
+    for count in _QUICK_SESSIONS if scale.is_quick else SESSIONS:
+        with ExitStack() as ending:
+            held = {
+                name: ending.enter_context(opened(way, "echo", count)) for name, way in ways.items()
+            }
+            for size in (_GOAL_SIZE,) if scale.is_quick else SIZES:
+                has_goal = (size, count) == (_GOAL_SIZE, _GOAL_SESSIONS)
+                case = Case(
+                    name=f"round trips of {_bytes(size)}, {count} at once",
+                    unit="/s",
+                    goals=_GOALS if has_goal else {},
+                )
+                measured = partial(Sessions.turn, size=size, seconds=scale.seconds)
+                table, met = compared(case, ways, in_turns(held, scale.rounds, measured))
+                tables.append(table)
+                rows += met
+            if count == 1:
+                table, met = system_calls(
+                    {
+                        name: (one.way, partial(one.trips, _GOAL_SIZE, scale.seconds))
+                        for name, one in held.items()
+                        if one.way.is_ours
+                    }
+                )
+                tables.append(table)
+                rows += met
+    return tables, rows
 
 
-def _rows_of(paths: dict[str, Way], ways: dict[str, Ours], count: int) -> Iterator[Row]:
-    best: dict[str, Trips] = {}
-    for _ in range(_ROUNDS):
-        for name, path in paths.items():
-            found = measured(path, SIZE, count)
-            if name not in best or found.per_second > best[name].per_second:
-                best[name] = found
-    for way in ways:
-        for peer in (_SSH, _CHAIN, _HOPS):
-            rate, cpu = _GOALS.get((way, peer), (NO_GOAL, NO_GOAL)) if count > 1 else (NO_GOAL,) * 2
-            name = f"round trips of {SIZE} bytes, {count} at once, {way}"
-            mine, theirs = best[way], best[peer]
-            yield more_is_better(name, mine.per_second, "/s", peer, theirs.per_second, rate)
-            yield less_is_better(
-                f"{name}, CPU", mine.cpu_micros, "µs", peer, theirs.cpu_micros, cpu
-            )
-
-
-def measured(path: Way, size: int, count: int, seconds: float = _SECONDS) -> Trips:
-    """Round trips a second over *count* sessions of a path, and its CPU time for each."""
-    words = [sys.executable, "-m", __name__, "client", *map(str, path.address)]
-    client = subprocess.Popen(
-        [*words, str(size), str(count), str(seconds)],
+@contextmanager
+def opened(way: Way, speech: str, count: int) -> Iterator[Sessions]:
+    """Sessions that have carried enough to have moved to the direct lane, if they may."""
+    words = [sys.executable, "-m", "contrib.bench.trip_ends", "client", speech]
+    with subprocess.Popen(
+        [*words, *map(str, way.address), str(count)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=_ROOT,
-    )
-    with client:
-        assert client.stdin is not None and client.stdout is not None
-        if client.stdout.readline() != "warm\n":
-            raise AssertionError(f"no session to {path.address} could be warmed")
-        pids = with_descendants(path.pids)
-        before = sum(map(cpu_seconds, pids))
-        client.stdin.write("go\n")
-        client.stdin.flush()
-        trips, took = client.stdout.readline().split()
-        used = sum(map(cpu_seconds, pids)) - before
-    return Trips(int(trips) / float(took), used * 1e6 / int(trips))
+    ) as client:
+        try:
+            assert client.stdout is not None
+            if client.stdout.readline() != "warm\n":
+                raise AssertionError(f"no session to {way.address} could be warmed")
+            yield Sessions(way, client)
+        finally:
+            client.kill()
 
 
 @contextmanager
-def echo_server() -> Iterator[int]:
-    """The port of an echo in a process of its own."""
+def serving(what: str) -> Iterator[int]:
+    """The port of a server of ``trip_ends``, ``echo`` or ``websocket``, in a process of its own."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        words = [sys.executable, "-m", __name__, "echo", str(listener.fileno())]
+        words = [sys.executable, "-m", "contrib.bench.trip_ends", what, str(listener.fileno())]
         with subprocess.Popen(words, pass_fds=(listener.fileno(),), cwd=_ROOT) as process:
             try:
                 yield listener.getsockname()[1]
@@ -138,74 +134,5 @@ def echo_server() -> Iterator[int]:
                 process.kill()
 
 
-def _echo(listener: socket.socket) -> None:
-    poll = select.epoll()
-    poll.register(listener, select.EPOLLIN)
-    held: dict[int, socket.socket] = {}
-    while True:
-        for number, _ in poll.poll():
-            peer = held.get(number)
-            if peer is None:
-                peer, _ = listener.accept()
-                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                held[peer.fileno()] = peer
-                poll.register(peer, select.EPOLLIN)
-                continue
-            try:
-                data = peer.recv(1 << 16)
-                peer.sendall(data)
-            except OSError:
-                data = b""
-            if not data:
-                poll.unregister(number)
-                held.pop(number).close()
-
-
-def _client(host: str, port: int, size: int, count: int, seconds: float) -> None:
-    """One message under way in each session, until the time is over."""
-    held: dict[int, socket.socket] = {}
-    poll = select.epoll()
-    for _ in range(count):
-        peer = socket.create_connection((host, port), timeout=30)
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(_MOVES_AFTER // _PIECE):
-            peer.sendall(bytes(_PIECE))
-            _receive(peer, _PIECE)
-        held[peer.fileno()] = peer
-        poll.register(peer, select.EPOLLIN)
-    print("warm", flush=True)
-    sys.stdin.readline()
-    message = bytes(size)
-    missing = dict.fromkeys(held, size)
-    trips, began = 0, time.perf_counter()
-    ends = began + seconds
-    for peer in held.values():
-        peer.send(message)
-    while (now := time.perf_counter()) < ends:
-        for number, _ in poll.poll(30):
-            got = len(held[number].recv(1 << 16))
-            if not got:
-                raise AssertionError("a session ended while it was measured")
-            missing[number] -= got
-            if not missing[number]:
-                trips += 1
-                missing[number] = size
-                held[number].send(message)
-    print(trips, now - began, flush=True)
-
-
-def _receive(peer: socket.socket, size: int) -> None:
-    while size:
-        got = len(peer.recv(size))
-        if not got:
-            raise AssertionError("the session ended while it was warmed")
-        size -= got
-
-
-if __name__ == "__main__":
-    if sys.argv[1] == "echo":
-        _echo(socket.socket(fileno=int(sys.argv[2])))
-    else:
-        _client(
-            sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5]), float(sys.argv[6])
-        )
+def _bytes(size: int) -> str:
+    return "1 byte" if size == 1 else f"{size} bytes" if size % 1024 else f"{size // 1024} KiB"

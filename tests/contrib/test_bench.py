@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+from contextlib import ExitStack
 from math import inf
 from os import getpid
 from pathlib import Path
+from subprocess import PIPE, Popen
+from typing import ClassVar
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from contrib.bench import openings, peers, pgbench, shell_calls, trips, websocket
+from contrib.bench.build import build_of, this_build
+from contrib.bench.ends import start_sink
 from contrib.bench.inside import Lag, p99_row
-from contrib.bench.machine import with_descendants
-from contrib.bench.rows import Goal, less_is_better, more_is_better, table, write
-from contrib.bench.trips import Way, echo_server, measured
+from contrib.bench.machine import family_cpu_seconds, with_descendants
+from contrib.bench.peers import free_port
+from contrib.bench.rows import (
+    NO_GOAL,
+    Goal,
+    Row,
+    Table,
+    less_is_better,
+    more_is_better,
+    shown,
+    table,
+    write,
+)
+from contrib.bench.syscalls import Counted, parsed, system_calls, watch
+from contrib.bench.trips import serving
+from contrib.bench.turns import Case, Scale, Turn, compared, in_turns
+from contrib.bench.ways import NO_RELAY, SSH, Way
+from tests.support.tools import missing, stock_tool
 
 
 class RowTests(SynchronousTestCase):
@@ -59,9 +82,22 @@ class RowTests(SynchronousTestCase):
         lines = table(rows).splitlines()
         self.assertEqual([line.split()[-1] for line in lines], ["met", "-", "no"])
         path = Path(self.mktemp())
-        write(rows, path)
+        one = Table(title="c", head=("way", "best"), lines=[("long name", "1"), ("d", "22")])
+        self.assertEqual(
+            one.text().splitlines(), ["c", "way        best", "long name  1", "d          22"]
+        )
+        write(rows, [one], path)
         kept = json.loads(path.read_text("utf-8"))
-        self.assertEqual([(one["name"], one["met"]) for one in kept], [("a", None), ("b", False)])
+        met = [(each["name"], each["met"]) for each in kept["rows"]]
+        self.assertEqual(met, [("a", None), ("b", False)])
+        self.assertEqual(kept["tables"][0]["lines"], [["long name", "1"], ["d", "22"]])
+        self.assertEqual(kept["interpreter"]["version"], this_build().version)
+
+    def test_large(self) -> None:
+        """A large figure is whole, a small one has four digits."""
+        self.assertEqual(
+            [shown(each) for each in (34981.4, 0.06614, 12.0)], ["34,981", "0.06614", "12"]
+        )
 
 
 class LagTests(SynchronousTestCase):
@@ -105,19 +141,204 @@ class LagTests(SynchronousTestCase):
         self.assertEqual([row.met for row in rows], [True, True, False])
 
 
-class TripTests(SynchronousTestCase):
-    """Small round trips."""
+class BuildTests(SynchronousTestCase):
+    """How the interpreter was built, and which figures are marked for it."""
 
-    def test_measured(self) -> None:
-        """Each message that came back is counted, and the CPU time of the processes on its way."""
-        with echo_server() as port:
-            found = measured(Way(("127.0.0.1", port), [getpid()]), 100, 2, 0.05)
-        self.assertGreater(found.per_second, 0)
+    def test_optimised(self) -> None:
+        """The words of ``configure`` say it, or the compiler's own where a packager sets them."""
+        asked = {"CONFIG_ARGS": "'--enable-optimizations' '--with-lto'"}
+        packaged = {"CONFIG_ARGS": "'--prefix=/usr'", "PY_CORE_CFLAGS": "-fprofile-use -flto"}
+        for said in (asked, packaged):
+            build = build_of(said)
+            self.assertEqual((build.has_pgo, build.has_lto, build.mark), (True, True, ""))
+
+    def test_plain(self) -> None:
+        """Figures of a build without optimisations are marked, and the mark is explained."""
+        build = build_of({"CONFIG_ARGS": "'--enable-shared' '--with-lto=no'", "PY_CFLAGS": None})
+        self.assertEqual((build.has_pgo, build.has_lto, build.mark), (False, False, "*"))
+        self.assertIn("'--enable-shared'", build.text())
+        self.assertIn("* after a figure of ours", build.text())
+
+
+class TurnTests(SynchronousTestCase):
+    """Ways in turns, and the table that compares them."""
+
+    ways: ClassVar[dict[str, Way]] = {
+        SSH: Way(("127.0.0.1", 1), {"ssh": 1}),
+        "mine": Way(("127.0.0.1", 2), {"one": 2, "two": 3}, is_ours=True),
+    }
+
+    def test_order(self) -> None:
+        """Each round asks every way, every second round from the end."""
+        asked: list[str] = []
+
+        def measure(name: str) -> Turn:
+            asked.append(name)
+            return Turn(value=1.0, cpu={})
+
+        found = in_turns({"a": "a", "b": "b"}, 3, measure)
+        self.assertEqual(asked, ["a", "b", "b", "a", "a", "b"])
+        self.assertEqual({name: len(turns) for name, turns in found.items()}, {"a": 3, "b": 3})
+
+    def compared(self, unit: str, goal: Goal) -> tuple[dict[str, str], list[Row]]:
+        """Three turns each of two ways: ours as a line by head, and the rows."""
+        case = Case(name="trips", unit=unit, goals={("mine", SSH): (goal, Goal(ratio=0.1))})
+        ssh = [Turn(value=each, cpu={"ssh": 10.0}) for each in (10.0, 20.0, 40.0)]
+        mine = [
+            Turn(value=each, cpu={"one": each, "two": 5.0}, spread=(each, 9.0))
+            for each in (5.0, 15.0, 20.0)
+        ]
+        table, rows = compared(case, self.ways, {SSH: ssh, "mine": mine})
+        return dict(zip(table.head, table.lines[1], strict=True)), rows
+
+    def test_rates(self) -> None:
+        """Of rates the best is the greatest, and CPU time is told by process."""
+        line, rows = self.compared("/s", Goal(ratio=0.5))
+        mark = this_build().mark
+        self.assertEqual((line["best"], line["median"]), (f"20{mark}", f"15{mark}"))
+        self.assertEqual(line["to ssh -L"], "0.50/0.75")
+        self.assertEqual(
+            (line["CPU µs"], line["CPU µs by process"]), (f"20{mark}", "one 15, two 5")
+        )
+        self.assertEqual([(row.ratio, row.met) for row in rows], [(0.5, True), (0.5, True)])
+
+    def test_milliseconds(self) -> None:
+        """Of times the best is the least, and a ratio above 1 is still better for us."""
+        line, rows = self.compared("ms", Goal(value=4))
+        self.assertEqual(line["to ssh -L"], "2.00/1.33")
+        self.assertEqual((rows[0].value, rows[0].met), (5.0, False))
+
+    def test_missing_peer(self) -> None:
+        """A peer that was skipped has neither a ratio nor a row."""
+        case = Case(name="trips", unit="/s", goals={("mine", SSH): (Goal(ratio=1), NO_GOAL)})
+        turns = {"mine": [Turn(value=1.0, cpu={"one": 1.0, "two": 1.0})]}
+        table, rows = compared(case, self.ways, turns)
+        self.assertEqual(rows, [])
+        self.assertEqual(dict(zip(table.head, table.lines[0], strict=True))["to ssh -L"], "-")
+
+
+class TripTests(SynchronousTestCase):
+    """Small round trips, in their smallest form: they run, and print their rows."""
+
+    scale: ClassVar[Scale] = Scale(rounds=1, seconds=0.02, is_quick=True)
+
+    def way(self, port: int) -> Way:
+        """To a server here; this process stands for the gateway."""
+        return Way(("127.0.0.1", port), {"self": getpid()}, is_ours=True)
+
+    def test_round_trips(self) -> None:
+        """Each number of sessions has a table with its way and the CPU time of its processes."""
+        with serving("echo") as port:
+            tables, _ = trips.measure({NO_RELAY: self.way(port)}, self.scale)
+        titles = [one.title.partition(":")[0] for one in tables]
+        self.assertEqual(
+            titles,
+            [
+                "round trips of 100 bytes, 1 at once",
+                "system calls a round trip of 100 bytes, 1 at once, by strace -c -f",
+                "round trips of 100 bytes, 8 at once",
+            ],
+        )
+        for one in (tables[0], tables[2]):
+            [line] = one.lines
+            self.assertEqual(line[0], NO_RELAY)
+            self.assertIn("self ", line[-1])
+
+    def test_turn(self) -> None:
+        """Every message that came back is counted, and how long it took."""
+        with serving("echo") as port, trips.opened(self.way(port), "echo", 2) as sessions:
+            found = sessions.turn(1, 0.02)
+        self.assertGreater(found.value, 0)
         self.assertGreater(found.cpu_micros, 0)
+        assert found.spread is not None
+        self.assertLessEqual(found.spread[0], found.spread[1])
+
+    def test_websocket(self) -> None:
+        """Pings are answered with what they carried."""
+        with serving("websocket") as port:
+            [table], _ = websocket.measure({NO_RELAY: self.way(port)}, self.scale)
+        self.assertEqual([line[0] for line in table.lines], [NO_RELAY])
+
+    def test_pgbench(self) -> None:
+        """Selects of pgbench are counted, over sessions that stay and over new ones."""
+        with ExitStack() as ending:
+            try:
+                database = ending.enter_context(pgbench.serving(free_port()))
+            except peers.Missing as absent:
+                missing(f"{absent} is not installed")
+            ways = {NO_RELAY: self.way(database.port)}
+            tables, _ = pgbench.measure(database, ways, self.scale)
+        titles = [one.title.partition(":")[0] for one in tables]
+        self.assertEqual(titles, ["pgbench -S -c 8", "pgbench -S -C -c 8 -j 8"])
+
+    def test_openings(self) -> None:
+        """Openings one by one and at once; the gateway's line is among them."""
+        sink = start_sink()
+        self.addCleanup(sink.end)
+        tables, rows = openings.measure(None, {openings.GATEWAY: self.way(sink.port)}, self.scale)
+        titles = [one.title.partition(":")[0] for one in tables]
+        self.assertEqual(titles, ["opening, p50", "openings, 16 at once"])
+        self.assertEqual(rows, [])
+
+    def test_caller(self) -> None:
+        """A caller of commands counts the time of what a command leaves behind."""
+        busy = "python = True\nfor _ in range(10**6): pass"
+        left = f"{sys.executable} -c '{busy}' & exit 0"
+        call = shell_calls.Call(self.way(1), ["sh", "-c", left], Path(self.mktemp()).parent)
+        found = shell_calls.turn(call, 1)
+        self.assertGreater(found.cpu["ssh"], 10_000)
 
     def test_descendants(self) -> None:
         """Who is started by a process counts with it."""
-        with echo_server():
+        with serving("echo"):
             found = with_descendants([getpid()])
         self.assertIn(getpid(), found)
         self.assertGreater(len(found), 1)
+
+    def test_family(self) -> None:
+        """What a child computed counts on once it has ended; the ended one itself is nothing."""
+        before = family_cpu_seconds(getpid())
+        work = "sum(each * each for each in range(10**6))"
+        with Popen([sys.executable, "-c", work]) as child:
+            pass
+        self.assertGreater(family_cpu_seconds(getpid()) - before, 0.02)
+        self.assertEqual(family_cpu_seconds(child.pid), 0)
+
+
+class SystemCallTests(SynchronousTestCase):
+    """What is read from ``strace -c``."""
+
+    def test_counted(self) -> None:
+        """Calls by name, with and without errors; the head, the rule and the total are none."""
+        said = (
+            "% time     seconds  usecs/call     calls    errors syscall\n"
+            "------ ----------- ----------- --------- --------- ----------------\n"
+            " 60.00    0.000600           3       200           epoll_wait\n"
+            " 40.00    0.000400           2       150        50 recvfrom\n"
+            "------ ----------- ----------- --------- --------- ----------------\n"
+            "100.00    0.001000           2       350        50 total\n"
+        )
+        self.assertEqual(parsed(said), {"epoll_wait": 200, "recvfrom": 150})
+
+    def test_watched(self) -> None:
+        """The calls of a process are counted while a block runs."""
+        stock_tool("strace")
+        counted = Counted()
+        with Popen(["cat"], stdin=PIPE, stdout=PIPE) as cat:
+            assert cat.stdin is not None and cat.stdout is not None
+            with watch(cat.pid, counted):
+                cat.stdin.write(b"a\n")
+                cat.stdin.flush()
+                self.assertEqual(cat.stdout.readline(), b"a\n")
+        self.assertEqual(counted.calls.get("write"), 1)
+
+    def test_missing(self) -> None:
+        """Without strace the table says so, and there is no row."""
+        self.patch(os, "environ", {"PATH": self.mktemp()})
+        self.patch(peers, "_DAEMONS", "")
+        way = Way(("127.0.0.1", 1), {"self": getpid()}, is_ours=True)
+        table, rows = system_calls({"mine": (way, lambda: {"trips": 1.0})})
+        self.assertEqual(
+            [line[:2] for line in table.lines], [("skipped", "strace is not installed")]
+        )
+        self.assertEqual(rows, [])
