@@ -12,7 +12,7 @@ from attrs import define, evolve, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.authority.ingest.heads import HeadsToTell
+from svc.authority.ingest.heads import HeadsToSend
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.limits import AskRates
 from svc.authority.policy.snapshot import SnapshotPublisher
@@ -90,7 +90,7 @@ class ControlService:
     seen: Callable[[str, str], Awaitable[None]]
     rates: AskRates
     spooled: QueueIntake
-    heads: HeadsToTell
+    heads: HeadsToSend
     _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)
 
@@ -133,7 +133,7 @@ class ControlService:
         version, instance, claimed, head = read_hello(request)
         if head:
             # First of all: who is behind what this Proxy keeps writes nothing any more.
-            await self.heads.hear(head)
+            await self.heads.receive_head(head)
         abandoned = 0
         is_known = self._instances.get(proxy.id) == instance
         if proxy.id not in self._present or not is_known:

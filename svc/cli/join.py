@@ -12,7 +12,7 @@ import click
 
 from svc.cli import Globals
 from svc.cli.control import run
-from svc.cli.output import json_option, tell
+from svc.cli.output import json_option, print_result
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def join(
     )
     option = "" if directory is None else f" --config {joined.config}"
     said = {"cluster": joined.cluster, "name": joined.name, "config": str(joined.config)}
-    tell(
+    print_result(
         as_json,
         said,
         [f"joined {joined.cluster} as {escaped(joined.name)}"],

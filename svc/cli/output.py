@@ -70,19 +70,21 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 """Every command that ends with a result takes it; :func:`tell` prints the one or the other."""
 
 
-def tell(as_json: bool, value: object, lines: Iterable[str], hints: Iterable[str] = ()) -> None:
+def print_result(
+    as_json: bool, value: object, lines: Iterable[str], hints: Iterable[str] = ()
+) -> None:
     """The result of a command: *value* for programs, or *lines* and *hints* for people.
 
     The names in *value* are among :data:`svc.cli.json_names.KEYS`; times are RFC 3339 in UTC.
     """
     if as_json:
-        say([document(value)])
+        print_lines([document(value)])
         return
-    say(lines)
+    print_lines(lines)
     hint(hints)
 
 
-def say(lines: Iterable[str]) -> None:
+def print_lines(lines: Iterable[str]) -> None:
     """Command data, on stdout."""
     for line in lines:
         click.echo(line)

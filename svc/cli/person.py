@@ -16,7 +16,7 @@ from svc.cli import Globals
 from svc.cli.control import run
 from svc.cli.groups import Group
 from svc.cli.join import runtime
-from svc.cli.output import hint, json_option, pairs, table, tell, with_nulls
+from svc.cli.output import hint, json_option, pairs, print_result, table, with_nulls
 from svc.cli.person_texts import able, facts, reasons, session_end
 from svc.cli.roles import Running, refused
 from svc.errors import SvcError
@@ -80,7 +80,9 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
     own = identity_status(side.identity)
     problem = own["certificate"]["problem"]
     told = {"running": False, **(_ask(side, refresh and not problem) or {}), **own}
-    tell(as_json, with_nulls(told), [*pairs(facts(told)), *(reasons(told) if explain else ())])
+    print_result(
+        as_json, with_nulls(told), [*pairs(facts(told)), *(reasons(told) if explain else ())]
+    )
     if problem:
         hint([f"svc: {problem}"])
     return 1 if problem or (refresh and not able(told)) else 0
@@ -114,7 +116,7 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
         )
         for one in endpoints
     ]
-    tell(
+    print_result(
         as_json,
         with_nulls(endpoints),
         table(("NAME", "KIND", "ADDRESS", "SERVED", "PROBLEM"), rows),
@@ -148,7 +150,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
     if not told.explained:
         hint([_NOT_TOLD])
         return 1
-    tell(
+    print_result(
         as_json,
         explanation(told),
         pairs(

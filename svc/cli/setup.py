@@ -17,7 +17,7 @@ from svc.cli import Globals
 from svc.cli.cancellation import CancellableRun
 from svc.cli.control import ask
 from svc.cli.forms import WORD
-from svc.cli.output import hint, json_option, say, tell
+from svc.cli.output import hint, json_option, print_lines, print_result
 from svc.errors import SvcError, UsageError
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def init(
         "root_key": str(root_key_of(plan)) if plan.makes_keys else None,
         "commands": [line for line in lines if line and not line.startswith("#")],
     }
-    tell(as_json, said, lines)
+    print_result(as_json, said, lines)
 
 
 @click.command()
@@ -189,25 +189,31 @@ def demo(globals_: Globals, once: bool, keep: Path | None) -> int:
     async def show(reactor: Any) -> None:
         runtime = _runtime(globals_, reactor)
         shows.append(
-            Show(runtime=runtime, kept=kept, found=_founding(runtime), say=_say, program=program())
+            Show(
+                runtime=runtime,
+                kept=kept,
+                found=_founding(runtime),
+                write_line=_write_line,
+                program=program(),
+            )
         )
         await shows[0].run(once=once)
 
     try:
         CancellableRun(show).run()
     except click.Abort:
-        if not (shows and shows[0].is_told):
+        if not (shows and shows[0].is_finished):
             raise
     return 0
 
 
-def _say(line: str) -> None:
+def _write_line(line: str) -> None:
     """One line, at once; without the arrow where the terminal has none."""
     try:
         line.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:
         line = line.replace("\N{RIGHTWARDS ARROW}", "->")
-    say([line])
+    print_lines([line])
     sys.stdout.flush()
 
 

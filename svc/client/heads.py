@@ -57,10 +57,10 @@ class KnownHead:
                         "the audit log continues from an older store, as a signed record confirms"
                     )
         except (SvcError, OSError) as refused:
-            self._say(refused)
+            self._report(refused)
             return
         if taken is Taken.BEHIND:
-            self._say(
+            self._report(
                 AuditBroken(
                     "the Proxy presented an audit log that is behind the one it presented "
                     "before; tell the operator of the gateway",
@@ -70,7 +70,7 @@ class KnownHead:
         elif taken is not None:
             self.problem = ""
 
-    def _say(self, refused: SvcError | OSError) -> None:
+    def _report(self, refused: SvcError | OSError) -> None:
         """Once for each thing that is wrong: lists come again and again."""
         before, self.problem = self.problem, str(refused)
         if self.problem != before:

@@ -101,7 +101,7 @@ class EndWarnings(Service):
 
     identity: IIdentity
     clock: IReactorTime
-    _said: float | None = field(default=None, init=False)
+    _reported: float | None = field(default=None, init=False)
     """The moment before the end that was spoken of last; None: none of this certificate."""
     _timer: IDelayedCall | None = field(default=None, init=False)
 
@@ -121,7 +121,7 @@ class EndWarnings(Service):
             self._timer = None
 
     def _renewed(self, _: CertificateFacts) -> None:
-        self._said = None
+        self._reported = None
         if self._timer is not None:
             self._timer.reset(0)
 
@@ -130,13 +130,13 @@ class EndWarnings(Service):
         left = self.identity.seconds_left()
         moments = (first_warning(facts), last_warning(facts), 0.0)
         due = [moment for moment in moments if left <= moment]
-        if due and (self._said is None or due[-1] < self._said):
-            self._said = due[-1]
-            self._say(left)
+        if due and (self._reported is None or due[-1] < self._reported):
+            self._reported = due[-1]
+            self._report(left)
         ahead = [left - moment for moment in moments if left > moment]
         self._timer = self.clock.callLater(min([_LOOK_AGAIN, *ahead]), self._look)
 
-    def _say(self, left: float) -> None:
+    def _report(self, left: float) -> None:
         _log.warn(
             _ENDS_SOON if left > 0 else _HAS_ENDED,
             not_after=utc(self.identity.facts.not_after),

@@ -182,7 +182,7 @@ class ClientSession:
         believed only as far as they are words that we know.
         """
         transport = None if self._below is None else self._below.transport
-        in_band = None if transport is None else transport.told_end
+        in_band = None if transport is None else transport.reported_end
         reason = self._told_by_proxy()
         if reason == NOT_TOLD and in_band is not None:
             reason = in_band.reason

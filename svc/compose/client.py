@@ -25,7 +25,7 @@ from svc.client.resident.status import StatusService
 from svc.client.sessions import SessionDialer
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.heads import greatest_head
-from svc.compose.listeners.limits import told_of, wire_limits
+from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.config import Address, RoleSettings, load_settings
 from svc.config.source import CLIENT_FILE
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
@@ -159,7 +159,7 @@ class PersonSide:
                 keepalive=pings or self._pings(),
                 handshake_secs=self.settings.limits.handshake_secs,
                 limits=wire_limits(self.settings),
-                told=told_of(reactor, "endpoints.proxy", str(address)),
+                on_problem=log_problems(reactor, "endpoints.proxy", str(address)),
             )
         except SvcError:
             check_own(self.identity)

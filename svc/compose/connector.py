@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 
 from svc import __version__
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
-from svc.compose.listeners.limits import told_of, wire_limits
+from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.compose.node import (
     NodeRole,
     check_identity,
@@ -166,7 +166,7 @@ class ConnectorAssembly:
             reach=p.reach,
             session_tls=end.session,
             now=p.runtime.now,
-            told=lambda event: None,
+            on_event=lambda event: None,
             times=times,
             spans=p.runtime.traces.spans,
             lane_to=lane_to(p.runtime.reactor),
@@ -204,7 +204,7 @@ class ConnectorAssembly:
             openings=openings,
             clock=clock,
             backoff=self._backoff,
-            told=self._told(),
+            on_event=self._count_events(),
             serving=lambda: p.ready.met(SERVING),
             times=times,
         )
@@ -222,7 +222,7 @@ class ConnectorAssembly:
         self, identity: TransportIdentity, address: Address
     ) -> Callable[[], Awaitable[IRpcChannel]]:
         p = self.parts
-        told = told_of(p.runtime.reactor, "endpoints.proxy", str(address))
+        on_problem = log_problems(p.runtime.reactor, "endpoints.proxy", str(address))
         pings = keepalive(p.settings)
 
         async def to_proxy() -> IRpcChannel:
@@ -234,7 +234,7 @@ class ConnectorAssembly:
                 keepalive=pings,
                 handshake_secs=p.settings.limits.handshake_secs,
                 limits=wire_limits(p.settings),
-                told=told,
+                on_problem=on_problem,
             )
 
         return to_proxy
@@ -247,14 +247,14 @@ class ConnectorAssembly:
             jitter=lambda seconds: seconds * share(entropy),
         )
 
-    def _told(self) -> Callable[[str, str], None]:
+    def _count_events(self) -> Callable[[str, str], None]:
         metrics = self.parts.metrics
         reconnects = metrics.counter("svc_connector_reconnects_total")
         refused = metrics.counter("svc_connector_registrations_refused_total")
         count_connections = self._connections()
         count_connections(0)
 
-        def told(word: str, reason: str) -> None:
+        def on_event(word: str, reason: str) -> None:
             if word == "reconnect":
                 reconnects.inc()
             elif word == "refused":
@@ -262,7 +262,7 @@ class ConnectorAssembly:
             else:
                 count_connections(1 if word == "registered" else -1)
 
-        return told
+        return on_event
 
     def _connections(self) -> Callable[[int], None]:
         """Moves the gauges of Proxy connections by how many came or went."""
@@ -298,7 +298,7 @@ class ConnectorAssembly:
                     authority="proxy",
                     handshake_secs=p.settings.limits.handshake_secs,
                     limits=wire_limits(p.settings),
-                    told=told_of(clock, "endpoints.proxy", str(address)),
+                    on_problem=log_problems(clock, "endpoints.proxy", str(address)),
                 )
                 try:
                     stream = await opened_lane(channel, Lane.RENEWAL, clock, _LANE_SECS)

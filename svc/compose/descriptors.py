@@ -13,7 +13,7 @@ from zope.interface import implementer
 
 _log = Logger(namespace="svc")
 
-TOLD_SECS = 10.0
+REPORT_SECS = 10.0
 """At most one warning in this time; it says for how many connections it stands."""
 
 _CLOSED = "EMFILE recovery: Closed socket"
@@ -66,8 +66,8 @@ class RefusedByTheSystem(Service):
     """
 
     clock: IReactorTime
-    _told_at: float | None = field(default=None, init=False)
-    _untold: int = field(default=0, init=False)
+    _reported_at: float | None = field(default=None, init=False)
+    _unreported: int = field(default=0, init=False)
 
     def startService(self) -> None:
         """Listen."""
@@ -85,10 +85,10 @@ class RefusedByTheSystem(Service):
         error = event.get("acceptError", "ECONNABORTED")  # which is its caller's doing
         if error == "ECONNABORTED" and not told.startswith(_CLOSED):
             return
-        self._untold += 1
+        self._unreported += 1
         now = self.clock.seconds()
-        if self._told_at is None or now - self._told_at >= TOLD_SECS:
-            count, self._untold, self._told_at = self._untold, 0, now
+        if self._reported_at is None or now - self._reported_at >= REPORT_SECS:
+            count, self._unreported, self._reported_at = self._unreported, 0, now
             _log.warn(
                 "connections were refused: the process reached its limit of open files; raise "
                 "that limit, or lower limits.max_connections",

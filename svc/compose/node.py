@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc import __version__
-from svc.compose.listeners.limits import told_of, wire_limits
+from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.compose.telemetry import identity_meters
 from svc.config import Address, RoleSettings
 from svc.errors import ConfigError, SvcError
@@ -234,7 +234,7 @@ def renewal_loop(
             authority="authority",
             handshake_secs=settings.limits.handshake_secs,
             limits=wire_limits(settings),
-            told=told_of(runtime.reactor, "endpoints.renewal_listen", "authority"),
+            on_problem=log_problems(runtime.reactor, "endpoints.renewal_listen", "authority"),
         )
         try:
             request = pb.RenewRequest(csr=csr, version=__version__)
@@ -253,7 +253,7 @@ def renewal_loop(
         clock=runtime.reactor,
         now=runtime.now,
         entropy=runtime.entropy,
-        told=identity_meters(metrics, role, identity.seconds_left),
+        on_outcome=identity_meters(metrics, role, identity.seconds_left),
     )
 
 

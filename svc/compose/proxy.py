@@ -197,8 +197,8 @@ class ProxyAssembly:
         )
         reports = self._reports(link, spooling, spooling.check_of(heads, holder))
         routes = RouteTable(
-            self._tunnel_told(reports, lambda: listings.changed()),
-            reassigned=lambda one: sessions.reassigned(one),
+            self._on_tunnel_event(reports, lambda: listings.changed()),
+            on_reassigned=lambda one: sessions.reassigned(one),
         )
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
         gate = Gate(
@@ -206,7 +206,7 @@ class ProxyAssembly:
             kinds=p.kinds.by_name,
             now=now,
             entropy=p.runtime.entropy,
-            told=gate_meter(p.metrics),
+            on_decision=gate_meter(p.metrics),
         )
         sessions = SessionOpens(
             gate=gate,
@@ -234,7 +234,7 @@ class ProxyAssembly:
             clock=clock,
             now=now,
             heads=lambda: heads.lines,
-            hear=heads.hear,
+            receive_head=heads.receive_head,
             lacking=lambda: p.lacking.words,
         )
         for changed in (listings.changed, sessions.recheck):
@@ -273,8 +273,12 @@ class ProxyAssembly:
             plaintext=p.settings.proxy.public_plaintext,
         )
         self._serve(identity, public)
-        for told in (reports.connected, spooling.delivery.connected, lambda: p.ready.met(CONTROL)):
-            link.on_connected(told)
+        for callback in (
+            reports.connected,
+            spooling.delivery.connected,
+            lambda: p.ready.met(CONTROL),
+        ):
+            link.on_connected(callback)
         self._begun(link, holder, reports)
         reach = uplink.renewal_reach(link)
         renewal = renewal_loop(p.runtime, p.settings, p.metrics, p.identities, identity, reach)
@@ -331,7 +335,7 @@ class ProxyAssembly:
         return Meetings(
             reactor=p.runtime.reactor,
             entropy=p.runtime.entropy,
-            told=lane_meter(p.metrics),
+            on_outcome=lane_meter(p.metrics),
             most=most,
         )
 
@@ -352,18 +356,18 @@ class ProxyAssembly:
             writable=check,
         )
 
-    def _tunnel_told(
+    def _on_tunnel_event(
         self, reports: Reports, changed: Callable[[], object]
     ) -> Callable[[TunnelEvent], None]:
         meter = tunnel_meter(self.parts.metrics)
 
-        def told(event: TunnelEvent) -> None:
+        def on_event(event: TunnelEvent) -> None:
             meter(event)
             if isinstance(event, (TunnelEnded, SessionsLeft)) and event.session_uids:
                 reports.departed(Departure(event.node_id, event.reason.value, event.session_uids))
             changed()
 
-        return told
+        return on_event
 
     def _serve(self, identity: TransportIdentity, public: PublicServices) -> None:
         p = self.parts

@@ -88,20 +88,20 @@ def reactor_lag(reactor: Any, metrics: Metrics) -> ReactorLag:
 def decisions_meter(metrics: Metrics) -> Callable[[str, str, float], None]:
     """Moves the issuance series: action, decision word, seconds."""
 
-    def told(action: str, word: str, seconds: float) -> None:
+    def count(action: str, word: str, seconds: float) -> None:
         metrics.counter("svc_authorize_total", action=action, decision=word).inc()
         metrics.histogram("svc_authorize_duration_seconds", action=action).observe(seconds)
 
-    return told
+    return count
 
 
 def gate_meter(metrics: Metrics) -> Callable[[str, str], None]:
     """Moves the per-request series: kind, decision word."""
 
-    def told(kind: str, word: str) -> None:
+    def count(kind: str, word: str) -> None:
         metrics.counter("svc_request_authorize_total", kind=kind, decision=word).inc()
 
-    return told
+    return count
 
 
 def session_meters(metrics: Metrics) -> SessionMeters:
@@ -166,7 +166,7 @@ def budget_meter(metrics: Metrics) -> Callable[[str], None]:
 def tunnel_meter(metrics: Metrics) -> Callable[[TunnelEvent], None]:
     """Moves the tunnel series of a Proxy."""
 
-    def told(event: TunnelEvent) -> None:
+    def count(event: TunnelEvent) -> None:
         match event:
             case TunnelRegistered():
                 metrics.counter("svc_connector_tunnels_total", outcome="registered").inc()
@@ -178,7 +178,7 @@ def tunnel_meter(metrics: Metrics) -> Callable[[TunnelEvent], None]:
             case SessionsLeft():
                 _notice(metrics, event.reason)
 
-    return told
+    return count
 
 
 def _tunnel_ended(metrics: Metrics, event: TunnelEnded) -> None:
@@ -210,10 +210,10 @@ def stale_meter(metrics: Metrics) -> Callable[[str, bool], None]:
 def key_meter(metrics: Metrics) -> Callable[[str, float], None]:
     """Shows what each key of the cluster has left."""
 
-    def told(key: str, seconds: float) -> None:
+    def count(key: str, seconds: float) -> None:
         metrics.gauge("svc_authority_key_expires_in_seconds", key=key).set(seconds)
 
-    return told
+    return count
 
 
 def identity_meters(
@@ -222,7 +222,7 @@ def identity_meters(
     """Shows the leaf's remaining seconds, and moves the renewal outcomes."""
     metrics.gauge("svc_transport_identity_expires_in_seconds", role=role).read(seconds_left)
 
-    def told(outcome: str) -> None:
+    def count(outcome: str) -> None:
         metrics.counter("svc_transport_identity_renewals_total", role=role, outcome=outcome).inc()
 
-    return told
+    return count

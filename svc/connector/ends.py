@@ -46,15 +46,15 @@ class TargetSide(RelaySide):
 
     def readConnectionLost(self) -> None:
         """The target writes no more, before the person did."""
-        self._say()
+        self._report_end()
         super().readConnectionLost()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The target is gone."""
-        self._say()
+        self._report_end()
         super().connectionLost(reason)
 
-    def _say(self) -> None:
+    def _report_end(self) -> None:
         person = self._relay.left
         if not (person.read_ended or person.is_lost):
             self.ends(TARGET_CLOSED)

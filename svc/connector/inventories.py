@@ -21,22 +21,22 @@ _log = Logger(namespace="svc_connector")
 class ProxyInventories:
     """By Proxy; kept as long as this process lives."""
 
-    _told: dict[str, Inventory] = field(factory=dict, init=False)
+    _by_proxy: dict[str, Inventory] = field(factory=dict, init=False)
 
-    def told(self, proxy_id: str, inventory: Inventory) -> None:
+    def receive(self, proxy_id: str, inventory: Inventory) -> None:
         """Use this inventory from now on, for sessions through this Proxy."""
-        if inventory != self._told.get(proxy_id, NO_INVENTORY):
+        if inventory != self._by_proxy.get(proxy_id, NO_INVENTORY):
             _log.info(
                 "inventory received",
                 proxy=proxy_id,
                 inventory=inventory.generation,
                 resources=len(inventory.assigned),
             )
-        self._told[proxy_id] = inventory
+        self._by_proxy[proxy_id] = inventory
 
     def generation(self, proxy_id: str) -> int:
         """The generation that this Proxy sent last; 0: none."""
-        return self._told.get(proxy_id, NO_INVENTORY).generation
+        return self._by_proxy.get(proxy_id, NO_INVENTORY).generation
 
     def check(self, grant: Grant, proxy_id: str) -> None:
         """Refuse a grant of a different assignment than the one we know.
@@ -44,7 +44,7 @@ class ProxyInventories:
         Raises:
             OpenRefusedHere: ``assignment_changed``.
         """
-        if not self._told.get(proxy_id, NO_INVENTORY).holds(grant.assigned):
+        if not self._by_proxy.get(proxy_id, NO_INVENTORY).holds(grant.assigned):
             raise refused(
                 "assignment_changed", "the grant is for a different assignment of the resource"
             )

@@ -77,7 +77,7 @@ class Leg:
     """
 
     _tunnels: TunnelParts
-    _told: LegListener
+    _listener: LegListener
     than: Shown | None = None
     shown: Shown = field(factory=Shown, init=False)
     is_retired: bool = field(default=False, init=False)
@@ -97,12 +97,12 @@ class Leg:
             if self._channel is None or self._stopped:
                 return
             stream = self._channel.stream(REGISTER_METHOD)
-            self._told.dialed(self)
+            self._listener.dialed(self)
             self._link = LegLink(
                 proxy_id=proxy_id, channel=self._channel, stream=stream, tasks=self._tunnels.tasks
             )
             try:
-                await self._hear(self._link, stream)
+                await self._receive(self._link, stream)
             finally:
                 self._link = None
                 stream.cancel()
@@ -150,15 +150,15 @@ class Leg:
         tunnels.proxies.hold(self, tunnels, proxy_id)
         return proxy_id
 
-    async def _hear(self, link: LegLink, stream: IRpcStream) -> None:
+    async def _receive(self, link: LegLink, stream: IRpcStream) -> None:
         me, times, clock = self._tunnels.connector, self._tunnels.times, self._tunnels.clock
         unanswered = clock.callLater(times.acknowledge, stream.cancel, "not_acknowledged")
-        self._renewal = renewal = LeaseRenewal(clock, link.say)
+        self._renewal = renewal = LeaseRenewal(clock, link.send)
         takes_lanes = self._tunnels.openings.lane_to is not None
         try:
             await stream.send(encode_up(Hello(me.instance_id, me.version, takes_lanes)))
             while (message := await stream.receive()) is not None:
-                self._heard(decode_down(message), link, unanswered, renewal)
+                self._act_on(decode_down(message), link, unanswered, renewal)
         finally:
             renewal.stop()
             if unanswered.active():
@@ -194,18 +194,18 @@ class Leg:
         elif self._channel is not None:
             self._tunnels.tasks.spawn("tunnel end", self.close())
 
-    def _heard(
+    def _act_on(
         self, said: Down, link: LegLink, unanswered: IDelayedCall, renewal: LeaseRenewal
     ) -> None:
         match said:
             case Nonce():
-                link.say(self._tunnels.registration(link.proxy_id, said.nonce))
+                link.send(self._tunnels.registration(link.proxy_id, said.nonce))
             case AcceptedRegistration():
                 if unanswered.active():
                     unanswered.cancel()
-                self._tunnels.inventories.told(link.proxy_id, said.inventory)
+                self._tunnels.inventories.receive(link.proxy_id, said.inventory)
                 renewal.start(min(self._tunnels.times.renew, said.lease_secs / 3))
-                self._told.registered(self)
+                self._listener.registered(self)
                 _log.info("tunnel registered", proxy=link.proxy_id, lease=said.lease_secs)
                 for one in said.withheld:
                     _log.warn(
@@ -229,7 +229,7 @@ class LeaseRenewal:
     """Renews the lease again and again, once started."""
 
     _clock: IReactorTime
-    _say: Callable[[Up], None]
+    _send: Callable[[Up], None]
     _next: IDelayedCall | None = field(default=None, init=False)
     _every: float = field(default=0.0, init=False)
 
@@ -247,7 +247,7 @@ class LeaseRenewal:
 
     def _renew(self) -> None:
         self._next = self._clock.callLater(self._every, self._renew)
-        self._say(Renew())
+        self._send(Renew())
 
 
 @define(eq=False)
@@ -284,7 +284,7 @@ class LegLink:
         """The Proxy's end of the connection."""
         return self._channel.peer
 
-    def say(self, message: Up) -> None:
+    def send(self, message: Up) -> None:
         """Send in the background; the reader ends a broken tunnel.
 
         A Proxy that asks on and reads nothing breaks it: what we owe it would grow for ever, and
@@ -297,11 +297,11 @@ class LegLink:
 
     def refuse(self, session_uid: str, word: str) -> None:
         """See :class:`svc.connector.opening.NoticeLink`."""
-        self.say(OpenRefused(session_uid, word))
+        self.send(OpenRefused(session_uid, word))
 
     def leave(self) -> None:
         """Say goodbye; the Proxy then ends the call."""
-        self.say(Goodbye())
+        self.send(Goodbye())
         self._stream.end()
 
     def carry(self, session_uid: str, secret: bytes) -> CarryEndpoint:

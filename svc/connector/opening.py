@@ -136,7 +136,7 @@ class Openings:
         session_tls: The server's side of the TLS inside a session, for
             exactly the person certificate of this SHA-256.
         now: Wall time, for the end of grants.
-        told: Hears each beginning, end and refusal.
+        on_event: Hears each beginning, end and refusal.
         spans: Makes the span of each open; it ends when the session is open, or refused.
         lane_to: Plain TCP to the public listener of the Proxy at the other end of a
             connection; None where sessions never leave the tunnel.
@@ -148,7 +148,7 @@ class Openings:
     reach: Reach
     session_tls: Callable[[bytes], IOpenSSLServerConnectionCreator]
     now: Callable[[], float]
-    told: Callable[[SessionEvent], object]
+    on_event: Callable[[SessionEvent], object]
     times: TunnelTimes = field(factory=TunnelTimes)
     spans: Spans = no_span
     lane_to: Callable[[Peer], IStreamClientEndpoint] | None = None
@@ -321,7 +321,7 @@ class Openings:
         session = _CarriedSession(relay, carry)
         cast(TargetSide, relay.right).ends = carry.end_with
         self._open[grant.session_uid] = session
-        self.told(SessionOpened(grant.session_uid, grant.resource, grant.kind))
+        self.on_event(SessionOpened(grant.session_uid, grant.resource, grant.kind))
         left = max(0.0, grant.end_before_ms / 1000 - self.now())
         word = grant_ending(grant.end_before_ms, admitted.person.not_after)
         ending = self.reactor.callLater(left, session.end, word)
@@ -332,7 +332,7 @@ class Openings:
             if ending.active():
                 ending.cancel()
             del self._open[grant.session_uid]
-            self.told(
+            self.on_event(
                 SessionEnded(
                     session_uid=grant.session_uid,
                     resource=grant.resource,
@@ -368,12 +368,12 @@ class Openings:
             about = {"resource": admitted.grant.resource, "target": str(admitted.target.address)}
         said = self._repeats.note((refusal.reason, refusal.text, *about.values()))
         if said is not None and said.count > 1:
-            about |= {"times": said.unsaid, "since": rfc3339(said.first)}
+            about |= {"times": said.unreported, "since": rfc3339(said.first)}
         if said is not None:
             _log.warn(
                 "session not opened", session=uid, reason=refusal.reason, text=refusal.text, **about
             )
-        self.told(SessionRefused(uid, refusal.reason))
+        self.on_event(SessionRefused(uid, refusal.reason))
 
 
 def _only(side: RelaySide) -> Any:

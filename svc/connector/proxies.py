@@ -51,7 +51,7 @@ class Proxies:
     _used: dict[Hashable, int] = field(factory=dict, init=False)
     _first: dict[Hashable, int] = field(factory=dict, init=False)
     _held: dict[Hashable, tuple[Hashable, str]] = field(factory=dict, init=False)
-    _said: set[tuple[str, str]] = field(factory=set, init=False)
+    _reported: set[tuple[str, str]] = field(factory=set, init=False)
     _generation: int = field(default=0, init=False)
 
     def next_way(self, tunnels: Hashable, tried: Sequence[ProxyAddress]) -> ProxyAddress | None:
@@ -87,23 +87,23 @@ class Proxies:
         Raises:
             DuplicateProxy: another tunnel leads there.
         """
-        said = (self.current(tunnels).address, proxy_id)
+        reported = (self.current(tunnels).address, proxy_id)
         if any(held == proxy_id and other is not tunnels for other, held in self._held.values()):
             self.duplicate()
-            if said not in self._said:
-                self._said.add(said)
+            if reported not in self._reported:
+                self._reported.add(reported)
                 _log.warn(
                     "an address reaches a Proxy that is already connected: endpoints.proxy "
                     "reaches fewer Proxies than connector.proxy_connection_count requires, or "
                     "lists one twice",
-                    address=said[0],
+                    address=reported[0],
                     proxy=proxy_id,
                     reason=DuplicateProxy.reason,
                 )
             raise DuplicateProxy(
-                f"{said[0]}: it leads to the Proxy {proxy_id}, which is already connected"
+                f"{reported[0]}: it leads to the Proxy {proxy_id}, which is already connected"
             )
-        self._said.discard(said)
+        self._reported.discard(reported)
         self._held[leg] = (tunnels, proxy_id)
         self._first[tunnels] = (self._used[tunnels] + 1) % len(self.ways)
 

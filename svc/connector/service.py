@@ -32,7 +32,7 @@ class ConnectorService(AsyncService):
         tunnels: As many as there are to be connections; they share the Proxies.
         openings: The sessions of them all.
         backoff: Makes the waits of one connection between its dials.
-        told: Hears the machine's words: ``registered``, ``ended``,
+        on_event: Hears the machine's words: ``registered``, ``ended``,
             ``refused``, ``reconnect``, each with a reason for people.
         serving: Called once, right before the first dial: the role is ready.
     """
@@ -43,7 +43,7 @@ class ConnectorService(AsyncService):
         openings: Openings,
         clock: IReactorTime,
         backoff: Callable[[], Backoff],
-        told: Callable[[str, str], None],
+        on_event: Callable[[str, str], None],
         serving: Callable[[], object],
         times: TunnelTimes = TunnelTimes(),  # noqa: B008 - a frozen value
     ) -> None:
@@ -53,7 +53,9 @@ class ConnectorService(AsyncService):
         self._times = times
         self._serving = serving
         self._machines = [
-            make_tunnel(TunnelCore(clock=clock, begin=tunnel.begin, waits=backoff(), told=told))
+            make_tunnel(
+                TunnelCore(clock=clock, begin=tunnel.begin, waits=backoff(), on_event=on_event)
+            )
             for tunnel in self._tunnels
         ]
 

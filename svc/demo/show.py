@@ -19,7 +19,7 @@ class Show:
     """One run of the demo.
 
     Attributes:
-        say: Takes one line of what the demo is for.
+        write_line: Takes one line of what the demo is for.
         found: See :class:`svc.demo.gateway.DemoGateway`.
         program: How ``svc`` is called, as words of the shell.
     """
@@ -27,9 +27,9 @@ class Show:
     runtime: Runtime
     kept: Path | None
     found: Found
-    say: Callable[[str], object]
+    write_line: Callable[[str], object]
     program: str
-    is_told: bool = field(default=False, init=False)
+    is_finished: bool = field(default=False, init=False)
     _failed: SvcError | None = field(default=None, init=False)
     _staying: Deferred[None] | None = field(default=None, init=False)
 
@@ -47,44 +47,46 @@ class Show:
         )
         try:
             await gateway.start()
-            await self._tell(gateway, once)
+            await self._run_story(gateway, once)
         finally:
             await gateway.stop()
 
-    async def _tell(self, gateway: DemoGateway, once: bool) -> None:
+    async def _run_story(self, gateway: DemoGateway, once: bool) -> None:
         self._introduce(gateway)
-        story = Story(runtime=self.runtime, gateway=gateway, say=self.say, program=self.program)
+        story = Story(
+            runtime=self.runtime, gateway=gateway, write_line=self.write_line, program=self.program
+        )
         there = await story.tell()
-        self.is_told = True
+        self.is_finished = True
         if once:
             if self.kept is not None:
-                self.say("")
-                self.say("With the gateway stopped, you can still inspect what was kept:")
+                self.write_line("")
+                self.write_line("With the gateway stopped, you can still inspect what was kept:")
                 for line in story.kept():
-                    self.say(f"  {line}")
+                    self.write_line(f"  {line}")
             self._part()
             return
-        self.say("")
-        self.say("Try it by hand, in another terminal:")
+        self.write_line("")
+        self.write_line("Try it by hand, in another terminal:")
         for line in story.by_hand(there):
-            self.say(f"  {line}")
+            self.write_line(f"  {line}")
         self._part()
-        self.say("The demo stays up until you interrupt it (Ctrl-C).")
+        self.write_line("The demo stays up until you interrupt it (Ctrl-C).")
         await self._stay()
 
     def _introduce(self, gateway: DemoGateway) -> None:
         where = (
             f"kept in {self.kept}" if self.kept else f"in {gateway.directory}, deleted at the end"
         )
-        self.say("svc demo: Authority, Proxy, Connector and a person's side, in one process")
-        self.say(f"          on loopback only; state {where}")
-        self.say("")
+        self.write_line("svc demo: Authority, Proxy, Connector and a person's side, in one process")
+        self.write_line(f"          on loopback only; state {where}")
+        self.write_line("")
 
     def _part(self) -> None:
-        self.say("")
-        self.say("To set up a permanent gateway, in one process or in three:")
-        self.say(f"  {self.program} init my-gateway --all")
-        self.say(f"  {self.program} init my-gateway")
+        self.write_line("")
+        self.write_line("To set up a permanent gateway, in one process or in three:")
+        self.write_line(f"  {self.program} init my-gateway --all")
+        self.write_line(f"  {self.program} init my-gateway")
 
     async def _stay(self) -> None:
         if self._failed is not None:

@@ -39,13 +39,13 @@ class OneLine(SSHChannel):
 
     def request_shell(self, data: bytes) -> int:
         """The line, and a good end."""
-        return self._tell(0)
+        return self._report(0)
 
     def request_exec(self, data: bytes) -> int:
         """The line, and the status of a command that could not be run."""
-        return self._tell(_RUNS_NOTHING)
+        return self._report(_RUNS_NOTHING)
 
-    def _tell(self, status: int) -> int:
+    def _report(self, status: int) -> int:
         # After the answer to the request, which goes out when we return.
         visitor: Any = self.avatar
         visitor.clock.callLater(0, self._end, status)

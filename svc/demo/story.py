@@ -38,14 +38,14 @@ class Story:
     """Tells what a gateway does.
 
     Attributes:
-        say: Takes one line.
+        write_line: Takes one line.
         denied: The decision id of the refusal, once there was one.
         program: How ``svc`` is called, as words of the shell.
     """
 
     runtime: Runtime
     gateway: DemoGateway
-    say: Callable[[str], object]
+    write_line: Callable[[str], object]
     program: str
     denied: str = field(default="", init=False)
 
@@ -88,7 +88,7 @@ class Story:
             raise NotAsExpected(f"{role.id}: a session was opened without a record that allows it")
         shown = expected.splitlines()[0].decode("ascii")
         policies = ", ".join(record["policies"])
-        self.say(
+        self.write_line(
             f"ALLOW  {PERSON} → {role.id:<8}  {shown!r} came back  policies [{policies}]  "
             f"decision {record['decision_id']}"
         )
@@ -106,7 +106,7 @@ class Story:
             )
         one = refused[-1]
         policies = escaped(", ".join(one["policies"]))
-        self.say(
+        self.write_line(
             f"DENY   {PERSON} → {role.id:<8}  reason {escaped(one['reason'])}  "
             f"policies [{policies}]  decision {escaped(one['decision_id'])}"
         )
@@ -114,13 +114,13 @@ class Story:
         told = await self._why(self.denied)
         if not told.explained or told.decision != "deny" or "vault-is-closed" not in told.policies:
             raise NotAsExpected(f"{role.id}: why {self.denied} does not explain the refusal")
-        self.say(
+        self.write_line(
             f"why    {told.decision_id}: {told.decision} {told.action} on {told.resource}: "
             f"{escaped(told.reason)}; policies [{escaped(', '.join(told.policies))}], "
             f"policy version {told.policy_version}"
         )
         for name, text in sorted(told.why.items()):
-            self.say(f"       {escaped(name)} says: {escaped(text)}")
+            self.write_line(f"       {escaped(name)} says: {escaped(text)}")
 
     async def _why(self, decision_id: str) -> Explanation:
         """What ``svc why`` asks, on a connection of its own."""
@@ -140,7 +140,9 @@ class Story:
             return found if found.anchored == found.records else None
 
         found = await until(self.runtime.reactor, _HEAD_SECS, covered, "a signed head of the log")
-        self.say(f"audit verify: {found.records} records, chain ok, signed by {found.key_id}")
+        self.write_line(
+            f"audit verify: {found.records} records, chain ok, signed by {found.key_id}"
+        )
 
     @property
     def _log(self) -> Log:

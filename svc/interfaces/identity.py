@@ -69,8 +69,8 @@ class IIdentity(Interface):
             CertificateRefused: once the leaf has expired.
         """
 
-    def on_renewed(told: Callable[[CertificateFacts], object]) -> None:
-        """Call *told* each time new material is active (listeners already use it)."""
+    def on_renewed(callback: Callable[[CertificateFacts], object]) -> None:
+        """Call *callback* each time new material is active (listeners already use it)."""
 
 
 class ICertificateAuthority(Interface):

@@ -92,14 +92,14 @@ class IRpcCall(Interface):
             Malformed: for metadata that cannot travel.
         """
 
-    def on_cancel(told: Callable[[SvcError], object]) -> None:
-        """Call *told* once, if the call ends before its handler does.
+    def on_cancel(callback: Callable[[SvcError], object]) -> None:
+        """Call *callback* once, if the call ends before its handler does.
 
         The handler's own ``await`` is cancelled as well; this is for what it started elsewhere.
         """
 
-    def on_gone(told: Callable[[], object]) -> None:
-        """Call *told* once when nothing is held for the call any more; this may be immediately.
+    def on_gone(callback: Callable[[], object]) -> None:
+        """Call *callback* once when nothing is held for the call any more; this may be immediately.
 
         That is later than the end of its handler where the caller does not read what was sent
         last.  One listener a call: the handler's; it must not raise.
@@ -195,8 +195,8 @@ class IRpcChannel(Interface):
     async def close() -> None:
         """End the connection; open calls fail with ``UNAVAILABLE``.  Idempotent."""
 
-    def on_close(told: Callable[[str], object]) -> None:
-        """Call *told* once with the reason word when the connection ends.
+    def on_close(callback: Callable[[str], object]) -> None:
+        """Call *callback* once with the reason word when the connection ends.
 
         At once if it already has.  Words: ``closed`` (we), ``lost``, ``going_away`` (the server
         drained), ``keepalive_failed``, ``protocol_error``.

@@ -79,7 +79,7 @@ class Front(Protocol):
         try:
             preface = parse_preface(self._begun)
         except Malformed:
-            self._meetings.told("refused")
+            self._meetings.on_outcome("refused")
             self._refuse()
             return
         # Nothing of the usual one may be left on the transport: it is handed on bare.
@@ -97,7 +97,7 @@ class Front(Protocol):
             self._usual.connectionLost(reason)
 
     def _late(self) -> None:
-        self._meetings.told("refused")
+        self._meetings.on_outcome("refused")
         self._refuse()
 
     def _refuse(self) -> None:

@@ -56,7 +56,7 @@ class Meetings:
     Attributes:
         reactor: Keeps time, and drives what is joined.
         entropy: For the tokens.
-        told: Hears ``joined``, ``missed`` (a half did not come), ``refused`` (a token that
+        on_outcome: Hears ``joined``, ``missed`` (a half did not come), ``refused`` (a token that
             is wrong, late, used or of the other side; not one whose session ended while
             its half was on the way, as every short session's may).
         most: Lanes there may be, those included whose halves are expected.
@@ -64,7 +64,7 @@ class Meetings:
 
     reactor: Any
     entropy: Callable[[int], bytes]
-    told: Callable[[str], object]
+    on_outcome: Callable[[str], object]
     most: int
     pipes: Pipes = field(factory=Pipes)
     # By the hash: what a stranger guesses is never compared with a token byte by byte.
@@ -118,11 +118,11 @@ class Meetings:
             if digest in self._called_off:
                 del self._called_off[digest]
             else:
-                self.told("refused")
+                self.on_outcome("refused")
             return False
         meeting, side = found
         if side is not preface.side:
-            self.told("refused")
+            self.on_outcome("refused")
             self._over(meeting, "missed")
             return False
         transport.stopReading()
@@ -141,7 +141,7 @@ class Meetings:
         splice = Splice(reactor=self.reactor, first=person, second=connector, pipes=self.pipes)
         self._lanes += 1
         splice.done.addCallback(self._left)
-        self.told("joined")
+        self.on_outcome("joined")
         meeting.spliced.callback(splice)
         try:
             for transport in (person, connector):
@@ -163,7 +163,7 @@ class Meetings:
         for transport in meeting.halves.values():
             transport.abortConnection()
         if why == "missed":
-            self.told(why)
+            self.on_outcome(why)
         refusal = SvcError("the direct lane could not be opened", reason=why)
         meeting.spliced.errback(refusal)
 

@@ -68,7 +68,7 @@ class TransportIdentity:
     ) -> None:
         self._material = material
         self._now = now
-        self._told: list[Callable[[CertificateFacts], object]] = []
+        self._on_renewed: list[Callable[[CertificateFacts], object]] = []
         self.verifier = verifier
 
     @classmethod
@@ -129,8 +129,8 @@ class TransportIdentity:
         self.facts.check(self._now(), frozenset({self.principal.role}))
         return Signed(data, sign(self._material.key, purpose, data), self.chain)
 
-    def on_renewed(self, told: Callable[[CertificateFacts], object]) -> None:
-        self._told.append(told)
+    def on_renewed(self, callback: Callable[[CertificateFacts], object]) -> None:
+        self._on_renewed.append(callback)
 
     def accept(self, key: ec.EllipticCurvePrivateKey, chain: tuple[bytes, ...]) -> IdentityMaterial:
         """Check material that should replace ours; changes nothing.
@@ -152,5 +152,5 @@ class TransportIdentity:
     def replace(self, material: IdentityMaterial) -> None:
         """Activate accepted material and notify the followers."""
         self._material = material
-        for told in self._told:
-            told(material.facts)
+        for callback in self._on_renewed:
+            callback(material.facts)

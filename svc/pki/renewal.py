@@ -41,7 +41,7 @@ LOOK_AGAIN = 600.0
 Renew = Callable[[bytes], Awaitable[tuple[bytes, ...]]]
 """``await renew(csr)``: asks Authority with our current certificate; gives DER, leaf first."""
 
-Told = Callable[[Literal["ok", "failed"]], object]
+OnOutcome = Callable[[Literal["ok", "failed"]], object]
 
 
 class RenewalLoop(Service):
@@ -54,7 +54,7 @@ class RenewalLoop(Service):
         clock: Timers.
         now: Wall time.
         entropy: Of the jitter.
-        told: Hears the outcome of each try.
+        on_outcome: Hears the outcome of each try.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class RenewalLoop(Service):
         clock: IReactorTime,
         now: profile.WallTime,
         entropy: Entropy,
-        told: Told,
+        on_outcome: OnOutcome,
     ) -> None:
         self._identity = identity
         self._store = store
@@ -74,7 +74,7 @@ class RenewalLoop(Service):
         self._clock = clock
         self._now = now
         self._entropy = entropy
-        self._told = told
+        self._on_outcome = on_outcome
         self._waits = self._backoff()
         self._due = 0.0
         self._timer: IDelayedCall | None = None
@@ -130,7 +130,7 @@ class RenewalLoop(Service):
         facts = material.facts
         _log.info("identity renewed", serial=facts.serial, generation=facts.generation)
         self._compare_clocks(facts)
-        self._told("ok")
+        self._on_outcome("ok")
 
     def _compare_clocks(self, fresh: CertificateFacts) -> None:
         """A certificate just issued shows Authority's time, to within the call's seconds."""
@@ -154,7 +154,7 @@ class RenewalLoop(Service):
             )
         else:
             _log.failure("identity renewal failed", failure, seconds_left=left)
-        self._told("failed")
+        self._on_outcome("failed")
         return self._waits.next()
 
     def _ended(self, retry_in: float | None) -> None:

@@ -75,7 +75,7 @@ def read_policies(
     check_shape(text, limits)
     nodes = _nodes(text)
     if nodes.templates:
-        at = PolicyLocations(text).told(max(0, text.find("?")))
+        at = PolicyLocations(text).place_at(max(0, text.find("?")))
         raise refused(
             INVALID, f"policy: {at}: the slots ?principal and ?resource are not supported"
         )
@@ -164,8 +164,8 @@ def _faults(
         what = error.error.removeprefix(f"for policy `{error.policy_id}`, ")
         key = (at, places.offset(at, error.error), _SUBJECT.sub("", what))
         found[key].add(what)
-    told = []
+    faults = []
     for (at, offset, _), same in sorted(found.items()):
         more = f" (and the same for {len(same) - 1} more)" if len(same) > 1 else ""
-        told.append(f"{named.get(at, 'text')}: {places.told(offset)}: {min(same)}{more}")
-    return told
+        faults.append(f"{named.get(at, 'text')}: {places.place_at(offset)}: {min(same)}{more}")
+    return faults

@@ -165,7 +165,7 @@ def _judge(child: _Child) -> None:
             GUARD_TIMEOUT,
             "policy: trying it took too long or used too much memory; make it simpler",
         )
-    said = _said(child.output) if child.status == 0 and child.signal is None else None
+    said = _answer(child.output) if child.status == 0 and child.signal is None else None
     if said is None:
         _log.warn(
             "trying a policy ended the guard process", reason=GUARD_CRASHED, signal=child.signal
@@ -178,7 +178,7 @@ def _judge(child: _Child) -> None:
         raise refused(reason if reason in REASONS else INVALID, str(said.get("text", "")))
 
 
-def _said(output: bytes) -> dict[str, Any] | None:
+def _answer(output: bytes) -> dict[str, Any] | None:
     try:
         said = json.loads(output)
     except (ValueError, RecursionError):

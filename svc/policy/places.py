@@ -72,14 +72,14 @@ class PolicyLocations:
     def _split(self) -> tuple[Statement, ...]:
         return _statements(_tokens(self.text))
 
-    def told(self, offset: int) -> str:
+    def place_at(self, offset: int) -> str:
         """``line 3, column 7``, both from 1."""
         line = self.text.count("\n", 0, offset) + 1
         return f"line {line}, column {offset - self.text.rfind(chr(10), 0, offset)}"
 
     def policy(self, position: int, message: str = "") -> str:
         """The place of the policy at *position* (from 0), or of what *message* quotes of it."""
-        return self.told(self.offset(position, message))
+        return self.place_at(self.offset(position, message))
 
     def offset(self, position: int, message: str = "") -> int:
         """Where the policy at *position* (from 0) begins, or what *message* quotes of it."""
@@ -100,7 +100,7 @@ class PolicyLocations:
             if not refusal:
                 continue
             if not _TOKEN_REFUSED.search(refusal):
-                return self.told(_quoted(statement, refusal))
+                return self.place_at(_quoted(statement, refusal))
 
             def is_wrong(end: int, start: int = start) -> bool:
                 # What is cut off is unfinished; with an end put to it, the first fault is told.
@@ -109,10 +109,10 @@ class PolicyLocations:
 
             at = bisect_left([token.end for token in tokens], True, key=is_wrong)
             if at < len(tokens):
-                return self.told(tokens[at].start)
+                return self.place_at(tokens[at].start)
             ends = [token.start for token in tokens if token.text == ";"]
-            return self.told(ends[0] if _END_REFUSED in refusal else len(self.text.rstrip()))
-        return self.told(0)
+            return self.place_at(ends[0] if _END_REFUSED in refusal else len(self.text.rstrip()))
+        return self.place_at(0)
 
 
 def _quoted(statement: Statement, message: str) -> int:

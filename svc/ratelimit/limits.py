@@ -47,17 +47,17 @@ class RefusalPolicy:
     Attributes:
         tally: Counts it for the summary.
         seconds: A steady clock.
-        told: Told the budget's word.
+        on_refused: Told the budget's word.
     """
 
     tally: RefusalCounter
     seconds: Callable[[], float]
-    told: Callable[[str], object]
+    on_refused: Callable[[str], object]
     _turns: Spacer = field(factory=lambda: Spacer(_REFUSED_SECS, _MOST_SECS))
 
     def count(self, budget: str, caller: Actor) -> None:
         """Count one refusal."""
-        self.told(budget)
+        self.on_refused(budget)
         self.tally.add(caller, budget)
 
     def refusal(self, budget: str, caller: Actor, wait: float) -> TooMany:

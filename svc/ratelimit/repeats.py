@@ -23,14 +23,14 @@ class RepeatSeries:
         first: When it happened first, in Unix seconds.
         last: When it happened last.
         count: How often, in all.
-        unsaid: How often since it was last said.
+        unreported: How often since it was last reported.
     """
 
     first: float
     last: float
     count: int = 0
-    unsaid: int = 0
-    said: float = 0.0
+    unreported: int = 0
+    reported: float = 0.0
 
 
 @define
@@ -47,19 +47,23 @@ class RepeatCounter:
     _series: OrderedDict[Hashable, RepeatSeries] = field(factory=OrderedDict, init=False)
 
     def note(self, key: Hashable) -> RepeatSeries | None:
-        """Count one event; return what to log now, or None. Its ``unsaid`` includes this one."""
+        """Count one event; return what to log now, or None. ``unreported`` includes this one."""
         now = self.now()
         found = self._series.pop(key, None)
         if found is None or not 0 <= now - found.last < self.every:
-            found = RepeatSeries(now, now, unsaid=0 if found is None else found.unsaid)
+            found = RepeatSeries(now, now, unreported=0 if found is None else found.unreported)
         self._series[key] = found
         if len(self._series) > KEPT:
             self._series.popitem(last=False)
-        found.last, found.count, found.unsaid = now, found.count + 1, found.unsaid + 1
-        if found.count > 1 and now - found.said < self.every:
+        found.last, found.count, found.unreported = now, found.count + 1, found.unreported + 1
+        if found.count > 1 and now - found.reported < self.every:
             return None
-        said = RepeatSeries(
-            first=found.first, last=now, count=found.count, unsaid=found.unsaid, said=now
+        reported = RepeatSeries(
+            first=found.first,
+            last=now,
+            count=found.count,
+            unreported=found.unreported,
+            reported=now,
         )
-        found.said, found.unsaid = now, 0
-        return said
+        found.reported, found.unreported = now, 0
+        return reported

@@ -255,15 +255,15 @@ class _Diversion:
         self._end = end
         self._stream = stream
         self._sink = sink
-        self._told_end = False
+        self._end_passed = False
 
     def readable(self) -> None:
         """Pass on what is held, then the end, once."""
         for chunk in self._stream.take_raw():
             self._sink.raw_received(chunk)
-        if self._told_end or not (self._stream.input_ended or self._stream.status is not None):
+        if self._end_passed or not (self._stream.input_ended or self._stream.status is not None):
             return
-        self._told_end = True
+        self._end_passed = True
         refusal = refusal_of_stream(self._stream)
         if refusal is not None:
             self._sink.raw_failed(refusal)
@@ -275,10 +275,10 @@ class _Diversion:
 
     def broken(self, refusal: SvcError) -> None:
         """Pass the failure on, once."""
-        if not self._told_end:
-            self._told_end = True
+        if not self._end_passed:
+            self._end_passed = True
             self._sink.raw_failed(refusal)
 
 
-Told = Callable[[str, str], object]
-"""``told(what, detail)``: connection events, for metrics and logs of the room above."""
+OnProblem = Callable[[str, str], object]
+"""``on_problem(what, detail)``: connection events, for metrics and logs of the room above."""

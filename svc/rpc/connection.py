@@ -27,7 +27,7 @@ from zope.interface import implementer
 from svc.errors import SvcError
 from svc.interfaces.rpc import Peer
 from svc.rpc.arrival import waited_secs
-from svc.rpc.call import MessageEnd, Told
+from svc.rpc.call import MessageEnd, OnProblem
 from svc.rpc.peer import peer_of
 from svc.rpc.read_hold import ReadHold
 from svc.rpc.status import connection_lost
@@ -74,7 +74,7 @@ class Keepalive:
 
 
 def ignore(_what: str, _detail: str) -> None:
-    """A *told* for callers that want no events."""
+    """An *on_problem* for callers that want no events."""
 
 
 @implementer(IHandshakeListener, IPushProducer)
@@ -92,7 +92,7 @@ class WireProtocol(Protocol):
         *,
         is_client: bool,
         plaintext: bool,
-        told: Told,
+        on_problem: OnProblem,
         keepalive: Keepalive | None = None,
         handshake_secs: float = HANDSHAKE_SECONDS,
     ) -> None:
@@ -102,7 +102,7 @@ class WireProtocol(Protocol):
         self.lost_because = ""
         self.clock = clock
         self.heard_at = clock.seconds()
-        self.told = told
+        self.on_problem = on_problem
         self._plaintext = plaintext
         self._keepalive = keepalive
         self._handshake_secs = handshake_secs
@@ -174,7 +174,7 @@ class WireProtocol(Protocol):
         self.lost_because = "" if reason.value is None else dial_failure(reason.value)
         if not self._is_ready and self.end_reason is None:
             self.end_reason = "handshake_failed"
-            self.told(self.end_reason, self.lost_because)
+            self.on_problem(self.end_reason, self.lost_because)
         self.end_reason = self.end_reason or "lost"
         for stream in self.wire.calls if has_begun else ():
             if isinstance(stream.context, MessageEnd):
@@ -253,14 +253,14 @@ class WireProtocol(Protocol):
     def give_up(self, reason: str) -> None:
         """End the connection, telling the peer that it was asked for too much.  Idempotent."""
         if not self._is_lost and self.end_reason is None:
-            self.told(reason, self.peer.host)
+            self.on_problem(reason, self.peer.host)
             self.close(reason, ErrorCodes.ENHANCE_YOUR_CALM)
 
     def fail(self, reason: str) -> None:
         """End the connection at once.  Idempotent."""
         if not self._is_lost and self.end_reason is None:
             self.end_reason = reason
-            self.told(reason, self.peer.host)
+            self.on_problem(reason, self.peer.host)
             self._abort()
 
     def met(self) -> None:
@@ -298,7 +298,7 @@ class WireProtocol(Protocol):
             if self._is_paused:
                 self.wire.check_held()
         except WireError as broken:
-            self.told(broken.reason, str(broken.details.get("error", broken.text)))
+            self.on_problem(broken.reason, str(broken.details.get("error", broken.text)))
             self._write()
             self.close(broken.reason)
             return

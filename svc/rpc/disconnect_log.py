@@ -10,7 +10,7 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.rpc.call import Told
+from svc.rpc.call import OnProblem
 
 _log = Logger(namespace="svc_rpc")
 
@@ -41,11 +41,11 @@ class DisconnectLog:
     where: str
     _spans: dict[str, LoggedSpan] = field(factory=dict, init=False)
 
-    def of(self, peer: str) -> Told:
+    def of(self, peer: str) -> OnProblem:
         """The callback to which a connection with *peer* reports its end."""
-        return lambda what, detail: self._tell(what, detail, peer)
+        return lambda what, detail: self._log_problem(what, detail, peer)
 
-    def _tell(self, what: str, detail: str, peer: str) -> None:
+    def _log_problem(self, what: str, detail: str, peer: str) -> None:
         now = self.clock.seconds()
         span = self._spans.setdefault(what, LoggedSpan(now))
         if now - span.began >= SPAN_SECS:
@@ -60,14 +60,14 @@ class DisconnectLog:
         )
 
 
-def logged_too(told: Told, endings: DisconnectLog | None, peer: str) -> Told:
-    """The listener for a connection with *peer*: *told*, and the log if there is one."""
+def also_logged(on_problem: OnProblem, endings: DisconnectLog | None, peer: str) -> OnProblem:
+    """The listener for a connection with *peer*: *on_problem*, and the log if there is one."""
     if endings is None:
-        return told
+        return on_problem
     logged = endings.of(peer)
 
     def both(what: str, detail: str) -> None:
-        told(what, detail)
+        on_problem(what, detail)
         logged(what, detail)
 
     return both

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from svc.errors import Malformed
 from svc.model.session.edits import Edit
-from svc.model.session.ending import SessionOver, known_ending, told_decision
+from svc.model.session.ending import SessionOver, known_decision, known_ending
 from svc.proto.gate.v1.stream_pb2 import StreamEdit, StreamEnd, StreamFrame
 from svc.wire.machine import Part
 
@@ -58,7 +58,7 @@ def read_end(payload: Part) -> SessionOver:
         end = StreamEnd.FromString(bytes(payload))
     except DecodeError:
         raise Malformed("the end of a byte stream is not a StreamEnd") from None
-    return SessionOver(known_ending(end.reason), told_decision(end.decision_id))
+    return SessionOver(known_ending(end.reason), known_decision(end.decision_id))
 
 
 def edit_frame(edit: Edit) -> bytes:

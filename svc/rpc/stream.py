@@ -68,14 +68,14 @@ class StreamTransport:
     Attributes:
         closed: Fires with None after ``connectionLost`` for a clean close, fails with SvcError
             for an abort.  A server's handler awaits it: ``await transport.closed``.
-        told_end: Why the peer ends the stream, once it has said so in band.
+        reported_end: Why the peer ends the stream, once it has said so in band.
     """
 
     def __init__(self, end: MessageEnd, edits: StreamEdits | None = None) -> None:
         self.closed: Deferred[None] = Deferred()
         self.connected = False
         self.disconnecting = False
-        self.told_end: SessionOver | None = None
+        self.reported_end: SessionOver | None = None
         self._last_word: SessionOver | None = None
         self._end = end
         self._edits = edits
@@ -271,7 +271,7 @@ class StreamTransport:
                 raise Malformed("a byte stream that is not gated was to be edited")
             self._edits.announce(read_edit(payload))
         elif kind is FrameKind.END:
-            self.told_end = self.told_end or read_end(payload)
+            self.reported_end = self.reported_end or read_end(payload)
 
     def _flush(self) -> None:
         self._flush_asked = False

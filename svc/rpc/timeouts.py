@@ -12,7 +12,7 @@ from typing import Protocol
 from h2.errors import ErrorCodes
 from twisted.internet.interfaces import IReactorTime
 
-from svc.rpc.call import MessageEnd, Told
+from svc.rpc.call import MessageEnd, OnProblem
 from svc.rpc.status import deadline_exceeded
 from svc.wire.connection import Connection
 from svc.wire.streams import Stream
@@ -32,7 +32,7 @@ class Impatient(Protocol):
         """Its HTTP/2."""
 
     clock: IReactorTime
-    told: Told
+    on_problem: OnProblem
 
     def fail(self, reason: str) -> None:
         """End the connection at once."""
@@ -120,7 +120,7 @@ class ConnectionTimeouts:
         return [each for each in blocked if each.ending is not None or _awaits_room(each)]
 
     def _drop(self, stream: Stream) -> None:
-        self._owner.told("answer_not_taken", str(stream.id))
+        self._owner.on_problem("answer_not_taken", str(stream.id))
         self._owner.wire.reset(stream, ErrorCodes.CANCEL)
         if isinstance(stream.context, MessageEnd):
             stream.context.lost(deadline_exceeded())

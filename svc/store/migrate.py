@@ -175,7 +175,7 @@ def apply_pending(
     binary_version: str,
     now: Callable[[], float],
     ledger: str = LEDGER,
-    told: Callable[[str], object] = lambda name: None,
+    on_applied: Callable[[str], object] = lambda name: None,
 ) -> MigrationReport:
     """Apply what is pending, one transaction each.
 
@@ -184,7 +184,7 @@ def apply_pending(
     Args:
         applied: Reads the ledger inside the open transaction.
         ledger: The statement that makes the ledger where there is none.
-        told: Given the id of each migration that was applied.
+        on_applied: Given the id of each migration that was applied.
 
     Raises:
         UnknownApplied, MigrationsBroken: nothing was changed.
@@ -217,4 +217,4 @@ def apply_pending(
             raise
         status = status.advanced()
         done.append(chosen.id)
-        told(chosen.id)
+        on_applied(chosen.id)

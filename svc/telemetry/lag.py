@@ -16,7 +16,7 @@ from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
 EVERY_SECS = 0.1
-MOST_TOLD = 100
+MOST_SAMPLES = 100
 """Of one hold, the longest waits first: a process stopped for a day tells no more at a time."""
 
 
@@ -26,11 +26,11 @@ class ReactorLag(Service):
 
     Attributes:
         clock: The reactor whose turns are measured.
-        told: Called ten times a second; must not block.
+        on_sample: Called ten times a second; must not block.
     """
 
     clock: IReactorTime
-    told: Callable[[float], object]
+    on_sample: Callable[[float], object]
     _due: float = field(default=0.0, init=False)
     _next: IDelayedCall | None = field(default=None, init=False)
 
@@ -50,8 +50,8 @@ class ReactorLag(Service):
     def _look(self) -> None:
         late = max(0.0, self.clock.seconds() - self._due)
         missed = int(late / EVERY_SECS)
-        for number in range(min(missed + 1, MOST_TOLD)):
-            self.told(late - number * EVERY_SECS)
+        for number in range(min(missed + 1, MOST_SAMPLES)):
+            self.on_sample(late - number * EVERY_SECS)
         self._await(missed + 1)
 
     def _await(self, timers: int) -> None:

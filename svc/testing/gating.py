@@ -79,7 +79,7 @@ class PlayedSession:
             kinds={kind.name: kind},
             now=lambda: 1.0,
             entropy=lambda size: next(ids).to_bytes(size, "big"),
-            told=lambda counted, word: None,
+            on_decision=lambda counted, word: None,
         )
         request = _request(kind, parameters or {})
         opened = GatedOpen(request, kind, person_id="a" * 26, source_address="192.0.2.1")

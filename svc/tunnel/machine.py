@@ -76,7 +76,7 @@ class TunnelCore:
         begin: Makes the next cycle; must return before it calls an input,
             and must not raise: failures are told as ``ended``.
         waits: Between a cycle's end and the next dial.
-        told: Hears one word an event: ``registered``, ``ended`` (a registered
+        on_event: Hears one word an event: ``registered``, ``ended`` (a registered
             tunnel went), ``refused`` (closed quickly, before it was
             acknowledged), ``reconnect`` (each cycle over, before its wait);
             with a reason for people.
@@ -85,7 +85,7 @@ class TunnelCore:
     clock: IReactorTime
     begin: Callable[[TunnelMachine], Cycle]
     waits: Backoff
-    told: Callable[[str, str], None]
+    on_event: Callable[[str, str], None]
     opened_at: float = field(default=0.0, init=False)
     acknowledged_at: float | None = field(default=None, init=False)
     cycle: Cycle | None = field(default=None, init=False)
@@ -94,8 +94,8 @@ class TunnelCore:
         """Tell that the cycle is over and forget it."""
         self.cycle = None
         if word:
-            self.told(word, reason)
-        self.told("reconnect", reason)
+            self.on_event(word, reason)
+        self.on_event("reconnect", reason)
 
     def next_wait(self, retry_after: float) -> float:
         """Count one more failure; a tunnel that held for a while wipes those before."""
@@ -167,7 +167,7 @@ def _unreached(
 
 def _acknowledged(tunnel: TunnelMachine, core: TunnelCore) -> None:
     core.acknowledged_at = core.clock.seconds()
-    core.told("registered", "")
+    core.on_event("registered", "")
 
 
 def _refused(

@@ -55,7 +55,7 @@ def refused(word: str, text: str) -> OpenRefusedHere:
     return OpenRefusedHere(text, reason=word, fault=CONNECTOR_WORDS[word])
 
 
-def heard(word: str) -> OpenRefusedHere:
+def received_refusal(word: str) -> OpenRefusedHere:
     """A refusal as the Proxy heard it, by a word that may be newer than we are."""
     fault = CONNECTOR_WORDS.get(word, Fault.PRECONDITION)
     text = ENDINGS.get(word, "the Connector refused the session")

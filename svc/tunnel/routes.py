@@ -42,19 +42,19 @@ class RouteTable:
     """The tunnels of one Proxy.
 
     Args:
-        told: Hears of every registration, refusal and end, in order; must not
+        on_event: Hears of every registration, refusal and end, in order; must not
             raise nor call back into the table.
-        reassigned: Called with the node of a Connector that is meant to serve otherwise
-            than what goes on over it began by; under the same conditions as *told*.
+        on_reassigned: Called with the node of a Connector that is meant to serve otherwise
+            than what goes on over it began by; under the same conditions as *on_event*.
     """
 
     def __init__(
         self,
-        told: Callable[[TunnelEvent], object],
-        reassigned: Callable[[str], object],
+        on_event: Callable[[TunnelEvent], object],
+        on_reassigned: Callable[[str], object],
     ) -> None:
-        self._told = told
-        self._reassigned = reassigned
+        self._on_event = on_event
+        self._on_reassigned = on_reassigned
         self._by_node: dict[str, RegisteredTunnel] = {}
         # By identity: the tunnel holds the connection, so an id is never used again here.
         self._by_connection: dict[int, RegisteredTunnel] = {}
@@ -99,10 +99,10 @@ class RouteTable:
             self._handed_over.setdefault(older.node_id, []).append(older)
             older.hand_over(self._left)
         _log.info("tunnel registered", node=tunnel.node_id, resources=len(tunnel.resources))
-        self._told(Registered(tunnel.node_id, tuple(sorted(tunnel.resources))))
+        self._on_event(Registered(tunnel.node_id, tuple(sorted(tunnel.resources))))
         if tunnel.node_id in self._handed_over:
             # Also where the tunnel between broke: what an older one carries went by older words.
-            self._reassigned(tunnel.node_id)
+            self._on_reassigned(tunnel.node_id)
 
     def change(
         self,
@@ -122,9 +122,9 @@ class RouteTable:
         tunnel.generation, tunnel.resources = generation, resources
         self._route(tunnel)
         before, tunnel.inventory = tunnel.inventory, inventory
-        self._told(TunnelChanged(tunnel.node_id, tuple(sorted(resources))))
+        self._on_event(TunnelChanged(tunnel.node_id, tuple(sorted(resources))))
         if before != inventory:
-            self._reassigned(tunnel.node_id)
+            self._on_reassigned(tunnel.node_id)
 
     def still_assigned(self, node_id: str, wanted: Assigned) -> bool:
         """Whether nothing that Authority said last of this Connector speaks against it."""
@@ -134,7 +134,7 @@ class RouteTable:
     def refuse(self, node_id: str, reason: str) -> None:
         """Tell of a registration that was refused; the tunnels here stay as they are."""
         _log.warn("tunnel registration refused", node=node_id, reason=reason)
-        self._told(TunnelRefused(node_id, reason))
+        self._on_event(TunnelRefused(node_id, reason))
 
     def find(self, resource_id: str) -> RegisteredTunnel | Miss:
         """A tunnel that serves the resource and takes sessions, the newest first, or why not."""
@@ -186,7 +186,7 @@ class RouteTable:
             seconds=round(seconds, 3),
             sessions=len(sessions),
         )
-        self._told(
+        self._on_event(
             TunnelEnded(
                 node_id=tunnel.node_id, reason=reason, seconds=seconds, session_uids=sessions
             )
@@ -215,7 +215,7 @@ class RouteTable:
             self._left(tunnel)
         if uids:
             _log.info("sessions of older connections ended", node=node_id, sessions=len(uids))
-            self._told(SessionsLeft(node_id, reason, tuple(uids)))
+            self._on_event(SessionsLeft(node_id, reason, tuple(uids)))
 
     def _route(self, tunnel: RegisteredTunnel) -> None:
         for resource in tunnel.resources:

@@ -6,7 +6,7 @@ and a tunnel ends with exactly one reason, the first, which tells the sessions
 it still carried.  One that handed over to another connection of the same
 process has ended too, but its sessions go on: they end by themselves.
 
-It knows no RPC: what travels is handed to ``say``, and whoever serves
+It knows no RPC: what travels is handed to ``send``, and whoever serves
 ``Tunnel/Register`` and ``Tunnel/Carry`` calls in.
 """
 
@@ -35,7 +35,7 @@ from svc.messages.tunnel import SECRET_BYTES, Down, DrainNotice, LaneOffer, Open
 from svc.model.cluster.registration import NO_INVENTORY, Inventory
 from svc.model.ids import Entropy
 from svc.model.session.tunnels import EndReason
-from svc.tunnel.refusals import heard
+from svc.tunnel.refusals import received_refusal
 from svc.tunnel.times import TunnelTimes
 
 CARRY_REFUSED = "carry_refused"
@@ -44,7 +44,7 @@ CARRY_REFUSED = "carry_refused"
 MAX_PENDING_OPENS = 256
 """Open notices a tunnel may have unanswered; the next order is refused."""
 
-MAX_UNHEARD = MAX_PENDING_OPENS
+MAX_UNASSIGNED_STREAMS = MAX_PENDING_OPENS
 """Carry streams that have not said which session they are for: no more could be asked for."""
 
 Attach = Callable[[IProtocol], Awaitable[object]]
@@ -106,7 +106,7 @@ class RegisteredTunnel:
         connection: What stands for the connection; compared by identity only.
         clock: For the lease, the open deadline and how long it lasted.
         entropy: For the one-use secrets.
-        say: Queues one message for the Connector; never raises, never blocks.
+        send: Queues one message for the Connector; never raises, never blocks.
             At most :data:`MAX_PENDING_OPENS` notices are unanswered at a time.
         hang_up: Ends the ``Register`` call (and so its connection) for this
             reason; never raises; called once.
@@ -124,7 +124,7 @@ class RegisteredTunnel:
         connection: object,
         clock: IReactorTime,
         entropy: Entropy,
-        say: Callable[[Down], None],
+        send: Callable[[Down], None],
         hang_up: Callable[[EndReason], None],
         times: TunnelTimes = TunnelTimes(),  # noqa: B008 - a frozen value
         takes_lanes: bool = False,
@@ -139,13 +139,13 @@ class RegisteredTunnel:
         self.connection = connection
         self._clock = clock
         self._entropy = entropy
-        self._say = say
+        self._send = send
         self._hang_up = hang_up
         self._times = times
         self._since = clock.seconds()
         self._pending: dict[str, _Pending] = {}
         self._carried: dict[str, IProtocol] = {}
-        self._unheard = 0
+        self._unassigned_streams = 0
         self._over = False
         self._draining = False
         self._hung_up = False
@@ -182,29 +182,29 @@ class RegisteredTunnel:
             self._lease.renew()
 
     @contextmanager
-    def unheard(self) -> Iterator[None]:
+    def unassigned_stream(self) -> Iterator[None]:
         """A carry stream that has not said which session it is for.  Called by ``Carry``.
 
         Raises:
             SvcError: ``too_many_carries``: nobody asked for so many.
         """
-        if self._unheard >= MAX_UNHEARD:
+        if self._unassigned_streams >= MAX_UNASSIGNED_STREAMS:
             raise SvcError(
                 "too many streams of one tunnel are for no session",
                 reason="too_many_carries",
                 fault=Fault.EXHAUSTED,
             )
-        self._unheard += 1
+        self._unassigned_streams += 1
         try:
             yield
         finally:
-            self._unheard -= 1
+            self._unassigned_streams -= 1
 
     def drain(self) -> None:
         """Take no more orders and tell the Connector; what is open may finish."""
         if self.open_for_sessions:
             self._draining = True
-            self._say(DrainNotice())
+            self._send(DrainNotice())
 
     def endpoint(self, order: OpenOrder) -> IStreamClientEndpoint:
         return _SessionEndpoint(self, order)
@@ -220,7 +220,7 @@ class RegisteredTunnel:
         self._pending[uid] = _Pending(
             secret=secret, factory=factory, opened=opened, too_late=too_late
         )
-        self._say(
+        self._send(
             OpenNotice(
                 session_uid=uid,
                 grant=order.grant,
@@ -238,7 +238,7 @@ class RegisteredTunnel:
 
         Called only where :attr:`takes_lanes`, at most once a session.
         """
-        self._say(LaneOffer(session_uid, token))
+        self._send(LaneOffer(session_uid, token))
 
     def refused(self, session_uid: str, word: str) -> None:
         """The Connector does not open this session.
@@ -248,7 +248,7 @@ class RegisteredTunnel:
         """
         pending = self._forget(session_uid)
         if pending is not None:
-            pending.opened.errback(heard(word))
+            pending.opened.errback(received_refusal(word))
 
     async def carry(self, session_uid: str, secret: bytes, attach: Attach) -> None:
         """Join a carry stream to its order; returns when the stream is over.

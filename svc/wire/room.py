@@ -37,11 +37,11 @@ class StreamBudget:
         self.windows += size
         return size
 
-    def run_ahead(self, stream_id: int, size: int, told: Callable[[], object]) -> int:
+    def run_ahead(self, stream_id: int, size: int, on_room: Callable[[], object]) -> int:
         """Set *size* bytes aside for the message that a stream is reading.
 
         Args:
-            told: Called once there is room, if there is none now.
+            on_room: Called once there is room, if there is none now.
 
         Returns:
             What is set aside for the stream; 0 while it must wait.
@@ -50,7 +50,7 @@ class StreamBudget:
         if held is not None:
             return held
         if self._waiting or not self._fits(size):
-            self._waiting[stream_id] = size, told
+            self._waiting[stream_id] = size, on_room
             return 0
         return self._set_aside(stream_id, size)
 
@@ -60,12 +60,12 @@ class StreamBudget:
         self.ahead -= self._held.pop(stream_id, 0)
         while self._waiting:
             first = next(iter(self._waiting))
-            size, told = self._waiting[first]
+            size, on_room = self._waiting[first]
             if not self._fits(size):
                 return
             del self._waiting[first]
             self._set_aside(first, size)
-            told()
+            on_room()
 
     def _fits(self, size: int) -> bool:
         return not self._held or self.ahead + size <= self.limits().run_ahead

@@ -263,9 +263,9 @@ class Stream:
         self._connection.room.release(self.id)
         self._queue = None
         self.queued = 0
-        told, self.on_gone = self.on_gone, None
-        if told is not None:
-            told()
+        callback, self.on_gone = self.on_gone, None
+        if callback is not None:
+            callback()
 
     def _end(self, fields: Headers) -> None:
         if self._ending is None and not self.is_over:

@@ -415,7 +415,7 @@ class House:
             clock=self.clock,
             now=self.now,
             entropy=self.entropy,
-            told=lambda kind, word, _: self.told.append((kind, word)),
+            on_decision=lambda kind, word, _: self.told.append((kind, word)),
             rates=self.rates,
             refusals=self.refusals,
             may_grant=lambda: self.may_grant(),

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.head import to_line
 from svc.authority.control import MAX_FOLLOWED, ControlService
-from svc.authority.ingest.heads import HeadsToTell
+from svc.authority.ingest.heads import HeadsToSend
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.explain import Explainer
@@ -71,7 +71,7 @@ class ControlTests(SynchronousTestCase):
             now=house.now,
         )
         self.control = ControlService(
-            heads=HeadsToTell(nothing_later),
+            heads=HeadsToSend(nothing_later),
             state_cache=house.state_cache,
             verifier=house.world.verifier,
             issuance=house.issuance(),
@@ -500,11 +500,11 @@ class ControlTests(SynchronousTestCase):
         """A Proxy that keeps more than our log has is refused before anything is written."""
         heard: list[bytes] = []
 
-        async def hear(line: bytes) -> None:
+        async def receive_head(line: bytes) -> None:
             heard.append(line)
             raise AuditBroken("the store is behind", reason="audit_rolled_back")
 
-        self.control.heads.hear = hear
+        self.control.heads.receive_head = receive_head
         written = self.house.store.written
         greeting = hello_message("0.11.0", "first", ("u1",), b"line")
         self.assertEqual(self.refused("Hello", greeting), "audit_rolled_back")

@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.logger import ILogObserver, LogEvent, Logger, LogLevel, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.descriptors import SPARE, TOLD_SECS, RefusedByTheSystem, make_room
+from svc.compose.descriptors import REPORT_SECS, SPARE, RefusedByTheSystem, make_room
 
 
 class RoomTests(SynchronousTestCase):
@@ -63,11 +63,11 @@ class RefusedTests(SynchronousTestCase):
         for _ in range(1000):
             port.info("EMFILE recovery: Closed socket from {address}", address=("192.0.2.1", 1))
         port.info("Re-reserving EMFILE recovery file descriptor.")
-        clock.advance(TOLD_SECS)
+        clock.advance(REPORT_SECS)
         port.info("Could not accept new connection ({acceptError})", acceptError="ECONNABORTED")
         port.info("Could not accept new connection ({acceptError})", acceptError="ENFILE")
         watch.stopService()
-        clock.advance(TOLD_SECS)
+        clock.advance(REPORT_SECS)
         port.info("Could not accept new connection ({acceptError})", acceptError="EMFILE")
         told = [one["count"] for one in events if one["log_level"] is LogLevel.warn]
         self.assertEqual(told, [1, 1000])

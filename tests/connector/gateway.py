@@ -89,7 +89,7 @@ class Gateway:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.routed: list[TunnelEvent] = []
-        self.routes = RouteTable(self.routed.append, reassigned=nothing)
+        self.routes = RouteTable(self.routed.append, on_reassigned=nothing)
         self.heard: list[Up] = []
         self.told: list[tuple[str, str]] = []
         self.sessions: list[SessionEvent] = []
@@ -111,7 +111,7 @@ class Gateway:
             clock=self.clock,
             begin=self.tunnels.begin,
             waits=Backoff(first=1.0, longest=1.0),
-            told=lambda *event: self.told.append(event),
+            on_event=lambda *event: self.told.append(event),
         )
         self.machine = make_tunnel(core)
 
@@ -136,7 +136,7 @@ class Gateway:
             reach=Reach(),
             session_tls=ConnectorEnd(cluster.connector).session,
             now=cluster.world.now,
-            told=self.sessions.append,
+            on_event=self.sessions.append,
         )
 
     def _tunnels(self) -> Tunnels:
@@ -184,7 +184,7 @@ class Gateway:
             connection=call.peer,
             clock=self.clock,
             entropy=self.cluster.world.entropy,
-            say=say.put,
+            send=say.put,
             hang_up=say.put,
         )
         self.routes.register(tunnel)

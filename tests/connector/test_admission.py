@@ -75,15 +75,15 @@ class AdmissionTests(AdmissionCase):
             notice = self.cluster.notice({"session_uid": uid}, **fields)
             return evolve(notice, session_uid=uid)
 
-        self.inventories.told(proxy, Inventory(3, frozenset({Assigned("db1", "i1", 2)})))
+        self.inventories.receive(proxy, Inventory(3, frozenset({Assigned("db1", "i1", 2)})))
         self.assertEqual(self.inventories.generation(proxy), 3)
         self.admission.admit(notice(1), proxy)
         for other in ({"resource_identity": "i2"}, {"assignment_revision": 1}):
             self.assertEqual(self.refusal(notice(2, **other)), "assignment_changed")
         self.admission.admit(notice(2), proxy)  # what was refused was not seen
-        self.inventories.told("another", Inventory(4))
+        self.inventories.receive("another", Inventory(4))
         self.admission.admit(notice(3), proxy)  # another Proxy's word counts over that Proxy
-        self.inventories.told(proxy, Inventory(4))
+        self.inventories.receive(proxy, Inventory(4))
         self.assertEqual(self.refusal(notice(4)), "assignment_changed")
 
     def test_every_field_signed_anew(self) -> None:

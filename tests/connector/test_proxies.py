@@ -61,7 +61,7 @@ class Site:
             openings=gateway.openings,
             clock=gateway.clock,
             backoff=lambda: Backoff(first=1.0, longest=60.0),
-            told=lambda word, reason: self.told.append(word),
+            on_event=lambda word, reason: self.told.append(word),
             serving=lambda: None,
         )
 

@@ -34,7 +34,7 @@ class ServiceTests(SynchronousTestCase):
             openings=gateway.openings,
             clock=gateway.clock,
             backoff=lambda: Backoff(first=1.0, longest=60.0),
-            told=lambda *event: gateway.told.append(event),
+            on_event=lambda *event: gateway.told.append(event),
             serving=lambda: self.ready.append(len(gateway.heard)),
             times=times,
         )

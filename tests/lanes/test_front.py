@@ -120,7 +120,9 @@ class FrontTests(TestCase):
         self.timed: Any = Timed()
         timed: Any = self.timed
         self.counts: Counter[str] = Counter()
-        self.meetings = Meetings(reactor=self.timed, entropy=os.urandom, told=self.tell, most=40)
+        self.meetings = Meetings(
+            reactor=self.timed, entropy=os.urandom, on_outcome=self.tell, most=40
+        )
         self.addCleanup(self.meetings.pipes.close)
         self.usual: list[Usual] = []
         factory = FrontFactory(

@@ -93,7 +93,7 @@ class RenewalCase(SynchronousTestCase):
             clock=self.clock,
             now=self.now,
             entropy=self.world.entropy,
-            told=self.told.append,
+            on_outcome=self.told.append,
         )
         self.loop.startService()
 

@@ -90,7 +90,7 @@ class Wire:
         assert server is not None
         self.server = server
         self.client = ClientConnection(
-            clock, WireLimits(), plaintext=True, keepalive=None, told=lambda *_: None
+            clock, WireLimits(), plaintext=True, keepalive=None, on_problem=lambda *_: None
         )
         self.server_side = FakeTransport(self.server, True)
         self.client_side = FakeTransport(self.client, False)
@@ -283,7 +283,9 @@ class Site:
             room=self.spool.files.room,
             writable=self._check_disk,
         )
-        self.routes = RouteTable(self._told, reassigned=lambda one: self.sessions.reassigned(one))
+        self.routes = RouteTable(
+            self._told, on_reassigned=lambda one: self.sessions.reassigned(one)
+        )
         self._assemble_rates()
         kinds: Any = {"tcp": tcp}
         gate = Gate(
@@ -291,7 +293,7 @@ class Site:
             kinds=kinds,
             now=world.now,
             entropy=world.entropy,
-            told=lambda kind, word: self._count("gate", kind, word),
+            on_decision=lambda kind, word: self._count("gate", kind, word),
         )
         self.sessions = SessionOpens(
             gate=gate,
@@ -314,7 +316,7 @@ class Site:
             clock=self.clock,
             now=world.now,
             heads=tuple,
-            hear=nothing_later,
+            receive_head=nothing_later,
             lacking=tuple,
         )
         streams = RelayStreams(

@@ -126,7 +126,7 @@ class LinkTests(ProxyTests):
         self.authority.publish(self.authority.frame())
         self.site.turn()
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
-        self.site.holder._told.pop()
+        self.site.holder._on_change.pop()
         self.site.pass_time(6)
         self.assertTrue(self.site.link.is_connected)
 

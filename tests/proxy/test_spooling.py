@@ -264,7 +264,7 @@ class EndsTests(SpoolingTests):
             writable=site.spool.check,
         )
         site.sessions.reports = site.reports
-        site.link._connected[:] = [site.reports.deliver, site.delivery.connected]
+        site.link._on_connected[:] = [site.reports.deliver, site.delivery.connected]
         Deferred.fromCoroutine(site._recover())
 
     def test_costs_nothing(self) -> None:

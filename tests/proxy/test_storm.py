@@ -19,7 +19,7 @@ from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
 from svc.proxy.tunnels.queue import SHARE, RegistrationQueue
 from svc.rpc.frames import open_frame
-from svc.tunnel.transport import MAX_UNHEARD
+from svc.tunnel.transport import MAX_UNASSIGNED_STREAMS
 from tests.proxy.pieces import Node, ProxyTests, Talk, data
 
 AT_ONCE = 8
@@ -182,7 +182,7 @@ class CarryTests(ProxyTests):
         node, client, carry = self.carried()
         flood = self.carry(node, 500)
         refused = [talk.reason for talk in flood if talk.is_over]
-        self.assertEqual(refused, ["too_many_carries"] * (500 - MAX_UNHEARD))
+        self.assertEqual(refused, ["too_many_carries"] * (500 - MAX_UNASSIGNED_STREAMS))
         client.say(data(b"question"))
         self.site.turn()
         self.assertEqual(carry.data, b"question")

@@ -20,7 +20,7 @@ class RepeatsTests(SynchronousTestCase):
         for each in seconds:
             self.at = 1000.0 + each
             said = self.repeats.note(key)
-            found.append(None if said is None else (said.count, said.unsaid))
+            found.append(None if said is None else (said.count, said.unreported))
         return found
 
     def test_once_a_minute(self) -> None:
@@ -37,7 +37,7 @@ class RepeatsTests(SynchronousTestCase):
         self.at = 1000.0 + 500
         self.assertEqual(
             self.repeats.note("a"),
-            RepeatSeries(first=self.at, last=self.at, count=1, unsaid=3, said=self.at),
+            RepeatSeries(first=self.at, last=self.at, count=1, unreported=3, reported=self.at),
         )
 
     def test_clock_set_back(self) -> None:

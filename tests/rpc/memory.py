@@ -38,7 +38,7 @@ class Pair:
             self.clock,
             limits=limits or WireLimits(),
             plaintext=True,
-            told=self.tell,
+            on_problem=self.tell,
             **{"admit": nothing, **server},
         )
         protocol = self.factory.buildProtocol(None)
@@ -49,7 +49,7 @@ class Pair:
             WireLimits(),
             plaintext=True,
             keepalive=keepalive,
-            told=self.tell,
+            on_problem=self.tell,
         )
         self.server_side = FakeTransport(self.server, True)
         self.client_side = FakeTransport(self.client, False)

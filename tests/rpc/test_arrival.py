@@ -86,7 +86,12 @@ class ArrivalTests(SynchronousTestCase):
         for least, secs, latest in ((0.05, 10.0, 9.95), (0.2, 0.2, 0.1)):
             clock, told = Clock(), Told()
             protocol = WireProtocol(
-                clock, WireLimits(), is_client=False, plaintext=True, told=told, handshake_secs=secs
+                clock,
+                WireLimits(),
+                is_client=False,
+                plaintext=True,
+                on_problem=told,
+                handshake_secs=secs,
             )
             protocol.makeConnection(Over(self.taken(least)))
             clock.advance(latest / 2)

@@ -62,7 +62,7 @@ class Server:
             limits or WireLimits(),
             plaintext=True,
             keepalive=None,
-            told=lambda what, detail: self.told.append(what),
+            on_problem=lambda what, detail: self.told.append(what),
         )
         self.client.ready.addErrback(lambda refused: None)
         self.transport = Transport()

@@ -55,7 +55,7 @@ class SocketTests(TestCase):
             [RpcService("t.T", {"Who": unary(StringValue, self.who)})],
             reactor,
             plaintext=True,
-            told=lambda what, detail: self.told.append(what),
+            on_problem=lambda what, detail: self.told.append(what),
             admit=nothing,
         )
         port = await endpoint.listen(factory)

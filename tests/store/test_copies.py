@@ -84,7 +84,7 @@ def fill_queue(tx: ITransaction) -> None:
     )
     tx.origins.discard(second.id, "o1", "s1", 2, b"d" * 32, 6.5)
     tx.outbox.hold(third.id, Hold.FORGED, 7.5)
-    hole = Hole(first=1, last=2, before=GENESIS, after=None, since=3.5, told=True)
+    hole = Hole(first=1, last=2, before=GENESIS, after=None, since=3.5, is_recorded=True)
     tx.spools.keep("o1", "s1", SpoolMemory(high=3, top=None, holes=(hole,), closed=3, given_up=1))
 
 

@@ -155,7 +155,9 @@ class MigrateTests(FolderCase):
 
         def run(database: SqliteDatabase, upto: int, told: Callable[[str], object]) -> list[str]:
             ledger = partial(read_ledger, database.connection)
-            return [*apply_pending(database, known[:upto], ledger, "t", float, told=told).applied]
+            return [
+                *apply_pending(database, known[:upto], ledger, "t", float, on_applied=told).applied
+            ]
 
         def meanwhile(name: str) -> None:
             if name == "m0001_first":

@@ -8,7 +8,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.compose.telemetry import reactor_lag
-from svc.telemetry.lag import EVERY_SECS, MOST_TOLD, ReactorLag
+from svc.telemetry.lag import EVERY_SECS, MOST_SAMPLES, ReactorLag
 from svc.telemetry.metrics import Metrics
 from tests.telemetry.test_metrics import samples
 
@@ -42,10 +42,10 @@ class LagTests(SynchronousTestCase):
     def test_a_long_stop_is_told_at_once(self) -> None:
         """A process that was stopped for a day says so with a bounded number of values."""
         self.clock.advance(86_400.0)
-        self.assertEqual(len(self.told), MOST_TOLD)
+        self.assertEqual(len(self.told), MOST_SAMPLES)
         self.assertGreater(min(self.told), 86_000)
         self.clock.pump([EVERY_SECS] * 2)
-        self.assertEqual(len(self.told), MOST_TOLD + 2)
+        self.assertEqual(len(self.told), MOST_SAMPLES + 2)
 
     def test_stop(self) -> None:
         """A stop leaves no timer, and may come twice or without a start."""
@@ -72,7 +72,7 @@ class LagTests(SynchronousTestCase):
         service.startService()
         self.addCleanup(service.stopService)
         for late in (0.0, 0.04, 0.2, 0.3):
-            service.told(late)
+            service.on_sample(late)
         found = samples(metrics)
         counts = [found[f'svc_reactor_lag_seconds_bucket{{le="{le}"}}'] for le in (0.05, 0.25, 0.5)]
         self.assertEqual(counts, [2, 3, 4])

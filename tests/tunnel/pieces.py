@@ -65,7 +65,7 @@ class Line:
             connection=self.connection,
             clock=self.clock,
             entropy=lambda n: next(self._numbers).to_bytes(n, "big"),
-            say=self.said.append,
+            send=self.said.append,
             hang_up=self.hung_up.append,
         )
 

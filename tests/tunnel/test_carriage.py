@@ -36,7 +36,7 @@ class Heard(Protocol):
 
 class CarryTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.routes = RouteTable(lambda event: None, reassigned=nothing)
+        self.routes = RouteTable(lambda event: None, on_reassigned=nothing)
         service = RpcService("gate.v1.Tunnel", {"Carry": serve_carry(self.routes.tunnel_on)})
         self.pairs = [Pair([service]), Pair([service])]
         self.lines = []

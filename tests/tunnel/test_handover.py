@@ -28,7 +28,7 @@ class HandoverTests(SynchronousTestCase):
         self.clock = Clock()
         self.told: list[TunnelEvent] = []
         self.reassigned: list[str] = []
-        self.routes = RouteTable(self.told.append, reassigned=self.reassigned.append)
+        self.routes = RouteTable(self.told.append, on_reassigned=self.reassigned.append)
         self.lines: list[Line] = []
         self.old = self.add("first", 1)
 
@@ -100,7 +100,7 @@ class HandoverTests(SynchronousTestCase):
         """Whoever looks while one takes over finds a tunnel that takes sessions."""
         found: list[object] = []
         self.told.clear()
-        routes = RouteTable(lambda event: found.append(routes.find("db1")), reassigned=nothing)
+        routes = RouteTable(lambda event: found.append(routes.find("db1")), on_reassigned=nothing)
         for generation in (1, 2):
             line = Line(self.clock)
             routes.register(line.tunnel("n1", "db1", generation=generation))

@@ -29,7 +29,7 @@ class MachineTests(SynchronousTestCase):
             clock=self.clock,
             begin=self._begin,
             waits=Backoff(first=1.0, longest=60.0),
-            told=lambda *event: self.told.append(event),
+            on_event=lambda *event: self.told.append(event),
         )
         self.tunnel = make_tunnel(core)
 

@@ -42,7 +42,7 @@ class RouteTests(SynchronousTestCase):
         self.clock = Clock()
         self.told: list[TunnelEvent] = []
         self.reassigned: list[str] = []
-        self.routes = RouteTable(self.told.append, reassigned=self.reassigned.append)
+        self.routes = RouteTable(self.told.append, on_reassigned=self.reassigned.append)
 
     def add(
         self, node: str, *resources: str, instance: str = "first", generation: int = 1
@@ -179,7 +179,7 @@ class RouteMachine(RuleBasedStateMachine):
         super().__init__()
         self.clock = Clock()
         self.told: list[TunnelEvent] = []
-        self.routes = RouteTable(self.told.append, reassigned=nothing)
+        self.routes = RouteTable(self.told.append, on_reassigned=nothing)
         self.made: list[RegisteredTunnel] = []
         self.lines: list[Line] = []
         self.ever: set[str] = set()

@@ -85,7 +85,7 @@ class LogWatch(AsyncService):
         others: What other Authorities show us through the store, newer than our own heads.
         led_end: Where the log ends, in a snapshot in which we lead; None where we do not.
         appended: Given how many records of ours a look found of which no commit told.
-        told: Given the refusal when it is found, and None when all is right again.
+        on_fault: Given the refusal when it is found, and None when all is right again.
         verify: Verifies what was appended since the newest head; raises AuditBroken.
         keeps: Tries whether a record that is written is kept; raises RecordLost.
         heals: Whether a store that held another log, and is right again, is written to again.
@@ -103,7 +103,7 @@ class LogWatch(AsyncService):
     others: Callable[[], Awaitable[Iterable[bytes]]]
     led_end: Callable[[], Awaitable[ChainHead | None]]
     appended: Callable[[int], object]
-    told: Callable[[AuditBroken | None], object]
+    on_fault: Callable[[AuditBroken | None], object]
     verify: Callable[[], Awaitable[object]]
     keeps: Callable[[], Awaitable[object]]
     in_thread: InThread = inline
@@ -170,7 +170,7 @@ class LogWatch(AsyncService):
             text = fault.text
             _log.error("the audit log differs from the known one", reason=fault.reason, text=text)
         self.fault = fault
-        self.told(fault)
+        self.on_fault(fault)
 
     async def look(self) -> None:
         """One pass: each mark against the store.
@@ -180,7 +180,7 @@ class LogWatch(AsyncService):
         """
         for line in await self.others():
             try:
-                await self._hear(line)
+                await self._take(line)
             except StoreUnavailable:
                 raise
             except SvcError as refused:
@@ -197,7 +197,7 @@ class LogWatch(AsyncService):
         elif self.fault is not None and (self.heals or self.fault.reason in _OF_RECORDS):
             self.fault = None
             _log.info("the audit log matches the known one again")
-            self.told(None)
+            self.on_fault(None)
 
     async def _pass(self) -> None:
         try:
@@ -215,7 +215,7 @@ class LogWatch(AsyncService):
         for head in await gatherResults(asked):
             try:
                 if head is not None:
-                    await self._hear(to_line(head))
+                    await self._take(to_line(head))
             except SvcError as failed:
                 _unreadable(failed)
 
@@ -237,7 +237,7 @@ class LogWatch(AsyncService):
         if self.fault is not None:
             raise _again(self.fault)
 
-    async def hear(self, line: bytes) -> None:
+    async def receive_head(self, line: bytes) -> None:
         """Handle the latest head that another party presents.
 
         Cheap for what we know: one row is read, and no signature is judged.
@@ -246,10 +246,10 @@ class LogWatch(AsyncService):
             AuditBroken: our store is behind it, or has other records: we write nothing more.
             SvcError: it is no head, or nobody that we trust signed it.
         """
-        if await self._hear(line):
+        if await self._take(line):
             await self.confirm()
 
-    async def _hear(self, line: bytes) -> bool:
+    async def _take(self, line: bytes) -> bool:
         """Keep a head that our records contradict; whether they do."""
         head = parse_head(line)
         check_place(head, self.greatest.cluster, self.greatest.log_id)
@@ -262,7 +262,7 @@ class LogWatch(AsyncService):
     def go_on_without(self, lost: Restoration) -> None:
         """A line of the log is given up on purpose; before a head says so."""
         self._given_up, self.fault = lost, None
-        self.told(None)
+        self.on_fault(None)
 
     def is_given_up(self, head: SignedHead) -> bool:
         """Whether *head* is of a line of the log that was given up on purpose."""
@@ -277,9 +277,9 @@ class LogWatch(AsyncService):
         kept = await self.in_thread(self.keeper.newest)
         if kept is not None:
             marks.append(mark_of(kept, "a signed head"))
-        told = self.greatest.kept
-        if told is not None and not self.is_given_up(told):
-            marks.append(mark_of(told, "a signed head that others keep"))
+        shown = self.greatest.kept
+        if shown is not None and not self.is_given_up(shown):
+            marks.append(mark_of(shown, "a signed head that others keep"))
         for mark in sorted(marks, key=lambda one: one.seq):
             fault = await self._check(mark)
             if fault is not None:

@@ -72,10 +72,10 @@ class HeadWriter(AsyncService):
         in_thread: Where files are written.
         share: Puts a head where the other Authorities find it, before it is kept; once more
             for the same head changes nothing.
-        told: Called with each head once it is durable.
+        on_signed: Called with each head once it is durable.
         ours: How far the log is ours, past which nothing is signed; None: all there is.
-        unsigned: Told why no head can be signed, and None as soon as one can again.
-        took_over: Told the end of the log that was verified at the start, before a head says so.
+        on_unsigned: Told why no head can be signed, and None as soon as one can again.
+        on_takeover: Told the end of the log that was verified at the start, before a head says so.
         every: How many records without a head bring one at once; the first head is never
             put off beyond :data:`HEAD_EVERY`, so that a lost anchor is seen as one.
         after: How many seconds after a record without a head one comes; the first within
@@ -96,10 +96,10 @@ class HeadWriter(AsyncService):
     tasks: BackgroundTasks
     lease_epoch: Callable[[], int]
     share: Callable[[SignedHead], Awaitable[object]]
-    told: Callable[[SignedHead], object]
+    on_signed: Callable[[SignedHead], object]
     ours: Callable[[], ChainHead | None]
-    took_over: Callable[[ChainHead], object]
-    unsigned: Callable[[Exception | None], object]
+    on_takeover: Callable[[ChainHead], object]
+    on_unsigned: Callable[[Exception | None], object]
     in_thread: InThread = inline
     every: int = HEAD_EVERY
     after: float = HEAD_SECONDS
@@ -115,7 +115,7 @@ class HeadWriter(AsyncService):
     _alarm: IDelayedCall | None = field(default=None, init=False)
     _is_queued: bool = field(default=False, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
-    _said: str = field(default="", init=False)
+    _reported: str = field(default="", init=False)
     _refusal: Exception | None = field(default=None, init=False)
 
     @property
@@ -254,7 +254,7 @@ class HeadWriter(AsyncService):
         await self.share(signed)
         await self.in_thread(lambda: self.keeper.keep(signed))
         self._unsure, self._newest = None, signed
-        self.told(signed)
+        self.on_signed(signed)
 
     def _fall_due(self) -> None:
         self._timer = None
@@ -264,9 +264,9 @@ class HeadWriter(AsyncService):
         """Write, unless that waits already for a write that does not come to its end."""
         if not self._is_queued:
             self._is_queued = True
-            self.tasks.spawn("sign an audit head", self._write_or_say())
+            self.tasks.spawn("sign an audit head", self._write_or_report())
 
-    async def _write_or_say(self) -> None:
+    async def _write_or_report(self) -> None:
         """Write; what fails is tried again soon, and said once until it is another or over."""
         try:
             await self.write()
@@ -286,19 +286,19 @@ class HeadWriter(AsyncService):
         except Exception as failed:
             # Whatever it is: what ended the signing for good would be noticed by nobody.
             self._refused(failed)
-            self._say(failed)
+            self._report(failed)
             of_key = isinstance(failed, SvcError) and failed.reason in KEY_REFUSALS
             if self.running:
                 self._again(KEY_RETRY_SECONDS if of_key else min(self.after, RETRY_SECONDS))
         else:
-            self._said = ""
+            self._reported = ""
             self._refused(None)
 
-    def _say(self, failed: Exception) -> None:
+    def _report(self, failed: Exception) -> None:
         said = str(failed)
-        if said == self._said:
+        if said == self._reported:
             return
-        self._said = said
+        self._reported = said
         if isinstance(failed, (SvcError, OSError)):
             _log.error("an audit head was not signed", reason=said)
         else:
@@ -317,7 +317,7 @@ class HeadWriter(AsyncService):
     def _see_overdue(self) -> None:
         self._alarm = None
         if self._due.is_over(self.clock.seconds()):
-            said = self._said or "writing it has not finished"
+            said = self._reported or "writing it has not finished"
             _log.error("an audit head is overdue", reason=said)
             self._refused(HeadsUnsigned(f"an audit head is overdue: {said}"))
         else:
@@ -329,7 +329,7 @@ class HeadWriter(AsyncService):
             return
         if failed is not None or self._refusal is not None:
             self._refusal = failed
-            self.unsigned(failed)
+            self.on_unsigned(failed)
         self._set_alarm()
 
     def _again(self, soon: float) -> None:
@@ -374,7 +374,7 @@ class HeadWriter(AsyncService):
             await self._catch_up()
             if self._tree.size > signed:
                 _log.info("taking over records that no head covers", after=signed)
-            self.took_over(ChainHead(self._tree.size, self._last_hash))
+            self.on_takeover(ChainHead(self._tree.size, self._last_hash))
             return
         await self._catch_up(ours.seq)
         if (self._tree.size, self._last_hash) != (ours.seq, ours.hash):

@@ -78,19 +78,19 @@ def _shown(entry: CoveredRow) -> dict[str, Json]:
     """The record with its place in the chain, and the personal values that are to be told."""
     shown = cast("dict[str, Json]", dict(entry.record))
     for value in entry.personal:
-        _tell(shown, value.path.split("."), value)
+        _insert(shown, value.path.split("."), value)
     row = entry.row
     shown |= {"seq": row.seq, "prev_hash": row.prev_hash.hex(), "hash": row.hash.hex()}
     return shown
 
 
-def _tell(form: dict[str, Json], path: Sequence[str], value: PersonalValue) -> None:
+def _insert(form: dict[str, Json], path: Sequence[str], value: PersonalValue) -> None:
     """Put *value* beside its hash; *form* is ours, what is below it is not."""
     below = form[path[0]]
     assert isinstance(below, dict)  # the value was found to be the one hashed there
     form[path[0]] = below = dict(below)
     if len(path) > 1:
-        _tell(below, path[1:], value)
+        _insert(below, path[1:], value)
     else:
         below["value"] = json.loads(value.value)
 

@@ -74,7 +74,7 @@ class Spool:
             _log.error(
                 "an audit spool could not be started", reason=refusal.reason, text=refusal.text
             )
-        self._tell(refusal)
+        self._report(refusal)
 
     async def mend(self) -> None:
         """Open a new spool if the disk refused the last one; called periodically.
@@ -83,9 +83,9 @@ class Spool:
         """
         if self._failed is None:
             self._look_for_room(await self.in_thread(self.files.try_disk))
-            self._tell()
+            self._report()
         else:
-            self._tell(await self.in_thread(self.files.open))
+            self._report(await self.in_thread(self.files.open))
 
     def check(self) -> None:
         """What would have to be recorded must not be begun while nothing can be.
@@ -137,7 +137,7 @@ class Spool:
     async def covered(self, spool_id: str, n: int) -> None:
         """Rows up to *n* are under a signed head: they leave the spool."""
         await self.in_thread(lambda: self.files.covered(spool_id, n))
-        self._tell()
+        self._report()
 
     def _begin(self) -> None:
         self._is_writing = True
@@ -150,7 +150,7 @@ class Spool:
     async def _write(self, batch: Sequence[_Waiter]) -> None:
         entries = [entry for entry, _ in batch]
         outcomes: list[Outcome] = await self.in_thread(lambda: self.files.commit(entries))
-        self._tell(next((one for one in outcomes if one is not None), None))
+        self._report(next((one for one in outcomes if one is not None), None))
         for (_, durable), refusal in zip(batch, outcomes, strict=True):
             _answer(durable, refusal)
         if None in outcomes:
@@ -175,7 +175,7 @@ class Spool:
             for one in idle:
                 one.callback(None)
 
-    def _tell(self, refusal: SvcError | None = None) -> None:
+    def _report(self, refusal: SvcError | None = None) -> None:
         """Say once that the spool fills, and once that there is room again."""
         room = self.files.room
         self._failed = None if self.files.is_live else refusal or self._failed

@@ -121,7 +121,7 @@ class StateKeeper(AsyncService):
         """The ledger has advanced; does not block."""
         if not self._is_due:
             self._is_due = True
-            self.tasks.spawn("keep the state anchor", self._keep_or_say())
+            self.tasks.spawn("keep the state anchor", self._keep_or_report())
 
     def went_on_from(self, n: int) -> None:
         """At start: the checkpoint is of this record."""
@@ -146,7 +146,7 @@ class StateKeeper(AsyncService):
             except OSError as failed:
                 _log.error("the state anchor was not written", reason=str(failed))
 
-    async def _keep_or_say(self) -> None:
+    async def _keep_or_report(self) -> None:
         try:
             await self._keep()
         except OSError as failed:

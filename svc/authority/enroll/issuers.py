@@ -47,7 +47,7 @@ class IssuerRotation:
     load: Callable[[str], IssuingAuthority]
     in_thread: InThread
     is_stale: Callable[[str, bool], object]
-    _said: dict[str, str] = field(factory=dict)
+    _reported: dict[str, str] = field(factory=dict)
 
     async def follow(self, *, leads: bool) -> None:
         """One pass, after the facts were read.
@@ -85,7 +85,7 @@ class IssuerRotation:
                 "enter an issuing CA", lambda tx: self._revise(tx, found)
             )
         except StateUnsigned as refused:
-            self._say(found.kind, refused.text)
+            self._report(found.kind, refused.text)
             return
         _log.info("issuing CA in force", kind=found.kind, revision=entered.revision)
         await self.state_cache.refresh()
@@ -120,7 +120,7 @@ class IssuerRotation:
         """Load what is in force, or say that it cannot be."""
         wanted = in_force(self.state_cache.state.keys, kind)
         if wanted is None or wanted.certificate == _text(used):
-            self._said.pop(kind, None)
+            self._reported.pop(kind, None)
             self.is_stale(kind, False)
         elif isinstance(there, SvcError):
             self._stale(wanted, there.text)
@@ -128,17 +128,17 @@ class IssuerRotation:
             self._stale(wanted, "keys/ holds the certificate of another revision")
         else:
             self.issuer.take(there)
-            self._said.pop(kind, None)
+            self._reported.pop(kind, None)
             self.is_stale(kind, False)
             _log.info("issuing CA loaded", kind=kind, revision=wanted.revision)
 
     def _stale(self, wanted: KeyRevision, why: str) -> None:
         self.is_stale(wanted.kind, True)
-        self._say(wanted.kind, why, revision=wanted.revision)
+        self._report(wanted.kind, why, revision=wanted.revision)
 
-    def _say(self, kind: str, why: str, **more: object) -> None:
-        if self._said.get(kind) != why:
-            self._said[kind] = why
+    def _report(self, kind: str, why: str, **more: object) -> None:
+        if self._reported.get(kind) != why:
+            self._reported[kind] = why
             _log.error(
                 "an issuing CA cannot be loaded; the previous one stays in use",
                 kind=kind,

@@ -99,8 +99,8 @@ class SigningKeyRotation:
             self._named.pop(word, None)
         elif self._named.get(word) != today:
             self._named[word] = today
-            say = _log.warn if left > URGENT_SECS else _log.error
-            say(
+            log = _log.warn if left > URGENT_SECS else _log.error
+            log(
                 "a key of the cluster is about to expire; create the next one with `svc "
                 "authority keys renew`",
                 key=word,

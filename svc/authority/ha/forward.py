@@ -194,11 +194,11 @@ class _Inner:
     def answer_with(self, *, initial: Metadata = (), trailing: Metadata = ()) -> None:
         """Nothing of the kind travels back: no method that is forwarded has any."""
 
-    def on_cancel(self, told: Callable[[SvcError], object]) -> None:
-        self.outer.on_cancel(told)
+    def on_cancel(self, callback: Callable[[SvcError], object]) -> None:
+        self.outer.on_cancel(callback)
 
-    def on_gone(self, told: Callable[[], object]) -> None:
-        self.outer.on_gone(told)
+    def on_gone(self, callback: Callable[[], object]) -> None:
+        self.outer.on_gone(callback)
 
     def keep_alive(self, interval: float, timeout: float) -> None:
         """The connection is another Authority's, which pings it itself."""

@@ -109,7 +109,7 @@ class LeaderRoute(AsyncService):
         except LeaseLost:
             return False
         except SvcError as e:
-            self._tell(e)
+            self._log_refusal(e)
             if e.fault is not Fault.DEADLINE or self._is_silent():
                 # Whoever refuses may take us on another connection, with a newer certificate.
                 self._leave()
@@ -129,7 +129,7 @@ class LeaderRoute(AsyncService):
         try:
             channel = await bounded(self.clock, _DIAL_SECS, self.dial(owner), "the leader")
         except SvcError as e:
-            self._tell(e)
+            self._log_refusal(e)
             refusal = Unavailable(f"the leader cannot be reached: {e.text}", reason=e.reason)
             self._failed = _Failed(owner, self.clock.seconds(), refusal)
             raise refusal from None
@@ -154,7 +154,7 @@ class LeaderRoute(AsyncService):
             self._left.append(way.channel)
             way.channel.drain()
 
-    def _tell(self, refusal: SvcError) -> None:
+    def _log_refusal(self, refusal: SvcError) -> None:
         """Once for each cause: the check comes again and again."""
         leader, why = self.leadership.leader, refusal.reason
         if self._why != f"{leader} {why}":

@@ -60,8 +60,8 @@ class Leadership(AsyncService):
     _end: IDelayedCall | None = field(default=None, init=False)
     _ours_at: IDelayedCall | None = field(default=None, init=False)
     _led: int | None = field(default=None, init=False)
-    _told: list[Callable[[LeaderLease | None], object]] = field(factory=list, init=False)
-    _superseded: list[Callable[[str], object]] = field(factory=list, init=False)
+    _on_change: list[Callable[[LeaderLease | None], object]] = field(factory=list, init=False)
+    _on_superseded: list[Callable[[str], object]] = field(factory=list, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
     _turns: PeriodicTask = field(init=False)
 
@@ -74,16 +74,16 @@ class Leadership(AsyncService):
             at_once=False,
         )
 
-    def on_change(self, told: Callable[[LeaderLease | None], object]) -> None:
-        """Call *told* with the lease when it becomes ours, and with None when we lose it."""
-        self._told.append(told)
+    def on_change(self, callback: Callable[[LeaderLease | None], object]) -> None:
+        """Call *callback* with the lease when it becomes ours, and with None when we lose it."""
+        self._on_change.append(callback)
 
-    def on_superseded(self, told: Callable[[str], object]) -> None:
-        """Call *told* with the holder's name once a newer epoch than ours has started.
+    def on_superseded(self, callback: Callable[[str], object]) -> None:
+        """Call *callback* with the holder's name once a newer epoch than ours has started.
 
         We do not lead again in this life: what was begun as leader is out of date.
         """
-        self._superseded.append(told)
+        self._on_superseded.append(callback)
 
     @property
     def lease(self) -> LeaderLease | None:
@@ -219,8 +219,8 @@ class Leadership(AsyncService):
 
     def _end_for_good(self, held: LeaderLease) -> None:
         _log.error("another Authority took the lease", leader=held.owner, epoch=held.epoch)
-        told, self._superseded = self._superseded, []
-        for each in told:
+        callbacks, self._on_superseded = self._on_superseded, []
+        for each in callbacks:
             each(held.owner)
 
     def _ours(self, lease: LeaderLease | None, since: float) -> None:
@@ -235,8 +235,8 @@ class Leadership(AsyncService):
             left = since + HELD_SHARE * self.term - self.clock.seconds()
             self._end = self.clock.callLater(max(0.0, left), self._term_over)
         if (before is None) != (lease is None):
-            for told in self._told:
-                told(lease)
+            for callback in self._on_change:
+                callback(lease)
         if lease is not None:
             waiting, self._waiting = self._waiting, []
             for each in waiting:

@@ -57,7 +57,8 @@ class Membership(AsyncService):
         me: Our name, node id and process.
         peers: The names that our configuration has a private address for.
         listens: Whether others can reach us.
-        told: Called with the keys that are missing, whenever they change; none: all is well.
+        on_missing_keys: Called with the keys that are missing, whenever they change; none: all
+            is well.
         stopped_by: Told that our name is another's.
         term: After so many seconds of silence a name may be taken over.
     """
@@ -67,7 +68,7 @@ class Membership(AsyncService):
     peers: Container[str]
     listens: bool
     clock: IReactorTime
-    told: Callable[[tuple[str, ...]], object]
+    on_missing_keys: Callable[[tuple[str, ...]], object]
     stopped_by: Callable[[SvcError], object]
     term: float = TERM_SECS
     _roll: Roll = field(factory=Roll, init=False)
@@ -106,7 +107,7 @@ class Membership(AsyncService):
         at = self.clock.seconds()
         self._roll = self._roll.saw((row for row in rows if is_resource_id(row.owner)), at)
         self._look_for_another(next((row for row in rows if row.owner == self.me.owner), None))
-        self._tell(at)
+        self._report(at)
 
     def _appear(self, tx: ITransaction) -> list[Member]:
         """One sign of life, unless our name's row is of a process that may live."""
@@ -135,7 +136,7 @@ class Membership(AsyncService):
             )
             self.stopped_by(taken)
 
-    def _tell(self, at: float) -> None:
+    def _report(self, at: float) -> None:
         missing = self._missing_keys(at)
         if missing == self._missing:
             return
@@ -148,7 +149,7 @@ class Membership(AsyncService):
         elif self._missing:
             _log.info("the membership check passes again")
         self._missing = missing
-        self.told(missing)
+        self.on_missing_keys(missing)
 
     def _missing_keys(self, at: float) -> tuple[str, ...]:
         living = self._roll.living(at, REMEMBERED * self.term)

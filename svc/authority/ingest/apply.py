@@ -111,7 +111,7 @@ class QueueTransaction:
             memory = result.memory
             if result.filled or memory.lost:
                 self._filled.setdefault(spool, []).append(place.n)
-            if result.given_up is not None and not result.given_up.told:
+            if result.given_up is not None and not result.given_up.is_recorded:
                 self._gap(*spool, result.given_up, "too_many_holes")
         else:
             memory = beside(memory, place.n, place.prev, judged.hash)
@@ -136,7 +136,7 @@ class QueueTransaction:
             self.tx.spools.keep(*spool, self._memories[spool])
         for (origin, spool_id), numbers in self._filled.items():
             for first, last in ranges(numbers):
-                self._tell(AUDIT_FILLED, origin, _range(spool_id, first, last))
+                self._record(AUDIT_FILLED, origin, _range(spool_id, first, last))
         self._tell_held()
         return AppliedRows(len(self._accepted), tuple(self._held))
 
@@ -165,7 +165,7 @@ class QueueTransaction:
                     if unknown > MAX_UNKNOWN:
                         continue
                 result = announce(self._memory(*spool), last, self.at)
-                if result.given_up is not None and not result.given_up.told:
+                if result.given_up is not None and not result.given_up.is_recorded:
                     self._gap(*spool, result.given_up, "too_many_holes")
                 self._remember(spool, _ended(result.memory))
         if not is_fresh:
@@ -183,7 +183,7 @@ class QueueTransaction:
             if not ended and spool_id not in former and spool_id != judged.place.spool_id:
                 self._remember((judged.origin, spool_id), evolve(memory, lost=True))
                 details: dict[str, Json] = {"spool_id": spool_id, "first_n": memory.high + 1}
-                self._tell(AUDIT_GAP, judged.origin, details, reason="spool_lost")
+                self._record(AUDIT_GAP, judged.origin, details, reason="spool_lost")
 
     def _memory(self, origin: str, spool_id: str) -> SpoolMemory:
         spool = (origin, spool_id)
@@ -236,14 +236,14 @@ class QueueTransaction:
             for first, last in ranges(list(claims)):
                 details = _range(spool_id, first, last)
                 details["held_event_id"] = claims[first].event_id or None
-                self._tell(AUDIT_HELD, origin, details, reason=why)
+                self._record(AUDIT_HELD, origin, details, reason=why)
         for why, count in loose.items():
-            self._tell(AUDIT_HELD, "", {"count": count}, reason=why)
+            self._record(AUDIT_HELD, "", {"count": count}, reason=why)
 
     def _gap(self, origin: str, spool_id: str, hole: Hole, why: str) -> None:
-        self._tell(AUDIT_GAP, origin, _range(spool_id, hole.first, hole.last), reason=why)
+        self._record(AUDIT_GAP, origin, _range(spool_id, hole.first, hole.last), reason=why)
 
-    def _tell(
+    def _record(
         self, event: Event, origin: str, details: dict[str, Json], reason: str | None = None
     ) -> None:
         self.recorder.append(

@@ -105,7 +105,7 @@ class QueueConsumer:
 
     async def _take(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         try:
-            self._say(await self._write(judged))
+            self._report(await self._write(judged))
         except (CancelledError, LeaseLost, StoreUnavailable):
             raise  # nothing is wrong with the rows
         except Exception as failed:
@@ -133,9 +133,9 @@ class QueueConsumer:
             return
         why = Hold.REPLAYED if isinstance(failed, AlreadyExists) else Hold.FORGED
         text = failed.text if isinstance(failed, SvcError) else type(failed).__name__
-        self._say(await self._write([(row, RowVerdict(hold=why, why=text))]))
+        self._report(await self._write([(row, RowVerdict(hold=why, why=text))]))
 
-    def _say(self, drained: AppliedRows) -> None:
+    def _report(self, drained: AppliedRows) -> None:
         for row, verdict in drained.held:
             assert verdict.hold is not None
             self.held(verdict.hold.value)
@@ -177,11 +177,11 @@ class LastDrain(AsyncService):
 
     async def stop(self) -> None:
         """Process every row that can still be processed."""
-        await self._or_say()
+        await self._or_report()
 
     async def turn(self) -> None:
         """One look; called again and again."""
-        await self._or_say()
+        await self._or_report()
 
     def arrived(self) -> None:
         """Rows came; take them without waiting for the next look."""
@@ -191,9 +191,9 @@ class LastDrain(AsyncService):
 
     async def _arrived(self) -> None:
         self._is_due = False
-        await self._or_say()
+        await self._or_report()
 
-    async def _or_say(self) -> None:
+    async def _or_report(self) -> None:
         try:
             await self.outbox.drain()
         except (SvcError, OSError) as failed:

@@ -13,15 +13,15 @@ from svc.model.audit.record import SignedHead
 
 
 @define
-class HeadsToTell:
+class HeadsToSend:
     """The newest head, and before it those that go on from an older store.
 
     Attributes:
-        hear: Takes the greatest head that somebody keeps; raises AuditBroken where our log is
-            behind it or another one.
+        receive_head: Takes the greatest head that somebody keeps; raises AuditBroken where our
+            log is behind it or another one.
     """
 
-    hear: Callable[[bytes], Awaitable[object]]
+    receive_head: Callable[[bytes], Awaitable[object]]
     lines: tuple[bytes, ...] = field(default=(), init=False)
     _restored: tuple[bytes, ...] = field(default=(), init=False)
     _restorations: tuple[Restoration, ...] = field(default=(), init=False)

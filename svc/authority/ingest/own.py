@@ -46,7 +46,7 @@ class OwnSpool:
     _pending: list[tuple[SpoolPlace, SpoolRow]] = field(factory=list, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
-    async def say(
+    async def record(
         self, event: Event, details: Mapping[str, Json], reason: str | None = None
     ) -> bool:
         """Queue a record about this Authority; whether it is durable.  Never raises SvcError."""

@@ -69,7 +69,7 @@ class Issuance:
     Attributes:
         engine: Gives the policy in force; None while there is none.
         sign_grant: Signs with the grant key.
-        told: Told action label, decision word and seconds of each decision.
+        on_decision: Told action label, decision word and seconds of each decision.
         may_grant: Raises SvcError while nothing may be granted, whatever the policy says.
         ended: Ends sessions of a Proxy, by its id.
         rates: What a person may ask, and what a Proxy may bring that proves nothing.
@@ -90,7 +90,7 @@ class Issuance:
     clock: IReactorTime
     now: Callable[[], float]
     entropy: Entropy
-    told: Callable[[str, str, float], object]
+    on_decision: Callable[[str, str, float], object]
     rates: AskRates
     may_grant: Callable[[], object] = field(kw_only=True)
     ended: Callable[[str, Iterable[CountedEnd]], Awaitable[object]] = field(kw_only=True)
@@ -133,7 +133,7 @@ class Issuance:
         if outcome.word != "allow":
             self.rates.denied(verified.person.id)
         self.note(decision=outcome.recorded)
-        self.told(verified.kind.request_kind, outcome.word, self.clock.seconds() - began)
+        self.on_decision(verified.kind.request_kind, outcome.word, self.clock.seconds() - began)
         return self._answer(verified, outcome, proxy, row)
 
     async def _require_grants(self, verified: VerifiedRequest, proxy: Node) -> None:

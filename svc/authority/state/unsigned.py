@@ -23,12 +23,12 @@ class UnsignedRows:
     """Holds what deviates now and writes one ``state.unsigned`` for each deviation.
 
     Attributes:
-        told: Given how many rows deviate; sets the gauge.
+        on_count: Given how many rows deviate; sets the gauge.
     """
 
     store: IStore
     recorder: Recorder
-    told: Callable[[int], object]
+    on_count: Callable[[int], object]
     now: tuple[Unsigned, ...] = ()
     _named: dict[str, Unsigned] = field(factory=dict)
 
@@ -39,7 +39,7 @@ class UnsignedRows:
             StoreUnavailable: the records were not written; the next pass tries again.
         """
         self.now = tuple(found)
-        self.told(len(self.now))
+        self.on_count(len(self.now))
         here = {one.subject: one for one in self.now}
         for subject in [one for one in self._named if one not in here]:
             del self._named[subject]

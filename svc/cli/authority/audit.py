@@ -18,7 +18,7 @@ import click
 from svc.cli.control import authority_settings, authority_state, run
 from svc.cli.forms import WORD
 from svc.cli.groups import Group
-from svc.cli.output import document, hint, json_option, say, tell, write
+from svc.cli.output import document, hint, json_option, print_lines, print_result, write
 from svc.errors import AuditBroken, Malformed, StoreUnavailable
 from svc.telemetry.escape import escaped
 
@@ -74,9 +74,9 @@ def verify_log(
         found = _log(context).verified(anchor, cores() if jobs is None else min(jobs, cores()))
     except (AuditBroken, StoreUnavailable) as broken:
         if as_json:
-            say([document(_verdict(None, broken))])
+            print_lines([document(_verdict(None, broken))])
         raise
-    tell(as_json, _verdict(found, None), [found.text])
+    print_result(as_json, _verdict(found, None), [found.text])
 
 
 def _verdict(
@@ -178,9 +178,9 @@ def prove(
         raise click.UsageError("--personal: applies only to the proof of a record (SEQ)")
     log = _log(context)
     if seq is not None:
-        say([log.inclusion(seq, over, personal=personal)])
+        print_lines([log.inclusion(seq, over, personal=personal)])
     elif first is not None:
-        say([log.consistency(first, over)])
+        print_lines([log.consistency(first, over)])
 
 
 @audit.command("adopt")
@@ -232,7 +232,7 @@ def adopt(
             f"{good + 1} does not verify; they will be removed from the log and kept in a file "
             "in the anchor directory"
         )
-    tell(as_json, form, lines)
+    print_result(as_json, form, lines)
     if reason is None:
         hint(["nothing was changed; to continue from here, run this again with --reason TEXT"])
         return
@@ -330,7 +330,7 @@ def show_records(
 
     found = place.look("audit show", look)
     if as_json and not follow:
-        say(["[" + ",\n ".join(form(found.shown)) + "]"])
+        print_lines(["[" + ",\n ".join(form(found.shown)) + "]"])
     elif as_json or is_long:
         _say_each(form(found.shown), apart=not as_json)
     elif found.shown or follow:
@@ -408,7 +408,7 @@ def _say_each(texts: Iterable[str], *, apart: bool = False) -> None:
     """What is asked for, at once; with an empty line between them where they are long."""
     if apart:
         told = "\n\n".join(texts)
-        say([told] if told else [])
+        print_lines([told] if told else [])
     else:
-        say(texts)
+        print_lines(texts)
     sys.stdout.flush()

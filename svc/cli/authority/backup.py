@@ -16,7 +16,7 @@ from attrs import asdict
 from svc.cli import Globals
 from svc.cli.control import authority_settings, authority_state, config_path
 from svc.cli.groups import Group
-from svc.cli.output import hint, json_option, moment, pairs, tell, with_nulls
+from svc.cli.output import hint, json_option, moment, pairs, print_result, with_nulls
 from svc.model.audit.record import rfc3339
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def create(
     )
     place = backup_place(settings, authority_state(settings))
     made = BackupRun(place=place, order=order, now=time.time, entropy=os.urandom).make()
-    _tell(made, as_json)
+    _print_manifest(made, as_json)
     hint(["copy it off this host, and verify the copy there with the private key"])
 
 
@@ -104,7 +104,7 @@ def verify(directory: Path, identity: Path, as_json: bool) -> None:
 
     found = read_backup(directory, read_identities(identity))
     BackupCheck(found, os.urandom).verify()
-    _tell(found.manifest, as_json)
+    _print_manifest(found.manifest, as_json)
 
 
 @backup.command("restore")
@@ -156,7 +156,7 @@ def restore(
         reason=reason.strip(),
         known=known,
     ).restore()
-    _tell(found.manifest, as_json)
+    _print_manifest(found.manifest, as_json)
     if done is not None and done.lost is not None:
         lost = done.lost.head.tree_size - done.end.seq
         hint(
@@ -165,9 +165,9 @@ def restore(
     hint(["restored; compare the old configuration in restored-configuration/, then start"])
 
 
-def _tell(manifest: Manifest, as_json: bool) -> None:
+def _print_manifest(manifest: Manifest, as_json: bool) -> None:
     store, head = manifest.store, manifest.head
-    tell(
+    print_result(
         as_json,
         with_nulls(_document(manifest)),
         pairs(

@@ -7,7 +7,7 @@ import click
 from svc.cli.control import admin
 from svc.cli.forms import WORD, labels_of
 from svc.cli.groups import Group
-from svc.cli.output import json_option, labels, moment, table, tell
+from svc.cli.output import json_option, labels, moment, print_result, table
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 
@@ -39,7 +39,7 @@ def add_resource(
     )
     answer = admin(context)("AddResource", request, pb.AddResourceResponse)
     said = {"id": resource, "catalog_version": answer.catalog_version}
-    tell(as_json, said, [f"added {resource}, catalog version {answer.catalog_version}"])
+    print_result(as_json, said, [f"added {resource}, catalog version {answer.catalog_version}"])
 
 
 @resources.command("assign")
@@ -78,7 +78,7 @@ def _assign(context: click.Context, resource: str, node: str, as_json: bool) -> 
     done = f"assigned {resource} to {node}" if node else f"unassigned {resource}"
     text = f"{done}, assignment {answer.assignment_revision}, catalog {answer.catalog_version}"
     same = f"{resource} is already assigned to {node}" if node else f"{resource} is not assigned"
-    tell(as_json, said, [text if answer.changed else same])
+    print_result(as_json, said, [text if answer.changed else same])
 
 
 @resources.command("move")
@@ -112,7 +112,7 @@ def move_resources(context: click.Context, source: str, target: str, as_json: bo
     was = f"{before.name} ({before.id}{', revoked' if before.state == 'revoked' else ''})"
     done = f"moved {', '.join(answer.ids)} from {was} to {after.name} ({after.id})"
     text = f"{done}, catalog version {answer.catalog_version}"
-    tell(as_json, said, [text if answer.ids else f"no resources are assigned to {was}"])
+    print_result(as_json, said, [text if answer.ids else f"no resources are assigned to {was}"])
 
 
 @resources.command("remove")
@@ -124,7 +124,7 @@ def remove_resource(context: click.Context, resource: str, as_json: bool) -> Non
     request = pb.RemoveResourceRequest(id=resource)
     answer = admin(context)("RemoveResource", request, pb.RemoveResourceResponse)
     said = {"id": resource, "catalog_version": answer.catalog_version}
-    tell(as_json, said, [f"removed {resource}, catalog version {answer.catalog_version}"])
+    print_result(as_json, said, [f"removed {resource}, catalog version {answer.catalog_version}"])
 
 
 @resources.command("bindings")
@@ -147,7 +147,7 @@ def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
         for row in answer.bindings
     ]
     said = [_binding(row) for row in answer.bindings]
-    tell(
+    print_result(
         as_json, said, table(["SINCE", "NODE", "NODE ID", "ASSIGNMENT", "STATE", "IDENTITY"], rows)
     )
 
@@ -162,7 +162,7 @@ def list_resources(context: click.Context, as_json: bool) -> None:
         [row.id, row.kind, row.state, _owner(row), labels(row.labels)] for row in answer.resources
     ]
     said = [_resource(row) for row in answer.resources]
-    tell(as_json, said, table(["ID", "KIND", "STATE", "NODE", "LABELS"], rows))
+    print_result(as_json, said, table(["ID", "KIND", "STATE", "NODE", "LABELS"], rows))
 
 
 def _owner(row: pb.ResourceRow) -> str:

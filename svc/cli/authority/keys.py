@@ -14,7 +14,7 @@ import click
 from svc.cli.control import authority_settings, authority_state
 from svc.cli.forms import root_key_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, moment, tell
+from svc.cli.output import json_option, moment, print_result
 
 ISSUERS = ("transport", "spiffe")
 ANCHOR = "anchor"
@@ -75,4 +75,4 @@ def renew(context: click.Context, kind: str, root_key: Path | None, as_json: boo
         if one == ANCHOR:
             lines.append(f"SHA-256 fingerprint of {one}: {digest}")
     advice = [_COPY.format(kinds=", ".join(kinds)), *([_AUDITORS] if ANCHOR in kinds else [])]
-    tell(as_json, said, lines, advice)
+    print_result(as_json, said, lines, advice)

@@ -9,7 +9,7 @@ import click
 from svc.cli.control import admin, authority_settings
 from svc.cli.forms import TTL, WORD, public_name_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, moment, table, tell
+from svc.cli.output import json_option, moment, print_result, table
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def add_node(
         lines += ["[endpoints]", f'proxy = ["{_proxy_address(settings)}"]']
     elif settings.endpoints.join_listen is not None:
         lines.append(f'authority = "{settings.endpoints.join_listen}"')
-    tell(as_json, _token(answer, name=name, role=role), [answer.token], lines)
+    print_result(as_json, _token(answer, name=name, role=role), [answer.token], lines)
 
 
 @nodes.command("expect")
@@ -101,7 +101,7 @@ def expect_node(
         "expires_at": until,
         "ca_pin": answer.ca_pin,
     }
-    tell(as_json, said, [f"expected {answer.id}, until {until}, ca_pin {answer.ca_pin}"])
+    print_result(as_json, said, [f"expected {answer.id}, until {until}, ca_pin {answer.ca_pin}"])
 
 
 @nodes.command("expected")
@@ -115,7 +115,7 @@ def list_expected(context: click.Context, as_json: bool) -> None:
         for row in answer.expected
     ]
     said = [_expected(row) for row in answer.expected]
-    tell(as_json, said, table(["NAME", "ROLE", "STATE", "UNTIL", "ID"], rows))
+    print_result(as_json, said, table(["NAME", "ROLE", "STATE", "UNTIL", "ID"], rows))
 
 
 @nodes.command("unexpect")
@@ -126,7 +126,7 @@ def unexpect(context: click.Context, id: str, as_json: bool) -> None:
     """Withdraw the permission of key ID to join; a node that has joined with it stays."""
     request = pb.WithdrawExpectedRequest(id=id)
     admin(context)("WithdrawExpected", request, pb.WithdrawExpectedResponse)
-    tell(as_json, {"id": id}, [f"{id} may no longer join"])
+    print_result(as_json, {"id": id}, [f"{id} may no longer join"])
 
 
 @nodes.command("list")
@@ -146,7 +146,7 @@ def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
         heads += ["CERTIFICATE EXPIRES", "LAST SEEN"]
         for shown, row in zip(rows, answer.nodes, strict=True):
             shown += [moment(row.leaf_expires), moment(row.last_seen)]
-    tell(as_json, [_node(row) for row in answer.nodes], table(heads, rows))
+    print_result(as_json, [_node(row) for row in answer.nodes], table(heads, rows))
 
 
 @nodes.command("publication")
@@ -162,7 +162,7 @@ def publication(context: click.Context, node: str, mode: str | None, as_json: bo
     """
     request = pb.SetPublicationRequest(node=node, mode=mode or "")
     answer = admin(context)("SetPublication", request, pb.SetPublicationResponse)
-    tell(as_json, {"publication": answer.mode}, [answer.mode])
+    print_result(as_json, {"publication": answer.mode}, [answer.mode])
 
 
 @nodes.command("revoke")
@@ -175,7 +175,7 @@ def revoke_node(context: click.Context, node: str, reason: str | None, as_json: 
     request = pb.RevokeNodeRequest(node=node, reason=reason or "")
     answer = admin(context)("RevokeNode", request, pb.RevokeNodeResponse)
     said = {"id": answer.id, "tunnels_ended": answer.tunnels_ended}
-    tell(as_json, said, [f"revoked {answer.id}, {answer.tunnels_ended} tunnel(s) ended"])
+    print_result(as_json, said, [f"revoked {answer.id}, {answer.tunnels_ended} tunnel(s) ended"])
 
 
 @click.group(cls=Group)
@@ -218,7 +218,7 @@ def add_person(
         "have that person run this command and enter the token when asked:",
         f"svc join --proxy {_proxy_address(settings)} --ca-pin {answer.ca_pin}",
     ]
-    tell(as_json, {"id": answer.id, **_token(answer, name=name)}, [answer.token], lines)
+    print_result(as_json, {"id": answer.id, **_token(answer, name=name)}, [answer.token], lines)
 
 
 @persons.command("list")
@@ -229,7 +229,7 @@ def list_persons(context: click.Context, as_json: bool) -> None:
     answer = admin(context)("ListPersons", pb.ListPersonsRequest(), pb.ListPersonsResponse)
     rows = [[row.name, row.state, list(row.groups), row.id] for row in answer.persons]
     said = [_person(row) for row in answer.persons]
-    tell(as_json, said, table(["NAME", "STATE", "GROUPS", "ID"], rows))
+    print_result(as_json, said, table(["NAME", "STATE", "GROUPS", "ID"], rows))
 
 
 @click.group(cls=Group)
@@ -245,7 +245,7 @@ def add_group(context: click.Context, group: str, as_json: bool) -> None:
     """Add a group; adding an existing group changes nothing."""
     answer = admin(context)("AddGroup", pb.AddGroupRequest(name=group), pb.AddGroupResponse)
     text = f"added {group}" if answer.added else f"group {group} already exists"
-    tell(as_json, {"name": group, "changed": answer.added}, [text])
+    print_result(as_json, {"name": group, "changed": answer.added}, [text])
 
 
 def _proxy_address(settings: RoleSettings) -> str:

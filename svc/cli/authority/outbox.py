@@ -13,7 +13,7 @@ import click
 from svc.cli.control import admin, authority_settings
 from svc.cli.forms import WORD
 from svc.cli.groups import Group
-from svc.cli.output import document, hint, json_option, say, table, tell
+from svc.cli.output import document, hint, json_option, print_lines, print_result, table
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool
     settings = authority_settings(context)
     rows = [_shown(row) for row in store_place(settings).look("audit queue", look)]
     if as_json:
-        say([document(rows)])
+        print_lines([document(rows)])
     elif rows:
         heads = ("ID", "REASON", "ORIGIN", "SPOOL", "N", "EVENT", "QUEUED", "HELD")
         names = ("id", "reason", "origin", "spool_id", "n", "event")
@@ -70,7 +70,7 @@ def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool
             ]
             for row in rows
         ]
-        say(table(heads, cells))
+        print_lines(table(heads, cells))
     else:
         hint(["no rows"])
 
@@ -88,7 +88,7 @@ def release(context: click.Context, row: int, reason: str, as_json: bool) -> Non
     """
     request = pb.ReleaseRowRequest(id=row, note=reason)
     answer = admin(context)("ReleaseRow", request, pb.ReleaseRowResponse)
-    tell(as_json, {"id": row, "seq": answer.seq}, [f"row {row} is record {answer.seq}"])
+    print_result(as_json, {"id": row, "seq": answer.seq}, [f"row {row} is record {answer.seq}"])
 
 
 @outbox.command("discard")
@@ -101,7 +101,7 @@ def discard(context: click.Context, row: int, reason: str, as_json: bool) -> Non
     request = pb.DiscardRowRequest(id=row, note=reason)
     answer = admin(context)("DiscardRow", request, pb.DiscardRowResponse)
     said = {"id": row, "record_digest": answer.record_digest}
-    tell(as_json, said, [f"discarded row {row}, record sha256 {answer.record_digest}"])
+    print_result(as_json, said, [f"discarded row {row}, record sha256 {answer.record_digest}"])
 
 
 def _shown(row: QueuedRow) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import click
 
 from svc.cli.control import admin
 from svc.cli.groups import Group
-from svc.cli.output import document, hint, json_option, moment, say, table, tell
+from svc.cli.output import document, hint, json_option, moment, print_lines, print_result, table
 from svc.errors import Malformed
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.telemetry.escape import escaped
@@ -39,7 +39,7 @@ def set_policy(context: click.Context, file: Path, as_json: bool) -> None:
         "sha256": answer.sha256,
         "changed": not answer.unchanged,
     }
-    tell(as_json, said, [done])
+    print_result(as_json, said, [done])
 
 
 @policy.command("show")
@@ -51,12 +51,12 @@ def show_policy(context: click.Context, version: int | None, as_json: bool) -> N
     request = pb.ShowPolicyRequest(version=version or 0)
     answer = admin(context)("ShowPolicy", request, pb.ShowPolicyResponse)
     if as_json:
-        say([document({**_version(answer), "text": answer.text})])
+        print_lines([document({**_version(answer), "text": answer.text})])
         return
     when, author = moment(answer.created_at), escaped(answer.author)
     hint([f"// version {answer.version} of {when} by {author}, sha256 {answer.sha256}"])
     if sys.stdout.isatty():
-        say(escaped(line) for line in answer.text.splitlines())
+        print_lines(escaped(line) for line in answer.text.splitlines())
     else:
         # As bytes: of a text click would drop what looks like a terminal's escape.
         click.echo(answer.text.encode("utf-8"), nl=False)
@@ -72,7 +72,7 @@ def policy_history(context: click.Context, as_json: bool) -> None:
         [one.version, moment(one.created_at), one.author, one.sha256] for one in answer.versions
     ]
     said = [_version(one) for one in answer.versions]
-    tell(as_json, said, table(["VERSION", "CREATED", "AUTHOR", "SHA256"], rows))
+    print_result(as_json, said, table(["VERSION", "CREATED", "AUTHOR", "SHA256"], rows))
 
 
 def _text(file: Path) -> str:

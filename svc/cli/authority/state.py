@@ -16,7 +16,7 @@ import click
 from svc.cli.control import authority_settings, authority_state
 from svc.cli.forms import root_key_option
 from svc.cli.groups import Group
-from svc.cli.output import hint, json_option, table, tell
+from svc.cli.output import hint, json_option, print_result, table
 from svc.errors import Fault, SvcError
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     request = AdoptionRequest(fingerprint(entries), at, os.getuid())
     rows = [{"name": name, "count": count} for name, count in counts(entries).items()]
     said = {"rows": rows, "fingerprint": request.fingerprint, "adopt": yes}
-    tell(as_json, said, table(("ROWS", "COUNT"), counts(entries).items()))
+    print_result(as_json, said, table(("ROWS", "COUNT"), counts(entries).items()))
     if not yes:
         hint(["nothing was changed; to adopt these rows, run this again with --yes"])
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from svc.cli.control import admin
-from svc.cli.output import document, json_option, pairs, say
+from svc.cli.output import document, json_option, pairs, print_lines
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 
@@ -36,10 +36,10 @@ def status(context: click.Context, as_json: bool) -> None:
         "open_sessions": answer.open_sessions,
     }
     if as_json:
-        say([document(facts)])
+        print_lines([document(facts)])
         return
     facts["ready"] = "no" if answer.not_ready else "yes"
     facts["unsigned"] = ", ".join(answer.unsigned) or "none"
     waiting, held = facts.pop("queued_rows"), facts.pop("held_rows")
     facts["audit_queue"] = f"{waiting} rows waiting ({held} held)"
-    say(pairs((name.replace("_", " "), value) for name, value in facts.items()))
+    print_lines(pairs((name.replace("_", " "), value) for name, value in facts.items()))

@@ -19,7 +19,7 @@ import click
 from svc import __version__
 from svc.cli.control import authority_settings, authority_state
 from svc.cli.groups import Group
-from svc.cli.output import json_option, table, tell
+from svc.cli.output import json_option, print_result, table
 from svc.errors import (
     Fault,
     MigrationsBroken,
@@ -134,7 +134,7 @@ def apply(
     else:
         report = place.factory.migrate(place.url, __version__, now, monotonic)
     said = {"applied": list(report.applied), "level": report.level, "count": report.count}
-    tell(as_json, said, report_lines(report))
+    print_result(as_json, said, report_lines(report))
     return 0
 
 
@@ -161,7 +161,7 @@ def rehearse(
         )
     with ended_by_signals(), legible("rehearse"):
         found = place.factory.rehearse(place.url, __version__, now, monotonic)
-    tell(as_json, _rehearsal_document(found), _rehearsal_lines(found))
+    print_result(as_json, _rehearsal_document(found), _rehearsal_lines(found))
     return 0
 
 
@@ -235,5 +235,5 @@ def _check(place: StorePlace, as_json: bool) -> int:
         "level": status.level or None,
         "count": status.count,
     }
-    tell(as_json, said, status_lines(status))
+    print_result(as_json, said, status_lines(status))
     return _EXIT[status.standing]

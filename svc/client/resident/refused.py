@@ -111,7 +111,11 @@ class RecentRefusals:
                 decision_id=refused.decision_id,
                 policies=",".join(refused.policies),
                 text=refused.text,
-                **({} if said.count == 1 else {"times": said.unsaid, "since": rfc3339(said.first)}),
+                **(
+                    {}
+                    if said.count == 1
+                    else {"times": said.unreported, "since": rfc3339(said.first)}
+                ),
             )
         return refused
 

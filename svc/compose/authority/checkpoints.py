@@ -22,7 +22,7 @@ from svc.audit.checkpoint.witness import FileSink, Witness
 from svc.audit.checkpoint.witness_http import HttpSink
 from svc.audit.checkpoint.writer_position import ForeignRecord
 from svc.authority.ha.lease import FencedStore
-from svc.authority.ingest.heads import HeadsToTell
+from svc.authority.ingest.heads import HeadsToSend
 from svc.authority.state.guarded_store import LogGuardedStore, StoredChain
 from svc.authority.state.rewind import (
     RESTORE_REQUEST,
@@ -85,7 +85,7 @@ class CheckpointWiring:
 
     store: LogGuardedStore
     exchange: HeadExchange | None
-    told: HeadsToTell
+    heads_to_send: HeadsToSend
     watch: LogWatch
     writer: HeadWriter
     restoring: RestoreCheck
@@ -103,11 +103,11 @@ class CheckpointLoader(AsyncService):
     """Comes before the watch begins to look."""
 
     keeper: AnchorDirectory
-    told: HeadsToTell
+    heads_to_send: HeadsToSend
 
     async def start(self) -> None:
         """Read which lines of the log were given up on purpose."""
-        self.told.load(self.keeper.restored())
+        self.heads_to_send.load(self.keeper.restored())
 
 
 def audit_heads(
@@ -153,16 +153,16 @@ class _CheckpointAssembly:
         exchange: HeadExchange | None = None
         sinks = head_sinks(f.runtime.reactor, f.settings.audit.witness)
         witnesses = tuple(Witness(sink, f.runtime.reactor) for sink in sinks)
-        told = HeadsToTell(lambda line: watch.hear(line))
+        heads_to_send = HeadsToSend(lambda line: watch.receive_head(line))
         watch = self._watch(
             sources=tuple(sink for sink in sinks if IHeadSource.providedBy(sink)),
-            restorations=told.restorations,
+            restorations=heads_to_send.restorations,
             writer=lambda: writer,
             exchange=lambda: exchange,
         )
 
         def signed(head: SignedHead) -> None:
-            told.signed(head)
+            heads_to_send.signed(head)
             for witness in witnesses:
                 witness.signed(head)
 
@@ -181,7 +181,7 @@ class _CheckpointAssembly:
         if f.opened.is_shared:
 
             def went_on(head: SignedHead) -> None:
-                told.signed(head)
+                heads_to_send.signed(head)
                 # It may name records of the lost line; without it every record is verified again.
                 f.keeper.begin_anew()
                 began_again()
@@ -190,11 +190,11 @@ class _CheckpointAssembly:
         return CheckpointWiring(
             store=store,
             exchange=exchange,
-            told=told,
+            heads_to_send=heads_to_send,
             watch=watch,
             writer=writer,
             restoring=self._restoring(watch, writer, exchange),
-            loading=CheckpointLoader(self.keeper, told),
+            loading=CheckpointLoader(self.keeper, heads_to_send),
             witnesses=witnesses,
         )
 
@@ -241,7 +241,7 @@ class _CheckpointAssembly:
     ) -> LogWatch:
         f, ready = self.f, self.ready
 
-        def told(fault: AuditBroken | None) -> None:
+        def on_fault(fault: AuditBroken | None) -> None:
             for each in AUDIT[:-1]:
                 (ready.lost if fault is not None and fault.reason == each else ready.met)(each)
             shown = exchange()
@@ -266,7 +266,7 @@ class _CheckpointAssembly:
             others=others,
             led_end=_led_end(f),
             appended=lambda count: writer().appended(count),
-            told=told,
+            on_fault=on_fault,
             verify=lambda: writer().verify(),
             keeps=_keeps(f),
             heals=f.opened.is_shared,
@@ -283,11 +283,11 @@ class _CheckpointAssembly:
         self,
         watch: LogWatch,
         share: Callable[[SignedHead], Awaitable[object]],
-        told: Callable[[SignedHead], object],
+        on_signed: Callable[[SignedHead], object],
     ) -> HeadWriter:
         f = self.f
 
-        def unsigned(failed: Exception | None) -> None:
+        def on_unsigned(failed: Exception | None) -> None:
             if isinstance(failed, AuditBroken) and failed.reason not in KEY_REFUSALS:
                 watch.found(failed)
             (self.ready.met if failed is None else self.ready.lost)(HeadsUnsigned.reason)
@@ -306,10 +306,10 @@ class _CheckpointAssembly:
             lease_epoch=f.leadership.epoch,
             in_thread=in_pool(f.runtime.reactor),
             share=share,
-            told=told,
+            on_signed=on_signed,
             ours=lambda: watch.own.to_sign,
-            unsigned=unsigned,
-            took_over=watch.own.take_over,
+            on_unsigned=on_unsigned,
+            on_takeover=watch.own.take_over,
             every=f.settings.audit.head_every_records,
             after=f.settings.audit.head_after_secs,
         )

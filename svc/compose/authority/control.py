@@ -50,7 +50,7 @@ def control_service(
         clock=clock,
         now=now,
         entropy=entropy,
-        told=decisions_meter(p.metrics),
+        on_decision=decisions_meter(p.metrics),
         rates=rooms.rates,
         refusals=rooms.refusals,
         note=p.runtime.traces.note,
@@ -99,5 +99,5 @@ def control_service(
         seen=seen,
         rates=rooms.rates,
         spooled=queue.intake,
-        heads=heads.told,
+        heads=heads.heads_to_send,
     )

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from twisted.internet.endpoints import wrapClientTLS
 
-from svc.compose.listeners.limits import told_of, wire_limits
+from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.compose.node import keepalive
 from svc.config import Address, RoleSettings
 from svc.errors import SvcError
@@ -49,7 +49,7 @@ def authority_dial(
                 headers=runtime.traces.headers,
                 handshake_secs=settings.limits.handshake_secs,
                 limits=wire_limits(settings),
-                told=told_of(runtime.reactor, "endpoints.authority", str(address)),
+                on_problem=log_problems(runtime.reactor, "endpoints.authority", str(address)),
             )
         except SvcError as failed:
             raise _named(address, failed, refused) from None

@@ -19,7 +19,7 @@ from svc.authority.ha.membership import Membership, leader_service
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.lifecycle import MEMBERSHIP
 from svc.compose.authority.parts import Parts
-from svc.compose.listeners.limits import told_of, wire_limits
+from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.compose.listeners.rpc import RpcListener, rpc_server
 from svc.compose.telemetry import forward_meters
 from svc.config import RoleSettings
@@ -125,7 +125,7 @@ def _membership(p: Parts, ready: Readiness, stopped_by: Callable[[SvcError], obj
     settings, leadership = p.settings, p.leadership
     me = Member(leadership.owner, p.identity.principal.id, leadership.instance)
 
-    def told(missing: tuple[str, ...]) -> None:
+    def on_missing_keys(missing: tuple[str, ...]) -> None:
         (ready.lost if missing else ready.met)(MEMBERSHIP)
 
     return Membership(
@@ -134,7 +134,7 @@ def _membership(p: Parts, ready: Readiness, stopped_by: Callable[[SvcError], obj
         peers=settings.authority.peers,
         listens=settings.endpoints.private_listen is not None,
         clock=p.runtime.reactor,
-        told=told,
+        on_missing_keys=on_missing_keys,
         stopped_by=stopped_by,
         term=settings.store_lease_secs,
     )
@@ -191,7 +191,7 @@ async def _dialed(p: Parts, owner: str, node_id: str) -> IRpcChannel:
         headers=p.runtime.traces.headers,
         handshake_secs=settings.limits.handshake_secs,
         limits=_roomy(settings),
-        told=told_of(clock, key, str(address)),
+        on_problem=log_problems(clock, key, str(address)),
     )
 
 

@@ -269,7 +269,7 @@ def _renewals(
         clock=p.runtime.reactor,
         now=p.runtime.now,
         entropy=p.runtime.entropy,
-        told=identity_meters(p.metrics, "authority", p.identity.seconds_left),
+        on_outcome=identity_meters(p.metrics, "authority", p.identity.seconds_left),
     )
     every = p.settings.snapshot.reload_secs
     keys = purposes_in_force(p, heads)

@@ -39,7 +39,7 @@ class Follower:
     stopped_by: Callable[[SvcError], object]
     _line: int = 0
     _begun: int = -1
-    _said: str = ""
+    _reported: str = ""
 
     def begin_anew(self) -> None:
         """The log continues from an older store: forget what belongs to the abandoned history.
@@ -61,11 +61,11 @@ class Follower:
         except (MigrationsPending, UnknownApplied, MigrationsBroken) as refused:
             self.stopped_by(refused)
         except SvcError as failed:
-            if failed.text != self._said:
+            if failed.text != self._reported:
                 _log.error("the leader's policy could not be applied", reason=failed.text)
-            self._said = failed.text
+            self._reported = failed.text
         else:
-            self._said = ""
+            self._reported = ""
             self.stored(reading.stored_policy)
             await self.policy.follow(self.state_cache.state)
             await self.issuers.follow(leads=False)

@@ -106,7 +106,7 @@ class _Waiting:
 
     _clock: IReactorTime
     is_for_migrations: bool = False
-    _said: str = ""
+    _reported: str = ""
     _waits: Backoff = field(factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE))
     _leaving_since: float | None = None
 
@@ -118,11 +118,11 @@ class _Waiting:
         """
         if isinstance(refused, MigrationsPending):
             self.is_for_migrations, self._leaving_since = True, None
-            self._say(refused, "migrations are pending; waiting until they are applied")
+            self._report(refused, "migrations are pending; waiting until they are applied")
             return PENDING_SECS
         if refused.retry_after is None:
             self._require_leaving(refused)
-        self._say(refused, "the store does not answer; waiting for it")
+        self._report(refused, "the store does not answer; waiting for it")
         return self._waits.next()
 
     def _require_leaving(self, refused: StoreUnavailable) -> None:
@@ -133,9 +133,9 @@ class _Waiting:
         if not self.is_for_migrations or now - self._leaving_since >= LEAVING_SECS:
             raise refused
 
-    def _say(self, refused: SvcError, sentence: str) -> None:
-        if refused.text != self._said:
-            self._said = refused.text
+    def _report(self, refused: SvcError, sentence: str) -> None:
+        if refused.text != self._reported:
+            self._reported = refused.text
             _log.warn(sentence, reason=refused.text)
 
 

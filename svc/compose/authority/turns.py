@@ -54,7 +54,7 @@ class LeaderGate(AsyncService):
     follow: Callable[[], Awaitable[object]]
     follow_secs: float
     own: OwnSpool
-    _said: bool = field(default=False, init=False)
+    _is_recorded: bool = field(default=False, init=False)
     _doubted: str = field(default="", init=False)
 
     async def start(self) -> None:
@@ -80,13 +80,13 @@ class LeaderGate(AsyncService):
             self._follow(self.ready.lost)
             await self.own.close()
 
-    async def _say(self, event: Event, reason: str | None = None, **details: Json) -> bool:
+    async def _record(self, event: Event, reason: str | None = None, **details: Json) -> bool:
         leader = {"leader_id": self.leadership.leader} if self.leadership.leader else {}
-        return await self.own.say(event, {**leader, **details}, reason)
+        return await self.own.record(event, {**leader, **details}, reason)
 
-    def _follow(self, say: Callable[[str], None]) -> None:
+    def _follow(self, report: Callable[[str], None]) -> None:
         for condition in (POLICY, LISTENERS):
-            say(condition)
+            report(condition)
 
     def _passes(self) -> tuple[PeriodicTask, ...]:
         clock = self.leadership.clock
@@ -104,8 +104,8 @@ class LeaderGate(AsyncService):
 
     async def _take(self) -> None:
         await self.own.flush()
-        if not self._said:
-            self._said = await self._say(AUTHORITY_STANDBY, version=__version__)
+        if not self._is_recorded:
+            self._is_recorded = await self._record(AUTHORITY_STANDBY, version=__version__)
         if self.exchange is None:
             return
         try:
@@ -114,7 +114,7 @@ class LeaderGate(AsyncService):
             # Said once, and logged at each look.
             if self._doubted != broken.text:
                 self._doubted = broken.text
-                await self._say(AUTHORITY_DOUBT, broken.reason)
+                await self._record(AUTHORITY_DOUBT, broken.reason)
             raise
 
 
@@ -164,13 +164,13 @@ class StoreReadiness(AsyncService):
         else:
             self.ready.met(STORE)
             await self.write()
-        self._say(await self.is_leader_there())
+        self._set_leader_ready(await self.is_leader_there())
 
     def _led_or_not(self, lease: LeaderLease | None) -> None:
         """Said at once of ourselves; another one is looked for by the next check."""
-        self._say(lease is not None)
+        self._set_leader_ready(lease is not None)
 
-    def _say(self, there: bool) -> None:
+    def _set_leader_ready(self, there: bool) -> None:
         (self.ready.met if there else self.ready.lost)(LEADER)
 
 

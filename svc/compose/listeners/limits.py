@@ -25,7 +25,7 @@ def wire_limits(settings: RoleSettings) -> WireLimits:
     )
 
 
-def told_of(clock: IReactorTime, dialed: str, address: str) -> Callable[[str, str], object]:
+def log_problems(clock: IReactorTime, dialed: str, address: str) -> Callable[[str, str], object]:
     """Logs how a connection that we dialed ended, where its server broke a limit.
 
     Args:

@@ -44,7 +44,7 @@ class Hole:
         before: :func:`svc.model.audit.spool.row_hash` of the row before it; None: not known.
         after: The hash that the row behind it names; None: that row is not known either.
         since: When it was first seen, in seconds since the epoch.
-        told: Whether it is on record as a gap.
+        is_recorded: Whether it is on record as a gap.
     """
 
     first: int
@@ -52,7 +52,7 @@ class Hole:
     before: bytes | None = field(repr=False)
     after: bytes | None = field(repr=False)
     since: float
-    told: bool = False
+    is_recorded: bool = False
 
     @property
     def count(self) -> int:
@@ -154,7 +154,7 @@ def accept(
     right = evolve(hole, first=n + 1, before=row_hash)
     parts = [part for part in (left, right) if part.count > 0]
     holes = (*memory.holes[:place], *parts, *memory.holes[place + 1 :])
-    return _bounded(beside(evolve(memory, holes=holes), n, prev, row_hash), hole.told, most)
+    return _bounded(beside(evolve(memory, holes=holes), n, prev, row_hash), hole.is_recorded, most)
 
 
 def beside(memory: SpoolMemory, n: int, prev: bytes, row_hash: bytes) -> SpoolMemory:
@@ -190,12 +190,16 @@ def announce(memory: SpoolMemory, last: int, at: float) -> ReplayedRow:
 
 def due(memory: SpoolMemory, at: float) -> tuple[SpoolMemory, tuple[Hole, ...]]:
     """The gaps to report at *at*, and the memory in which they are marked as reported."""
-    found = tuple(hole for hole in memory.holes if not hole.told and at - hole.since >= GAP_SECS)
+    found = tuple(
+        hole for hole in memory.holes if not hole.is_recorded and at - hole.since >= GAP_SECS
+    )
     if not found:
         return memory, ()
     return evolve(
         memory,
-        holes=tuple(evolve(hole, told=True) if hole in found else hole for hole in memory.holes),
+        holes=tuple(
+            evolve(hole, is_recorded=True) if hole in found else hole for hole in memory.holes
+        ),
     ), found
 
 

@@ -119,6 +119,6 @@ def known_ending(word: str) -> str:
     return word if word in ENDINGS else NOT_TOLD
 
 
-def told_decision(decision_id: str) -> str:
+def known_decision(decision_id: str) -> str:
     """*decision_id* if it has the form of one; else nothing."""
     return decision_id if is_random_id(decision_id) else ""

@@ -52,7 +52,7 @@ class LastWord:
             if len(self._held) == _HEAD + self._size:
                 self._complete()
 
-    def told(self, over: SessionOver) -> None:
+    def receive(self, over: SessionOver) -> None:
         """An end was read by somebody else."""
         self.reason = over.reason if over.reason in _ITS_OWN else BROKEN
 
@@ -73,6 +73,6 @@ class LastWord:
         try:
             kind, payload = parse_frame(message)
             if kind is FrameKind.END:
-                self.told(read_end(payload))
+                self.receive(read_end(payload))
         except Malformed:
             pass  # Whoever it is for refuses it.

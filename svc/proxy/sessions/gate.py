@@ -23,14 +23,14 @@ class Gate:
 
     Attributes:
         engine: Gives the engine in force, or raises while there is none fresh.
-        told: Told the request kind and the decision word of each decision.
+        on_decision: Told the request kind and the decision word of each decision.
     """
 
     engine: Callable[[], CompiledPolicy]
     kinds: Mapping[str, ServedKind]
     now: Callable[[], float]
     entropy: Entropy
-    told: Callable[[str, str], object]
+    on_decision: Callable[[str, str], object]
 
     def kind(self, request: SessionRequest) -> ServedKind:
         """See :func:`svc.interfaces.kinds.kind_of`."""
@@ -47,10 +47,10 @@ class Gate:
         try:
             engine = self.engine()
         except SvcError:
-            self.told(kind.request_kind, "error")
+            self.on_decision(kind.request_kind, "error")
             raise
         decision = engine.decide(self._question(request, kind, person_id, source))
-        self.told(kind.request_kind, decision.decision)
+        self.on_decision(kind.request_kind, decision.decision)
         return ProxyDecision(
             decision_id=random_id(self.entropy),
             decision=decision.decision,
@@ -81,9 +81,9 @@ class Gate:
         try:
             decision = self.engine().decide(request)
         except SvcError:
-            self.told(counted, "error")
+            self.on_decision(counted, "error")
             raise
-        self.told(counted, decision.decision)
+        self.on_decision(counted, decision.decision)
         return GatedRequest(
             request=request,
             resource_kind=kind.name,

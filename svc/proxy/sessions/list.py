@@ -45,7 +45,7 @@ class Listings:
         is_served: Whether a tunnel here serves a resource now.
         person: Checks the caller's certificate; raises to refuse.
         heads: The audit log's signed heads, for clients to keep; told with a list that is sent.
-        hear: Takes the greatest head that a client keeps.
+        receive_head: Takes the greatest head that a client keeps.
         lacking: Why no session opens here now, in the words of ``svc_proxy_lacking``.
     """
 
@@ -56,7 +56,7 @@ class Listings:
     clock: IReactorTime
     now: Callable[[], float]
     heads: Callable[[], tuple[bytes, ...]]
-    hear: Callable[[bytes], Awaitable[object]]
+    receive_head: Callable[[bytes], Awaitable[object]]
     lacking: Callable[[], tuple[str, ...]]
     _waiting: list[Deferred[None]] = field(factory=list)
     _per_person: Counter[str] = field(factory=Counter)
@@ -86,7 +86,7 @@ class Listings:
         self._per_person[person_id] += 1
         try:
             data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "list")
-            await self.hear(decode_list_request(data or b""))
+            await self.receive_head(decode_list_request(data or b""))
             await self._follow(call, person_id)
         finally:
             self._per_person[person_id] -= 1

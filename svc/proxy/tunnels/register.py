@@ -73,9 +73,9 @@ class DownQueue:
     _unsent: list[Down] = field(factory=list)
     _saying: bool = False
 
-    def say(self, said: Down) -> None:
+    def send(self, message: Down) -> None:
         """Queue one message; never raises, never waits."""
-        if isinstance(said, Renewed) and said in self._unsent:
+        if isinstance(message, Renewed) and message in self._unsent:
             return
         if len(self._unsent) >= MAX_UNSENT:
             _log.warn(
@@ -84,7 +84,7 @@ class DownQueue:
             )
             self.failed(EndReason.TRANSPORT_ERROR)
             return
-        self._unsent.append(said)
+        self._unsent.append(message)
         if not self._saying:
             self._saying = True
             self.tasks.spawn("speak to a tunnel", self._speak())
@@ -185,7 +185,7 @@ class RegistrationCall:
             connection=self.call.peer,
             clock=service.clock,
             entropy=service.entropy,
-            say=self._outbox.say,
+            send=self._outbox.send,
             hang_up=self._hung_up,
             times=service.times,
             takes_lanes=takes_lanes,
@@ -200,13 +200,13 @@ class RegistrationCall:
     def _accept(self, standing: AcknowledgedRegistration) -> None:
         lease = max(1, int(self.service.times.lease))
         verdict = standing.verdict
-        self._outbox.say(AcceptedRegistration(lease, verdict.withheld, verdict.inventory))
+        self._outbox.send(AcceptedRegistration(lease, verdict.withheld, verdict.inventory))
 
     async def _round(self) -> tuple[AcknowledgedRegistration, Registration]:
         """Challenge, registration, verdict; over a new stream to Authority."""
         asking = PendingRegistration.begin(self.service, self.node_id)
         try:
-            self._outbox.say(await asking.challenge())
+            self._outbox.send(await asking.challenge())
             signed = await self._signed()
             registration = decode_registration(signed.payload)
             if registration.node_id != self.node_id:
@@ -316,16 +316,16 @@ class RegistrationCall:
             if e.reason == "deadline":
                 raise Malformed("tunnel: no hello arrived") from None
             raise
-        said = None if data is None else decode_up(data)
-        if not isinstance(said, Hello):
+        message = None if data is None else decode_up(data)
+        if not isinstance(message, Hello):
             raise Malformed("tunnel: the first message is not a hello")
-        return said
+        return message
 
     async def _read(self) -> None:
         """The only reader from the hello on."""
         try:
             while (data := await self.call.receive()) is not None:
-                if self._heard(decode_up(data)):
+                if self._act_on(decode_up(data)):
                     break
         except SvcError as e:
             self._silence(e)
@@ -336,17 +336,17 @@ class RegistrationCall:
         )
         self._end(EndReason.CLOSED)
 
-    def _heard(self, said: Up) -> bool:
+    def _act_on(self, message: Up) -> bool:
         """Act on one message; whether it was the last."""
         self.service.rates.said(self.node)
-        match said:
+        match message:
             case Signed() if self._answer is not None:
-                self._give(said)
+                self._give(message)
             case Renew() if self.tunnel is not None:
                 self.tunnel.renew()
-                self._outbox.say(Renewed())
+                self._outbox.send(Renewed())
             case OpenRefused() if self.tunnel is not None:
-                self.tunnel.refused(said.session_uid, said.reason)
+                self.tunnel.refused(message.session_uid, message.reason)
             case Goodbye():
                 return True
             case _:

@@ -64,7 +64,7 @@ class TunnelService(RegistrationParts):
                 reason=CARRY_REFUSED,
                 fault=Fault.DENIED,
             )
-        with tunnel.unheard():
+        with tunnel.unassigned_stream():
             uid, secret = decode_carry_open(await read_open(call, self.clock, "carry"))
 
         def attach(protocol: IProtocol) -> Deferred[object]:

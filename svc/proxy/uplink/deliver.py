@@ -62,7 +62,7 @@ class _Progress:
     is_known: bool = False
     is_refused: bool = False
 
-    def heard(self, state: SpoolState, sent: int = 0) -> bool:
+    def updated(self, state: SpoolState, sent: int = 0) -> bool:
         """Take Authority's answer to a call whose last row was *sent*; whether anything moved."""
         before = (self.received, self.covered)
         has_gone_back = state.received < self.received
@@ -170,11 +170,11 @@ class SpoolDelivery:
         has_moved = False
         try:
             if not known.is_known:
-                has_moved = known.heard(await self._call(extent.spool_id))
+                has_moved = known.updated(await self._call(extent.spool_id))
             while rows := await self._next_rows(extent, known):
                 last = rows[-1][0]
                 state = await self._call(extent.spool_id, *(row for _, row in rows))
-                has_moved |= known.heard(state, last)
+                has_moved |= known.updated(state, last)
         except SvcError as e:
             if e.fault is not Fault.INVALID and e.reason != _OTHER_ORIGIN:
                 raise

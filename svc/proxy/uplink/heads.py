@@ -57,7 +57,7 @@ class KnownCheckpoints:
 
     async def mend(self) -> None:
         """Keep what the disk did not take; called again and again."""
-        await self.hear(self._unkept)
+        await self.receive_head(self._unkept)
 
     @property
     def line(self) -> bytes:
@@ -89,7 +89,7 @@ class KnownCheckpoints:
         elif taken is not None:
             self._behind_since = None
 
-    async def hear(self, line: bytes) -> None:
+    async def receive_head(self, line: bytes) -> None:
         """A client shows the greatest head it keeps; what is no head, or empty, is passed over."""
         if not line:
             return

@@ -103,7 +103,7 @@ class AuthorityLink(Service):
     member: Any = None
     _followed: _Followed | None = None
     _running_loop: Deferred[None] | None = None
-    _connected: list[Callable[[], object]] = field(factory=list)
+    _on_connected: list[Callable[[], object]] = field(factory=list)
     _waiting: list[Deferred[IRpcChannel]] = field(factory=list)
     _since: float | None = None
     _is_beating: bool = False
@@ -141,9 +141,9 @@ class AuthorityLink(Service):
         if failure.check(CancelledError) is None:
             _log.failure("the connection to Authority failed", failure)
 
-    def on_connected(self, told: Callable[[], object]) -> None:
-        """Call *told* after each greeting that the Authority answered."""
-        self._connected.append(told)
+    def on_connected(self, callback: Callable[[], object]) -> None:
+        """Call *callback* after each greeting that the Authority answered."""
+        self._on_connected.append(callback)
 
     @property
     def is_connected(self) -> bool:
@@ -259,7 +259,7 @@ class AuthorityLink(Service):
         try:
             self._since = self.clock.seconds()
             _log.info("authority connected", authority=_authority_id(self.lanes))
-            self._tell(self.channel())
+            self._announce(self.channel())
             while True:
                 await self._frame()
         finally:
@@ -337,7 +337,7 @@ class AuthorityLink(Service):
         else:
             self._since = self.clock.seconds()
             _log.info("authority moved", authority=_authority_id(self.lanes))
-            self._tell(self.channel())
+            self._announce(self.channel())
 
     async def _snapshots(self, channel: IRpcChannel) -> IRpcStream:
         """The stream of snapshots, its first frame taken."""
@@ -391,13 +391,13 @@ class AuthorityLink(Service):
         await self.take(decode_frame(data))
         self._is_beating = True
 
-    def _tell(self, channel: IRpcChannel) -> None:
+    def _announce(self, channel: IRpcChannel) -> None:
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.called:
                 each.callback(channel)
-        for told in self._connected:
-            told()
+        for callback in self._on_connected:
+            callback()
 
 
 def _authority_id(lanes: AuthorityGreeting | None) -> str:

@@ -61,11 +61,11 @@ class AuthorityPool(Generic[_T]):
             return None
         return best
 
-    def heard(self, at: int, epoch: int) -> None:
+    def claimed(self, at: int, epoch: int) -> None:
         """A member says that it leads in *epoch*; 0: that it does not."""
         self._epochs[at] = epoch
 
-    def unheard(self, at: int) -> None:
+    def unanswered(self, at: int) -> None:
         """A member did not answer.
 
         What the current one said stands: whether its connection does is seen on it.

@@ -48,7 +48,7 @@ class PoolProbes(Service):
     dial: Callable[[Any], Awaitable[IRpcChannel]]
     link: AuthorityLink
     _kept: dict[int, IRpcChannel] = field(factory=dict, init=False)
-    _said: dict[int, str] = field(factory=dict, init=False)
+    _reported: dict[int, str] = field(factory=dict, init=False)
     _left: BackgroundTasks = field(factory=BackgroundTasks, init=False)
     _rounds: list[PeriodicTask] = field(factory=list, init=False)
 
@@ -88,11 +88,11 @@ class PoolProbes(Service):
         except Exception as e:
             # Whatever it was: the other members are to be heard all the same.
             self._leave(at)
-            self._tell(at, e)
-            pool.unheard(at)
+            self._report(at, e)
+            pool.unanswered(at)
         else:
-            self._tell(at, None)
-            pool.heard(at, claim.epoch)
+            self._report(at, None)
+            pool.claimed(at, claim.epoch)
         self.link.look_elsewhere()
 
     async def _asked(self, at: int) -> LeaderClaim:
@@ -114,14 +114,14 @@ class PoolProbes(Service):
         if channel is not None:
             self._left.spawn("closing a probe's connection", channel.close())
 
-    def _tell(self, at: int, failed: Exception | None) -> None:
+    def _report(self, at: int, failed: Exception | None) -> None:
         """Once for each change, by address: the probes come again and again."""
         reason = ""
         if failed is not None:
             reason = failed.reason if isinstance(failed, SvcError) else "internal"
-        if self._said.get(at, "") == reason:
+        if self._reported.get(at, "") == reason:
             return
-        self._said[at] = reason
+        self._reported[at] = reason
         address = str(self.link.pool.members[at])
         if failed is None:
             _log.info("an Authority of the pool answers again", address=address)

@@ -84,14 +84,14 @@ class Reports:
     _ending: dict[str, CountedEnd] = field(factory=dict)
     _left: dict[str, CountedEnd] = field(factory=dict)
     _moved: dict[str, None] = field(factory=dict)
-    _untold: dict[str, None] = field(factory=dict)
+    _unreported: dict[str, None] = field(factory=dict)
     _delivering: bool = False
     _again: IDelayedCall | None = None
 
     @property
     def waiting(self) -> int:
         """How many reports Authority has not answered."""
-        return len(self._notices) + len(self._ends) + len(self._untold)
+        return len(self._notices) + len(self._ends) + len(self._unreported)
 
     @property
     def uids(self) -> tuple[str, ...]:
@@ -150,17 +150,17 @@ class Reports:
 
     def moved(self, uid: str) -> None:
         """An open session has moved to a direct lane: Authority records it if we are lost."""
-        self._moved[uid] = self._untold[uid] = None
+        self._moved[uid] = self._unreported[uid] = None
         self.deliver()
 
     def connected(self) -> None:
         """A channel is open, perhaps to an Authority that does not know which sessions moved."""
-        self._untold.update(self._moved)
+        self._unreported.update(self._moved)
         self.deliver()
 
     def _forget_lane(self, uid: str) -> None:
         self._moved.pop(uid, None)
-        self._untold.pop(uid, None)
+        self._unreported.pop(uid, None)
 
     def left_behind(self, ended: CountedEnd) -> None:
         """The departure notice that names this session comes in the same turn."""
@@ -250,12 +250,12 @@ class Reports:
         if self._notices:
             return await self._notice(channel, self._notices[0])
         batch = list(islice(self._ends, _BATCH))
-        moved = list(islice(self._untold, _BATCH))
+        moved = list(islice(self._unreported, _BATCH))
         answer = await self._unary(
             channel, END_METHOD, ended_message(batch, moved), pb.EndSessionsResponse
         )
         for uid in moved:
-            self._untold.pop(uid, None)
+            self._unreported.pop(uid, None)
         for _ in batch:
             self._ends.popleft()
         late = _deferred(answer)
@@ -292,12 +292,12 @@ class Reports:
 
 
 @contextmanager
-def counting_refusals(told: Callable[[str], object]) -> Iterator[None]:
-    """Refuse sessions whose end could not be recorded (rules R9 and R12); *told* hears why."""
+def counting_refusals(on_refused: Callable[[str], object]) -> Iterator[None]:
+    """Refuse sessions whose end could not be recorded (rules R9 and R12); *on_refused* gets why."""
     try:
         yield
     except (SpoolFull, Unavailable) as e:
-        told(e.reason)
+        on_refused(e.reason)
         raise
 
 

@@ -146,7 +146,7 @@ class SnapshotHolder:
     _is_late: bool = field(default=False, init=False)
     _is_doubtful: bool = False
     _refusal: SvcError | None = field(default=None, init=False)
-    _told: list[Callable[[], object]] = field(factory=list)
+    _on_change: list[Callable[[], object]] = field(factory=list)
 
     def load(self) -> None:
         """Read the floor; called before the first frame."""
@@ -173,9 +173,9 @@ class SnapshotHolder:
             ) from None
         self._floor, self._is_doubtful = floor, True
 
-    def on_change(self, told: Callable[[], object]) -> None:
-        """Call *told* each time the engine or the revocations change."""
-        self._told.append(told)
+    def on_change(self, callback: Callable[[], object]) -> None:
+        """Call *callback* each time the engine or the revocations change."""
+        self._on_change.append(callback)
 
     @property
     def digest(self) -> bytes:
@@ -267,8 +267,8 @@ class SnapshotHolder:
         self._revoked |= revoked
         try:
             if is_new:
-                for told in self._told:
-                    told()
+                for callback in self._on_change:
+                    callback()
         finally:
             if is_new or self._refusal is not None:
                 self._keep(floor)

@@ -20,7 +20,7 @@ from zope.interface import implementer
 from svc.errors import Fault, Malformed, SvcError, Unavailable
 from svc.interfaces.rpc import IRawEnd, IRpcChannel, IRpcStream, Metadata, MetadataValue, Peer
 from svc.interfaces.tracing import Headers
-from svc.rpc.call import MessageEnd, Told
+from svc.rpc.call import MessageEnd, OnProblem
 from svc.rpc.connection import HANDSHAKE_SECONDS, Keepalive, WireProtocol, ignore
 from svc.rpc.status import cancelled, connection_lost, deadline_exceeded
 from svc.runtime.dial_failure import dial_failure
@@ -158,7 +158,7 @@ class ClientConnection(WireProtocol):
         *,
         plaintext: bool,
         keepalive: Keepalive | None,
-        told: Told,
+        on_problem: OnProblem,
         handshake_secs: float = HANDSHAKE_SECONDS,
     ) -> None:
         super().__init__(
@@ -167,7 +167,7 @@ class ClientConnection(WireProtocol):
             is_client=True,
             plaintext=plaintext,
             keepalive=keepalive,
-            told=told,
+            on_problem=on_problem,
             handshake_secs=handshake_secs,
         )
         self.ready: Deferred[None] = Deferred(lambda _ready: self.fail("closed"))
@@ -186,7 +186,7 @@ class ClientConnection(WireProtocol):
         self.is_draining = True
         if event.words == TOO_MANY_PINGS.encode() and self._keepalive is not None:
             self._keepalive.slow_down()
-            self.told(TOO_MANY_PINGS, self.peer.host)
+            self.on_problem(TOO_MANY_PINGS, self.peer.host)
             _log.warn(
                 "a server says that we ping too often; raise tunnel.keepalive_secs here",
                 reason=TOO_MANY_PINGS,
@@ -224,19 +224,19 @@ class ClientConnection(WireProtocol):
         if not self.ready.called:
             why = f"the HTTP/2 connection could not be established ({reason}: {self.lost_because})"
             self.ready.errback(Unavailable(why, reason=reason))
-        told, self._on_close = self._on_close, []
-        for callback in told:
+        callbacks, self._on_close = self._on_close, []
+        for callback in callbacks:
             callback(reason)
         waiting, self._waiting_close = self._waiting_close, []
         for closed in waiting:
             closed.callback(None)
 
-    def on_close(self, told: Callable[[str], object]) -> None:
+    def on_close(self, callback: Callable[[str], object]) -> None:
         """See :class:`svc.interfaces.rpc.IRpcChannel`."""
         if self._is_over:
-            told(self.end_reason or "lost")
+            callback(self.end_reason or "lost")
         else:
-            self._on_close.append(told)
+            self._on_close.append(callback)
 
     async def closed(self) -> None:
         """Wait until the connection is over."""
@@ -361,8 +361,8 @@ class RpcChannel:
         self._connection.close("closed")
         await self._connection.closed()
 
-    def on_close(self, told: Callable[[str], object]) -> None:
-        self._connection.on_close(told)
+    def on_close(self, callback: Callable[[str], object]) -> None:
+        self._connection.on_close(callback)
 
 
 async def dial(
@@ -373,7 +373,7 @@ async def dial(
     plaintext: bool = False,
     limits: WireLimits | None = None,
     keepalive: Keepalive | None = None,
-    told: Told = ignore,
+    on_problem: OnProblem = ignore,
     headers: Headers | None = None,
     handshake_secs: float = HANDSHAKE_SECONDS,
 ) -> RpcChannel:
@@ -386,7 +386,7 @@ async def dial(
         plaintext: Whether a connection without TLS is meant.
         limits: Bounds of the connection.
         keepalive: Pings, or none; it is slowed down where the server wants fewer.
-        told: Hears how the connection failed.
+        on_problem: Hears how the connection failed.
         headers: Gives metadata that each call carries beside its own.
         handshake_secs: From the connection to the server's first word of HTTP/2, TLS included.
 
@@ -398,7 +398,7 @@ async def dial(
         limits or WireLimits(),
         plaintext=plaintext,
         keepalive=keepalive,
-        told=told,
+        on_problem=on_problem,
         handshake_secs=handshake_secs,
     )
     await connect(endpoint, connection)

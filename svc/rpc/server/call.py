@@ -40,7 +40,7 @@ class ServerCall(MessageEnd):
         self._clock = connection.clock
         self._serving: Deferred[None] | None = None
         self._timer: IDelayedCall | None = None
-        self._unheard: IDelayedCall | None = None
+        self._first_message_timer: IDelayedCall | None = None
         self._trailing: Headers = []
         self._on_cancel: list[Callable[[SvcError], object]] = []
         if head.timeout is not None:
@@ -51,17 +51,17 @@ class ServerCall(MessageEnd):
             raise SvcError("the answer has begun already", reason="answered")
         self._stream.initial, self._trailing = encode_metadata(initial), encode_metadata(trailing)
 
-    def on_cancel(self, told: Callable[[SvcError], object]) -> None:
+    def on_cancel(self, callback: Callable[[SvcError], object]) -> None:
         if self.refusal is not None:
-            told(self.refusal)
+            callback(self.refusal)
         else:
-            self._on_cancel.append(told)
+            self._on_cancel.append(callback)
 
-    def on_gone(self, told: Callable[[], object]) -> None:
+    def on_gone(self, callback: Callable[[], object]) -> None:
         if self._stream.is_over:
-            told()
+            callback()
         else:
-            self._stream.on_gone = told
+            self._stream.on_gone = callback
 
     def keep_alive(self, interval: float, timeout: float) -> None:
         self._connection.keep_alive(Keepalive(interval, timeout))
@@ -81,14 +81,14 @@ class ServerCall(MessageEnd):
                 return
             self._timer = self._clock.callLater(left, self._time_is_up)
         patience = self._connection.wire.limits.stalled_secs
-        self._unheard = self._clock.callLater(patience, self._nothing_came)
+        self._first_message_timer = self._clock.callLater(patience, self._nothing_came)
         self._serving = Deferred.fromCoroutine(_run(serve, self, traced))
         self._serving.addCallbacks(self._served, self._failed)
 
     async def receive(self) -> bytes | None:
         """As of every end; the first message must come in time, whatever the caller's deadline."""
         message = await super().receive()
-        self._stop_unheard()
+        self._stop_first_message_timer()
         return message
 
     def refuse(self, refusal: SvcError) -> None:
@@ -105,22 +105,22 @@ class ServerCall(MessageEnd):
             return
         super().lost(refusal)
         self._stop_timer()
-        told, self._on_cancel = self._on_cancel, []
-        for callback in told:
+        callbacks, self._on_cancel = self._on_cancel, []
+        for callback in callbacks:
             callback(refusal)
         if self._serving is not None and not self._serving.called:
             self._serving.cancel()
 
     def _nothing_came(self) -> None:
-        self._unheard = None
+        self._first_message_timer = None
         if self._reader is not None:
             self._stop_timer()
             self._time_is_up()
 
-    def _stop_unheard(self) -> None:
-        unheard, self._unheard = self._unheard, None
-        if unheard is not None and unheard.active():
-            unheard.cancel()
+    def _stop_first_message_timer(self) -> None:
+        timer, self._first_message_timer = self._first_message_timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
 
     def leave(self) -> None:
         """End a call that would outlast the drain of this server.  Idempotent."""
@@ -160,7 +160,7 @@ class ServerCall(MessageEnd):
         self._owner.schedule()
 
     def _stop_timer(self) -> None:
-        self._stop_unheard()
+        self._stop_first_message_timer()
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None

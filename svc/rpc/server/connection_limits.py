@@ -44,8 +44,8 @@ class ConnectionLimits:
     unnamed: int = field(default=0, init=False)
     _of: dict[str, int] = field(factory=dict, init=False)
     _arrivals: AddressBudget = field(init=False)
-    _untold: dict[str, int] = field(factory=dict, init=False)
-    _told_at: dict[str, float] = field(factory=dict, init=False)
+    _unreported: dict[str, int] = field(factory=dict, init=False)
+    _reported_at: dict[str, float] = field(factory=dict, init=False)
 
     @_arrivals.default
     def _none_yet(self) -> AddressBudget:
@@ -59,11 +59,11 @@ class ConnectionLimits:
         """
         source = source_of(host) if host else ""
         if self.count >= self.most:
-            self._tell("too_many_connections", source)
+            self._report("too_many_connections", source)
         elif source and self._of.get(source, 0) >= self.most_of_address:
-            self._tell("too_many_of_address", source)
+            self._report("too_many_of_address", source)
         elif source and self._arrivals.wait(source, self.clock.seconds()):
-            self._tell("too_many_new", source)
+            self._report("too_many_new", source)
         else:
             return False
         return True
@@ -92,7 +92,7 @@ class ConnectionLimits:
         stranger has, nodes and persons still get in.
         """
         if self.unnamed >= self.most // 2:
-            self._tell("too_many_anonymous", source_of(host) if host else "")
+            self._report("too_many_anonymous", source_of(host) if host else "")
             return False
         self.unnamed += 1
         return True
@@ -106,14 +106,14 @@ class ConnectionLimits:
         """How many sources are remembered: those that are connected."""
         return len(self._of)
 
-    def _tell(self, reason: str, source: str) -> None:
-        count = self._untold.get(reason, 0) + 1
+    def _report(self, reason: str, source: str) -> None:
+        count = self._unreported.get(reason, 0) + 1
         now = self.clock.seconds()
-        last = self._told_at.get(reason)
+        last = self._reported_at.get(reason)
         if last is not None and now - last < LOG_SECONDS:
-            self._untold[reason] = count
+            self._unreported[reason] = count
             return
-        self._untold[reason], self._told_at[reason] = 0, now
+        self._unreported[reason], self._reported_at[reason] = 0, now
         _log.warn(
             "connection refused",
             reason=reason,

@@ -23,9 +23,9 @@ from svc.interfaces.rpc import (
     Serve,
 )
 from svc.interfaces.tracing import Traced
-from svc.rpc.call import Told
+from svc.rpc.call import OnProblem
 from svc.rpc.connection import HANDSHAKE_SECONDS, WireProtocol, ignore
-from svc.rpc.disconnect_log import DisconnectLog, logged_too
+from svc.rpc.disconnect_log import DisconnectLog, also_logged
 from svc.rpc.peer import host_of
 from svc.rpc.server.call import ServerCall, draining
 from svc.rpc.server.connection_limits import ConnectionLimits
@@ -46,7 +46,7 @@ class ServerConnection(WireProtocol):
             factory.limits,
             is_client=False,
             plaintext=factory.plaintext,
-            told=logged_too(factory.told, factory.endings, host),
+            on_problem=also_logged(factory.on_problem, factory.endings, host),
             handshake_secs=factory.handshake_secs,
         )
         self._factory = factory
@@ -156,9 +156,10 @@ class RpcServerFactory(Factory):
         services: What is served.
         clock: Times deadlines and drains.
         limits: Bounds of every connection.
-        told: Hears ``handshake_timeout``, ``handshake_failed``, ``no_h2``, ``plaintext_refused``,
-            ``unreadable_peer``, ``header_block_timeout``, ``answer_not_taken``, ``not_reading`` and
-            the reasons of :class:`~svc.wire.errors.WireError`, each with a detail.
+        on_problem: Hears ``handshake_timeout``, ``handshake_failed``, ``no_h2``,
+            ``plaintext_refused``, ``unreadable_peer``, ``header_block_timeout``,
+            ``answer_not_taken``, ``not_reading`` and the reasons of
+            :class:`~svc.wire.errors.WireError`, each with a detail.
         admit: Runs when a call starts, also of a method that is not served; raises SvcError to
             refuse it.
         plaintext: Whether connections without TLS are served; never a fallback.
@@ -167,14 +168,14 @@ class RpcServerFactory(Factory):
             asks nothing; None: as all others.
         handshake_secs: From the connection to the caller's first word of HTTP/2, TLS included.
         crowd: How many connections there may be.
-        endings: Logs what *told* hears, with the peer's address; None: nobody does.
+        endings: Logs what *on_problem* hears, with the peer's address; None: nobody does.
     """
 
     services: Iterable[RpcService]
     clock: IReactorTime
     admit: Admit
     limits: WireLimits = field(factory=WireLimits)
-    told: Told = ignore
+    on_problem: OnProblem = ignore
     plaintext: bool = False
     traced: Traced | None = None
     anonymous: WireLimits | None = None

@@ -31,9 +31,9 @@ from svc.store.postgres.connection import (
     PostgresConnection,
     PostgresStatements,
     can_be_retried,
+    error_text,
     full,
     refusal,
-    told,
 )
 from svc.store.sql.audit import Appended, HeadMemory
 from svc.store.sql.transaction import Transaction
@@ -221,7 +221,7 @@ class PostgresWriteBatch:
                 if careful or can_be_retried(error, connection):
                     raise
                 raise self._undone(db) from None
-            self._unknown(kept, told(error, self._connector.place))
+            self._unknown(kept, error_text(error, self._connector.place))
             return
         if answer != "COMMIT":
             raise _GivenUp("the database rolled a transaction back instead of committing it")
@@ -256,7 +256,7 @@ class PostgresWriteBatch:
     def _fail(self, jobs: Sequence[Job], error: Exception) -> None:
         why = str(error)
         if isinstance(error, psycopg2.Error):
-            why = told(error, self._connector.place)
+            why = error_text(error, self._connector.place)
         _log.error("store transaction failed", reason=why, jobs=len(jobs))
         for job in jobs:
             if isinstance(job.outcome, Failure):
@@ -305,7 +305,7 @@ class PostgresReadBatch:
                 if isinstance(error, psycopg2.Error):
                     self.close()
                 if attempt == ATTEMPTS or not again:
-                    job.outcome = self._told(job, error)
+                    job.outcome = self._failure(job, error)
                     return
 
     def _look(self, job: Job, by: float) -> object:
@@ -314,7 +314,7 @@ class PostgresReadBatch:
         self._connection.deadline = by
         return look(self._connection, job.fn, self._chain_hash)
 
-    def _told(self, job: Job, error: BaseException) -> Failure:
+    def _failure(self, job: Job, error: BaseException) -> Failure:
         if isinstance(error, psycopg2.Error):
             return Failure(refusal(error, self._connector.place, job.desc))
         return Failure(error)

@@ -58,7 +58,7 @@ class PostgresConnection:
         Raises:
             psycopg2.Error: the server refuses, or does not answer by *deadline*.
         """
-        raw = psycopg2.connect(**place.told_as(purpose), async_=1)
+        raw = psycopg2.connect(**place.connection_parameters(purpose), async_=1)
         made = cls(raw, seconds, deadline)
         try:
             made._wait()
@@ -200,15 +200,15 @@ def can_be_retried(error: BaseException, connection: PostgresConnection | None) 
     return code in _RETRIED or (connection is not None and connection.is_lost)
 
 
-def told(error: psycopg2.Error, place: DatabasePlace) -> str:
+def error_text(error: psycopg2.Error, place: DatabasePlace) -> str:
     """What an error says, without values of rows or secrets of the place."""
     if error.pgcode is None:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         return place.scrub(lines[0])
-    said = error.diag.message_primary if error.pgcode.startswith(_OF_THE_DATABASE) else ""
+    message = error.diag.message_primary if error.pgcode.startswith(_OF_THE_DATABASE) else ""
     where = [error.diag.table_name, error.diag.constraint_name]
     name = ", ".join(part for part in (f"SQLSTATE {error.pgcode}", *where) if part)
-    return place.scrub(f"{said} ({name})" if said else name)
+    return place.scrub(f"{message} ({name})" if message else name)
 
 
 def full(error: Exception) -> StoreFull | None:
@@ -231,6 +231,6 @@ def refusal(
         )
     if error.pgcode is None or error.pgcode.startswith(_OF_THE_DATABASE):
         return StoreUnavailable(
-            f"store: {desc}: {told(error, place)}{ending}", retry_after=RETRY_SECS
+            f"store: {desc}: {error_text(error, place)}{ending}", retry_after=RETRY_SECS
         )
-    return SvcError(f"store: {desc}: a statement was refused: {told(error, place)}{ending}")
+    return SvcError(f"store: {desc}: a statement was refused: {error_text(error, place)}{ending}")

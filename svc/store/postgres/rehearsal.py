@@ -130,27 +130,27 @@ def look(db: PostgresStatements) -> Look:
     rows: dict[str, TableRows] = {}
     for table in _in_order(db):
         columns = _columns(db, table)
-        objects[f"table {table}"] = {name: told for name, told, _ in columns}
+        objects[f"table {table}"] = {name: definition for name, definition, _ in columns}
         if table != _TABLE:
             rows[table] = _rows(db, table, [name for name, _, is_kept in columns if is_kept])
-    for table, name, told in db.all(
+    for table, name, definition in db.all(
         "SELECT c.relname, o.conname, pg_get_constraintdef(o.oid) FROM pg_constraint o"
         " JOIN pg_class c ON c.oid = o.conrelid"
         " WHERE o.connamespace = current_schema()::regnamespace AND o.contype <> 'n'"
     ):
-        objects[f"table {table}"][f"constraint {name}"] = told
-    for name, told in db.all(
+        objects[f"table {table}"][f"constraint {name}"] = definition
+    for name, definition in db.all(
         "SELECT i.relname, replace(pg_get_indexdef(i.oid), current_schema() || '.', '')"
         " FROM pg_class i JOIN pg_index x ON x.indexrelid = i.oid"
         " WHERE i.relnamespace = current_schema()::regnamespace"
         " AND NOT EXISTS (SELECT 1 FROM pg_constraint o WHERE o.conindid = i.oid)"
     ):
-        objects[f"index {name}"] = {WHOLE: told}
-    for name, told in db.all(
+        objects[f"index {name}"] = {WHOLE: definition}
+    for name, definition in db.all(
         "SELECT p.oid::regprocedure::text, pg_get_functiondef(p.oid) FROM pg_proc p"
         " WHERE p.pronamespace = current_schema()::regnamespace AND p.prokind = 'f'"
     ):
-        objects[f"function {name}"] = {WHOLE: told}
+        objects[f"function {name}"] = {WHOLE: definition}
     return Look(objects, rows)
 
 
@@ -185,8 +185,8 @@ def _kept(db: PostgresStatements, schema: str, table: str) -> list[str]:
 def _columns(db: PostgresStatements, table: str) -> list[tuple[str, str, bool]]:
     """Of each column its name, what it is, and whether it is kept (not derived)."""
     return [
-        (name, told, generated == "")
-        for name, told, generated in db.all(
+        (name, definition, generated == "")
+        for name, definition, generated in db.all(
             "SELECT quote_ident(a.attname), format_type(a.atttypid, a.atttypmod)"
             " || CASE WHEN a.attnotnull THEN ' NOT NULL' ELSE '' END"
             " || coalesce(' DEFAULT ' || pg_get_expr(d.adbin, d.adrelid), '')"

@@ -42,7 +42,7 @@ class DatabasePlace:
 
     parameters: Mapping[str, str] = field(repr=False)
 
-    def told_as(self, purpose: str) -> dict[str, str]:
+    def connection_parameters(self, purpose: str) -> dict[str, str]:
         """Libpq's parameters for a connection; the server shows *purpose* to other sessions."""
         name = f"svc pid {os.getpid()} on {socket.gethostname()} ({purpose})"
         ours = {"application_name": name[:_NAME_BYTES]}

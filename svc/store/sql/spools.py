@@ -29,9 +29,9 @@ def _bytes(value: str | None) -> bytes | None:
 
 
 def _hole(form: list[Any]) -> Hole:
-    first, last, before, after, since, told = form
+    first, last, before, after, since, is_recorded = form
     numbers = isinstance(first, int) and isinstance(last, int) and 0 < first <= last
-    if not numbers or not isinstance(since, (int, float)) or not isinstance(told, bool):
+    if not numbers or not isinstance(since, (int, float)) or not isinstance(is_recorded, bool):
         raise ValueError("not a hole")
     if not all(text is None or isinstance(text, str) for text in (before, after)):
         raise ValueError("not a hole")
@@ -41,7 +41,7 @@ def _hole(form: list[Any]) -> Hole:
         before=_bytes(before),
         after=_bytes(after),
         since=since,
-        told=told,
+        is_recorded=is_recorded,
     )
 
 
@@ -82,10 +82,17 @@ class Spools:
 
     def keep(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
         holes = [
-            [hole.first, hole.last, _hex(hole.before), _hex(hole.after), hole.since, hole.told]
+            [
+                hole.first,
+                hole.last,
+                _hex(hole.before),
+                _hex(hole.after),
+                hole.since,
+                hole.is_recorded,
+            ]
             for hole in memory.holes
         ]
-        since = min((hole.since for hole in memory.holes if not hole.told), default=None)
+        since = min((hole.since for hole in memory.holes if not hole.is_recorded), default=None)
         self._db.write(
             f"INSERT INTO outbox_spools ({_COLUMNS}, holed_since)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (origin, spool_id) DO UPDATE SET"

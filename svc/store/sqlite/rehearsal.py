@@ -59,7 +59,7 @@ def rehearse_file(
                 lambda: read_ledger(connection),
                 binary_version,
                 now,
-                told=watch.lap,
+                on_applied=watch.lap,
             )
             return rehearsed(before, look(connection), watch.laps, began - started, report)
 
@@ -74,7 +74,7 @@ def look(connection: sqlite3.Connection) -> Look:
         parts = {WHOLE: sql}
         if kind == "table":
             columns = _columns(connection, name)
-            parts |= {column: told for column, told, _ in columns}
+            parts |= {column: declared for column, declared, _ in columns}
             if name != _LEDGER:
                 kept = [column for column, _, is_kept in columns if is_kept]
                 rows[name] = _rows(connection, name, kept)
@@ -88,9 +88,9 @@ def _columns(connection: sqlite3.Connection, table: str) -> list[tuple[str, str,
     for _, name, kind, needed, default, _, hidden in connection.execute(
         f"PRAGMA table_xinfo({_quoted(table)})"
     ):
-        told = kind + (" NOT NULL" if needed else "")
-        told += f" DEFAULT {default}" if default is not None else ""
-        found.append((name, told + (" derived" if hidden else ""), not hidden))
+        declared = kind + (" NOT NULL" if needed else "")
+        declared += f" DEFAULT {default}" if default is not None else ""
+        found.append((name, declared + (" derived" if hidden else ""), not hidden))
     return found
 
 

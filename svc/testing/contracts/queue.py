@@ -105,7 +105,7 @@ class QueueContract:
     async def test_memories_of_spools(self: Any) -> None:
         """A memory comes back as it was kept; spools that ended or have a hole are found."""
         hole = Hole(first=3, last=4, before=b"b" * 32, after=None, since=7.5)
-        told = evolve(hole, first=6, last=6, before=None, after=b"a" * 32, told=True)
+        told = evolve(hole, first=6, last=6, before=None, after=b"a" * 32, is_recorded=True)
         memories = {
             "s1": SpoolMemory(9, b"t" * 32, (hole, told), given_up=1),
             "s2": SpoolMemory(3, None, (told,)),

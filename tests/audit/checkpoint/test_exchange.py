@@ -60,10 +60,10 @@ class ExchangeTests(SynchronousTestCase):
             tasks=self.tasks,
             share=share or self.exchange(keeper).share,
             lease_epoch=lambda: 1,
-            told=nothing,
+            on_signed=nothing,
             ours=nothing,
-            took_over=nothing,
-            unsigned=nothing,
+            on_takeover=nothing,
+            on_unsigned=nothing,
         )
 
     def done(self, coroutine: Any) -> Any:

@@ -73,7 +73,7 @@ class WatchCase(SynchronousTestCase):
             greatest=greatest,
             judge=self.judge,
             clock=self.clock,
-            **{**ALONE, "told": self.told.append, **more},
+            **{**ALONE, "on_fault": self.told.append, **more},
         )
 
     def start(self, watch: LogWatch) -> None:
@@ -209,11 +209,11 @@ class WatchTests(WatchCase):
     def test_what_others_know(self) -> None:
         """Whoever shows a greater head stops us, over a restart too; what we hold is cheap."""
         for head in self.heads:
-            self.done(self.watch.hear(to_line(head)))
+            self.done(self.watch.receive_head(to_line(head)))
         self.assertEqual(self.judged, 0)
         whole = self.log.log
         self.log.put_back(7)
-        error = self.refused(self.watch.hear(to_line(self.heads[2])))
+        error = self.refused(self.watch.receive_head(to_line(self.heads[2])))
         self.assertEqual(error.reason, "audit_rolled_back")
         self.assertIn("record 8 is the first that is missing", error.text)
         self.assertRaises(AuditBroken, self.watch.require, self.end())
@@ -233,7 +233,7 @@ class WatchTests(WatchCase):
             (to_line(foreign), "audit_head_foreign"),
             (b"rubbish", "malformed"),
         ):
-            self.assertEqual(self.refused(self.watch.hear(line)).reason, reason)
+            self.assertEqual(self.refused(self.watch.receive_head(line)).reason, reason)
         self.assertEqual(self.passes(), "")
 
     def test_one_bad_head_among_others(self) -> None:
@@ -251,18 +251,18 @@ class WatchTests(WatchCase):
     def test_given_up(self) -> None:
         """Heads of a line that was given up on purpose are passed over, before and after."""
         self.log.put_back(7)
-        self.refused(self.watch.hear(to_line(self.heads[2])))
+        self.refused(self.watch.receive_head(to_line(self.heads[2])))
         restored = self.log.go_on(7, self.heads[2], hours=100)
         said = restoration(restored)
         assert said is not None
         self.watch.go_on_without(said)
         self.assertEqual(self.passes(), "")
-        self.done(self.watch.hear(to_line(self.heads[1])))
+        self.done(self.watch.receive_head(to_line(self.heads[1])))
         self.watch.restorations = lambda: [said]
-        self.done(self.watch.hear(to_line(self.heads[2])))
+        self.done(self.watch.receive_head(to_line(self.heads[2])))
         (greater,) = heads_over(self.rows_of_more(), 14, hours=1)
         self.assertEqual(
-            self.refused(self.watch.hear(to_line(greater))).reason, "audit_rolled_back"
+            self.refused(self.watch.receive_head(to_line(greater))).reason, "audit_rolled_back"
         )
 
     def test_given_up_during_a_look(self) -> None:
@@ -276,7 +276,7 @@ class WatchTests(WatchCase):
                 return await super().rows(from_seq, limit)
 
         self.log.put_back(7)
-        self.refused(self.watch.hear(to_line(self.heads[2])))
+        self.refused(self.watch.receive_head(to_line(self.heads[2])))
         self.watch.heals = False
         self.watch.chain = Slow(self.log.log)
         self.clock.advance(LOOK_SECS)

@@ -37,8 +37,8 @@ ALONE: dict[str, Any] = {
     "lease_epoch": lambda: 1,
     "share": nothing_later,
     "ours": nothing,
-    "took_over": nothing,
-    "unsigned": nothing,
+    "on_takeover": nothing,
+    "on_unsigned": nothing,
 }
 """Of a writer beside which there is no other, ever."""
 
@@ -83,7 +83,7 @@ class HeadWriterTests(SynchronousTestCase):
             clock=self.clock,
             now=self.clock.seconds,
             tasks=self.tasks,
-            **{**ALONE, "told": self.told.append, **numbers},
+            **{**ALONE, "on_signed": self.told.append, **numbers},
         )
 
     def started(self, **numbers: Any) -> HeadWriter:
@@ -100,7 +100,7 @@ class HeadWriterTests(SynchronousTestCase):
         """A head covers what was taken over and what was written here, and nothing past it."""
         own = WriterPosition()
         self.log.fill(3, short_record)
-        writer = self.started(ours=lambda: own.to_sign, took_over=own.take_over)
+        writer = self.started(ours=lambda: own.to_sign, on_takeover=own.take_over)
         self.assertEqual(self.sizes(), [3])
         self.log.fill(2, short_record)
         own.committed(self.end())
@@ -114,7 +114,7 @@ class HeadWriterTests(SynchronousTestCase):
     def test_not_what_was_written(self) -> None:
         """Where another record stands in the place of ours nothing is signed."""
         own = WriterPosition()
-        writer = self.started(ours=lambda: own.to_sign, took_over=own.take_over)
+        writer = self.started(ours=lambda: own.to_sign, on_takeover=own.take_over)
         self.log.fill(1, short_record)
         own.committed(ChainHead(1, b"x" * 32))
         refused = self.failureResultOf(Deferred.fromCoroutine(writer.write()), AuditBroken).value
@@ -267,7 +267,7 @@ class HeadWriterTests(SynchronousTestCase):
         ):
             self.setUp()
             own = WriterPosition()
-            writer = self.started(ours=lambda own=own: own.to_sign, took_over=own.take_over)
+            writer = self.started(ours=lambda own=own: own.to_sign, on_takeover=own.take_over)
             writer.key = bad
             self.log.fill(1, short_record)
             own.committed(self.end())
@@ -305,7 +305,7 @@ class HeadWriterTests(SynchronousTestCase):
     def test_told(self) -> None:
         """That no head can be signed is told, and when one can; nothing is granted meanwhile."""
         told = list[Any]()
-        writer = self.started(unsigned=told.append)
+        writer = self.started(on_unsigned=told.append)
 
         def spoil_key() -> None:
             writer.key = evolve(ANCHOR, ends_at=0.0)
@@ -347,7 +347,7 @@ class HeadWriterTests(SynchronousTestCase):
         """See :meth:`test_overdue`; *spoil* returns what mends it."""
         told = list[Any]()
         after = 60.0 if every == 2 else 1.0
-        writer = self.started(unsigned=told.append, every=every, after=after)
+        writer = self.started(on_unsigned=told.append, every=every, after=after)
         self.log.fill(1, short_record)
         writer.appended()
         self.clock.advance(HEAD_SECONDS)
@@ -412,7 +412,7 @@ class HeadWriterTests(SynchronousTestCase):
         """A record altered long before the next head is due is found by the next look."""
         own = WriterPosition()
         numbers = {"every": 1000, "after": 3600.0}
-        writer = self.started(ours=lambda: own.to_sign, took_over=own.take_over, **numbers)
+        writer = self.started(ours=lambda: own.to_sign, on_takeover=own.take_over, **numbers)
         for count in (1, 3):
             self.log.fill(count, short_record)
             own.committed(self.end())

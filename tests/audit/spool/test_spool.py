@@ -533,6 +533,6 @@ class GroupTests(FilesCase):
         with capturedLogs() as events:
             for part in (0.4, 0.5, 0.6, 0.8, 0.95, 0.9, 0.7, 0.2, 0.6):
                 self.spool.room.used = int(part * self.spool.room.most)
-                self.sink._tell()
+                self.sink._report()
         said = [one.get("percent", "room") for one in events]
         self.assertEqual(said, [50, 80, 95, "room", 60])

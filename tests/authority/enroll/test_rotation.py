@@ -62,10 +62,10 @@ class PurposeTests(SynchronousTestCase):
             tasks=BackgroundTasks(),
             lease_epoch=lambda: 1,
             share=nothing_later,
-            told=nothing,
+            on_signed=nothing,
             ours=nothing,
-            took_over=nothing,
-            unsigned=nothing,
+            on_takeover=nothing,
+            on_unsigned=nothing,
         )
         value_of(self.heads.start())
         self.ends: dict[str, float] = {}

@@ -39,7 +39,7 @@ class Instance:
             peers=frozenset(peers),
             listens=True,
             clock=clock,
-            told=self.told.append,
+            on_missing_keys=self.told.append,
             stopped_by=self.ended.append,
         )
         case.successResultOf(self.service.startService())

@@ -184,7 +184,7 @@ def _watch(path: str, told: list[AuditBroken | None]) -> LogWatch:
         greatest=greatest,
         judge=judge,
         clock=reactor,
-        told=told.append,
+        on_fault=told.append,
         restorations=tuple,
         others=none_later,
         led_end=nothing_later,

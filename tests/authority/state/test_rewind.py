@@ -19,7 +19,7 @@ from svc.audit.checkpoint.rewind import restoration, standing
 from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.log.verify import stretches, verify
 from svc.audit.state.anchor import StateAnchor
-from svc.authority.ingest.heads import HeadsToTell
+from svc.authority.ingest.heads import HeadsToSend
 from svc.authority.state.guarded_store import StoredChain
 from svc.authority.state.recorder import node
 from svc.authority.state.rewind import (
@@ -60,7 +60,7 @@ class RestoringTests(SynchronousTestCase):
         self.judge = head_verifier(keys.root_der, CLUSTER)
         anchor = keys.signer(Purpose.AUDIT_HEAD)
         self.key = AnchorKey(lambda data: anchor(data).signature, anchor(b"").chain)
-        self.told = HeadsToTell(hear=nothing_later)
+        self.heads_to_send = HeadsToSend(receive_head=nothing_later)
 
     def parts(self) -> tuple[LogWatch, HeadWriter, RestoreCheck]:
         """What a start makes again."""
@@ -69,19 +69,19 @@ class RestoringTests(SynchronousTestCase):
         greatest = LatestCheckpoint(
             path=self.base / "greatest", judge=self.judge, cluster=CLUSTER, log_id=CLUSTER
         )
-        self.told = HeadsToTell(hear=nothing_later)
-        self.told.load(self.keeper.restored())
+        self.heads_to_send = HeadsToSend(receive_head=nothing_later)
+        self.heads_to_send.load(self.keeper.restored())
         watch = LogWatch(
             chain=chain,
             keeper=self.keeper,
             greatest=greatest,
             judge=self.judge,
             clock=clock,
-            restorations=self.told.restorations,
+            restorations=self.heads_to_send.restorations,
             others=none_later,
             led_end=nothing_later,
             appended=nothing,
-            told=nothing,
+            on_fault=nothing,
             verify=nothing_later,
             keeps=nothing_later,
         )
@@ -96,12 +96,12 @@ class RestoringTests(SynchronousTestCase):
             clock=clock,
             now=now,
             tasks=tasks,
-            told=self.told.signed,
+            on_signed=self.heads_to_send.signed,
             lease_epoch=lambda: 1,
             share=nothing_later,
             ours=nothing,
-            took_over=nothing,
-            unsigned=nothing,
+            on_takeover=nothing,
+            on_unsigned=nothing,
         )
         restoring = RestoreCheck(
             store=self.store,
@@ -229,7 +229,7 @@ class RestoringTests(SynchronousTestCase):
         proof = restoration(self.newest())
         assert proof is not None
         self.assertTrue(proof.gives_up(lost))
-        self.assertEqual(self.told.lines, (to_line(self.newest()),))
+        self.assertEqual(self.heads_to_send.lines, (to_line(self.newest()),))
         self.assertFalse((self.base / "adopt-log.json").exists())
         self.assertEqual(len(list(self.base.glob("lost-10-*.jsonl"))), 1)
         self.write(3)

@@ -119,10 +119,10 @@ class LoggedPlace(Place):
             restored_seq=restored_seq,
             lease_epoch=lambda: 1,
             share=nothing_later,
-            told=nothing,
+            on_signed=nothing,
             ours=nothing,
-            took_over=nothing,
-            unsigned=nothing,
+            on_takeover=nothing,
+            on_unsigned=nothing,
         )
         await writer.start()
         await writer.stop()

@@ -61,7 +61,7 @@ class SilentTests(TestCase):
             others=none_later,
             led_end=nothing_later,
             appended=nothing,
-            told=nothing,
+            on_fault=nothing,
             verify=nothing_later,
             keeps=nothing_later,
         )

@@ -189,7 +189,7 @@ class TurnTests(SynchronousTestCase):
         self.stand_by()
         self.beats(CHECK_SECS + 1)
         self.way.is_cut = True
-        say = Deferred.fromCoroutine(self.turn.own.say(AUTHORITY_DOUBT, {}, "audit_broken"))
+        say = Deferred.fromCoroutine(self.turn.own.record(AUTHORITY_DOUBT, {}, "audit_broken"))
         self.assertFalse(self.successResultOf(say))
         self.beats(CHECK_SECS + 1)
         self.way.is_cut = False
@@ -241,14 +241,16 @@ class TurnTests(SynchronousTestCase):
         own = self.turn.own
         self.way.loses = True
         for _ in range(2):
-            say = Deferred.fromCoroutine(own.say(AUTHORITY_DOUBT, {}, "audit_broken"))
+            say = Deferred.fromCoroutine(own.record(AUTHORITY_DOUBT, {}, "audit_broken"))
             self.assertFalse(self.successResultOf(say))
         self.way.loses = False
-        self.assertTrue(self.successResultOf(Deferred.fromCoroutine(own.say(AUTHORITY_DOUBT, {}))))
+        self.assertTrue(
+            self.successResultOf(Deferred.fromCoroutine(own.record(AUTHORITY_DOUBT, {})))
+        )
         doubts = [("authority.doubt", n) for n in (2, 3, 4)]
         self.assertEqual(self.said(), [("spool.open", 1), *doubts])
         again = OwnSpool(self.way, own.maker)
-        self.successResultOf(Deferred.fromCoroutine(again.say(AUTHORITY_DOUBT, {})))
+        self.successResultOf(Deferred.fromCoroutine(again.record(AUTHORITY_DOUBT, {})))
         opening = self.change(lambda tx: tx.outbox.rows(4, 1))[0]
         details = json.loads(opening.row.canonical)["details"]
         first = json.loads(self.change(lambda tx: tx.outbox.rows(0, 1))[0].row.canonical)

@@ -116,7 +116,7 @@ class MemoryTests(SynchronousTestCase):
         self.assertEqual(due(memory, 1e9), (memory, ()))
         late = accept(memory, 5, hash_of(4), hash_of(5), 1e6)
         self.assertTrue(late.filled)
-        self.assertEqual([hole.told for hole in late.memory.holes], [True, True])
+        self.assertEqual([hole.is_recorded for hole in late.memory.holes], [True, True])
         self.assertFalse(accept(late.memory, 10, hash_of(9), hash_of(10), 1e6).filled)
 
     def test_what_is_announced_is_awaited(self) -> None:

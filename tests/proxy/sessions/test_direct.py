@@ -33,7 +33,7 @@ class DirectTests(ProxyTests):
         self.told: list[str] = []
         world = self.site.cluster.world
         self.meetings = Meetings(
-            reactor=self.hand, entropy=world.entropy, told=self.told.append, most=100
+            reactor=self.hand, entropy=world.entropy, on_outcome=self.told.append, most=100
         )
         self.addCleanup(self.meetings.pipes.close)
         self.site.sessions.direct.meetings = self.meetings

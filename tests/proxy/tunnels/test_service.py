@@ -336,12 +336,12 @@ class EndTests(ProxyTests):
         async def never(_message: bytes) -> None:
             await call_waits
 
-        outbox: Any = tunnel._say.__self__  # type: ignore[attr-defined]
+        outbox: Any = tunnel._send.__self__  # type: ignore[attr-defined]
         self.patch(outbox, "call", _Stuck(never))
         for _ in range(MAX_UNSENT + 1):
-            tunnel._say(AcceptedRegistration(90))
+            tunnel._send(AcceptedRegistration(90))
         self.assertEqual(self.events(TunnelEnded), [])
-        tunnel._say(AcceptedRegistration(90))
+        tunnel._send(AcceptedRegistration(90))
         self.assertEqual(len(self.events(TunnelEnded)), 1)
 
 

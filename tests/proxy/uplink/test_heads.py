@@ -127,9 +127,9 @@ class AuditHeadsTests(HeadsCase):
         forged = evolve(self.signed[2], signed=evolve(self.signed[2].signed, signature=b"x" * 64))
         (foreign,) = heads_over(self.log.log, 12, log_id="else")
         for line in (b"", b"rubbish", to_line(forged), to_line(foreign)):
-            self.done(self.heads.hear(line))
+            self.done(self.heads.receive_head(line))
         self.assertEqual(self.heads.line, self.lines[0])
-        self.done(self.heads.hear(self.lines[2]))
+        self.done(self.heads.receive_head(self.lines[2]))
         self.assertEqual(self.heads.line, self.lines[2])
 
 
@@ -141,7 +141,7 @@ class AtTheProxyTests(ProxyTests, HeadsCase):
         ProxyTests.setUp(self)
         self.site.link.head = lambda: self.heads.line
         self.site.listings.heads = lambda: self.heads.lines
-        self.site.listings.hear = self.heads.hear
+        self.site.listings.receive_head = self.heads.receive_head
 
     def listed(self, head: bytes = b"") -> Talk:
         wire = self.site.connect(self.site.cluster.person)

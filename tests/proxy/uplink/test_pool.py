@@ -66,10 +66,10 @@ class PoolStories(SynchronousTestCase):
         pool, said = AuthorityPool("abc"), dict[int, int]()
         for what, at, epoch in story:
             if what == "heard":
-                pool.heard(at, epoch)
+                pool.claimed(at, epoch)
                 said[at] = epoch
             elif what == "unheard":
-                pool.unheard(at)
+                pool.unanswered(at)
                 if at != pool.turn:
                     said.pop(at, None)
             elif what == "failed":
@@ -90,7 +90,7 @@ class PoolStories(SynchronousTestCase):
         pool = AuthorityPool("abcd")
         pool.turn_to(begin)
         for at, epoch in epochs.items():
-            pool.heard(at, epoch)
+            pool.claimed(at, epoch)
         tried, is_over = [pool.turn], pool.failed()
         while not is_over:
             tried.append(pool.turn)

@@ -101,7 +101,7 @@ class ListenerTests(SynchronousTestCase):
             [],
             self.clock,
             plaintext=True,
-            told=self.tell,
+            on_problem=self.tell,
             crowd=ConnectionLimits(self.clock, 3, 2),
             admit=nothing,
         )
