@@ -13,6 +13,7 @@ from svc.rpc.frames import FrameKind, end_frame, parse_frame, read_end
 from svc.tunnel.refusals import CONNECTOR_WORDS
 
 DECISION = "d0" * 16
+ENDED = "2026-11-24T08:07:03Z"
 
 
 class EndingsTests(SynchronousTestCase):
@@ -31,14 +32,21 @@ class EndingsTests(SynchronousTestCase):
 
     def test_of_an_explanation(self) -> None:
         """The reason that `svc why` shows is one of the words, too."""
-        told = read_explanation(pb.SessionWhyResponse(session_reason="\x1b[31mred"))
+        told = read_explanation(
+            pb.SessionWhyResponse(session_ended=ENDED, session_reason="\x1b[31mred")
+        )
         self.assertEqual(told.session_reason, "not_told")
+
+    def test_of_a_session_that_goes_on(self) -> None:
+        """A session that has not ended has no reason, whatever the peer says."""
+        told = read_explanation(pb.SessionWhyResponse(session_reason="denied"))
+        self.assertEqual(told.session_reason, "")
 
     def test_of_a_session_that_was_not_opened(self) -> None:
         """Whatever a Connector or a Proxy does not open a session for has its sentence."""
         words = {*CONNECTOR_WORDS, *(miss.value for miss in Miss), "open_deadline"}
         for word in words:
-            told = read_explanation(pb.SessionWhyResponse(session_reason=word))
+            told = read_explanation(pb.SessionWhyResponse(session_ended=ENDED, session_reason=word))
             self.assertEqual(told.session_reason, word)
 
     def test_a_signal_is_passed_over(self) -> None:
