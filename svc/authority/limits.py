@@ -195,16 +195,16 @@ class AskRates:
 
     @contextmanager
     def _held(
-        self, shares: FairQuota, holder: str, word: str, is_person: bool = False
+        self, quota: FairQuota, holder: str, word: str, is_person: bool = False
     ) -> Iterator[None]:
-        if not shares.take(holder):
+        if not quota.take(holder):
             caller = person(holder) if is_person else node(holder)
             refusal: TooMany = self.refusals.refusal(word, caller, _SOON_SECS)
             raise refusal
         try:
             yield
         finally:
-            shares.give_back(holder)
+            quota.give_back(holder)
 
 
 def _claim(proxy_id: str, person_id: str) -> str:

@@ -38,18 +38,18 @@ class RefusalRecords:
     """Writes a refusal's record while its source's share lasts.
 
     Attributes:
-        tally: What got no record; the budgets count into it too.
+        refusal_counter: What got no record; the budgets count into it too.
     """
 
     store: IStore
     recorder: Recorder
     clock: IReactorTime
     now: Callable[[], float]
-    tally: RefusalCounter = field()
-    _shares: Buckets = field(factory=lambda: Buckets(_RECORDS))
+    refusal_counter: RefusalCounter = field()
+    _buckets: Buckets = field(factory=lambda: Buckets(_RECORDS))
 
-    @tally.default
-    def _own_tally(self) -> RefusalCounter:
+    @refusal_counter.default
+    def _own_counter(self) -> RefusalCounter:
         return RefusalCounter(self.now)
 
     async def write(
@@ -64,8 +64,8 @@ class RefusalRecords:
         Raises:
             StoreUnavailable: the store did not take it.
         """
-        if self._shares.take(source.id, self.clock.seconds()):
-            self.tally.add(source, "joins" if source == JOINERS else "records")
+        if self._buckets.take(source.id, self.clock.seconds()):
+            self.refusal_counter.add(source, "joins" if source == JOINERS else "records")
             return False
         await self.store.run(desc, record)
         return True
@@ -76,13 +76,13 @@ class RefusalRecords:
         Raises:
             StoreUnavailable: the store did not take it; it is owed.
         """
-        owed = self.tally.take()
+        owed = self.refusal_counter.take()
         if not owed:
             return
         try:
             await self.store.run("summarise refusals", lambda tx: self._summaries(tx, owed))
         except BaseException:
-            self.tally.put_back(owed)
+            self.refusal_counter.put_back(owed)
             raise
         for one in owed:
             _log.warn(

@@ -24,17 +24,17 @@ who keeps to one Proxy's budget is to be refused there, where it is told soonest
 class ProxyRates:
     """The budgets of one Proxy, and what they refused."""
 
-    tally: RefusalCounter
+    refusal_counter: RefusalCounter
     persons: PersonRates
     connectors: ConnectorRates
 
 
 def proxy_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -> ProxyRates:
     """Of a Proxy."""
-    tally = RefusalCounter(runtime.now)
-    refusals = RefusalPolicy(tally, runtime.reactor.seconds, budget_meter(metrics))
+    refusal_counter = RefusalCounter(runtime.now)
+    refusals = RefusalPolicy(refusal_counter, runtime.reactor.seconds, budget_meter(metrics))
     return ProxyRates(
-        tally,
+        refusal_counter,
         PersonRates.of(refusals, _opens(limits), _denials(limits)),
         ConnectorRates.of(refusals, _calls(limits)),
     )
@@ -42,8 +42,8 @@ def proxy_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -> Pr
 
 def authority_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -> AskRates:
     """Of an Authority."""
-    tally = RefusalCounter(runtime.now, _CALLERS_AT_AUTHORITY)
-    refusals = RefusalPolicy(tally, runtime.reactor.seconds, budget_meter(metrics))
+    refusal_counter = RefusalCounter(runtime.now, _CALLERS_AT_AUTHORITY)
+    refusals = RefusalPolicy(refusal_counter, runtime.reactor.seconds, budget_meter(metrics))
     return AskRates.of(
         refusals,
         _wider(_opens(limits)),

@@ -283,7 +283,7 @@ class ProxyAssembly:
         reach = uplink.renewal_reach(link)
         renewal = renewal_loop(p.runtime, p.settings, p.metrics, p.identities, identity, reach)
         refused = RefusalSummaries(
-            tally=rates.tally,
+            refusal_counter=rates.refusal_counter,
             sink=spooling.spool,
             origin=identity.principal.id,
             now=now,

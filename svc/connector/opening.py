@@ -156,7 +156,7 @@ class Openings:
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
-    _leaving: list[Carrying] = field(factory=list, init=False)
+    _closing: list[Carrying] = field(factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
     _repeats: RepeatCounter = field(init=False)
 
@@ -253,13 +253,13 @@ class Openings:
 
     async def left(self) -> None:
         """Wait until the Proxies have answered the ends of what :meth:`close` broke."""
-        for carry in list(self._leaving):
+        for carry in list(self._closing):
             await carry.left()
 
     def close(self) -> None:
         """Break every session still open."""
         for session in list(self._open.values()):
-            self._leaving.append(session.carry)
+            self._closing.append(session.carry)
             session.end(CONNECTOR_STOPPING)
 
     def _note(self, admitted: AdmittedSession, span: Span) -> None:

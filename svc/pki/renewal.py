@@ -119,9 +119,9 @@ class RenewalLoop(Service):
 
     async def _try(self) -> None:
         key = self._store.pending_key()
-        patience = min(FIRST_RETRY, lifetime(self._identity.facts) / 6)
+        timeout = min(FIRST_RETRY, lifetime(self._identity.facts) / 6)
         chain = await bounded(
-            self._clock, patience, self._renew(make_request(key)), "renewing the identity"
+            self._clock, timeout, self._renew(make_request(key)), "renewing the identity"
         )
         material = self._identity.accept(key, tuple(chain))
         self._store.write(key, chain)

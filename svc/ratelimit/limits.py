@@ -45,12 +45,12 @@ class RefusalPolicy:
     """What happens to a request over budget.
 
     Attributes:
-        tally: Counts it for the summary.
+        refusal_counter: Counts it for the summary.
         seconds: A steady clock.
         on_refused: Told the budget's word.
     """
 
-    tally: RefusalCounter
+    refusal_counter: RefusalCounter
     seconds: Callable[[], float]
     on_refused: Callable[[str], object]
     _turns: Spacer = field(factory=lambda: Spacer(_REFUSED_SECS, _MOST_SECS))
@@ -58,7 +58,7 @@ class RefusalPolicy:
     def count(self, budget: str, caller: Actor) -> None:
         """Count one refusal."""
         self.on_refused(budget)
-        self.tally.add(caller, budget)
+        self.refusal_counter.add(caller, budget)
 
     def refusal(self, budget: str, caller: Actor, wait: float) -> TooMany:
         """Count one refusal, and what to raise for it."""

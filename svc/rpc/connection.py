@@ -111,7 +111,7 @@ class WireProtocol(Protocol):
         self._timers: dict[str, IDelayedCall] = {}
         self._reading = ReadHold(lambda: self.transport)
         self._slow: ReadThrottle | None = None
-        self._patience = ConnectionTimeouts(self, self._after, self._timers)
+        self._timeouts = ConnectionTimeouts(self, self._after, self._timers)
 
     @cached_property
     def wire(self) -> Connection:
@@ -185,12 +185,12 @@ class WireProtocol(Protocol):
     def pauseProducing(self) -> None:
         """The transport is full."""
         self._is_paused = True
-        self._patience.full()
+        self._timeouts.full()
 
     def resumeProducing(self) -> None:
         """The transport accepts bytes again."""
         self._is_paused = False
-        self._patience.empty()
+        self._timeouts.empty()
         self.schedule()
 
     def stopProducing(self) -> None:
@@ -306,7 +306,7 @@ class WireProtocol(Protocol):
             self._act(event)
         if self.wire.has_work:
             self.schedule()
-        self._patience.received()
+        self._timeouts.received()
         if self.wire.has_unread and self.end_reason is None and not self._is_holding:
             self._is_holding = True
             self._reading.hold("turn")
@@ -375,7 +375,7 @@ class WireProtocol(Protocol):
         for call in before:
             call()
         self._write()
-        self._patience.written()
+        self._timeouts.written()
         for event in self.wire.take_events():
             self._act(event)
         if self.wire.has_work and not self._is_paused:

@@ -60,11 +60,13 @@ class DisconnectLog:
         )
 
 
-def also_logged(on_problem: OnProblem, endings: DisconnectLog | None, peer: str) -> OnProblem:
+def also_logged(
+    on_problem: OnProblem, disconnect_log: DisconnectLog | None, peer: str
+) -> OnProblem:
     """The listener for a connection with *peer*: *on_problem*, and the log if there is one."""
-    if endings is None:
+    if disconnect_log is None:
         return on_problem
-    logged = endings.of(peer)
+    logged = disconnect_log.of(peer)
 
     def both(what: str, detail: str) -> None:
         on_problem(what, detail)

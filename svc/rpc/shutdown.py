@@ -15,7 +15,7 @@ AWAY_SECONDS = 1.0
 """How long a caller is given to answer the ping behind the first notice."""
 
 
-class Left(Protocol):
+class ShutdownOwner(Protocol):
     """The connection that is to end."""
 
     @property
@@ -41,7 +41,7 @@ class GracefulShutdown:
     """
 
     def __init__(
-        self, owner: Left, after: Callable[[str, float, Callable[[], object]], None]
+        self, owner: ShutdownOwner, after: Callable[[str, float, Callable[[], object]], None]
     ) -> None:
         self._owner = owner
         self._after = after
@@ -62,7 +62,7 @@ class GracefulShutdown:
         else:
             self._refuse_further()
 
-    def caller_leaves(self) -> None:
+    def client_goes_away(self) -> None:
         """The caller has announced that it leaves: close the connection after its last call."""
         self._is_left = True
         self.look()

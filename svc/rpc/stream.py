@@ -132,7 +132,7 @@ class StreamTransport:
             refusal = SvcError("the byte stream was aborted here", reason="aborted")
             self._over(ConnectionAborted(), refusal)
             if self._last_word is not None and isinstance(self._end, ClientStream):
-                self._end.leave_with(end_frame(self._last_word), _LEAVE_SECS)
+                self._end.finish_with(end_frame(self._last_word), _LEAVE_SECS)
             else:
                 self._end.break_off(refusal)
 

@@ -24,7 +24,7 @@ _PROGRESS = 1024
 """Whoever takes less in that time, and not the end, takes nothing."""
 
 
-class Impatient(Protocol):
+class TimeoutOwner(Protocol):
     """What the connection's owner does when time is up."""
 
     @property
@@ -55,7 +55,7 @@ class ConnectionTimeouts:
 
     def __init__(
         self,
-        owner: Impatient,
+        owner: TimeoutOwner,
         after: Callable[[str, float, Callable[[], object]], None],
         running: Container[str],
     ) -> None:

@@ -236,7 +236,9 @@ class House:
         at_once: int = 512,
     ) -> AskRates:
         """The budgets of this Authority."""
-        refusals = RefusalPolicy(self.refusals.tally, self.clock.seconds, self.over_budget.append)
+        refusals = RefusalPolicy(
+            self.refusals.refusal_counter, self.clock.seconds, self.over_budget.append
+        )
         return AskRates.of(refusals, opens, denials, calls, at_once)
 
     async def _guard(self, text: str) -> None:

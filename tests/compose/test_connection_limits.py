@@ -85,15 +85,15 @@ class ListenerTests(TestCase):
             self.assertEqual(refused.heard, b"")
             server = listener.late.server
             assert server is not None
-            self.assertEqual((server.crowd.count, first.ended.called), (2, False))
+            self.assertEqual((server.connection_limits.count, first.ended.called), (2, False))
             connections = list(server.connections)
             first.transport.loseConnection()
             await first.ended
-            while server.crowd.count == 2:
+            while server.connection_limits.count == 2:
                 await self.turn()
-            self.assertEqual(len(connections) - server.crowd.count, 1)
+            self.assertEqual(len(connections) - server.connection_limits.count, 1)
             third = await self.knock(listener)
-            while server.crowd.count == 1:
+            while server.connection_limits.count == 1:
                 await self.turn()
             self.assertFalse(third.ended.called)
 

@@ -396,7 +396,7 @@ class Site:
             lambda budget: self._count("budget", budget),
         )
         self.refused = RefusalSummaries(
-            tally=self.refusals.tally,
+            refusal_counter=self.refusals.refusal_counter,
             sink=self.spool,
             origin=self.cluster.proxy_id,
             now=world.now,

@@ -113,49 +113,49 @@ class ShareTests(SynchronousTestCase):
     @given(st.lists(st.tuples(st.sampled_from("abcdefghijkl"), st.booleans()), max_size=300))
     def test_shares(self, steps: list[tuple[str, bool]]) -> None:
         """Nobody has more than an eighth, and all together leave a quarter."""
-        shares, held = FairQuota(32), Counter[str]()
+        quota, held = FairQuota(32), Counter[str]()
         for name, gives in steps:
             if gives and held[name]:
-                shares.give_back(name)
+                quota.give_back(name)
                 held[name] -= 1
             elif not gives:
                 expected = held[name] < 4 and held.total() < 24
-                self.assertEqual(shares.take(name), expected)
+                self.assertEqual(quota.take(name), expected)
                 held[name] += expected
-            self.assertEqual(shares.held, held.total())
+            self.assertEqual(quota.held, held.total())
 
     def test_another_always_finds_a_place(self) -> None:
         """Whatever one takes, a second finds its own places."""
-        shares = FairQuota(32)
-        self.assertEqual(sum(shares.take("greedy") for _ in range(100)), 4)
-        self.assertEqual(sum(shares.take("other") for _ in range(4)), 4)
+        quota = FairQuota(32)
+        self.assertEqual(sum(quota.take("greedy") for _ in range(100)), 4)
+        self.assertEqual(sum(quota.take("other") for _ in range(4)), 4)
 
 
 class TallyTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.time = 100.0
-        self.tally = RefusalCounter(lambda: self.time, max_callers=3)
+        self.refusal_counter = RefusalCounter(lambda: self.time, max_callers=3)
 
     def test_counts(self) -> None:
         """Each caller and budget is counted with the first and the last time, once."""
         for self.time in (100.0, 130.0, 110.0):
-            self.tally.add(ANN, "opens")
-        self.tally.add(ANN, "denials")
-        opens, denials = self.tally.take()
+            self.refusal_counter.add(ANN, "opens")
+        self.refusal_counter.add(ANN, "denials")
+        opens, denials = self.refusal_counter.take()
         self.assertEqual((opens.caller, opens.budget, opens.count), (ANN, "opens", 3))
         self.assertEqual((opens.first, opens.last), (100.0, 130.0))
         self.assertEqual(denials.count, 1)
-        self.assertEqual(self.tally.take(), ())
+        self.assertEqual(self.refusal_counter.take(), ())
 
     @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from(["opens", "denials"]))))
     def test_nothing_is_lost(self, refused: list[tuple[int, str]]) -> None:
         """Past its limit of names it still counts each refusal, by budget, whatever is put back."""
-        tally = RefusalCounter(lambda: self.time, max_callers=3)
+        refusal_counter = RefusalCounter(lambda: self.time, max_callers=3)
         for count, (number, budget) in enumerate(refused):
-            tally.add(Actor("person", str(number)), budget)
+            refusal_counter.add(Actor("person", str(number)), budget)
             if count % 7 == 3:
-                tally.put_back(tally.take())
-        taken = tally.take()
+                refusal_counter.put_back(refusal_counter.take())
+        taken = refusal_counter.take()
         self.assertLessEqual(len(taken), 3 + 2)
         for budget in ("opens", "denials"):
             counted = sum(one.count for one in taken if one.budget == budget)
@@ -164,8 +164,8 @@ class TallyTests(SynchronousTestCase):
     def test_too_many_names(self) -> None:
         """Callers past the limit are counted under one name."""
         for number in range(5):
-            self.tally.add(Actor("node", str(number)), "registrations")
-        *named, others = self.tally.take()
+            self.refusal_counter.add(Actor("node", str(number)), "registrations")
+        *named, others = self.refusal_counter.take()
         self.assertEqual(len(named), 3)
         self.assertEqual((others.caller, others.count), (OTHERS, 2))
 
@@ -184,7 +184,7 @@ class BudgetTests(SynchronousTestCase):
         self.assertEqual((refusal.reason, refusal.fault), ("too_many_requests", Fault.EXHAUSTED))
         self.assertEqual((refusal.retry_after, self.told), (1.0, ["opens"]))
         self.budget.spend(BOB)
-        [one] = self.refusals.tally.take()
+        [one] = self.refusals.refusal_counter.take()
         self.assertEqual((one.caller, one.count), (ANN, 1))
         self.time = 1.0
         self.budget.spend(ANN)

@@ -28,11 +28,11 @@ class SpoolQuota:
 
     most: int
     used: int = 0
-    _shares: FairQuota = field(init=False)
+    _quota: FairQuota = field(init=False)
     _lock: Lock = field(factory=Lock, init=False, eq=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
-        self._shares = FairQuota(self.most)
+        self._quota = FairQuota(self.most)
 
     @property
     def has_for_others(self) -> bool:
@@ -57,7 +57,7 @@ class SpoolQuota:
         with self._lock:
             if self.used + size > self.most - kept:
                 return False
-            if holder is not None and not self._shares.take(holder, size):
+            if holder is not None and not self._quota.take(holder, size):
                 return False
             self.used += size
             return True
@@ -72,4 +72,4 @@ class SpoolQuota:
         with self._lock:
             self.used -= size
             for holder, count in held.items():
-                self._shares.give_back(holder, count)
+                self._quota.give_back(holder, count)

@@ -122,7 +122,11 @@ def shared_services(p: Parts) -> SharedServices:
         renewals=rates.renewals,
     )
     refusals = RefusalRecords(
-        store=p.store, recorder=p.recorder, clock=clock, now=now, tally=rates.refusals.tally
+        store=p.store,
+        recorder=p.recorder,
+        clock=clock,
+        now=now,
+        refusal_counter=rates.refusals.refusal_counter,
     )
     enrollment = Enrollment(
         issuer=p.issuer,

@@ -154,7 +154,7 @@ def rpc_server(
         limits: Of its connections, where they are not the configured ones.
     """
     limits = limits or wire_limits(settings)
-    crowd = ConnectionLimits(
+    connection_limits = ConnectionLimits(
         clock=runtime.reactor,
         most=settings.limits.max_connections,
         most_of_address=settings.limits.max_connections_per_address,
@@ -170,8 +170,8 @@ def rpc_server(
         traced=runtime.traces.traced,
         anonymous=anonymous(limits),
         handshake_secs=settings.limits.handshake_secs,
-        crowd=crowd,
-        endings=DisconnectLog(runtime.reactor, listener),
+        connection_limits=connection_limits,
+        disconnect_log=DisconnectLog(runtime.reactor, listener),
     )
 
 

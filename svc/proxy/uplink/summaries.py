@@ -37,7 +37,7 @@ class RefusalSummaries:
         now: Seconds since the epoch.
     """
 
-    tally: RefusalCounter
+    refusal_counter: RefusalCounter
     sink: IAuditSink
     origin: str
     now: Callable[[], float]
@@ -46,11 +46,11 @@ class RefusalSummaries:
     @property
     def waiting(self) -> bool:
         """Whether anything is still to be written."""
-        return len(self.tally) > 0
+        return len(self.refusal_counter) > 0
 
     async def tell(self) -> None:
         """Write the summaries; keep the ones that could not be written. Never raises SvcError."""
-        writing = [Deferred.fromCoroutine(self._write(one)) for one in self.tally.take()]
+        writing = [Deferred.fromCoroutine(self._write(one)) for one in self.refusal_counter.take()]
         await gatherResults(writing, consumeErrors=True)
 
     async def _write(self, one: RefusedCount) -> None:
@@ -58,7 +58,7 @@ class RefusalSummaries:
             await self.sink.write(self._record(one))
         except SvcError as e:
             _log.warn("the summary of refusals will be written later", reason=e.reason)
-            self.tally.put_back([one])
+            self.refusal_counter.put_back([one])
 
     def _record(self, one: RefusedCount) -> AuditRecord:
         details: dict[str, Json] = {

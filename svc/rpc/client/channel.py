@@ -53,7 +53,7 @@ class ClientStream(MessageEnd):
         self._timer: IDelayedCall | None = None
         if timeout is not None:
             self._timer = connection.clock.callLater(max(timeout, 0.0), self._time_is_up)
-        self._leaving: IDelayedCall | None = None
+        self._cancel_timer: IDelayedCall | None = None
         self._turn: IDelayedCall | None = None
         if not stream.id:
             self._turn = connection.clock.callLater(TURN_SECONDS, self._no_turn)
@@ -102,14 +102,14 @@ class ClientStream(MessageEnd):
         super().lost(refusal)
         self._close()
 
-    def leave_with(self, message: bytes, seconds: float) -> None:
+    def finish_with(self, message: bytes, seconds: float) -> None:
         """Send a last message; break the call off if the server has not ended it in time."""
         try:
             self.write([message], len(message))
         except SvcError:
             return
         self.end()
-        self._leaving = self._clock.callLater(seconds, self.cancel)
+        self._cancel_timer = self._clock.callLater(seconds, self.cancel)
 
     def end_raw(self) -> bool:
         self.end()
@@ -127,10 +127,10 @@ class ClientStream(MessageEnd):
             self.break_off(too_many_streams())
 
     def _stop_timer(self) -> None:
-        for timer in (self._timer, self._turn, self._leaving):
+        for timer in (self._timer, self._turn, self._cancel_timer):
             if timer is not None and timer.active():
                 timer.cancel()
-        self._timer = self._turn = self._leaving = None
+        self._timer = self._turn = self._cancel_timer = None
 
     def _close(self) -> None:
         self._is_closed = True

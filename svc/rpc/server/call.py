@@ -80,8 +80,8 @@ class ServerCall(MessageEnd):
                 self._answer(deadline_exceeded())
                 return
             self._timer = self._clock.callLater(left, self._time_is_up)
-        patience = self._connection.wire.limits.stalled_secs
-        self._first_message_timer = self._clock.callLater(patience, self._nothing_came)
+        first_message_secs = self._connection.wire.limits.stalled_secs
+        self._first_message_timer = self._clock.callLater(first_message_secs, self._nothing_came)
         self._serving = Deferred.fromCoroutine(_run(serve, self, traced))
         self._serving.addCallbacks(self._served, self._failed)
 

@@ -41,7 +41,7 @@ class ConnectionLimits:
     listener: str = ""
     per_minute: float = PER_MINUTE
     count: int = field(default=0, init=False)
-    unnamed: int = field(default=0, init=False)
+    anonymous: int = field(default=0, init=False)
     _of: dict[str, int] = field(factory=dict, init=False)
     _arrivals: AddressBudget = field(init=False)
     _unreported: dict[str, int] = field(factory=dict, init=False)
@@ -85,21 +85,21 @@ class ConnectionLimits:
             if not self._of[source]:
                 del self._of[source]
 
-    def takes_unnamed(self, host: str) -> bool:
+    def admits_anonymous(self, host: str) -> bool:
         """Whether a peer that showed no certificate may stay; counted from then on if so.
 
         Half of the room is kept from such peers: however many addresses a
         stranger has, nodes and persons still get in.
         """
-        if self.unnamed >= self.most // 2:
+        if self.anonymous >= self.most // 2:
             self._report("too_many_anonymous", source_of(host) if host else "")
             return False
-        self.unnamed += 1
+        self.anonymous += 1
         return True
 
-    def unnamed_left(self) -> None:
-        """One that :meth:`takes_unnamed` let stay is gone."""
-        self.unnamed -= 1
+    def anonymous_left(self) -> None:
+        """One that :meth:`admits_anonymous` let stay is gone."""
+        self.anonymous -= 1
 
     @property
     def sources(self) -> int:

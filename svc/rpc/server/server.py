@@ -46,14 +46,14 @@ class ServerConnection(WireProtocol):
             factory.limits,
             is_client=False,
             plaintext=factory.plaintext,
-            on_problem=also_logged(factory.on_problem, factory.endings, host),
+            on_problem=also_logged(factory.on_problem, factory.disconnect_log, host),
             handshake_secs=factory.handshake_secs,
         )
         self._factory = factory
         self.host = host
-        self._leaving = GracefulShutdown(self, self._after)
+        self._shutdown = GracefulShutdown(self, self._after)
         self._was_called = False
-        self._is_unnamed = False
+        self._is_anonymous = False
 
     def connectionMade(self) -> None:
         """Count the connection in."""
@@ -65,9 +65,9 @@ class ServerConnection(WireProtocol):
         try:
             super().connectionLost(reason)
         finally:
-            if self._is_unnamed:
-                self._is_unnamed = False
-                self._factory.crowd.unnamed_left()
+            if self._is_anonymous:
+                self._is_anonymous = False
+                self._factory.connection_limits.anonymous_left()
             self._factory.connection_ended(self)
 
     def stand_aside(self) -> None:
@@ -85,7 +85,7 @@ class ServerConnection(WireProtocol):
             # to be somebody's, and counts.
             self._factory.admit(event.head.method, self.peer)
             serve = self._factory.find(event.head.method)
-            if self._leaving.is_draining and self._factory.is_lasting(event.head.method):
+            if self._shutdown.is_draining and self._factory.is_lasting(event.head.method):
                 raise draining()
         except SvcError as refusal:
             call.refuse(refusal)
@@ -103,9 +103,9 @@ class ServerConnection(WireProtocol):
         limits = self._factory.anonymous
         if limits is None or self.peer.chain:
             return
-        self._is_unnamed = self._factory.crowd.takes_unnamed(self.host)
-        if not self._is_unnamed:
-            self.close("too_many_anonymous")  # which the crowd has told
+        self._is_anonymous = self._factory.connection_limits.admits_anonymous(self.host)
+        if not self._is_anonymous:
+            self.close("too_many_anonymous")  # which ConnectionLimits has logged
             return
         # Before the first byte either way: its settings say what it may do, and a stock client
         # that keeps to them is never refused a stream.
@@ -124,7 +124,7 @@ class ServerConnection(WireProtocol):
 
     def drain(self) -> None:
         """Serve what the caller has begun, take no further call; close once those are over."""
-        self._leaving.drain(is_ready=self._is_ready)
+        self._shutdown.drain(is_ready=self._is_ready)
 
     def end_lasting(self) -> None:
         """End the calls that have no end of their own, if no others are left."""
@@ -140,11 +140,11 @@ class ServerConnection(WireProtocol):
 
     def going_away(self, _event: GoingAway) -> None:
         """The caller leaves; its calls are served to their end."""
-        self._leaving.caller_leaves()
+        self._shutdown.client_goes_away()
 
     def _flush(self) -> None:
         super()._flush()
-        self._leaving.look()
+        self._shutdown.look()
 
 
 @implementer(IProtocolFactory)
@@ -167,8 +167,8 @@ class RpcServerFactory(Factory):
         anonymous: Bounds of a connection whose peer shows no certificate, which is closed when it
             asks nothing; None: as all others.
         handshake_secs: From the connection to the caller's first word of HTTP/2, TLS included.
-        crowd: How many connections there may be.
-        endings: Logs what *on_problem* hears, with the peer's address; None: nobody does.
+        connection_limits: How many connections there may be.
+        disconnect_log: Logs what *on_problem* hears, with the peer's address; None: nobody does.
     """
 
     services: Iterable[RpcService]
@@ -180,15 +180,15 @@ class RpcServerFactory(Factory):
     traced: Traced | None = None
     anonymous: WireLimits | None = None
     handshake_secs: float = HANDSHAKE_SECONDS
-    crowd: ConnectionLimits = field()
-    endings: DisconnectLog | None = None
+    connection_limits: ConnectionLimits = field()
+    disconnect_log: DisconnectLog | None = None
     noisy = False
     connections: set[ServerConnection] = field(init=False, factory=set)
     _methods: dict[str, Serve] = field(init=False, factory=dict)
     _lasting: set[str] = field(init=False, factory=set)
     _drained: Deferred[None] | None = field(init=False, default=None)
 
-    @crowd.default
+    @connection_limits.default
     def _usual(self) -> ConnectionLimits:
         return ConnectionLimits(self.clock)
 
@@ -207,7 +207,7 @@ class RpcServerFactory(Factory):
 
         A layer below (TLS) that asked only us would begin with nobody to talk to.
         """
-        return self._drained is not None or self.crowd.refuses(host_of(addr))
+        return self._drained is not None or self.connection_limits.refuses(host_of(addr))
 
     def is_lasting(self, method: str) -> bool:
         """Whether a call of *method* has no end of its own."""
@@ -246,13 +246,13 @@ class RpcServerFactory(Factory):
     def connection_made(self, connection: ServerConnection) -> None:
         """Called by a connection that begins."""
         self.connections.add(connection)
-        self.crowd.entered(connection.host)
+        self.connection_limits.entered(connection.host)
 
     def connection_ended(self, connection: ServerConnection) -> None:
         """Called by a connection that is over."""
         if connection in self.connections:
             self.connections.remove(connection)
-            self.crowd.left(connection.host)
+            self.connection_limits.left(connection.host)
         if self._drained is not None and not self.connections and not self._drained.called:
             self._drained.callback(None)
 

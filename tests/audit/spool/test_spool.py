@@ -275,8 +275,8 @@ class FullTests(FilesCase):
     def setUp(self) -> None:
         super().setUp()
         self.spool.room.most = self.room
-        self.spool.room._shares.places = self.room
-        self.spool.room._shares.most = self.room // 8
+        self.spool.room._quota.places = self.room
+        self.spool.room._quota.most = self.room // 8
 
     def fill(self, holder: str | None) -> int:
         """Write until it is refused; how many were written."""

@@ -222,7 +222,7 @@ class PersonTests(RateTests):
             self.site.open(self.wire)
             node.carry(node.last(OpenNotice))
         self.assertEqual(self.site.open(self.wire).reason, "too_many_sessions")
-        [one] = self.site.refusals.tally.take()
+        [one] = self.site.refusals.refusal_counter.take()
         self.assertEqual((one.caller.id, one.budget), (self.ann.facts.principal.id, "sessions"))
 
     def test_authoritys_budget(self) -> None:

@@ -41,23 +41,23 @@ class CountTests(SynchronousTestCase):
     @given(st.lists(st.tuples(st.sampled_from(HOSTS), st.booleans())))
     def test_never_past_either_limit(self, steps: list[tuple[str, bool]]) -> None:
         """Whoever comes and goes, no limit is passed, and nothing is remembered of who is gone."""
-        crowd = ConnectionLimits(Clock(), 5, 2)
+        connection_limits = ConnectionLimits(Clock(), 5, 2)
         inside: list[str] = []
         for host, comes in steps:
             if comes:
-                if not crowd.refuses(host):
-                    crowd.entered(host)
+                if not connection_limits.refuses(host):
+                    connection_limits.entered(host)
                     inside.append(host)
             elif host in inside:
                 inside.remove(host)
-                crowd.left(host)
-            self.assertEqual(crowd.count, len(inside))
-            self.assertLessEqual(crowd.count, 5)
+                connection_limits.left(host)
+            self.assertEqual(connection_limits.count, len(inside))
+            self.assertLessEqual(connection_limits.count, 5)
             same = {several: one for one, *rest in ONE_SOURCE for several in (one, *rest)}
             of = Counter(same.get(one, one) for one in inside if one)
             self.assertLessEqual(max(of.values(), default=0), 2)
-            self.assertEqual(crowd.sources, len(of))
-            self.assertEqual(crowd.refuses(""), len(inside) == 5)
+            self.assertEqual(connection_limits.sources, len(of))
+            self.assertEqual(connection_limits.refuses(""), len(inside) == 5)
 
     def test_log_is_not_filled(self) -> None:
         """Thousands of refusals are a few lines, each saying why and how many it stands for."""
@@ -66,17 +66,17 @@ class CountTests(SynchronousTestCase):
         globalLogPublisher.addObserver(observer)
         self.addCleanup(globalLogPublisher.removeObserver, observer)
         clock = Clock()
-        crowd = ConnectionLimits(
+        connection_limits = ConnectionLimits(
             clock=clock, most=2, most_of_address=1, listener="endpoints.public_listen"
         )
-        crowd.entered("192.0.2.1")
+        connection_limits.entered("192.0.2.1")
         for _ in range(1000):
-            self.assertTrue(crowd.refuses("192.0.2.1"))
-        crowd.entered("192.0.2.2")
-        self.assertTrue(crowd.refuses("192.0.2.3"))
+            self.assertTrue(connection_limits.refuses("192.0.2.1"))
+        connection_limits.entered("192.0.2.2")
+        self.assertTrue(connection_limits.refuses("192.0.2.3"))
         clock.advance(LOG_SECONDS)
-        crowd.left("192.0.2.2")
-        self.assertTrue(crowd.refuses("192.0.2.1"))
+        connection_limits.left("192.0.2.2")
+        self.assertTrue(connection_limits.refuses("192.0.2.1"))
         told = [(one["reason"], one["source"], one["count"]) for one in events if "reason" in one]
         self.assertEqual(
             told,
@@ -102,7 +102,7 @@ class ListenerTests(SynchronousTestCase):
             self.clock,
             plaintext=True,
             on_problem=self.tell,
-            crowd=ConnectionLimits(self.clock, 3, 2),
+            connection_limits=ConnectionLimits(self.clock, 3, 2),
             admit=nothing,
         )
 
@@ -166,14 +166,22 @@ class ListenerTests(SynchronousTestCase):
                 for one in come:
                     assert one is not None
                     ending(*one)
-                self.assertEqual((self.factory.crowd.count, self.factory.crowd.sources), (0, 0))
+                self.assertEqual(
+                    (self.factory.connection_limits.count, self.factory.connection_limits.sources),
+                    (0, 0),
+                )
                 self.assertIsNotNone(self.come("192.0.2.1"))
 
     def test_half_is_kept_from_strangers(self) -> None:
         """Peers without a certificate get half of the room; who leaves gives it back."""
-        crowd = ConnectionLimits(self.clock, 6, 6)
+        connection_limits = ConnectionLimits(self.clock, 6, 6)
         self.factory = RpcServerFactory(
-            [], self.clock, plaintext=True, anonymous=WireLimits(), crowd=crowd, admit=nothing
+            [],
+            self.clock,
+            plaintext=True,
+            anonymous=WireLimits(),
+            connection_limits=connection_limits,
+            admit=nothing,
         )
         come = [self.come(f"192.0.2.{number}") for number in range(4)]
         ends = [one and one[0].end_reason for one in come]
@@ -181,7 +189,7 @@ class ListenerTests(SynchronousTestCase):
         for one in come:
             assert one is not None
             one[0].connectionLost()
-        self.assertEqual((crowd.unnamed, crowd.count), (0, 0))
+        self.assertEqual((connection_limits.anonymous, connection_limits.count), (0, 0))
         self.assertEqual([self.come("")[0].end_reason for _ in range(3)], [None] * 3)  # type: ignore[index]
 
     def test_strangers_are_told_their_limit(self) -> None:
@@ -201,7 +209,7 @@ class ListenerTests(SynchronousTestCase):
 
     def test_too_fast(self) -> None:
         """One address that connects and leaves again and again is slowed down; another is not."""
-        self.factory.crowd = ConnectionLimits(self.clock, 3, 2, per_minute=60)
+        self.factory.connection_limits = ConnectionLimits(self.clock, 3, 2, per_minute=60)
 
         def come_and_leave(host: str) -> bool:
             come = self.come(host)
@@ -221,7 +229,7 @@ class ListenerTests(SynchronousTestCase):
         """What was made for a peer and never connected takes no room."""
         for _ in range(9):
             self.assertIsNotNone(self.factory.buildProtocol(IPv4Address("TCP", "192.0.2.1", 1)))
-        self.assertEqual(self.factory.crowd.count, 0)
+        self.assertEqual(self.factory.connection_limits.count, 0)
 
     def test_amid_calls(self) -> None:
         """A connection that breaks amid a call is counted out once."""
@@ -232,9 +240,9 @@ class ListenerTests(SynchronousTestCase):
         pair = Pair([RpcService("t.T", {"Wait": wait})])
         pair.channel.stream("/t.T/Wait")
         pair.turn()
-        self.assertEqual(pair.factory.crowd.count, 1)
+        self.assertEqual(pair.factory.connection_limits.count, 1)
         pair.server_side.abortConnection()
         pair.turn()
-        self.assertEqual(pair.factory.crowd.count, 0)
+        self.assertEqual(pair.factory.connection_limits.count, 0)
         pair.factory.connection_ended(pair.server)
-        self.assertEqual(pair.factory.crowd.count, 0)
+        self.assertEqual(pair.factory.connection_limits.count, 0)
