@@ -43,11 +43,11 @@ from svc.model.clocks import ClockWrong
 from svc.model.cluster.token import JoinToken, parse_token
 from svc.model.principal import Principal, Role, parse_principal
 from svc.pki.files import read_private
+from svc.pki.handshake import PinnedRoot
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import der, make_request, prove_key
 from svc.pki.join import adopt_identity, blame_the_clock
-from svc.pki.judge import PinnedRoot
 from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
 from svc.pki.verify import root_cluster
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
@@ -138,8 +138,8 @@ class _PinnedAuthority:
 
 
 @implementer(IOpenSSLClientConnectionCreator)
-class _Unjudged:
-    """TLS to a Proxy whose certificate a joiner cannot judge yet.
+class _UnverifiedTls:
+    """TLS to a Proxy whose certificate a joiner cannot verify yet.
 
     Used for the join lane alone, and safe there alone: nothing secret is said
     to this hop.  What passes it is the joiner's own TLS to Authority, which is
@@ -246,7 +246,7 @@ async def enroll_through_proxy(
     Raises:
         SvcError: as :func:`enroll_direct`, and the Proxy's own refusals.
     """
-    outer = endpoint if plaintext else _TlsEndpoint(_Unjudged(), endpoint, clock)
+    outer = endpoint if plaintext else _TlsEndpoint(_UnverifiedTls(), endpoint, clock)
     channel = await dial(
         outer, clock, authority="proxy", plaintext=plaintext, handshake_secs=handshake_secs
     )

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from svc.model.certificate import CertificateFacts
 from svc.model.principal import Principal, Role
+from svc.pki.handshake import KnownRoot, Refused, exactly, log_refusal, this_certificate
 from svc.pki.identity import TransportIdentity
-from svc.pki.judge import KnownRoot, Refused, exactly, log_refusal, this_certificate
 from svc.pki.tls import ClientTLS, Contexts, ServerTLS
 
 E2E = (b"svc-e2e",)

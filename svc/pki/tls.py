@@ -26,18 +26,18 @@ from zope.interface import implementer
 
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import HOLDERS, Role
-from svc.pki.identity import IdentityMaterial, TransportIdentity
-from svc.pki.judge import (
-    Cases,
+from svc.pki.handshake import (
     Expect,
+    HandshakeStates,
     KnownRoot,
     PeerCheck,
-    PeerJudge,
+    PeerVerifier,
     PinnedRoot,
     Refused,
     anyone,
     log_refusal,
 )
+from svc.pki.identity import IdentityMaterial, TransportIdentity
 from svc.pki.verify import ChainVerifier
 
 H2 = (b"h2",)
@@ -180,7 +180,7 @@ class Contexts:
     ) -> None:
         self._identity = identity
         self._asks = asks
-        self._cases = Cases()
+        self._handshakes = HandshakeStates()
         self._server = server
         self._alpn = tuple(alpn)
         self._send_root = send_root
@@ -194,15 +194,15 @@ class Contexts:
         return None if self._identity is None else self._identity.problem
 
     def confirm(self, connection: SSL.Connection) -> None:
-        """See :meth:`svc.pki.judge.Cases.confirm`; for connections that are not watched."""
-        self._cases.confirm(connection)
+        """See :meth:`svc.pki.handshake.HandshakeStates.confirm`, for those not watched."""
+        self._handshakes.confirm(connection)
 
-    def connection(self, judge: PeerJudge | None, *, watched: bool = True) -> SSL.Connection:
+    def connection(self, verifier: PeerVerifier | None, *, watched: bool = True) -> SSL.Connection:
         """A connection of the current material, its side set.
 
         Args:
-            watched: See :meth:`svc.pki.judge.Cases.preside`.
-            judge: Decides on its peer; None, which only contexts that ask for no certificate let
+            watched: See :meth:`svc.pki.handshake.HandshakeStates.verify_handshakes`.
+            verifier: Decides on its peer; None, which only contexts that ask for no certificate let
                 pass: nobody does.
         """
         material = None if self._identity is None else self._identity.material
@@ -214,8 +214,8 @@ class Contexts:
             connection.set_accept_state()
         else:
             connection.set_connect_state()
-        if judge is not None:
-            self._cases.open(connection, judge)
+        if verifier is not None:
+            self._handshakes.open(connection, verifier)
         return connection
 
     def _make(self, material: IdentityMaterial | None, watched: bool) -> SSL.Context:
@@ -240,7 +240,7 @@ class Contexts:
             context.set_alpn_select_callback(self._choose)
         elif self._alpn:
             context.set_alpn_protos(list(self._alpn))
-        self._cases.preside(context, _MODES[self._asks], watched=watched)
+        self._handshakes.verify_handshakes(context, _MODES[self._asks], watched=watched)
         return context
 
     def _choose(self, _: SSL.Connection, offered: list[bytes]) -> bytes:
@@ -253,12 +253,12 @@ class Contexts:
 
 @frozen
 class ListenerHandshake:
-    """One connection to a listener; see :class:`svc.rpc.server.tls.JudgedHandshake`."""
+    """One connection to a listener; see :class:`svc.rpc.server.tls.VerifiedHandshake`."""
 
     connection: SSL.Connection
     _contexts: Contexts
 
-    def judge(self) -> None:
+    def confirm(self) -> None:
         """See there."""
         self._contexts.confirm(self.connection)
 
@@ -276,7 +276,7 @@ class ServerTLS:
         refused: Refused,
     ) -> None:
         self._contexts = contexts
-        self._judge = PeerJudge(check=check, required=required, alpn=alpn, refused=refused)
+        self._verifier = PeerVerifier(check=check, required=required, alpn=alpn, refused=refused)
         self._refused = refused
 
     def begin(self) -> ListenerHandshake:
@@ -292,7 +292,7 @@ class ServerTLS:
     def _connection(self, *, watched: bool) -> SSL.Connection:
         problem = self._contexts.problem
         if problem is None:
-            return self._contexts.connection(self._judge, watched=watched)
+            return self._contexts.connection(self._verifier, watched=watched)
         return _refusing(self._refused, problem, server=True)
 
 
@@ -309,7 +309,7 @@ class ClientTLS:
         refused: Refused,
     ) -> None:
         self._contexts = contexts
-        self._judge = PeerJudge(check=check, required=True, alpn=alpn, refused=refused)
+        self._verifier = PeerVerifier(check=check, required=True, alpn=alpn, refused=refused)
         self._server_name = server_name
         self._refused = refused
 
@@ -318,7 +318,7 @@ class ClientTLS:
         problem = self._contexts.problem
         if problem is not None:
             return _refusing(self._refused, problem, server=False)
-        connection = self._contexts.connection(self._judge)
+        connection = self._contexts.connection(self._verifier)
         connection.set_app_data(tlsProtocol)
         if self._server_name is not None:
             connection.set_tlsext_host_name(self._server_name.encode("ascii"))

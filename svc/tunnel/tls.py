@@ -144,7 +144,7 @@ class SessionTls(Protocol):
             self.secured.errback(reason)
 
     def failVerification(self, reason: Failure) -> None:
-        """The peer is not whom we accept.  Called by the connection's judge."""
+        """The peer is not whom we accept.  Called by the connection's verifier."""
         self._fail(reason)
 
     # -- towards the protocol above

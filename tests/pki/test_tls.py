@@ -18,8 +18,8 @@ from zope.interface import implementer
 from svc.errors import SvcError
 from svc.model.certificate import CertificateFacts, CertificateRefused
 from svc.model.principal import Principal, Role
+from svc.pki.handshake import PinnedRoot, exactly
 from svc.pki.identity import check_material
-from svc.pki.judge import PinnedRoot, exactly
 from svc.pki.root import new_key
 from svc.pki.tls import (
     ClientCertificates,

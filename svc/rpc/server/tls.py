@@ -52,14 +52,14 @@ _SLACK = 1 << 12
 """Room for what OpenSSL adds by itself: the rest of a handshake, alerts, new keys."""
 
 
-class JudgedHandshake(Typed):
+class VerifiedHandshake(Typed):
     """The OpenSSL side of one connection, and the verifier of its peer."""
 
     @property
     def connection(self) -> SSL.Connection:
         """Over memory buffers, its side set."""
 
-    def judge(self) -> None:
+    def confirm(self) -> None:
         """Called once when the handshake is done, before a byte of the peer's is read.
 
         Raises:
@@ -67,7 +67,7 @@ class JudgedHandshake(Typed):
         """
 
 
-Begin = Callable[[], JudgedHandshake]
+Begin = Callable[[], VerifiedHandshake]
 """Makes what one connection needs; never blocks."""
 
 
@@ -100,7 +100,7 @@ class TlsServer(Protocol):
         self._begin = begin
         self._under_way = under_way
         self._source = source
-        self._handshake: JudgedHandshake | None = None
+        self._handshake: VerifiedHandshake | None = None
         self._tls: SSL.Connection | None = None
         self._outlet: CiphertextOutlet | None = None
         self._early: list[bytes] = []
@@ -283,7 +283,7 @@ class TlsServer(Protocol):
             self._end(Failure())
             return False
         try:
-            self._handshake.judge()
+            self._handshake.confirm()
         except SvcError:
             self._reason = Failure()
             self.abortConnection()

@@ -142,7 +142,7 @@ class Doubtful:
 
     connection: SSL.Connection
 
-    def judge(self) -> None:
+    def confirm(self) -> None:
         raise SvcError("not you", reason="not_you")
 
 
@@ -290,8 +290,8 @@ class TlsServerTests(TlsCase):
         lost = self.lose(ConnectionAborted)
         self.assertEqual(cast(SvcError, lost.value).reason, "not_you")
 
-    def test_no_judge(self) -> None:
-        """A connection that no judge took accepts no certificate."""
+    def test_no_verifier(self) -> None:
+        """A connection that no verifier took accepts no certificate."""
         self.meet(lambda: Doubtful(self.server._contexts.connection(None, watched=False)))
         self.move()
         self.assertEqual((self.ear.is_met, self.line.state), (False, "closed"))

@@ -135,7 +135,7 @@ def log_refusal(error: SvcError) -> None:
     _log.info("TLS handshake refused", reason=error.reason, error=error.text)
 
 
-class PeerJudge:
+class PeerVerifier:
     """Decides on peers.
 
     Args:
@@ -153,21 +153,25 @@ class PeerJudge:
         self._alpn = alpn
         self._refused = refused
 
-    def on_certificate(self, case: Case, certificate: crypto.X509, error: int, depth: int) -> bool:
+    def on_certificate(
+        self, state: HandshakeState, certificate: crypto.X509, error: int, depth: int
+    ) -> bool:
         """A certificate of the chain, root first, leaf last; False ends the handshake.
 
         Args:
             error: What OpenSSL has against it, 0 for nothing.
         """
         try:
-            return self._hears(case, certificate, error, depth)
+            return self._hears(state, certificate, error, depth)
         except Exception:
             # Whatever a strange certificate brings about is a no; it must not pass through OpenSSL.
             _log.failure("a peer's certificate cannot be checked")
             self._refused(CertificateRefused("the peer's certificate cannot be checked"))
             return False
 
-    def _hears(self, case: Case, certificate: crypto.X509, error: int, depth: int) -> bool:
+    def _hears(
+        self, state: HandshakeState, certificate: crypto.X509, error: int, depth: int
+    ) -> bool:
         if self._check is None:
             return False
         found = certificate.to_cryptography()
@@ -175,21 +179,21 @@ class PeerJudge:
             return error in (_NOT_YET_VALID, _EXPIRED) or (
                 error == _SELF_SIGNED_IN_CHAIN and self._check.trusts(found)
             )
-        case.chain[depth] = found
+        state.chain[depth] = found
         if depth > 0:
             return True
-        chain, case.chain = case.chain, {}
-        case.accepted = self._verdict(self._check, [chain[depth] for depth in sorted(chain)])
-        return case.accepted
+        chain, state.chain = state.chain, {}
+        state.accepted = self._verdict(self._check, [chain[depth] for depth in sorted(chain)])
+        return state.accepted
 
-    def on_done(self, connection: SSL.Connection, case: Case) -> None:
+    def on_done(self, connection: SSL.Connection, state: HandshakeState) -> None:
         """The handshake is over: catch every way around :meth:`on_certificate`.
 
         Raises:
             CertificateRefused: *refused* has heard why.
         """
         unseen = connection.get_peer_certificate() is None
-        if not case.accepted and (self._required or not unseen):
+        if not state.accepted and (self._required or not unseen):
             self._refuse("the peer's certificate was not checked")
         elif self._alpn and connection.get_alpn_proto_negotiated() not in self._alpn:
             self._refuse("no application protocol was agreed")
@@ -209,40 +213,40 @@ class PeerJudge:
 
 
 @define(eq=False)
-class Case:
+class HandshakeState:
     """One handshake that is being verified."""
 
-    judge: PeerJudge
+    verifier: PeerVerifier
     chain: dict[int, x509.Certificate] = field(factory=dict)
     accepted: bool = False
 
 
-class Cases:
+class HandshakeStates:
     """The handshakes under way of some contexts.
 
-    OpenSSL's callbacks are a context's, and lead from here to the judge of each connection: one
+    OpenSSL's callbacks are a context's, and lead from here to the verifier of each connection: one
     of each sort for a connection would weigh kilobytes for as long as the connection lives.
     """
 
     def __init__(self) -> None:
-        self._open: WeakKeyDictionary[SSL.Connection, Case] = WeakKeyDictionary()
+        self._open: WeakKeyDictionary[SSL.Connection, HandshakeState] = WeakKeyDictionary()
 
-    def preside(self, context: SSL.Context, mode: int, *, watched: bool) -> None:
+    def verify_handshakes(self, context: SSL.Context, mode: int, *, watched: bool) -> None:
         """Verify every handshake of *context*; call this before the first one.
 
         Args:
             mode: What OpenSSL asks of a peer, as ``SSL_CTX_set_verify`` takes it.
             watched: Whether the end of a handshake is heard of here, for Twisted's protocols,
-                which know no judges; otherwise whoever runs it calls :meth:`confirm`.  OpenSSL
+                which know no verifiers; otherwise whoever runs it calls :meth:`confirm`.  OpenSSL
                 tells of some twenty steps to get there.
         """
         context.set_verify(mode, self._on_certificate)
         if watched:
             context.set_info_callback(self._on_state)
 
-    def open(self, connection: SSL.Connection, judge: PeerJudge) -> None:
-        """Let *judge* verify *connection*, whose handshake has not started yet."""
-        self._open[connection] = Case(judge)
+    def open(self, connection: SSL.Connection, verifier: PeerVerifier) -> None:
+        """Let *verifier* verify *connection*, whose handshake has not started yet."""
+        self._open[connection] = HandshakeState(verifier)
 
     def confirm(self, connection: SSL.Connection) -> None:
         """The second look, when the handshake is done and before a byte of the peer's is read.
@@ -250,19 +254,19 @@ class Cases:
         Raises:
             CertificateRefused: the peer is not served, or nobody was put in charge of it.
         """
-        case = self._open.pop(connection, None)
-        if case is None:
+        state = self._open.pop(connection, None)
+        if state is None:
             raise CertificateRefused("nothing checks this connection's peer")
-        case.judge.on_done(connection, case)
+        state.verifier.on_done(connection, state)
 
     def _on_certificate(
         self, connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, ok: int
     ) -> bool:
-        case = self._open.get(connection)
-        if case is None:
-            return False  # Nobody judges it.
+        state = self._open.get(connection)
+        if state is None:
+            return False  # Nobody verifies it.
         # OpenSSL goes on naming an error that was borne further up.
-        return case.judge.on_certificate(case, certificate, 0 if ok else error, depth)
+        return state.verifier.on_certificate(state, certificate, 0 if ok else error, depth)
 
     def _on_state(self, connection: SSL.Connection, where: int, _: int) -> None:
         if where & SSL.SSL_CB_HANDSHAKE_DONE and connection in self._open:
