@@ -67,7 +67,7 @@ def said(resource: str, over: SessionOver) -> str:
     return f"{resource}: session ended: {over.text}; reason {over.reason}{decision}"
 
 
-class FarSide(RelaySide):
+class SessionSide(RelaySide):
     """The session's side of a relay.
 
     Args:

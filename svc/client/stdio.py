@@ -14,7 +14,7 @@ from twisted.internet.error import ConnectionAborted, ConnectionDone
 from twisted.internet.stdio import StandardIO
 from twisted.python.failure import Failure
 
-from svc.client.ended import FarSide
+from svc.client.ended import SessionSide
 from svc.client.resident.local import only_side
 from svc.client.sessions import ClientSession
 from svc.lanes.relay import Relay, RelayEnded, RelaySide
@@ -93,7 +93,7 @@ async def carry(
     """
     relay = Relay()
     relay.left = StdioSide(relay, "left")
-    relay.right = FarSide(relay, lambda: cut(session))
+    relay.right = SessionSide(relay, lambda: cut(session))
     await session.connect(only_side(relay.right))
     opened(session)
     StdioTransport(relay.left, pipes)

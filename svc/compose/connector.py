@@ -26,7 +26,7 @@ from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels, proxy_by
 from svc.connector.inventories import ProxyInventories
-from svc.connector.opening import Openings
+from svc.connector.opening import ConnectorSessions
 from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach, parse_reach
 from svc.connector.service import ConnectorService
@@ -152,7 +152,7 @@ class ConnectorAssembly:
         times, clock = tunnel_times(p.settings), p.runtime.reactor
         end = ConnectorEnd(identity)
         inventories = ProxyInventories()
-        openings = Openings(
+        sessions = ConnectorSessions(
             admission=Admission(
                 node_id=identity.principal.id,
                 verifier=identity.verifier,
@@ -190,7 +190,7 @@ class ConnectorAssembly:
                 proxies=proxies,
                 proxy_of=proxy_by(identity.verifier),
                 sign=lambda data: identity.sign(Purpose.REGISTRATION, data),
-                openings=openings,
+                sessions=sessions,
                 tasks=p.tasks,
                 clock=clock,
                 times=times,
@@ -201,7 +201,7 @@ class ConnectorAssembly:
         ]
         service = ConnectorService(
             tunnels=tunnels,
-            openings=openings,
+            sessions=sessions,
             clock=clock,
             backoff=self._backoff,
             on_event=self._count_events(),

@@ -32,7 +32,7 @@ from svc.compose.uplink import ProxyUplink
 from svc.config import RoleSettings
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import RpcService
-from svc.lanes.meeting import Meetings
+from svc.lanes.rendezvous import RendezvousTable
 from svc.messages.control import Departure
 from svc.model.principal import Role
 from svc.model.session.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
@@ -221,7 +221,7 @@ class ProxyAssembly:
             max_per_person=p.settings.limits.max_sessions_per_person,
             rates=rates.persons,
             spans=p.runtime.traces.spans,
-            direct=DirectLanes(self._meetings()),
+            direct=DirectLanes(self._rendezvous_table()),
             record=recording(
                 spooling.spool, identity.principal.id, now=now, entropy=p.runtime.entropy
             ),
@@ -326,13 +326,13 @@ class ProxyAssembly:
             AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst),
         )
 
-    def _meetings(self) -> Meetings | None:
+    def _rendezvous_table(self) -> RendezvousTable | None:
         """Where the halves of direct lanes meet; none where they are off."""
         p = self.parts
         most = lanes_of(p.settings)
         if not most:
             return None
-        return Meetings(
+        return RendezvousTable(
             reactor=p.runtime.reactor,
             entropy=p.runtime.entropy,
             on_outcome=lane_meter(p.metrics),
@@ -386,7 +386,7 @@ class ProxyAssembly:
             if plaintext
             else server_context(identity, ClientCertificates.OPTIONAL, also_tls12=also_tls12)
         )
-        p.public.late.serve(server, tls, public.sessions.direct.meetings)
+        p.public.late.serve(server, tls, public.sessions.direct.rendezvous_table)
 
 
 def _is_miss(found: object) -> bool:

@@ -23,7 +23,7 @@ from svc.policy.vocabulary import vocabulary
 from svc.proxy.shutdown import WRITE_SECS
 from svc.proxy.uplink.deliver import SpoolDelivery
 from svc.proxy.uplink.heads import KnownCheckpoints
-from svc.proxy.uplink.journal import EndsFile, EndsJournal, Owed
+from svc.proxy.uplink.journal import EndsFile, EndsJournal, OwedEnd
 from svc.proxy.uplink.snapshot import SnapshotHolder
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncService, BackgroundTasks, PeriodicTask, bounded
@@ -97,7 +97,7 @@ class SpoolService(AsyncService):
 
     parts: SpoolParts
     clock: IReactorTime
-    recover: Callable[[Iterable[Owed]], object]
+    recover: Callable[[Iterable[OwedEnd]], object]
 
     async def start(self) -> None:
         """Find what a former process left to tell, and begin a spool."""

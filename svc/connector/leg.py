@@ -3,7 +3,7 @@
 A tunnel has one leg at a time, but for the moment in which it moves to a
 fresher one: then the old leg is *retired* and ends with the last session it
 carries.  A leg decides nothing about sessions: notices go to
-:class:`~svc.connector.opening.Openings`.
+:class:`~svc.connector.opening.ConnectorSessions`.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Leg:
         me, times, clock = self._tunnels.connector, self._tunnels.times, self._tunnels.clock
         unanswered = clock.callLater(times.acknowledge, stream.cancel, "not_acknowledged")
         self._renewal = renewal = LeaseRenewal(clock, link.send)
-        takes_lanes = self._tunnels.openings.lane_to is not None
+        takes_lanes = self._tunnels.sessions.lane_to is not None
         try:
             await stream.send(encode_up(Hello(me.instance_id, me.version, takes_lanes)))
             while (message := await stream.receive()) is not None:
@@ -215,9 +215,9 @@ class Leg:
                         reason=one.reason,
                     )
             case OpenNotice():
-                self._tunnels.tasks.spawn("session", self._tunnels.openings.open(said, link))
+                self._tunnels.tasks.spawn("session", self._tunnels.sessions.open(said, link))
             case LaneOffer():
-                self._tunnels.tasks.spawn("direct lane", self._tunnels.openings.move(said, link))
+                self._tunnels.tasks.spawn("direct lane", self._tunnels.sessions.move(said, link))
             case DrainNotice():
                 _log.info("the Proxy is stopping", proxy=link.proxy_id)
             case Renewed():

@@ -128,7 +128,7 @@ class _CarriedSession:
 
 
 @define
-class Openings:
+class ConnectorSessions:
     """Every session of one Connector.
 
     Attributes:

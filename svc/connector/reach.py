@@ -219,7 +219,7 @@ class _ReachResolver:
     ) -> IHostResolution:
         """See :attr:`ReachReactor.nameResolver`."""
         resolution: IHostResolution = self.owner.reactor.nameResolver.resolveHostName(
-            _Sieve(resolutionReceiver, self.owner),
+            _AddressFilter(resolutionReceiver, self.owner),
             hostName,
             portNumber,
             addressTypes,
@@ -230,7 +230,7 @@ class _ReachResolver:
 
 @implementer(IResolutionReceiver)
 @frozen
-class _Sieve:
+class _AddressFilter:
     """Passes on the addresses within reach."""
 
     receiver: IResolutionReceiver

@@ -12,7 +12,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.connector.cycle import Tunnels
-from svc.connector.opening import Openings
+from svc.connector.opening import ConnectorSessions
 from svc.errors import SvcError
 from svc.runtime.backoff import Backoff
 from svc.runtime.services import AsyncService, bounded
@@ -30,7 +30,7 @@ class ConnectorService(AsyncService):
 
     Args:
         tunnels: As many as there are to be connections; they share the Proxies.
-        openings: The sessions of them all.
+        sessions: The sessions of them all.
         backoff: Makes the waits of one connection between its dials.
         on_event: Hears the machine's words: ``registered``, ``ended``,
             ``refused``, ``reconnect``, each with a reason for people.
@@ -40,7 +40,7 @@ class ConnectorService(AsyncService):
     def __init__(
         self,
         tunnels: Sequence[Tunnels],
-        openings: Openings,
+        sessions: ConnectorSessions,
         clock: IReactorTime,
         backoff: Callable[[], Backoff],
         on_event: Callable[[str, str], None],
@@ -48,7 +48,7 @@ class ConnectorService(AsyncService):
         times: TunnelTimes = TunnelTimes(),  # noqa: B008 - a frozen value
     ) -> None:
         self._tunnels = tuple(tunnels)
-        self._openings = openings
+        self._sessions = sessions
         self._clock = clock
         self._times = times
         self._serving = serving
@@ -67,11 +67,11 @@ class ConnectorService(AsyncService):
 
     async def stop(self) -> None:
         """Refuse new sessions, let open ones finish for a while, say goodbye, end."""
-        self._openings.stop()
-        await self._within(self._times.drain, self._openings.drained, "the open sessions")
-        self._openings.close()
+        self._sessions.stop()
+        await self._within(self._times.drain, self._sessions.drained, "the open sessions")
+        self._sessions.close()
         # Each Proxy hears why its sessions end before it hears that the tunnel does.
-        await self._within(_FAREWELL_SECONDS, self._openings.left, "the ends of sessions")
+        await self._within(_FAREWELL_SECONDS, self._sessions.left, "the ends of sessions")
         for machine in self._machines:
             machine.stop()
         for tunnel in self._tunnels:

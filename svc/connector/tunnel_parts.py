@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
 from svc.connector.inventories import ProxyInventories
-from svc.connector.opening import Openings
+from svc.connector.opening import ConnectorSessions
 from svc.connector.proxies import Proxies
 from svc.interfaces.rpc import Peer
 from svc.messages.tunnel import encode_registration
@@ -62,7 +62,7 @@ class TunnelParts:
     proxies: Proxies
     proxy_of: Callable[[Peer], str]
     sign: Callable[[bytes], Signed]
-    openings: Openings
+    sessions: ConnectorSessions
     tasks: BackgroundTasks
     clock: IReactorTime
     times: TunnelTimes = field(factory=TunnelTimes)

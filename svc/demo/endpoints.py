@@ -103,12 +103,12 @@ class LocalEndpoints:
             transport.abortConnection()
 
     def _unix(self, path: Path) -> IStreamClientEndpoint:
-        return _Through(self.reactor, path)
+        return _DirectorySocketEndpoint(self.reactor, path)
 
 
 @implementer(IStreamClientEndpoint)
 @define
-class _Through:
+class _DirectorySocketEndpoint:
     """A unix socket by its directory's descriptor: its path may be too long for an address."""
 
     reactor: Any

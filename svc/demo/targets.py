@@ -81,7 +81,7 @@ class Secret(Protocol):
 
 @implementer(IProtocolFactory)
 @define
-class OursOnly:
+class SameUserFactory:
     """Closes, unserved, the connections of any other user of this machine."""
 
     factory: Any
@@ -126,7 +126,7 @@ class Targets:
             VAULT.id: _quiet(Secret),
         }
         for name, factory in made.items():
-            guarded = OursOnly(factory)
+            guarded = SameUserFactory(factory)
             endpoint = TCP4ServerEndpoint(self.reactor, 0, interface=LOOPBACK)
             port = await endpoint.listen(guarded)
             self._ports.append(port)

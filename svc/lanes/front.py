@@ -18,8 +18,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import Malformed
-from svc.lanes.meeting import Meetings
 from svc.lanes.preface import FIRST, PREFACE_BYTES, parse_preface
+from svc.lanes.rendezvous import RendezvousTable
 
 PREFACE_SECS = 5.0
 
@@ -28,7 +28,7 @@ StandAside = Callable[[Any], object]
 ``connectionLost`` and must make nothing of it."""
 
 
-class _Nowhere:
+class _DetachedTransport:
     """What is left to a protocol whose transport somebody else has now: it may end nothing."""
 
     def write(self, data: bytes) -> None:
@@ -51,7 +51,7 @@ class Front(Protocol):
 
     def __init__(self, usual: Any, site: FrontFactory) -> None:
         self._usual = usual
-        self._meetings = site.meetings
+        self._rendezvous_table = site.rendezvous_table
         self._site = site
         self._begun = b""
         self._too_late: IDelayedCall | None = None
@@ -79,12 +79,12 @@ class Front(Protocol):
         try:
             preface = parse_preface(self._begun)
         except Malformed:
-            self._meetings.on_outcome("refused")
+            self._rendezvous_table.on_outcome("refused")
             self._refuse()
             return
         # Nothing of the usual one may be left on the transport: it is handed on bare.
         self.transport.unregisterProducer()
-        if self._meetings.arrived(preface, self.transport):
+        if self._rendezvous_table.arrived(preface, self.transport):
             self._is_half = True
             self._leave_usual()
         else:
@@ -97,7 +97,7 @@ class Front(Protocol):
             self._usual.connectionLost(reason)
 
     def _late(self) -> None:
-        self._meetings.on_outcome("refused")
+        self._rendezvous_table.on_outcome("refused")
         self._refuse()
 
     def _refuse(self) -> None:
@@ -110,7 +110,7 @@ class Front(Protocol):
     def _leave_usual(self) -> None:
         self._site.stand_aside(self._usual)
         # TLS that is told of a loss amid its handshake would close the connection itself.
-        self._usual.transport = _Nowhere()
+        self._usual.transport = _DetachedTransport()
         self._usual.connectionLost(Failure(ConnectionDone()))
 
     def _stop_timer(self) -> None:
@@ -129,7 +129,7 @@ class FrontFactory:
     """
 
     usual: IProtocolFactory
-    meetings: Meetings
+    rendezvous_table: RendezvousTable
     clock: IReactorTime
     stand_aside: StandAside
 

@@ -13,11 +13,11 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.lanes.bulk import BulkWriter, read_largely
-from svc.lanes.meeting import MEETING_SECS
 from svc.lanes.preface import GO, Preface
+from svc.lanes.rendezvous import RENDEZVOUS_SECS
 
 
-class Taker(Shape):
+class LaneReceiver(Shape):
     """The receiver of a half."""
 
     def lane_data(self, data: bytes) -> None:
@@ -49,7 +49,7 @@ class LaneHalf(Protocol):
         self.joined: Deferred[LaneHalf] = Deferred(lambda _: self.transport.abortConnection())
         self._preface = preface
         self._heard = b""
-        self._taker: Taker | None = None
+        self._receiver: LaneReceiver | None = None
         self._early = b""
         self._is_paused = True
 
@@ -62,8 +62,8 @@ class LaneHalf(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """The answer, then what the other end says."""
-        if self._taker is not None:
-            self._taker.lane_data(data)
+        if self._receiver is not None:
+            self._receiver.lane_data(data)
             return
         self._heard += data
         if not GO.startswith(self._heard[: len(GO)]):
@@ -75,26 +75,26 @@ class LaneHalf(Protocol):
 
     def readConnectionLost(self) -> None:
         """The other end writes no more."""
-        if self._taker is not None:
-            self._taker.lane_read_ended()
+        if self._receiver is not None:
+            self._receiver.lane_read_ended()
         else:
             self.transport.abortConnection()
 
     def writeConnectionLost(self) -> None:
         """Our own half is closed."""
-        if self._taker is not None:
-            self._taker.lane_write_ended()
+        if self._receiver is not None:
+            self._receiver.lane_write_ended()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """It is over."""
-        if self._taker is not None:
-            self._taker.lane_lost(reason)
+        if self._receiver is not None:
+            self._receiver.lane_lost(reason)
         elif not self.joined.called:
             self.joined.errback(Failure(ConnectionLost("the lane was not joined")))
 
-    def hand_to(self, taker: Taker) -> None:
-        """Report everything to *taker* from now on; the half stays paused until :meth:`resume`."""
-        self._taker = taker
+    def hand_to(self, receiver: LaneReceiver) -> None:
+        """Report all to *receiver* from now on; the half stays paused until :meth:`resume`."""
+        self._receiver = receiver
         read_largely(self.transport)
 
     def pause(self) -> None:
@@ -106,8 +106,8 @@ class LaneHalf(Protocol):
         """Deliver data, first the bytes that arrived right after the answer."""
         self._is_paused = False
         early, self._early = self._early, b""
-        if early and self._taker is not None:
-            self._taker.lane_data(early)
+        if early and self._receiver is not None:
+            self._receiver.lane_data(early)
         if not self._is_paused:
             self.transport.resumeProducing()
 
@@ -118,16 +118,16 @@ async def reach_lane(
     """Dial the Proxy, show the token, and wait for the other half.
 
     Raises:
-        Exception: whatever kept it from being joined within the time of a meeting; nothing
+        Exception: whatever kept it from being joined within the time of a rendezvous; nothing
             is left of the connection then.
     """
     half = LaneHalf(preface)
     factory = Factory.forProtocol(lambda: half)
     factory.noisy = False
     connecting = endpoint.connect(factory)
-    connecting.addTimeout(MEETING_SECS, clock)
+    connecting.addTimeout(RENDEZVOUS_SECS, clock)
     await connecting
-    half.joined.addTimeout(MEETING_SECS, clock)
+    half.joined.addTimeout(RENDEZVOUS_SECS, clock)
     try:
         return await half.joined
     except CancelledError:

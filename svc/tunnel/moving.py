@@ -32,7 +32,7 @@ from zope.interface import implementer
 
 from svc.interfaces.rpc import IHalfCloseableTransport, IMovedReader
 from svc.lanes.half import LaneHalf
-from svc.lanes.meeting import MEETING_SECS
+from svc.lanes.rendezvous import RENDEZVOUS_SECS
 
 _TOLD_SECS = 2.0
 """How long a session whose lane broke waits to hear why."""
@@ -165,7 +165,7 @@ class MovingStream(Protocol):
             return
         if self._lane is None:
             self._peer_is_ahead = True
-            self._wait("the other end moved to a lane that is not there", MEETING_SECS)
+            self._wait("the other end moved to a lane that is not there", RENDEZVOUS_SECS)
             return
         self._reads_lane = True
         if self._paused:

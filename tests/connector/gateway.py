@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels
-from svc.connector.opening import Openings, SessionEnded, SessionEvent, SessionRefused
+from svc.connector.opening import ConnectorSessions, SessionEnded, SessionEvent, SessionRefused
 from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach
 from svc.connector.tunnel_parts import ConnectorIdentity
@@ -105,7 +105,7 @@ class Gateway:
         )
         self.pairs = [Pair([service])]
         self.clock = self.cluster.world.clock = self.pairs[0].clock
-        self.openings = self._openings()
+        self.connector_sessions = self._connector_sessions()
         self.tunnels = self._tunnels()
         core = TunnelCore(
             clock=self.clock,
@@ -119,11 +119,11 @@ class Gateway:
         """What serves ``Carry``: here the person's end is at the Proxy itself."""
         return serve_carry(self.routes.tunnel_on)
 
-    def _openings(self) -> Openings:
+    def _connector_sessions(self) -> ConnectorSessions:
         cluster = self.cluster
         node = cluster.connector.facts.principal.id
         kinds: Any = {"tcp": self.kind}
-        return Openings(
+        return ConnectorSessions(
             admission=Admission(
                 node_id=node,
                 verifier=cluster.world.verifier,
@@ -154,7 +154,7 @@ class Gateway:
             proxies=Proxies([ProxyAddress("proxy", lambda: self.dial())], duplicate=nothing),
             proxy_of=lambda peer: cluster.proxy_id,
             sign=self.sign,
-            openings=self.openings,
+            sessions=self.connector_sessions,
             tasks=self.tasks,
             clock=self.clock,
         )
@@ -221,7 +221,7 @@ class Gateway:
 
     def stop(self) -> None:
         self.machine.stop()
-        self.openings.close()
+        self.connector_sessions.close()
         self.turn()
         self.tasks.stopService()
         self.turn()

@@ -106,6 +106,6 @@ class UnderWayTests(GatewayCase):
     def test_open_ones_do_not_count(self) -> None:
         """A session that is open is no longer on its way, nor is one that was refused."""
         self.opened()
-        self.assertEqual(self.gateway.openings.under_way, 0)
+        self.assertEqual(self.gateway.connector_sessions.under_way, 0)
         self.gateway.open(self.gateway.cluster.notice(proxy_id="q" * 26))
-        self.assertEqual(self.gateway.openings.under_way, 0)
+        self.assertEqual(self.gateway.connector_sessions.under_way, 0)

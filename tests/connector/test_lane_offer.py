@@ -33,8 +33,8 @@ class LaneOfferTests(SynchronousTestCase):
         [self.person] = self.gateway.open_through()
         self.dialed: list[Peer] = []
         self.factories: list[Any] = []
-        self.gateway.openings.lane_to = self.lane_to
-        [self.uid] = self.gateway.openings.sessions
+        self.gateway.connector_sessions.lane_to = self.lane_to
+        [self.uid] = self.gateway.connector_sessions.sessions
         self.proxy = self.gateway.cluster.proxy_id
 
     def lane_to(self, peer: Peer) -> Any:
@@ -47,7 +47,7 @@ class LaneOfferTests(SynchronousTestCase):
 
     def offer(self, uid: str, proxy_id: str) -> None:
         link: Any = From(proxy_id, PEER)
-        moving = self.gateway.openings.move(LaneOffer(uid, TOKEN), link)
+        moving = self.gateway.connector_sessions.move(LaneOffer(uid, TOKEN), link)
         Deferred.fromCoroutine(moving).addErrback(lambda _: None)
 
     def test_its_own_proxy_once(self) -> None:
@@ -64,7 +64,7 @@ class LaneOfferTests(SynchronousTestCase):
 
     def test_off(self) -> None:
         """A Connector that takes no lanes dials for none."""
-        self.gateway.openings.lane_to = None
+        self.gateway.connector_sessions.lane_to = None
         self.offer(self.uid, self.proxy)
         self.assertEqual(self.dialed, [])
 

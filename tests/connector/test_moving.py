@@ -199,7 +199,7 @@ class MovingTests(GatewayCase):
         """A Connector that stops closes both connections and leaves no timer."""
         self.opened()
         self.gateway.renew()
-        self.gateway.openings.close()
+        self.gateway.connector_sessions.close()
         self.gateway.machine.stop()
         self.gateway.advance(1)
         self.gateway.turn()

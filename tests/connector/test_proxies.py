@@ -50,7 +50,7 @@ class Site:
                 proxies=proxies,
                 proxy_of=lambda peer: peer.host,
                 sign=gateway.sign,
-                openings=gateway.openings,
+                sessions=gateway.connector_sessions,
                 tasks=gateway.tasks,
                 clock=gateway.clock,
             )
@@ -58,7 +58,7 @@ class Site:
         ]
         self.service = ConnectorService(
             tunnels=self.tunnels,
-            openings=gateway.openings,
+            sessions=gateway.connector_sessions,
             clock=gateway.clock,
             backoff=lambda: Backoff(first=1.0, longest=60.0),
             on_event=lambda word, reason: self.told.append(word),

@@ -96,8 +96,8 @@ class RefusalTests(GatewayCase):
     def test_out_of_reach(self) -> None:
         """A target whose name leads to a metadata address is not dialed."""
         reactor = _Reactor(self.gateway.clock, "169.254.169.254")
-        self.gateway.openings.reactor = reactor
-        self.gateway.openings.kinds = {"tcp": tcp}
+        self.gateway.connector_sessions.reactor = reactor
+        self.gateway.connector_sessions.kinds = {"tcp": tcp}
         self.assertEqual(self.refused(), "address_out_of_reach")
         self.assertEqual((reactor.asked, reactor.dialed), (["db1.internal"], []))
 
@@ -125,7 +125,7 @@ class RefusalTests(GatewayCase):
             self.assertTrue(got.lost)
         self.assertEqual((target.value(), target.gone), (b"", True))
         self.assertEqual(self.refusals(), ["handshake_failed"])
-        self.assertEqual(self.gateway.openings.sessions, frozenset())
+        self.assertEqual(self.gateway.connector_sessions.sessions, frozenset())
 
     def test_proxy_in_the_middle(self) -> None:
         """A Proxy that answers the person's handshake with its own certificate is refused."""

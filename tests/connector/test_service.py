@@ -31,7 +31,7 @@ class ServiceTests(SynchronousTestCase):
         gateway = self.gateway
         return ConnectorService(
             tunnels=[gateway.tunnels],
-            openings=gateway.openings,
+            sessions=gateway.connector_sessions,
             clock=gateway.clock,
             backoff=lambda: Backoff(first=1.0, longest=60.0),
             on_event=lambda *event: gateway.told.append(event),

@@ -139,7 +139,7 @@ class SessionTests(GatewayCase):
         self.assertEqual(self.gateway.sessions[0], SessionOpened(UID, "db1", "tcp"))
         end = self.end()
         self.assertEqual((end.bytes_up, end.bytes_down), (len(data), 2 * len(data)))
-        self.assertEqual(self.gateway.openings.sessions, frozenset())
+        self.assertEqual(self.gateway.connector_sessions.sessions, frozenset())
 
     def test_proxy_reads_nothing(self) -> None:
         """What the Proxy carries holds no byte of the session."""
@@ -253,14 +253,14 @@ class SessionTests(GatewayCase):
     def test_stop(self) -> None:
         """A Connector that stops refuses new sessions, waits for open ones, then breaks them."""
         self.opened()
-        openings = self.gateway.openings
-        openings.stop()
-        drained = self.gateway.pairs[0].settle(openings.drained())
+        connector_sessions = self.gateway.connector_sessions
+        connector_sessions.stop()
+        drained = self.gateway.pairs[0].settle(connector_sessions.drained())
         self.assertEqual(drained, [])
         other = evolve(self.gateway.cluster.notice(), session_uid="ab" * 16)
         [refused] = self.gateway.open(other)
         self.assertEqual(self.refusals(), ["connector_stopping"])
         self.assertIsInstance(refused, Failure)
-        openings.close()
+        connector_sessions.close()
         self.gateway.turn()
         self.assertEqual((drained, self.end().reason), ([None], "connector_stopping"))

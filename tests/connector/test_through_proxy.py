@@ -164,7 +164,7 @@ class ThroughProxyTests(SynchronousTestCase):
         self.person.transport.abortConnection()
         self.gateway.turn()
         self.assertTrue(self.target.gone)
-        self.assertEqual(self.gateway.openings.sessions, frozenset())
+        self.assertEqual(self.gateway.connector_sessions.sessions, frozenset())
         self.assertEqual(self.gateway.sessions[-1].reason, "broken")  # type: ignore[union-attr]
 
     def test_person_breaks_off_a_session_stalled_both_ways(self) -> None:
@@ -178,7 +178,7 @@ class ThroughProxyTests(SynchronousTestCase):
         self.person.transport.abortConnection()
         self.gateway.turn()
         self.assertTrue(self.target.gone)
-        self.assertEqual(self.gateway.openings.sessions, frozenset())
+        self.assertEqual(self.gateway.connector_sessions.sessions, frozenset())
         self.assertEqual(self.gateway.front.channel.open_streams, 0)
         tunnel = self.gateway.pairs[0]
         self.assertEqual(tunnel.channel.open_streams, 1)

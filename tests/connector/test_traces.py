@@ -18,14 +18,14 @@ class NoticeSpanTests(GatewayCase):
     def setUp(self) -> None:
         super().setUp()
         self.recorded = Recorded()
-        self.gateway.openings.spans = self.recorded.traces.spans
+        self.gateway.connector_sessions.spans = self.recorded.traces.spans
 
     def test_of_an_open_session(self) -> None:
         """It is the child of what the notice names, and over while the session goes on."""
         self.gateway.parent = f"00-{TRACE}-01"
         [opened] = self.gateway.open()
         self.assertNotIsInstance(opened, Failure)
-        self.assertEqual(self.gateway.openings.sessions, {UID})
+        self.assertEqual(self.gateway.connector_sessions.sessions, {UID})
         [span] = self.recorded.named(NAME)
         self.assertEqual(parent_of(span), TRACE)
         facts = {"action": "connect", "resource": "db1", "session_uid": UID}
@@ -35,7 +35,7 @@ class NoticeSpanTests(GatewayCase):
         """A notice with a malformed parent opens its session all the same."""
         for parent in ("x", "\n", "0" * 128):
             self.gateway = self.started()
-            self.gateway.openings.spans = self.recorded.traces.spans
+            self.gateway.connector_sessions.spans = self.recorded.traces.spans
             self.gateway.parent = parent
             [opened] = self.gateway.open()
             self.assertNotIsInstance(opened, Failure)

@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from svc.demo.endpoints import Conversation
 from svc.demo.scene import ECHO, RESOURCES, SSH, VAULT, WEB
-from svc.demo.targets import Echo, OursOnly, Page, Targets
+from svc.demo.targets import Echo, Page, SameUserFactory, Targets
 from tests.support.tools import stock_tool
 
 
@@ -67,7 +67,7 @@ class OursOnlyTests(SynchronousTestCase):
         asking.connect(listening.getsockname())
         accepted, (host, port) = listening.accept()
         self.addCleanup(accepted.close)
-        guarded = OursOnly(Factory.forProtocol(Echo), listening.getsockname()[1])
+        guarded = SameUserFactory(Factory.forProtocol(Echo), listening.getsockname()[1])
         peer = type("Peer", (), {"host": host, "port": port})
         return guarded.buildProtocol(peer)
 

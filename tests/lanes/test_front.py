@@ -18,8 +18,8 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from svc.errors import Malformed, SvcError
 from svc.lanes.front import PREFACE_SECS, FrontFactory
-from svc.lanes.meeting import MAX_OF_OWNER, MEETING_SECS, Meeting, Meetings
 from svc.lanes.preface import GO, PREFACE_BYTES, Preface, Side, parse_preface
+from svc.lanes.rendezvous import MAX_OF_OWNER, RENDEZVOUS_SECS, Rendezvous, RendezvousTable
 from svc.lanes.splice import Splice
 
 reactor: Any = _reactor
@@ -120,14 +120,14 @@ class FrontTests(TestCase):
         self.timed: Any = Timed()
         timed: Any = self.timed
         self.counts: Counter[str] = Counter()
-        self.meetings = Meetings(
+        self.rendezvous_table = RendezvousTable(
             reactor=self.timed, entropy=os.urandom, on_outcome=self.tell, most=40
         )
-        self.addCleanup(self.meetings.pipes.close)
+        self.addCleanup(self.rendezvous_table.pipes.close)
         self.usual: list[Usual] = []
         factory = FrontFactory(
             usual=Factory.forProtocol(self.make_usual),
-            meetings=self.meetings,
+            rendezvous_table=self.rendezvous_table,
             clock=timed,
             stand_aside=self.stand_aside,
         )
@@ -166,14 +166,14 @@ class FrontTests(TestCase):
         caller.transport.write(said)
         return caller
 
-    def arrange(self, owner: str = "ada") -> tuple[Meeting, list[Any]]:
-        meeting = self.meetings.arrange(owner)
+    def arrange(self, owner: str = "ada") -> tuple[Rendezvous, list[Any]]:
+        rendezvous = self.rendezvous_table.arrange(owner)
         came: list[Any] = []
-        meeting.spliced.addBoth(came.append)
-        return meeting, came
+        rendezvous.spliced.addBoth(came.append)
+        return rendezvous, came
 
-    def preface(self, meeting: Meeting, side: Side) -> bytes:
-        return Preface(side, meeting.tokens[side]).encode()
+    def preface(self, rendezvous: Rendezvous, side: Side) -> bytes:
+        return Preface(side, rendezvous.tokens[side]).encode()
 
     async def test_what_is_usually_served_gets_every_byte(self) -> None:
         """A connection that begins otherwise is served as if nothing stood before it."""
@@ -188,10 +188,10 @@ class FrontTests(TestCase):
 
     async def test_two_halves_meet(self) -> None:
         """Both are told at once, then each hears the other; the usual one stands aside."""
-        meeting, came = self.arrange()
-        one = await self.call(self.preface(meeting, Side.CONNECTOR))
+        rendezvous, came = self.arrange()
+        one = await self.call(self.preface(rendezvous, Side.CONNECTOR))
         two = await self.call(b"")
-        for byte in self.preface(meeting, Side.PERSON):
+        for byte in self.preface(rendezvous, Side.PERSON):
             two.transport.write(bytes((byte,)))
         await gatherResults([one.until(len(GO)), two.until(len(GO))])
         self.assertIsInstance(came[0], Splice)
@@ -202,7 +202,7 @@ class FrontTests(TestCase):
         self.assertEqual(two.heard, GO + b"to the person")
         self.assertTrue(all(usual.stood_aside and usual.lost == 1 for usual in self.usual))
         self.assertEqual(self.counts, {"joined": 1})
-        self.assertEqual((self.meetings.expected, self.timed.clock.calls), (0, []))
+        self.assertEqual((self.rendezvous_table.expected, self.timed.clock.calls), (0, []))
 
     async def refused(self, said: bytes) -> None:
         """What was said is answered by nothing but the end, and counted."""
@@ -220,59 +220,59 @@ class FrontTests(TestCase):
 
     async def test_a_wrong_token(self) -> None:
         """A guessed token, a preface that is none, and one with more behind it move no byte."""
-        meeting, came = self.arrange()
+        rendezvous, came = self.arrange()
         await self.refused(Preface(Side.PERSON, bytes(32)).encode())
-        await self.refused(b"svc-lane-v2 p" + meeting.tokens[Side.PERSON])
-        await self.refused(b"svc-lane-v1 x" + meeting.tokens[Side.PERSON])
-        await self.refused(self.preface(meeting, Side.PERSON) + b"more")
+        await self.refused(b"svc-lane-v2 p" + rendezvous.tokens[Side.PERSON])
+        await self.refused(b"svc-lane-v1 x" + rendezvous.tokens[Side.PERSON])
+        await self.refused(self.preface(rendezvous, Side.PERSON) + b"more")
         self.assertEqual(came, [])
-        self.assertEqual(self.meetings.expected, 2)
+        self.assertEqual(self.rendezvous_table.expected, 2)
 
     async def test_a_used_token(self) -> None:
         """A token is consumed by the first half that shows it."""
-        meeting, came = self.arrange()
-        await self.call(self.preface(meeting, Side.PERSON))
-        while self.meetings.expected == 2:
+        rendezvous, came = self.arrange()
+        await self.call(self.preface(rendezvous, Side.PERSON))
+        while self.rendezvous_table.expected == 2:
             await self.turn()
-        await self.refused(self.preface(meeting, Side.PERSON))
+        await self.refused(self.preface(rendezvous, Side.PERSON))
         self.assertEqual(came, [])
-        two = await self.call(self.preface(meeting, Side.CONNECTOR))
+        two = await self.call(self.preface(rendezvous, Side.CONNECTOR))
         await two.until(len(GO))
-        await self.refused(self.preface(meeting, Side.CONNECTOR))
+        await self.refused(self.preface(rendezvous, Side.CONNECTOR))
         self.assertEqual(len(came), 1)
 
     async def test_swapped_tokens(self) -> None:
         """A token shown by the other side ends the meeting, for both sides."""
-        meeting, came = self.arrange()
-        await self.refused(Preface(Side.CONNECTOR, meeting.tokens[Side.PERSON]).encode())
+        rendezvous, came = self.arrange()
+        await self.refused(Preface(Side.CONNECTOR, rendezvous.tokens[Side.PERSON]).encode())
         self.assertIsInstance(came[0].value, SvcError)
-        await self.refused(self.preface(meeting, Side.CONNECTOR))
-        self.assertEqual(self.meetings.expected, 0)
+        await self.refused(self.preface(rendezvous, Side.CONNECTOR))
+        self.assertEqual(self.rendezvous_table.expected, 0)
 
     async def test_a_late_token(self) -> None:
         """After ten seconds the half that came is closed, and no token is good any more."""
-        meeting, came = self.arrange()
-        one = await self.call(self.preface(meeting, Side.PERSON))
-        while self.meetings.expected == 2:
+        rendezvous, came = self.arrange()
+        one = await self.call(self.preface(rendezvous, Side.PERSON))
+        while self.rendezvous_table.expected == 2:
             await self.turn()
-        self.timed.clock.advance(MEETING_SECS)
+        self.timed.clock.advance(RENDEZVOUS_SECS)
         self.assertEqual(came[0].value.reason, "missed")
         await one.lost
         self.callers.remove(one)
         self.assertEqual(one.heard, b"")
-        await self.refused(self.preface(meeting, Side.CONNECTOR))
+        await self.refused(self.preface(rendezvous, Side.CONNECTOR))
         self.assertEqual(self.counts, {"missed": 1, "refused": 1})
 
     async def test_a_half_that_left(self) -> None:
         """A half that is gone before the other comes is no half: the other is sent away."""
-        meeting, came = self.arrange()
-        one = await self.call(self.preface(meeting, Side.PERSON))
-        while self.meetings.expected == 2:
+        rendezvous, came = self.arrange()
+        one = await self.call(self.preface(rendezvous, Side.PERSON))
+        while self.rendezvous_table.expected == 2:
             await self.turn()
         one.transport.loseConnection()
         await one.lost
         self.callers.remove(one)
-        two = await self.call(self.preface(meeting, Side.CONNECTOR))
+        two = await self.call(self.preface(rendezvous, Side.CONNECTOR))
         reason = await two.lost
         self.callers.remove(two)
         self.assertFalse(isinstance(reason, ConnectionDone) and two.heard)
@@ -281,61 +281,61 @@ class FrontTests(TestCase):
 
     async def test_a_slow_preface(self) -> None:
         """A preface that is not whole after five seconds ends the connection."""
-        meeting, _ = self.arrange()
-        one = await self.call(self.preface(meeting, Side.PERSON)[:20])
+        rendezvous, _ = self.arrange()
+        one = await self.call(self.preface(rendezvous, Side.PERSON)[:20])
         while len(self.timed.clock.calls) < 2:
             await self.turn()
         self.timed.clock.advance(PREFACE_SECS)
         await one.lost
         self.callers.remove(one)
         self.assertEqual((one.heard, self.counts), (b"", {"refused": 1}))
-        meeting.spliced.cancel()
+        rendezvous.spliced.cancel()
 
     async def test_no_room(self) -> None:
         """There are only so many lanes; one that is over makes room, whoever's it was."""
-        self.meetings.most = 2
-        meeting, came = self.arrange()
+        self.rendezvous_table.most = 2
+        rendezvous, came = self.arrange()
         for side in Side:
-            await self.call(self.preface(meeting, side))
+            await self.call(self.preface(rendezvous, side))
         while not came:
             await self.turn()
         other, _ = self.arrange("bob")
-        refusal = self.assertRaises(SvcError, self.meetings.arrange, "cyd")
+        refusal = self.assertRaises(SvcError, self.rendezvous_table.arrange, "cyd")
         self.assertEqual(refusal.reason, "too_many_lanes")
         came[0].abort()
         self.arrange("cyd")[0].spliced.cancel()
         other.spliced.cancel()
-        self.assertEqual(self.meetings.lanes, 0)
+        self.assertEqual(self.rendezvous_table.lanes, 0)
 
     async def test_called_off(self) -> None:
         """A meeting that is called off closes what had come; its tokens are void.
 
         The half that is on its way then is no stranger's: it is closed, once without a count.
         """
-        meeting, came = self.arrange()
-        one = await self.call(self.preface(meeting, Side.PERSON))
-        while self.meetings.expected == 2:
+        rendezvous, came = self.arrange()
+        one = await self.call(self.preface(rendezvous, Side.PERSON))
+        while self.rendezvous_table.expected == 2:
             await self.turn()
-        meeting.spliced.cancel()
+        rendezvous.spliced.cancel()
         await one.lost
         self.callers.remove(one)
         self.assertEqual(came[0].value.reason, "called_off")
-        await self.refused(self.preface(meeting, Side.PERSON))
-        await self.closed(self.preface(meeting, Side.CONNECTOR))
+        await self.refused(self.preface(rendezvous, Side.PERSON))
+        await self.closed(self.preface(rendezvous, Side.CONNECTOR))
         self.assertEqual(self.counts["refused"], 1)
-        await self.refused(self.preface(meeting, Side.CONNECTOR))
+        await self.refused(self.preface(rendezvous, Side.CONNECTOR))
         self.assertEqual(self.timed.clock.calls, [])
 
     async def test_too_many(self) -> None:
         """One person may wait for so many lanes; another person still may, and later they too."""
         mine = [self.arrange()[0] for _ in range(MAX_OF_OWNER)]
-        refusal = self.assertRaises(SvcError, self.meetings.arrange, "ada")
+        refusal = self.assertRaises(SvcError, self.rendezvous_table.arrange, "ada")
         self.assertEqual(refusal.reason, "too_many_lanes")
         other, _ = self.arrange("bob")
         mine[0].spliced.cancel()
         self.arrange()
-        self.timed.clock.advance(MEETING_SECS)
-        self.assertEqual(self.meetings.expected, 0)
+        self.timed.clock.advance(RENDEZVOUS_SECS)
+        self.assertEqual(self.rendezvous_table.expected, 0)
         self.assertTrue(other.spliced.called)
 
     async def turn(self) -> None:

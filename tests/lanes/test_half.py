@@ -13,8 +13,8 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.lanes.half import LaneHalf, reach_lane
-from svc.lanes.meeting import MEETING_SECS
 from svc.lanes.preface import GO, Preface, Side
+from svc.lanes.rendezvous import RENDEZVOUS_SECS
 
 PREFACE = Preface(Side.PERSON, bytes(32))
 
@@ -34,7 +34,7 @@ class Line(StringTransport):
         self.aborted = True
 
 
-class Taker:
+class LaneReceiver:
     """Keeps what a half delivers; may pause it with the first bytes."""
 
     def __init__(self, half: LaneHalf, pauses: bool = False) -> None:
@@ -94,7 +94,7 @@ class HalfTests(SynchronousTestCase):
     def test_what_comes_right_behind_the_word(self) -> None:
         """It is delivered once, when somebody reads, and before what follows."""
         self.half.dataReceived(GO + b"early")
-        taker = Taker(self.half)
+        taker = LaneReceiver(self.half)
         self.half.hand_to(taker)
         self.assertEqual(taker.heard, [])
         self.half.resume()
@@ -106,14 +106,14 @@ class HalfTests(SynchronousTestCase):
     def test_paused_by_what_came_early(self) -> None:
         """A reader that pauses amid the first bytes stays paused."""
         self.half.dataReceived(GO + b"early")
-        self.half.hand_to(Taker(self.half, pauses=True))
+        self.half.hand_to(LaneReceiver(self.half, pauses=True))
         self.half.resume()
         self.assertEqual(self.line.producerState, "paused")
 
     def test_what_is_told(self) -> None:
         """Each end and the loss reach whoever took it."""
         self.half.dataReceived(GO)
-        taker = Taker(self.half)
+        taker = LaneReceiver(self.half)
         self.half.hand_to(taker)
         self.half.writeConnectionLost()
         self.half.readConnectionLost()
@@ -152,12 +152,12 @@ class ReachTests(SynchronousTestCase):
     def test_nobody_answers(self) -> None:
         """A dial, and a wait for the other half, each end after the time of a meeting."""
         reaching = self.reach()
-        self.clock.advance(MEETING_SECS)
+        self.clock.advance(RENDEZVOUS_SECS)
         self.failureResultOf(reaching)
         self.connecting = Deferred()
         reaching = self.reach()
         self.connected()
-        self.clock.advance(MEETING_SECS)
+        self.clock.advance(RENDEZVOUS_SECS)
         self.failureResultOf(reaching)
         self.assertTrue(self.line.aborted)
         self.assertEqual(self.clock.calls, [])

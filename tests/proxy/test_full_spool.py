@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
 from svc.messages.control import CountedEnd
-from svc.proxy.uplink.journal import END_BYTES, EndsFile, Owed
+from svc.proxy.uplink.journal import END_BYTES, EndsFile, OwedEnd
 from svc.ratelimit.quota import EACH, KEPT
 from tests.audit.spools import record
 from tests.proxy.pieces import ProxyTests, Talk
@@ -94,7 +94,7 @@ class FullSpoolTests(ProxyTests):
         before = self.room.used
         self.site.lose_authority()
         self.site.reports.recover(
-            [Owed(CountedEnd("u1", "closed"), "ann"), Owed(CountedEnd("u2", "closed"))]
+            [OwedEnd(CountedEnd("u1", "closed"), "ann"), OwedEnd(CountedEnd("u2", "closed"))]
         )
         self.assertEqual(self.room.used, before + END_BYTES)
         self.authority.is_up = True

@@ -24,8 +24,8 @@ from zope.interface import implementer
 from svc.interfaces.rpc import RpcService, streaming
 from svc.lanes.half import LaneHalf
 from svc.lanes.join import join_streams
-from svc.lanes.meeting import MEETING_SECS
 from svc.lanes.preface import GO, PREFACE_BYTES, Preface, Side
+from svc.lanes.rendezvous import RENDEZVOUS_SECS
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.moving import MovingStream
@@ -239,7 +239,7 @@ class MovingTests(SynchronousTestCase):
         with capturedLogs() as logs:
             for _ in range(2):
                 moving = Deferred.fromCoroutine(move(session.streams[0], endpoint, preface, clock))
-                clock.advance(MEETING_SECS)
+                clock.advance(RENDEZVOUS_SECS)
                 self.assertIsNone(self.successResultOf(moving))
         self.assertEqual(
             [event["error"] for event in logs if "error" in event],
@@ -394,7 +394,7 @@ class MovingTests(SynchronousTestCase):
         session.streams[1].transport.say_moved()
         session.turn(60)
         self.assertIsNone(session.ends[0].lost)
-        session.pair.clock.advance(MEETING_SECS)
+        session.pair.clock.advance(RENDEZVOUS_SECS)
         session.turn(60)
         self.assertNotIsInstance(session.ends[0].lost, (ConnectionDone, type(None)))
 
@@ -409,7 +409,7 @@ class MovingTests(SynchronousTestCase):
         session.streams[1].move_to(two)
         session.turn()
         self.assertEqual(bytes(session.ends[1].heard), b"ahead")
-        session.pair.clock.advance(MEETING_SECS)
+        session.pair.clock.advance(RENDEZVOUS_SECS)
         session.turn()
         self.assertEqual([end.lost for end in session.ends], [None, None])
 

@@ -41,7 +41,7 @@ from svc.model.session.grant import Grant
 from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import control_pb2, session_pb2
-from svc.proxy.uplink.journal import EndsFile, Owed
+from svc.proxy.uplink.journal import EndsFile, OwedEnd
 from tests.upgrade.made import made
 
 KEPT = Path(__file__).parent / "golden" / "bytes.json"
@@ -279,7 +279,7 @@ def single() -> Iterable[tuple[str, bytes]]:
     with tempfile.TemporaryDirectory() as place:
         ends = EndsFile(Path(place) / "ends")
         ends.load()
-        ends.replace([Owed(ENDED, "p" * 26)])
+        ends.replace([OwedEnd(ENDED, "p" * 26)])
         yield "ends.file", (Path(place) / "ends").read_bytes()
     yield "ended", _message(control.ended_message)([ENDED])
 

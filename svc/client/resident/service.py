@@ -18,7 +18,7 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
 from twisted.logger import Logger
 
-from svc.client.ended import CutSessions, FarSide
+from svc.client.ended import CutSessions, SessionSide
 from svc.client.resident.addresses import addresses, ports
 from svc.client.resident.cache import read_endpoints, write_endpoints
 from svc.client.resident.local import (
@@ -330,7 +330,7 @@ class Resident(AsyncService):
 
     async def _begun(self, intent: SessionIntent, relay: Relay) -> None:
         session = self.dialer.endpoint(intent)
-        relay.right = FarSide(relay, lambda: self._cut(session))
+        relay.right = SessionSide(relay, lambda: self._cut(session))
         await session.connect(only_side(relay.right))
         self.refusals.opened()
 

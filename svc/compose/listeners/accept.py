@@ -26,7 +26,7 @@ AT_ONCE = 8
 
 @implementer(IStreamServerEndpoint)
 @define
-class FewAtOnce:
+class PacedListenEndpoint:
     """An endpoint whose port leaves the reactor to others while many wait for it."""
 
     endpoint: IStreamServerEndpoint

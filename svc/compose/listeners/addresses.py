@@ -12,7 +12,7 @@ from twisted.application.service import Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, TCP6ServerEndpoint
 from twisted.internet.interfaces import IAddress, IStreamServerEndpoint
 
-from svc.compose.listeners.accept import FewAtOnce
+from svc.compose.listeners.accept import PacedListenEndpoint
 from svc.config import Address
 from svc.runtime import durable
 from svc.runtime.services import BoundPort
@@ -54,6 +54,8 @@ who waits for it comes back a second later; Twisted's own 50 are too few where a
 def server_endpoint(reactor: Any, address: Address) -> IStreamServerEndpoint:
     """The endpoint that listens on *address*."""
     if ":" in address.host:
-        return FewAtOnce(TCP6ServerEndpoint(reactor, address.port, _BACKLOG, address.host))
+        return PacedListenEndpoint(
+            TCP6ServerEndpoint(reactor, address.port, _BACKLOG, address.host)
+        )
     host = "127.0.0.1" if address.host == "localhost" else address.host
-    return FewAtOnce(TCP4ServerEndpoint(reactor, address.port, _BACKLOG, host))
+    return PacedListenEndpoint(TCP4ServerEndpoint(reactor, address.port, _BACKLOG, host))

@@ -23,7 +23,7 @@ from svc.compose.listeners.limits import wire_limits
 from svc.config import Address, RoleSettings
 from svc.interfaces.rpc import Admit, RpcService
 from svc.lanes.front import FrontFactory
-from svc.lanes.meeting import Meetings
+from svc.lanes.rendezvous import RendezvousTable
 from svc.pki.tls import ServerTLS
 from svc.rpc.disconnect_log import DisconnectLog
 from svc.rpc.server.connection_limits import ConnectionLimits
@@ -88,12 +88,15 @@ class LateFactory:
         self._is_open = False
 
     def serve(
-        self, server: RpcServerFactory, tls: ServerTLS | None, meetings: Meetings | None = None
+        self,
+        server: RpcServerFactory,
+        tls: ServerTLS | None,
+        rendezvous_table: RendezvousTable | None = None,
     ) -> None:
         """Serve from now on.
 
         Args:
-            meetings: Where halves of direct lanes meet that come to this listener as well.
+            rendezvous_table: Where halves of direct lanes meet that come to this listener as well.
         """
         self.server = server
         self._factory = server
@@ -104,10 +107,10 @@ class LateFactory:
                 seconds=self._clock.seconds,
                 most_handshakes=self._most_handshakes,
             )
-        if meetings is not None and tls is not None:
+        if rendezvous_table is not None and tls is not None:
             self._factory = FrontFactory(
                 usual=self._factory,
-                meetings=meetings,
+                rendezvous_table=rendezvous_table,
                 clock=self._clock,
                 stand_aside=lambda usual: usual.inner.stand_aside(),
             )

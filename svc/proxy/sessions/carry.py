@@ -21,7 +21,7 @@ from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRawEnd, IRpcCall
 from svc.interfaces.transport import ICarriedSession
 from svc.lanes.join import RelayedBytes, join_streams
-from svc.lanes.meeting import Meeting
+from svc.lanes.rendezvous import Rendezvous
 from svc.lanes.splice import Splice, SpliceEnded
 from svc.messages.control import AuthorizeAnswer, CountedEnd
 from svc.messages.session import encode_opened
@@ -29,7 +29,7 @@ from svc.model.session.ending import BROKEN, CANCELLED, CLOSED, TARGET_CLOSED
 from svc.model.session.session import DIRECT, IN_TUNNEL
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
-from svc.proxy.sessions.ending import LastWord
+from svc.proxy.sessions.ending import EndFrameReader
 from svc.rpc.frames import open_frame
 from svc.tunnel.times import end_reason
 from svc.tunnel.transport import RegisteredTunnel
@@ -61,10 +61,10 @@ class Carried(Protocol):
         self.is_left_behind = False
         self.closed_by = CLOSED
         self.on_moved: Callable[[], object] = lambda: None
-        self._last_word = LastWord()
+        self._end_frame_reader = EndFrameReader()
         self._carry: IRpcCall | None = None
         self._joined = RelayedBytes(0, 0)
-        self._meeting: Deferred[Splice] | None = None
+        self._rendezvous: Deferred[Splice] | None = None
         self._lane: Splice | None = None
         self._was_offered = False
         self._join_is_over = False
@@ -107,11 +107,11 @@ class Carried(Protocol):
         """Whether it passes bytes, and no lane was ever arranged for it."""
         return not self._was_offered and self._joining is not None
 
-    def move_by(self, meeting: Meeting) -> None:
+    def move_by(self, rendezvous: Rendezvous) -> None:
         """Move to the lane of this meeting once both halves have met; for ``Session/Lane``."""
         self._was_offered = True
-        self._meeting = meeting.spliced
-        meeting.spliced.addCallbacks(self._moved, self._stayed)
+        self._rendezvous = rendezvous.spliced
+        rendezvous.spliced.addCallbacks(self._moved, self._stayed)
 
     async def opened(self, opening: Deferred[IProtocol]) -> None:
         """Wait for the stream that *opening* returns; ending the session ends the wait.
@@ -155,8 +155,8 @@ class Carried(Protocol):
         joining, self._joining = self._joining, None
         if joining is not None:
             joining.cancel()
-        if self._meeting is not None:
-            self._meeting.cancel()
+        if self._rendezvous is not None:
+            self._rendezvous.cancel()
         if self._lane is not None:
             self._lane.abort()
         # Without a stream of the Connector's nobody waits for the end of one.
@@ -170,14 +170,14 @@ class Carried(Protocol):
             cast(IRawEnd, self._call),
             cast(IRawEnd, carry),
             counted=self._count,
-            watch=self._last_word.passed,
+            watch=self._end_frame_reader.passed,
         )
 
     def _count(self, joined: RelayedBytes) -> None:
         self._joined = joined
 
     def _moved(self, lane: Splice) -> None:
-        self._meeting, self._lane = None, lane
+        self._rendezvous, self._lane = None, lane
         lane.done.addCallback(self._lane_over)
         if self.over.called:
             lane.abort()
@@ -185,7 +185,7 @@ class Carried(Protocol):
             self.on_moved()
 
     def _stayed(self, _failure: Failure) -> None:
-        self._meeting = None
+        self._rendezvous = None
 
     def _lane_over(self, ended: SpliceEnded) -> None:
         if self._is_breaking:
@@ -200,16 +200,16 @@ class Carried(Protocol):
         self._join_is_over = True
         if self._broken_by_word():
             return
-        self.closed_by = self._last_word.reason or self.closed_by
-        if self._meeting is not None:
-            self._meeting.cancel()
+        self.closed_by = self._end_frame_reader.reason or self.closed_by
+        if self._rendezvous is not None:
+            self._rendezvous.cancel()
         # Both calls have ended in order; what is still under way in the lane arrives first.
         if self._lane is None or self._lane.done.called:
             self._finish()
 
     def _broken_by_word(self) -> bool:
         """Whether the Connector said of its end that it is none in order; then that ends it."""
-        said = self._last_word.reason
+        said = self._end_frame_reader.reason
         if said in ("", TARGET_CLOSED):
             return False
         # What is queued for the person would hold back the word.
@@ -232,7 +232,7 @@ class Carried(Protocol):
             if _lost(self._call) is not None:
                 self.break_off(CANCELLED)
             else:
-                self.break_off(self._last_word.reason or self._why_lost())
+                self.break_off(self._end_frame_reader.reason or self._why_lost())
 
     def _why_lost(self) -> str:
         """The Connector's stream broke without a word: by itself, or with its connection."""
@@ -242,7 +242,7 @@ class Carried(Protocol):
         return _TUNNEL + end_reason(lost.reason).value
 
 
-class Once(Factory):
+class SingleProtocolFactory(Factory):
     """Gives the one protocol that waits for its stream."""
 
     noisy = False

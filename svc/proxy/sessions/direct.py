@@ -10,8 +10,8 @@ from __future__ import annotations
 from attrs import define, field, frozen
 
 from svc.errors import Fault, SvcError
-from svc.lanes.meeting import Meetings
 from svc.lanes.preface import Side
+from svc.lanes.rendezvous import RendezvousTable
 from svc.proxy.sessions.carry import Carried
 
 
@@ -26,11 +26,11 @@ class DirectLanes:
     """The sessions that may move.
 
     Attributes:
-        meetings: Where halves meet; None where there are no lanes (turned off,
+        rendezvous_table: Where halves meet; None where there are no lanes (turned off,
             or behind a front that ends TLS).
     """
 
-    meetings: Meetings | None = None
+    rendezvous_table: RendezvousTable | None = None
     _sessions: dict[str, _Session] = field(factory=dict)
 
     def add(self, session_uid: str, person_id: str, carried: Carried) -> None:
@@ -61,7 +61,7 @@ class DirectLanes:
             )
         tunnel = session.carried.tunnel
         if (
-            self.meetings is None
+            self.rendezvous_table is None
             or tunnel is None
             or not (tunnel.takes_lanes and tunnel.open_for_sessions)
             or not session.carried.may_move
@@ -71,12 +71,12 @@ class DirectLanes:
                 reason="no_direct_lane",
                 fault=Fault.PRECONDITION,
             )
-        meeting = self.meetings.arrange(person_id)
-        session.carried.move_by(meeting)
-        tunnel.offer_lane(session_uid, meeting.tokens[Side.CONNECTOR])
-        return meeting.tokens[Side.PERSON]
+        rendezvous = self.rendezvous_table.arrange(person_id)
+        session.carried.move_by(rendezvous)
+        tunnel.offer_lane(session_uid, rendezvous.tokens[Side.CONNECTOR])
+        return rendezvous.tokens[Side.PERSON]
 
     def close(self) -> None:
         """Let go of what idle lanes would have used; called once no session is left."""
-        if self.meetings is not None:
-            self.meetings.pipes.close()
+        if self.rendezvous_table is not None:
+            self.rendezvous_table.pipes.close()

@@ -26,7 +26,7 @@ _LONGEST = 128
 _ITS_OWN = frozenset({BROKEN, CERTIFICATE_ENDED, CONNECTOR_STOPPING, GRANT_ENDED, TARGET_CLOSED})
 
 
-class LastWord:
+class EndFrameReader:
     """Attributes:
     reason: What the Connector said; empty while it said nothing.
     """

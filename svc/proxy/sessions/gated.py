@@ -351,13 +351,13 @@ class GatedCarried(Carried):
             # Where it breaks, neither call is ended here: each ends with the word of the break.
             self._count(RelayedBytes(session.requests.passed, session.answers.passed))
             if connector.reported_end is not None:
-                self._last_word.receive(connector.reported_end)
+                self._end_frame_reader.receive(connector.reported_end)
         return self._joined
 
     def _connector_left(self, connector: StreamTransport) -> None:
         """Its word ends the session at once: the end of its bytes alone would read as a close."""
         if connector.reported_end is not None:
-            self._last_word.receive(connector.reported_end)
+            self._end_frame_reader.receive(connector.reported_end)
         if not self._broken_by_word():
             self._session.requests.give_up()
 

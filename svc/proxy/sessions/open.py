@@ -34,7 +34,7 @@ from svc.model.session.ending import DRAINING, ENDINGS, NOT_OPENED, PROXY_REVOKE
 from svc.model.session.grant import Grant
 from svc.model.session.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.proxy.sessions.carry import Carried, Once
+from svc.proxy.sessions.carry import Carried, SingleProtocolFactory
 from svc.proxy.sessions.direct import DirectLanes
 from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.sessions.gate import Gate
@@ -408,7 +408,7 @@ class SessionOpens:
         # What changed while Authority was asked was looked at for others, but not for it.
         self._check(opening, granted.grant)
         carried.tunnel = tunnel
-        await carried.opened(tunnel.endpoint(order).connect(Once(carried)))
+        await carried.opened(tunnel.endpoint(order).connect(SingleProtocolFactory(carried)))
 
     async def _carry(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         protocol = opening.kind.protocol

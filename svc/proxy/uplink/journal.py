@@ -42,7 +42,7 @@ _SLACK = 1000
 
 
 @frozen
-class Owed:
+class OwedEnd:
     """A session's end, and the person whose share of the queue it uses; empty if nobody's."""
 
     ended: CountedEnd
@@ -59,7 +59,7 @@ class EndsFile:
 
     path: Path
 
-    def load(self) -> list[Owed]:
+    def load(self) -> list[OwedEnd]:
         """What is there; bytes that are no end are left out."""
         try:
             data = self.path.read_bytes()
@@ -67,7 +67,7 @@ class EndsFile:
             return []
         return [*_read(data)]
 
-    def append(self, owed: Iterable[Owed]) -> None:
+    def append(self, owed: Iterable[OwedEnd]) -> None:
         """Append *owed* and return once they are durable. Raises OSError."""
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         with open(descriptor, "ab") as file:
@@ -75,7 +75,7 @@ class EndsFile:
             file.flush()
             os.fsync(descriptor)
 
-    def replace(self, owed: Iterable[Owed]) -> None:
+    def replace(self, owed: Iterable[OwedEnd]) -> None:
         """Return once exactly *owed* are durable.  Raises OSError."""
         data = _written(owed)
         if data:
@@ -97,8 +97,8 @@ class EndsJournal:
     in_thread: InThread
     tasks: BackgroundTasks
     clock: IReactorTime
-    _new: dict[str, Owed] = field(factory=dict)
-    _kept: dict[str, Owed] = field(factory=dict)
+    _new: dict[str, OwedEnd] = field(factory=dict)
+    _kept: dict[str, OwedEnd] = field(factory=dict)
     _lines: int = 0
     _is_sound: bool = False
     _failed: SvcError | None = None
@@ -110,9 +110,9 @@ class EndsJournal:
         """Ends that a crash now would lose."""
         return len(self._new)
 
-    async def load(self) -> tuple[Owed, ...]:
+    async def load(self) -> tuple[OwedEnd, ...]:
         """What a former life left; called once, first."""
-        found: list[Owed] = []
+        found: list[OwedEnd] = []
         try:
             found = await self.in_thread(self.file.load)
         except OSError as e:
@@ -121,7 +121,7 @@ class EndsJournal:
         self._lines = len(found)
         return tuple(self._kept.values())
 
-    def add(self, owed: Owed) -> None:
+    def add(self, owed: OwedEnd) -> None:
         """It waits from now on."""
         if owed.ended.session_uid not in self._kept:
             self._new[owed.ended.session_uid] = owed
@@ -196,21 +196,21 @@ def _unwritten() -> SvcError:
     )
 
 
-def _written(owed: Iterable[Owed]) -> bytes:
+def _written(owed: Iterable[OwedEnd]) -> bytes:
     return b"".join(framed(n, _payload(one)) for n, one in enumerate(owed))
 
 
-def _payload(owed: Owed) -> bytes:
+def _payload(owed: OwedEnd) -> bytes:
     return owed.person_id.encode() + b"\0" + ended_message([owed.ended]).SerializeToString()
 
 
-def _read(data: bytes) -> Iterator[Owed]:
+def _read(data: bytes) -> Iterator[OwedEnd]:
     for found in frames(data):
         if not isinstance(found, Framed):
             continue
         person_id, _, message = found.payload.partition(b"\0")
         try:
             [ended] = read_ended(pb.EndSessionsRequest.FromString(message))
-            yield Owed(ended, person_id.decode())
+            yield OwedEnd(ended, person_id.decode())
         except (Malformed, DecodeError, ValueError) as e:
             _log.warn("a recorded end of a session cannot be read", text=str(e))

@@ -36,7 +36,7 @@ from svc.messages.control import (
     ended_message,
 )
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.proxy.uplink.journal import END_BYTES, EndsJournal, Owed
+from svc.proxy.uplink.journal import END_BYTES, EndsJournal, OwedEnd
 from svc.ratelimit.quota import FairQuota
 from svc.runtime.services import BackgroundTasks
 
@@ -99,7 +99,7 @@ class Reports:
         left = (uid for notice in self._notices for uid in notice.session_uids)
         return (*left, *(one.session_uid for one in self._ends))
 
-    def recover(self, owed: Iterable[Owed]) -> None:
+    def recover(self, owed: Iterable[OwedEnd]) -> None:
         """Send first what a former process of this Proxy had not reported yet."""
         for one in owed:
             uid = one.ended.session_uid
@@ -209,7 +209,7 @@ class Reports:
         self._write_down(ended)
 
     def _write_down(self, ended: CountedEnd) -> None:
-        self.journal.add(Owed(ended, self._owed.get(ended.session_uid, "")))
+        self.journal.add(OwedEnd(ended, self._owed.get(ended.session_uid, "")))
 
     def _free(self, uid: str) -> None:
         person_id = self._owed.pop(uid, None)

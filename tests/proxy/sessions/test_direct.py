@@ -7,8 +7,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
-from svc.lanes.meeting import MEETING_SECS, Meetings
 from svc.lanes.preface import GO, Preface, Side
+from svc.lanes.rendezvous import RENDEZVOUS_SECS, RendezvousTable
 from svc.messages.session import LANE_METHOD, lane_request, read_lane_response
 from svc.messages.tunnel import Hello, LaneOffer, OpenNotice
 from svc.proto.gate.v1 import session_pb2 as pb
@@ -32,11 +32,11 @@ class DirectTests(ProxyTests):
         self.hand = HandDriven(self.site.clock)
         self.told: list[str] = []
         world = self.site.cluster.world
-        self.meetings = Meetings(
+        self.rendezvous_table = RendezvousTable(
             reactor=self.hand, entropy=world.entropy, on_outcome=self.told.append, most=100
         )
-        self.addCleanup(self.meetings.pipes.close)
-        self.site.sessions.direct.meetings = self.meetings
+        self.addCleanup(self.rendezvous_table.pipes.close)
+        self.site.sessions.direct.rendezvous_table = self.rendezvous_table
         self.sockets = SocketTransport(), SocketTransport()
         for each in self.sockets:
             self.addCleanup(each.end)
@@ -72,8 +72,10 @@ class DirectTests(ProxyTests):
         assert isinstance(token, bytes)
         offer = node.last(LaneOffer)
         person, connector = self.sockets
-        self.assertTrue(self.meetings.arrived(Preface(Side.PERSON, token), person))
-        self.assertTrue(self.meetings.arrived(Preface(Side.CONNECTOR, offer.token), connector))
+        self.assertTrue(self.rendezvous_table.arrived(Preface(Side.PERSON, token), person))
+        self.assertTrue(
+            self.rendezvous_table.arrived(Preface(Side.CONNECTOR, offer.token), connector)
+        )
         self.assertEqual([each.heard() for each in self.sockets], [GO, GO])
 
     def moved(self) -> tuple[Node, Wire, Talk, Talk]:
@@ -89,7 +91,7 @@ class DirectTests(ProxyTests):
     def assertLaneBroken(self) -> None:
         self.assertEqual([each.is_aborted for each in self.sockets], [True, True])
         self.assertTrue(self.hand.is_idle)
-        self.assertEqual(self.meetings.pipes.lent, 0)
+        self.assertEqual(self.rendezvous_table.pipes.lent, 0)
 
     def test_a_session_moves_and_its_bytes_count(self) -> None:
         """Both ends get a token each; what passes in the lane counts beside the tunnel's."""
@@ -160,7 +162,7 @@ class DirectTests(ProxyTests):
         assert isinstance(unnamed, SvcError)
         self.assertEqual(unnamed.fault, Fault.UNAUTHENTICATED)
         self.assertEqual([one for one in node.said if isinstance(one, LaneOffer)], [])
-        self.assertEqual(self.meetings.expected, 0)
+        self.assertEqual(self.rendezvous_table.expected, 0)
 
     def test_where_there_is_none(self) -> None:
         """A Connector that takes none is offered none; nor is any where they are off."""
@@ -185,7 +187,7 @@ class DirectTests(ProxyTests):
         client.say(data(b"still here"))
         self.site.turn()
         self.assertEqual(carry.data, b"still here")
-        self.assertEqual(self.meetings.expected, 0)
+        self.assertEqual(self.rendezvous_table.expected, 0)
 
     def test_a_kind_that_the_proxy_reads(self) -> None:
         """A kind that is not opaque never leaves the Proxy's sight."""
@@ -199,7 +201,7 @@ class DirectTests(ProxyTests):
 
     def test_off(self) -> None:
         """With lanes turned off every session stays in the tunnel."""
-        self.site.sessions.direct.meetings = None
+        self.site.sessions.direct.rendezvous_table = None
         _, wire, _, _, uid = self.session()
         refusal = self.ask(wire, uid)
         assert isinstance(refusal, SvcError)
@@ -221,8 +223,8 @@ class DirectTests(ProxyTests):
         _, wire, client, carry, uid = self.session()
         token = self.ask(wire, uid)
         assert isinstance(token, bytes)
-        self.meetings.arrived(Preface(Side.PERSON, token), self.sockets[0])
-        self.site.pass_time(MEETING_SECS)
+        self.rendezvous_table.arrived(Preface(Side.PERSON, token), self.sockets[0])
+        self.site.pass_time(RENDEZVOUS_SECS)
         self.assertTrue(self.sockets[0].is_aborted)
         client.say(data(b"still here"))
         self.site.turn()
@@ -296,9 +298,11 @@ class DirectTests(ProxyTests):
         assert isinstance(token, bytes)
         client.stream.cancel()
         self.site.turn()
-        self.assertEqual(self.meetings.expected, 0)
+        self.assertEqual(self.rendezvous_table.expected, 0)
         offer = node.last(LaneOffer)
-        self.assertFalse(self.meetings.arrived(Preface(Side.PERSON, token), self.sockets[0]))
         self.assertFalse(
-            self.meetings.arrived(Preface(Side.CONNECTOR, offer.token), self.sockets[1])
+            self.rendezvous_table.arrived(Preface(Side.PERSON, token), self.sockets[0])
+        )
+        self.assertFalse(
+            self.rendezvous_table.arrived(Preface(Side.CONNECTOR, offer.token), self.sockets[1])
         )

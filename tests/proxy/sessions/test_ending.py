@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.session.ending import SessionOver
-from svc.proxy.sessions.ending import LastWord
+from svc.proxy.sessions.ending import EndFrameReader
 from svc.rpc.frames import data_frame, end_frame
 
 
@@ -20,7 +20,7 @@ END = message(end_frame(SessionOver("connector_stopping")))
 class LastWordTests(SynchronousTestCase):
     def heard(self, data: bytes, size: int) -> str:
         """The reason after *data* in chunks of *size*."""
-        last = LastWord()
+        last = EndFrameReader()
         for start in range(0, len(data), size):
             last.passed(data[start : start + size])
         return last.reason

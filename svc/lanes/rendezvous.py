@@ -1,8 +1,8 @@
 """Matches the two halves of a direct lane, by one token each (rule R20).
 
-A token is 32 random bytes, bound to its meeting and its side, good for ten
+A token is 32 random bytes, bound to its rendezvous and its side, good for ten
 seconds and consumed by the first connection that shows it.  Nothing is sent to
-a half before the other is there; a meeting that does not come about closes
+a half before the other is there; a rendezvous that does not come about closes
 what had come, and whoever arranged it goes on without.
 """
 
@@ -24,22 +24,22 @@ from svc.lanes.preface import GO, Preface, Side
 from svc.lanes.splice import Splice, SpliceEnded
 from svc.messages.session import LANE_TOKEN_BYTES
 
-MEETING_SECS = 10.0
+RENDEZVOUS_SECS = 10.0
 MAX_OF_OWNER = 16
-"""Meetings one person may have arranged at a time: 32 halves that may wait."""
+"""Rendezvous one person may have arranged at a time: 32 halves that may wait."""
 MAX_CALLED_OFF = 1024
-"""Tokens of meetings called off that are remembered, the latest ones."""
+"""Tokens of cancelled rendezvous that are remembered, the latest ones."""
 
 
 @define(eq=False)
-class Meeting:
+class Rendezvous:
     """One lane to be.
 
     Attributes:
         tokens: What each side has to show.
         spliced: Fires with the :class:`~svc.lanes.splice.Splice`, not started yet;
             fails with SvcError where the halves did not meet.  Cancel it to call
-            the meeting off.
+            the rendezvous off.
     """
 
     owner: str
@@ -50,7 +50,7 @@ class Meeting:
 
 
 @define(eq=False)
-class Meetings:
+class RendezvousTable:
     """Those of one Proxy.
 
     Attributes:
@@ -68,7 +68,7 @@ class Meetings:
     most: int
     pipes: Pipes = field(factory=Pipes)
     # By the hash: what a stranger guesses is never compared with a token byte by byte.
-    _expected: dict[bytes, tuple[Meeting, Side]] = field(factory=dict, init=False)
+    _expected: dict[bytes, tuple[Rendezvous, Side]] = field(factory=dict, init=False)
     _called_off: dict[bytes, None] = field(factory=dict, init=False)
     _of_owner: Counter[str] = field(factory=Counter, init=False)
     _lanes: int = field(default=0, init=False)
@@ -83,7 +83,7 @@ class Meetings:
         """How many there are, or are to be."""
         return self._lanes + self._of_owner.total()
 
-    def arrange(self, owner: str) -> Meeting:
+    def arrange(self, owner: str) -> Rendezvous:
         """Expect two halves from now on.
 
         Args:
@@ -100,12 +100,14 @@ class Meetings:
             )
         self._of_owner[owner] += 1
         tokens = {side: self.entropy(LANE_TOKEN_BYTES) for side in Side}
-        spliced: Deferred[Splice] = Deferred(lambda _: self._over(meeting, "called_off"))
-        too_late = self.reactor.callLater(MEETING_SECS, lambda: self._over(meeting, "missed"))
-        meeting: Meeting = Meeting(owner=owner, tokens=tokens, spliced=spliced, too_late=too_late)
+        spliced: Deferred[Splice] = Deferred(lambda _: self._over(rendezvous, "called_off"))
+        too_late = self.reactor.callLater(RENDEZVOUS_SECS, lambda: self._over(rendezvous, "missed"))
+        rendezvous: Rendezvous = Rendezvous(
+            owner=owner, tokens=tokens, spliced=spliced, too_late=too_late
+        )
         for side, token in tokens.items():
-            self._expected[sha256(token).digest()] = (meeting, side)
-        return meeting
+            self._expected[sha256(token).digest()] = (rendezvous, side)
+        return rendezvous
 
     def arrived(self, preface: Preface, transport: Any) -> bool:
         """Accept a half; False if nobody expects it, and then the caller closes it.
@@ -120,29 +122,29 @@ class Meetings:
             else:
                 self.on_outcome("refused")
             return False
-        meeting, side = found
+        rendezvous, side = found
         if side is not preface.side:
             self.on_outcome("refused")
-            self._over(meeting, "missed")
+            self._over(rendezvous, "missed")
             return False
         transport.stopReading()
-        meeting.halves[side] = transport
-        if len(meeting.halves) == len(Side):
-            self._join(meeting)
+        rendezvous.halves[side] = transport
+        if len(rendezvous.halves) == len(Side):
+            self._join(rendezvous)
         return True
 
-    def _join(self, meeting: Meeting) -> None:
-        self._forget(meeting)
-        person, connector = meeting.halves[Side.PERSON], meeting.halves[Side.CONNECTOR]
+    def _join(self, rendezvous: Rendezvous) -> None:
+        self._forget(rendezvous)
+        person, connector = rendezvous.halves[Side.PERSON], rendezvous.halves[Side.CONNECTOR]
         if not (_is_silent(person) and _is_silent(connector)):
             # Gone, or speaking before its turn: told so now, the other one moves nothing.
-            self._end(meeting, "missed")
+            self._end(rendezvous, "missed")
             return
         splice = Splice(reactor=self.reactor, first=person, second=connector, pipes=self.pipes)
         self._lanes += 1
         splice.done.addCallback(self._left)
         self.on_outcome("joined")
-        meeting.spliced.callback(splice)
+        rendezvous.spliced.callback(splice)
         try:
             for transport in (person, connector):
                 # Nothing was ever sent on it, so there is room for all of it.
@@ -152,24 +154,24 @@ class Meetings:
         else:
             splice.start()
 
-    def _over(self, meeting: Meeting, why: str) -> None:
-        if not meeting.spliced.called:
+    def _over(self, rendezvous: Rendezvous, why: str) -> None:
+        if not rendezvous.spliced.called:
             if why == "called_off":
-                self._remember(meeting)
-            self._forget(meeting)
-            self._end(meeting, why)
+                self._remember(rendezvous)
+            self._forget(rendezvous)
+            self._end(rendezvous, why)
 
-    def _end(self, meeting: Meeting, why: str) -> None:
-        for transport in meeting.halves.values():
+    def _end(self, rendezvous: Rendezvous, why: str) -> None:
+        for transport in rendezvous.halves.values():
             transport.abortConnection()
         if why == "missed":
             self.on_outcome(why)
         refusal = SvcError("the direct lane could not be opened", reason=why)
-        meeting.spliced.errback(refusal)
+        rendezvous.spliced.errback(refusal)
 
-    def _remember(self, meeting: Meeting) -> None:
+    def _remember(self, rendezvous: Rendezvous) -> None:
         """Keep the tokens that were not shown yet, to know them where they still come."""
-        digests = (sha256(token).digest() for token in meeting.tokens.values())
+        digests = (sha256(token).digest() for token in rendezvous.tokens.values())
         self._called_off.update((one, None) for one in digests if one in self._expected)
         while len(self._called_off) > MAX_CALLED_OFF:
             del self._called_off[next(iter(self._called_off))]
@@ -178,14 +180,14 @@ class Meetings:
         self._lanes -= 1
         return ended
 
-    def _forget(self, meeting: Meeting) -> None:
-        if meeting.too_late.active():
-            meeting.too_late.cancel()
-        for token in meeting.tokens.values():
+    def _forget(self, rendezvous: Rendezvous) -> None:
+        if rendezvous.too_late.active():
+            rendezvous.too_late.cancel()
+        for token in rendezvous.tokens.values():
             self._expected.pop(sha256(token).digest(), None)
-        self._of_owner[meeting.owner] -= 1
-        if not self._of_owner[meeting.owner]:
-            del self._of_owner[meeting.owner]
+        self._of_owner[rendezvous.owner] -= 1
+        if not self._of_owner[rendezvous.owner]:
+            del self._of_owner[rendezvous.owner]
 
 
 def _is_silent(transport: Any) -> bool:
