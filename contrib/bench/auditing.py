@@ -121,8 +121,10 @@ def _log(file: Path, directory: Path) -> OutsideLog:
         _copy(store, kept)
     place = StorePlace(store_sqlite, url)
     origins = origin_verifier(keys.root_der, _CLUSTER)
-    judge = head_verifier(keys.root_der, _CLUSTER)
-    return OutsideLog(store=place, keeper=keeper, judge=judge, cluster=_CLUSTER, origins=origins)
+    verify_head = head_verifier(keys.root_der, _CLUSTER)
+    return OutsideLog(
+        store=place, keeper=keeper, verify_head=verify_head, cluster=_CLUSTER, origins=origins
+    )
 
 
 def _copy(store: IStore, kept: sqlite3.Connection) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, field
 from twisted.logger import Logger
 
-from svc.audit.checkpoint.latest import LatestCheckpoint, Taken
+from svc.audit.checkpoint.latest import HeadComparison, LatestCheckpoint
 from svc.errors import AuditBroken, SvcError
 
 _log = Logger(namespace="svc_client")
@@ -27,18 +27,18 @@ class KnownHead:
         problem: What was wrong with the last head that was shown; empty while all is well.
     """
 
-    greatest: LatestCheckpoint
+    latest_checkpoint: LatestCheckpoint
     problem: str = field(default="", init=False)
 
     @property
     def line(self) -> bytes:
         """The head that a Proxy receives; empty if none is stored."""
-        return self.greatest.line
+        return self.latest_checkpoint.line
 
     @property
     def public(self) -> dict[str, Any]:
         """As commands show it."""
-        kept = self.greatest.kept
+        kept = self.latest_checkpoint.kept
         return {
             "records": 0 if kept is None else kept.head.tree_size,
             "time": None if kept is None else kept.head.time,
@@ -51,15 +51,15 @@ class KnownHead:
         taken = None
         try:
             for line in lines:
-                taken = await self.greatest.take(line)
-                if taken is Taken.RESTORED:
+                taken = await self.latest_checkpoint.take(line)
+                if taken is HeadComparison.RESTORED:
                     _log.warn(
                         "the audit log continues from an older store, as a signed record confirms"
                     )
         except (SvcError, OSError) as refused:
             self._report(refused)
             return
-        if taken is Taken.BEHIND:
+        if taken is HeadComparison.BEHIND:
             self._report(
                 AuditBroken(
                     "the Proxy presented an audit log that is behind the one it presented "

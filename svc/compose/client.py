@@ -24,7 +24,7 @@ from svc.client.resident.service import RETRY_SECS, Place, Resident
 from svc.client.resident.status import StatusService
 from svc.client.sessions import SessionDialer
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
-from svc.compose.heads import greatest_head
+from svc.compose.heads import latest_checkpoint
 from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.config import Address, RoleSettings, load_settings
 from svc.config.source import CLIENT_FILE
@@ -292,8 +292,8 @@ def _assembled(
     reactor = runtime.reactor
     tasks, refusals = BackgroundTasks(), RecentRefusals(runtime.now)
     root, cluster = side.identity.verifier.root, side.identity.principal.cluster
-    head = KnownHead(greatest_head(reactor, side.state / "audit-head", root, cluster))
-    head.greatest.load()
+    head = KnownHead(latest_checkpoint(reactor, side.state / "audit-head", root, cluster))
+    head.latest_checkpoint.load()
     link = ProxyLink(
         clock=reactor,
         ways=side.ways,

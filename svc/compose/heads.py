@@ -10,11 +10,11 @@ from svc.pki.audit_signatures import head_verifier
 from svc.runtime.threads import in_pool
 
 
-def greatest_head(reactor: Any, path: Path, root: bytes, cluster: str) -> LatestCheckpoint:
+def latest_checkpoint(reactor: Any, path: Path, root: bytes, cluster: str) -> LatestCheckpoint:
     """Keeps the greatest head of *cluster*'s log in the file *path*; nothing is read yet."""
     return LatestCheckpoint(
         path=path,
-        judge=head_verifier(root, cluster),
+        verify_head=head_verifier(root, cluster),
         cluster=cluster,
         log_id=cluster,
         in_thread=in_pool(reactor),

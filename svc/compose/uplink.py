@@ -10,7 +10,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 
 from svc import __version__
 from svc.compose.authority.dial import authority_addresses, authority_dial
-from svc.compose.heads import greatest_head
+from svc.compose.heads import latest_checkpoint
 from svc.compose.node import (
     freshness,
     host_endpoint,
@@ -80,9 +80,9 @@ class ProxyUplink:
         """What Authority tells and this Proxy keeps over restarts."""
         holder = self._holder()
         path, root = self.state / "snapshot" / "audit-head", self.identity.verifier.root
-        greatest = greatest_head(self.runtime.reactor, path, root, self.settings.cluster)
-        greatest.load()
-        return holder, KnownCheckpoints(greatest, self.runtime.reactor, holder.restored)
+        checkpoint = latest_checkpoint(self.runtime.reactor, path, root, self.settings.cluster)
+        checkpoint.load()
+        return holder, KnownCheckpoints(checkpoint, self.runtime.reactor, holder.restored)
 
     def link(
         self,

@@ -82,7 +82,7 @@ def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -
         AuditBroken, SvcError: a head is not good, or the store cannot be read.
     """
     log = outside_log(settings, state)
-    said = restorations(log.keeper.restored(), log.judge)
+    said = restorations(log.keeper.restored(), log.verify_head)
     known = [
         head
         for head in _known(log, state / "anchor", witness_files(settings), files)
@@ -90,7 +90,7 @@ def find_lost(settings: RoleSettings, state: Path, files: Sequence[Path] = ()) -
     ]
     for head in known:
         check_place(head, settings.cluster, settings.cluster)
-        log.judge(head.signed, head_time(head.head))
+        log.verify_head(head.signed, head_time(head.head))
     ours = list(log.keeper.heads())
 
     def look(tx: ITransaction) -> LostLine:
@@ -175,7 +175,7 @@ def _known(
 ) -> Iterator[SignedHead]:
     newest = AnchorDirectory(anchor).newest()
     told = LatestCheckpoint(
-        path=anchor / GREATEST, judge=log.judge, cluster=log.cluster, log_id=log.cluster
+        path=anchor / GREATEST, verify_head=log.verify_head, cluster=log.cluster, log_id=log.cluster
     )
     told.load()
     yield from (head for head in (newest, told.kept) if head is not None)

@@ -15,17 +15,17 @@ def head_verifier(root: bytes, cluster: str) -> HeadVerifier:
     """Verifies each head's signature at the head's own time, under *root*."""
     verifier = ChainVerifier(cluster, root, lambda: 0.0)
 
-    def judge(signed: Signed, at: float) -> object:
+    def verify(signed: Signed, at: float) -> object:
         return verifier.verify_signed_at(signed, Purpose.AUDIT_HEAD, at)
 
-    return judge
+    return verify
 
 
 def origin_verifier(root: bytes, cluster: str) -> OriginVerifier:
     """Verifies the signature of a record of state at the record's own time, under *root*."""
     verifier = ChainVerifier(cluster, root, lambda: 0.0)
 
-    def judge(signed: Signed, at: float) -> object:
+    def verify(signed: Signed, at: float) -> object:
         return verifier.verify_signed_at(signed, Purpose.AUDIT_ORIGIN, at)
 
-    return judge
+    return verify

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.log.verify import ChainFault, PersonalOf, Verified, follow, stretches, verify
+from svc.audit.log.verify import ChainFault, PersonalOf, Verified, follow, verified_ranges, verify
 from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import GENESIS, SignedHead
-from tests.audit.logs import MemoryLog, heads_over, judge, short_record
+from tests.audit.logs import MemoryLog, heads_over, short_record, verify_head
 
 ROWS = 100
 SIZES = (1, 20, 33, ROWS)
@@ -32,12 +32,12 @@ class ChainCase(SynchronousTestCase):
     ) -> Verified:
         """Verify in batches of seven."""
         return verify(
-            stretches(
+            verified_ranges(
                 (rows[at : at + 7] for at in range(0, len(rows), 7)),
                 personal_of or self.memory.personal_of,
             ),
             self.heads if heads is None else heads,
-            judge,
+            verify_head,
         )
 
     def assertFault(self, seq: int, kind: str, *args: object, **kwargs: object) -> None:

@@ -54,7 +54,7 @@ FACTS = {
 }
 
 
-def judge(signed: Signed, at: float) -> None:
+def verify_head(signed: Signed, at: float) -> None:
     """Accept what the one key signed for heads."""
     if signed.chain != ANCHOR.chain:
         raise BadSignature("the chain does not end in the trusted root")

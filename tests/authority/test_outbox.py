@@ -9,7 +9,7 @@ from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.ingest.validate import judge
+from svc.audit.ingest.validate import validate_row
 from svc.authority.ingest.apply import MAX_UNKNOWN
 from svc.authority.ingest.drain import _LOOKS
 from svc.errors import SvcError
@@ -219,7 +219,7 @@ class DrainTests(Queue):
         rows.append(evolve(row, personal=(evolve(row.personal[0], value='"x"'), row.personal[1])))
         for each in rows:
             signer = self.leader.drains.keys.now().get
-            verdict = judge(each, signer, FACTS, may_write=WITH_REQUESTS)
+            verdict = validate_row(each, signer, FACTS, may_write=WITH_REQUESTS)
             self.assertIs(verdict.hold, Hold.FORGED, each)
         self.leader.inject(*rows)
         self.leader.drain()

@@ -6,7 +6,7 @@ from typing import Any
 
 from attrs import evolve
 
-from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, judge
+from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, validate_row
 from svc.audit.log.record import MAX_TEXT, MEMBERS
 from svc.audit.log.show import document
 from svc.audit.log.verify import check_record, follow
@@ -193,7 +193,7 @@ class SaidTests(Queue):
     def judged(self, row: SpoolRow, may_write: Any = MAY_WRITE) -> RowVerdict:
         """What a leader makes of a row."""
         keys = self.leader.drains.keys
-        return judge(row, keys.now().get, FACTS, keys.is_member, may_write)
+        return validate_row(row, keys.now().get, FACTS, keys.is_member, may_write)
 
     def summed(self, details: dict[str, Any], reason: str = "opens", **fields: Any) -> str:
         """What is wrong with a summary of the Proxy's; nothing: it is good."""

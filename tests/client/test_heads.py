@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.checkpoint.head import to_line
 from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.client.heads import KnownHead
-from tests.audit.logs import MemoryLog, heads_over, judge, short_record
+from tests.audit.logs import MemoryLog, heads_over, short_record, verify_head
 
 
 class KnownHeadTests(SynchronousTestCase):
@@ -23,10 +23,10 @@ class KnownHeadTests(SynchronousTestCase):
         self.log.fill(12, short_record)
         self.signed = heads_over(self.log.log, 3, 8, 12, hours=1)
         self.lines = [to_line(head) for head in self.signed]
-        greatest = LatestCheckpoint(
-            path=Path(self.mktemp()), judge=judge, cluster="demo.example", log_id="log"
+        latest_checkpoint = LatestCheckpoint(
+            path=Path(self.mktemp()), verify_head=verify_head, cluster="demo.example", log_id="log"
         )
-        self.head = KnownHead(greatest)
+        self.head = KnownHead(latest_checkpoint)
         self.said: list[str] = []
         observer = cast(ILogObserver, self.heard)
         globalLogPublisher.addObserver(observer)

@@ -33,7 +33,7 @@ GREATEST = "greatest"
 """In the anchor directory: a head of others that our own records contradict."""
 
 
-class Taken(Enum):
+class HeadComparison(Enum):
     """The result of checking a presented head."""
 
     KNOWN = "known"
@@ -50,14 +50,14 @@ class LatestCheckpoint:
 
     Attributes:
         path: The file; the head that a restored store gave up is kept beside it, as ``.lost``.
-        judge: Judges what somebody says was signed.
+        verify_head: Judges what somebody says was signed.
         cluster: Of all heads that are taken.
         log_id: Of all heads that are taken.
         in_thread: Where the file is written.
     """
 
     path: Path
-    judge: HeadVerifier
+    verify_head: HeadVerifier
     cluster: str
     log_id: str
     in_thread: InThread = inline
@@ -111,7 +111,7 @@ class LatestCheckpoint:
         """The hash, in hex, of the newest head that gave a line up which was kept; empty: none."""
         return self._given_up[-1].hash.hex() if self._given_up else ""
 
-    async def take(self, line: bytes) -> Taken:
+    async def take(self, line: bytes) -> HeadComparison:
         """Accept a presented head; it is durable when this returns.
 
         Raises:
@@ -127,33 +127,33 @@ class LatestCheckpoint:
         finally:
             self._lock.release()
 
-    async def _take(self, head: SignedHead) -> Taken:
+    async def _take(self, head: SignedHead) -> HeadComparison:
         check_place(head, self.cluster, self.log_id)
         # What a line says of a restored store is not covered by its signature: it must fold.
         restoration(head)
         kept, size = self.kept, head.head.tree_size
         if kept is None:
-            return await self._keep(head, Taken.NEWER)
+            return await self._keep(head, HeadComparison.NEWER)
         if head.hash == kept.hash:
-            return Taken.KNOWN
+            return HeadComparison.KNOWN
         if head.restored is not None and head.head.time > kept.head.time:
             return await self._restored(head, kept)
         if self._is_given_up(head):
-            return Taken.BEHIND
+            return HeadComparison.BEHIND
         if size > kept.head.tree_size:
-            return await self._keep(head, Taken.NEWER)
+            return await self._keep(head, HeadComparison.NEWER)
         if size < kept.head.tree_size:
-            return Taken.BEHIND
-        self.judge(head.signed, head_time(head.head))
+            return HeadComparison.BEHIND
+        self.verify_head(head.signed, head_time(head.head))
         if (head.head.root, head.head.last_hash) != (kept.head.root, kept.head.last_hash):
             raise AuditBroken(
                 f"audit log: two signed heads over {size} records differ, so there are two "
                 "histories",
                 reason="audit_rolled_back",
             )
-        return Taken.KNOWN
+        return HeadComparison.KNOWN
 
-    async def _restored(self, head: SignedHead, kept: SignedHead) -> Taken:
+    async def _restored(self, head: SignedHead, kept: SignedHead) -> HeadComparison:
         said = restoration(head)
         assert said is not None
         if head.head.tree_size <= kept.head.tree_size and not said.gives_up(kept):
@@ -162,21 +162,21 @@ class LatestCheckpoint:
                 f" records, and not the one over {kept.head.tree_size} that is kept here",
                 reason="audit_rolled_back",
             )
-        return await self._keep(head, Taken.RESTORED)
+        return await self._keep(head, HeadComparison.RESTORED)
 
     def _is_given_up(self, head: SignedHead) -> bool:
         """Whether it is of a line that was given up: somebody was away since, and still has it."""
         said = (restoration(one) for one in self._given_up)
         return any(one is not None and one.gives_up(head) for one in said)
 
-    async def _keep(self, head: SignedHead, taken: Taken) -> Taken:
-        self.judge(head.signed, head_time(head.head))
+    async def _keep(self, head: SignedHead, taken: HeadComparison) -> HeadComparison:
+        self.verify_head(head.signed, head_time(head.head))
         before, proofs = self.kept, self._given_up
-        if taken is Taken.RESTORED:
+        if taken is HeadComparison.RESTORED:
             proofs = (*proofs, head)[-MAX_PROOFS:]
 
         def write() -> None:
-            if taken is Taken.RESTORED and before is not None:
+            if taken is HeadComparison.RESTORED and before is not None:
                 lost = self.path.with_name(self.path.name + ".lost")
                 durable.replace(lost, to_line(before) + b"\n")
                 durable.replace(self._proofs_path, b"".join(to_line(one) + b"\n" for one in proofs))

@@ -49,7 +49,7 @@ class RolledBack(AuditBroken):
 
 
 @frozen
-class Mark:
+class RequiredRecord:
     """A record that the store must hold.
 
     Attributes:
@@ -61,9 +61,9 @@ class Mark:
     who: str
 
 
-def mark_of(head: SignedHead, who: str) -> Mark:
+def mark_of(head: SignedHead, who: str) -> RequiredRecord:
     """The last record that a signed head covers."""
-    return Mark(head.head.tree_size, head.head.last_hash, who)
+    return RequiredRecord(head.head.tree_size, head.head.last_hash, who)
 
 
 def _no_rows(_from: int, _limit: int) -> Iterable[ChainRow]:
@@ -78,8 +78,8 @@ class LogWatch(AsyncService):
     Args:
         chain: The rows as they are now, for whoever opens the store again.
         keeper: Our own heads.
-        greatest: Keeps a head of others that our records contradict.
-        judge: Judges what somebody says was signed.
+        latest_checkpoint: Keeps a head of others that our records contradict.
+        verify_head: Judges what somebody says was signed.
         restorations: The lines of the log that were given up on purpose.
         sources: Witnesses that can be read; looked at before anything is written.
         others: What other Authorities show us through the store, newer than our own heads.
@@ -96,8 +96,8 @@ class LogWatch(AsyncService):
 
     chain: IChain
     keeper: IHeadKeeper
-    greatest: LatestCheckpoint
-    judge: HeadVerifier
+    latest_checkpoint: LatestCheckpoint
+    verify_head: HeadVerifier
     clock: IReactorTime
     restorations: Callable[[], Iterable[Restoration]]
     others: Callable[[], Awaitable[Iterable[bytes]]]
@@ -122,7 +122,7 @@ class LogWatch(AsyncService):
 
     async def start(self) -> None:
         """Begin to look; does not wait for the first one."""
-        await self.in_thread(self.greatest.load)
+        await self.in_thread(self.latest_checkpoint.load)
         self._looks.startService()
 
     async def stop(self) -> None:
@@ -161,7 +161,7 @@ class LogWatch(AsyncService):
             raise _again(self.fault)
         seen = self.own.known
         if end.seq < seen.seq or (end.seq == seen.seq and end.hash != seen.hash):
-            raise _amiss(end, Mark(seen.seq, seen.hash, "this Authority"))
+            raise _rolled_back(end, RequiredRecord(seen.seq, seen.hash, "this Authority"))
         self.own.require(end, rows)
 
     def found(self, fault: AuditBroken) -> None:
@@ -252,11 +252,11 @@ class LogWatch(AsyncService):
     async def _take(self, line: bytes) -> bool:
         """Keep a head that our records contradict; whether they do."""
         head = parse_head(line)
-        check_place(head, self.greatest.cluster, self.greatest.log_id)
+        check_place(head, self.latest_checkpoint.cluster, self.latest_checkpoint.log_id)
         if self.is_given_up(head) or await self._check(mark_of(head, "somebody")) is None:
             return False
-        self.judge(head.signed, head_time(head.head))
-        await self.greatest.take(line)
+        self.verify_head(head.signed, head_time(head.head))
+        await self.latest_checkpoint.take(line)
         return True
 
     def go_on_without(self, lost: Restoration) -> None:
@@ -273,11 +273,11 @@ class LogWatch(AsyncService):
 
     async def _look(self) -> AuditBroken | None:
         seen = self.own.known
-        marks = [Mark(seen.seq, seen.hash, "this Authority")]
+        marks = [RequiredRecord(seen.seq, seen.hash, "this Authority")]
         kept = await self.in_thread(self.keeper.newest)
         if kept is not None:
             marks.append(mark_of(kept, "a signed head"))
-        shown = self.greatest.kept
+        shown = self.latest_checkpoint.kept
         if shown is not None and not self.is_given_up(shown):
             marks.append(mark_of(shown, "a signed head that others keep"))
         for mark in sorted(marks, key=lambda one: one.seq):
@@ -314,20 +314,20 @@ class LogWatch(AsyncService):
             self.own.committed(end)
             self.appended(records)
 
-    async def _check(self, mark: Mark) -> AuditBroken | None:
+    async def _check(self, mark: RequiredRecord) -> AuditBroken | None:
         if mark.seq == 0:
             return None
         rows = await self.chain.rows(mark.seq, 1)
         if rows and (rows[0].seq, rows[0].hash) == (mark.seq, mark.hash):
             return None
-        return _amiss(await self.chain.head(), mark)
+        return _rolled_back(await self.chain.head(), mark)
 
 
 def _unreadable(failed: SvcError | OSError) -> None:
     _log.warn("a witness of the audit log cannot be read", text=str(failed))
 
 
-def _amiss(end: ChainHead, mark: Mark) -> RolledBack:
+def _rolled_back(end: ChainHead, mark: RequiredRecord) -> RolledBack:
     if end.seq < mark.seq:
         return RolledBack(
             f"audit log: the store ends at record {end.seq}, but {mark.who} knows {mark.seq}: "

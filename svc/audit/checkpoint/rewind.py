@@ -102,7 +102,7 @@ def _is_size(value: Json) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def restorations(heads: Iterable[SignedHead], judge: HeadVerifier) -> list[Restoration]:
+def restorations(heads: Iterable[SignedHead], verify_head: HeadVerifier) -> list[Restoration]:
     """What those of *heads* prove that give up a line.
 
     Raises:
@@ -111,14 +111,16 @@ def restorations(heads: Iterable[SignedHead], judge: HeadVerifier) -> list[Resto
     found = list[Restoration]()
     for head in heads:
         if head.restored is not None:
-            judge(head.signed, head_time(head.head))
+            verify_head(head.signed, head_time(head.head))
             said = restoration(head)
             assert said is not None
             found.append(said)
     return found
 
 
-def standing(read: Callable[[], Iterator[SignedHead]], judge: HeadVerifier) -> Iterator[SignedHead]:
+def standing(
+    read: Callable[[], Iterator[SignedHead]], verify_head: HeadVerifier
+) -> Iterator[SignedHead]:
     """The heads of a witness's file that were not given up, in order; one that came twice once.
 
     Args:
@@ -130,7 +132,7 @@ def standing(read: Callable[[], Iterator[SignedHead]], judge: HeadVerifier) -> I
     said = list[tuple[int, Restoration]]()
     for at, head in enumerate(read()):
         if head.restored is not None:
-            judge(head.signed, head_time(head.head))
+            verify_head(head.signed, head_time(head.head))
             found = restoration(head)
             assert found is not None
             said.append((at, found))

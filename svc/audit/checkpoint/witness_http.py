@@ -23,7 +23,7 @@ MAX_ANSWER = 65_536
 _REASON = "witness_unavailable"
 
 
-class _Thrown(Protocol):
+class _DiscardedBody(Protocol):
     """Throws the answer's body away; one that does not end is cut."""
 
     transport: Any
@@ -73,7 +73,7 @@ class HttpSink:
         body = FileBodyProducer(BytesIO(line + b"\n"))
         try:
             answer = await self.agent.request(b"POST", self.name.encode("ascii"), headers, body)
-            thrown = _Thrown()
+            thrown = _DiscardedBody()
             answer.deliverBody(thrown)
             await thrown.ended
         except (SvcError, CancelledError):

@@ -65,7 +65,7 @@ _OWN = frozenset(
 
 
 @frozen
-class MayWrite:
+class WriteRights:
     """What may come through the queue.
 
     Attributes:
@@ -81,7 +81,7 @@ def _named(*events: Event) -> Mapping[str, Event]:
     return {event.name: event for event in events}
 
 
-MAY_WRITE = MayWrite(
+MAY_WRITE = WriteRights(
     {
         # A kind that is recorded brings recording.delivered: it comes in here with what writes it.
         "proxy": _named(*_OF_A_SPOOL, REFUSALS_SUMMARY),
@@ -91,7 +91,7 @@ MAY_WRITE = MayWrite(
 """Where no kind has a gate."""
 
 
-def may_write_with(events: Iterable[Event], actions: Mapping[str, str]) -> MayWrite:
+def may_write_with(events: Iterable[Event], actions: Mapping[str, str]) -> WriteRights:
     """Where kinds with a gate are enabled: Proxies record each request, and events of theirs.
 
     Args:
@@ -99,7 +99,7 @@ def may_write_with(events: Iterable[Event], actions: Mapping[str, str]) -> MayWr
         actions: Of those kinds, and what each counts as.
     """
     proxy = {**MAY_WRITE.events["proxy"], **_named(REQUEST_DECISION, *events)}
-    return MayWrite({**MAY_WRITE.events, "proxy": proxy}, actions)
+    return WriteRights({**MAY_WRITE.events, "proxy": proxy}, actions)
 
 
 _NEEDED = frozenset(
@@ -162,12 +162,12 @@ class RowVerdict:
     why: str = ""
 
 
-def judge(
+def validate_row(
     row: SpoolRow,
     signer: Callable[[str], Node | None],
     facts: Mapping[str, AttributeTerm],
     members: Members = anybody,
-    may_write: MayWrite = MAY_WRITE,
+    may_write: WriteRights = MAY_WRITE,
 ) -> RowVerdict:
     """Check *row* for unsigned, unknown key, forged, in this order; the first fault is the reason.
 
@@ -196,7 +196,7 @@ def _read(
     row: SpoolRow,
     node: Node,
     facts: Mapping[str, AttributeTerm],
-    may_write: MayWrite,
+    may_write: WriteRights,
 ) -> tuple[ValidRow, Mapping[str, Json]]:
     if len(row.canonical) > MAX_RECORD:
         raise Malformed("audit row: the record is too long")

@@ -85,8 +85,8 @@ class Verified:
 
 
 @frozen
-class Stretch:
-    """Consecutive rows that were verified against each other; stretches are joined to a log.
+class VerifiedRange:
+    """Consecutive rows that were verified against each other; ranges are joined to a log.
 
     Attributes:
         prev: What the first row names as the hash before it; None where it is not the first
@@ -107,9 +107,9 @@ class Stretch:
     slices: Mapping[str, int] = field(factory=dict, repr=False)
 
 
-def stretch(
+def verified_range(
     first: int, rows: Sequence[ChainRow], personal: Mapping[int, Sequence[PersonalValue]]
-) -> Stretch:
+) -> VerifiedRange:
     """Check *rows*, which are to be the records from *first* on.  Nearly all work is here."""
     prev = rows[0].prev_hash if rows and rows[0].seq == first else None
     last = GENESIS if prev is None else prev
@@ -128,7 +128,7 @@ def stretch(
             by_others = by_others or bool(row.signature) or PLACED in row.canonical
     except ChainFault as found:
         fault = (found.seq, found.kind, found.what)
-    return Stretch(
+    return VerifiedRange(
         prev=prev,
         hashes=b"".join(hashes),
         leaves=b"".join(leaves),
@@ -138,11 +138,11 @@ def stretch(
     )
 
 
-def stretches(
+def verified_ranges(
     batches: Iterable[Sequence[ChainRow]],
     personal_of: PersonalOf | None = None,
     first: int = FIRST_SEQ,
-) -> Iterator[Stretch]:
+) -> Iterator[VerifiedRange]:
     """Check *batches* of rows, from record *first* on, one after the other.
 
     Args:
@@ -150,12 +150,14 @@ def stretches(
     """
     for batch in batches:
         end = first + len(batch)
-        yield stretch(first, batch, personal_of(first, end - 1) if personal_of and batch else {})
+        yield verified_range(
+            first, batch, personal_of(first, end - 1) if personal_of and batch else {}
+        )
         first = end
 
 
 def verify(
-    checked: Iterable[Stretch],
+    checked: Iterable[VerifiedRange],
     heads: Iterable[SignedHead],
     verify_head: HeadVerifier,
     *,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from attrs import define
 
-from svc.audit.ingest.validate import MAY_WRITE, MayWrite, ValidRow, judge
+from svc.audit.ingest.validate import MAY_WRITE, ValidRow, WriteRights, validate_row
 from svc.authority.ingest.apply import QueueTransaction, standing_of
 from svc.authority.state.recorder import Recorder
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError
@@ -47,7 +47,7 @@ class QueueAdmin:
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
-    may_write: MayWrite = MAY_WRITE
+    may_write: WriteRights = MAY_WRITE
 
     async def release(self, request: pb.ReleaseRowRequest, actor: Actor) -> pb.ReleaseRowResponse:
         """Append a held row whose signature is good.
@@ -106,7 +106,7 @@ class QueueAdmin:
 
         facts = self.recorder.sealer.facts
         # Whom it names the operator has seen: that alone is no word against its origin.
-        verdict = judge(row.row, signer, facts, may_write=self.may_write)
+        verdict = validate_row(row.row, signer, facts, may_write=self.may_write)
         judged = verdict.judged
         if judged is None:
             assert verdict.hold is not None

@@ -14,7 +14,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, DeferredLock
 from twisted.logger import Logger
 
-from svc.audit.ingest.validate import MAY_WRITE, MayWrite, RowVerdict, judge
+from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, WriteRights, validate_row
 from svc.authority.ingest.apply import AppliedRows, QueueTransaction, Vanished
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.state.recorder import Recorder
@@ -62,7 +62,7 @@ class QueueConsumer:
     keys: OriginKeys
     now: Callable[[], float]
     held: Callable[[str], object]
-    may_write: MayWrite = MAY_WRITE
+    may_write: WriteRights = MAY_WRITE
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     async def drain(self) -> None:
@@ -93,7 +93,7 @@ class QueueConsumer:
 
         def judged_row(row: QueuedRow) -> RowVerdict:
             facts, members = self.recorder.sealer.facts, self.keys.is_member
-            return judge(row.row, keys.get, facts, members, self.may_write)
+            return validate_row(row.row, keys.get, facts, members, self.may_write)
 
         def look(tx: ITransaction) -> _Look:
             known = [key for key in tx.outbox.unknown_keys() if key in keys]

@@ -116,7 +116,7 @@ class Expected:
     peer_node_id: str
 
 
-def judge(
+def verify_registration(
     signed: Signed, expected: Expected, verifier: IChainVerifier, facts: ClusterState
 ) -> AdmittedRegistration:
     """Accept a registration or refuse it.

@@ -25,7 +25,7 @@ from svc.authority.sessions.admission import (
     ProvenRefusal,
     RegistrationRefused,
     divide,
-    judge,
+    verify_registration,
 )
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
@@ -103,7 +103,7 @@ class RegistrationIntake:
         )
         try:
             signed = await self._registration(call)
-            admitted = judge(signed, expected, self.verifier, self.state_cache.state)
+            admitted = verify_registration(signed, expected, self.verifier, self.state_cache.state)
             # It is the Connector's own, made for this challenge: now it may count for it.
             self.rates.registrations.spend(node(admitted.node.id))
             inventory = await self._record(proxy, admitted)

@@ -264,14 +264,14 @@ class RestoreCheck(AsyncService):
     def _check(self, request: RestoreRequest) -> None:
         if request.lost is None:
             return
-        self.watch.judge(request.lost.signed, head_time(request.lost.head))
+        self.watch.verify_head(request.lost.signed, head_time(request.lost.head))
         lost = request.lost
         if rfc3339(self.now()) <= lost.head.time:
             raise NotRestored(
                 f"the clock of this host is before {lost.head.time}, when the abandoned head "
                 "was signed; correct it"
             )
-        told = self.watch.greatest.kept
+        told = self.watch.latest_checkpoint.kept
         if told is not None and told.head.tree_size > lost.head.tree_size:
             raise NotRestored(
                 f"a head over {told.head.tree_size} records has become known in the meantime; "

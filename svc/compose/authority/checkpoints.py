@@ -32,7 +32,7 @@ from svc.authority.state.rewind import (
 )
 from svc.compose.authority.parts import Foundations
 from svc.compose.authority.state import anchor_key
-from svc.compose.heads import greatest_head
+from svc.compose.heads import latest_checkpoint
 from svc.errors import AuditBroken, LeaseLost, RecordLost, StoreFull
 from svc.interfaces.audit import HeadVerifier, IChain, IHeadSource
 from svc.interfaces.store import ITransaction
@@ -135,13 +135,13 @@ class _CheckpointAssembly:
     f: Foundations
     ready: Readiness
     keeper: AnchorDirectory = field(init=False)
-    judge: HeadVerifier = field(init=False)
+    verify_head: HeadVerifier = field(init=False)
 
     @keeper.default
     def _in_the_state_directory(self) -> AnchorDirectory:
         return AnchorDirectory(self.f.state / "anchor")
 
-    @judge.default
+    @verify_head.default
     def _of_the_cluster(self) -> HeadVerifier:
         return head_verifier(self.f.keys.root_der, self.f.settings.cluster)
 
@@ -205,7 +205,7 @@ class _CheckpointAssembly:
         return HeadExchange(
             store=store,
             keeper=self.keeper,
-            verify_head=self.judge,
+            verify_head=self.verify_head,
             cluster=cluster,
             log_id=cluster,
             in_thread=in_pool(self.f.runtime.reactor),
@@ -257,8 +257,8 @@ class _CheckpointAssembly:
         return LogWatch(
             chain=self._chain(),
             keeper=self.keeper,
-            greatest=greatest_head(reactor, path, f.keys.root_der, f.settings.cluster),
-            judge=self.judge,
+            latest_checkpoint=latest_checkpoint(reactor, path, f.keys.root_der, f.settings.cluster),
+            verify_head=self.verify_head,
             clock=reactor,
             restorations=restorations,
             in_thread=in_pool(f.runtime.reactor),
@@ -296,7 +296,7 @@ class _CheckpointAssembly:
             chain=StoredChain(f.opened.store),
             keeper=self.keeper,
             key=anchor_key(f.keys),
-            verify_head=self.judge,
+            verify_head=self.verify_head,
             cluster=f.settings.cluster,
             log_id=f.settings.cluster,
             leader=f.identity.principal.id,

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 
 from attrs import define, field, frozen
 
-from svc.audit.log.verify import stretches, verify
+from svc.audit.log.verify import verified_ranges, verify
 from svc.errors import BackupBroken, ConfigError, Malformed, SvcError
 from svc.interfaces.copies import CopyHead
 from svc.model.audit.state import StateHead
@@ -212,9 +212,9 @@ class BackupCheck:
             head = log.head()
             self.backup.check_stamp(head)
             verified = verify(
-                stretches(log.batches(), log.personal),
+                verified_ranges(log.batches(), log.personal),
                 material.keeper.heads(),
-                material.judge,
+                material.verify_head,
                 latest=material.keeper.latest(),
                 cluster=manifest.stamp.cluster,
             )

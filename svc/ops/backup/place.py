@@ -105,7 +105,7 @@ class AuthorityFiles:
     authority: str
     keeper: AnchorDirectory
     state_anchor: StateAnchor
-    judge: HeadVerifier
+    verify_head: HeadVerifier
 
     @property
     def newest(self) -> SignedHead | None:
@@ -160,7 +160,7 @@ def load_material(
         authority=identity.principal.id,
         keeper=AnchorDirectory(anchor),
         state_anchor=StateAnchor(anchor),
-        judge=head_verifier(keys.root_der, cluster),
+        verify_head=head_verifier(keys.root_der, cluster),
     )
 
 

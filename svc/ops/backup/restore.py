@@ -21,7 +21,7 @@ from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.latest import GREATEST
 from svc.audit.checkpoint.rewind import restorations
 from svc.audit.checkpoint.startup_request import StartupRequestFile
-from svc.audit.log.verify import stretches, verify
+from svc.audit.log.verify import verified_ranges, verify
 from svc.audit.state.anchor import check_anchor
 from svc.audit.state.in_force import StateView
 from svc.authority.state.rewind import RESTORE_REQUEST, RestoreRequest, restore_request_file
@@ -205,9 +205,9 @@ class RestoreRun:
             self.backup.check_stamp(head)
         keeper = material.keeper
         verified = verify(
-            stretches(batches(tx.audit), personal_of(tx.audit)),
+            verified_ranges(batches(tx.audit), personal_of(tx.audit)),
             keeper.heads(),
-            material.judge,
+            material.verify_head,
             latest=keeper.latest(),
             witnesses=[witnesses[size] for size in sorted(witnesses)],
             cluster=manifest.stamp.cluster,
@@ -232,7 +232,7 @@ class RestoreRun:
         borne: dict[int, SignedHead] = {}
         beyond: SignedHead | None = None
         here = AnchorDirectory(self.place.own / "anchor").restored()
-        said = restorations([*here, *material.keeper.restored()], material.judge)
+        said = restorations([*here, *material.keeper.restored()], material.verify_head)
         for signed in self._all_known():
             head = signed.head
             if any(one.gives_up(signed) for one in said):
@@ -248,7 +248,7 @@ class RestoreRun:
             elif beyond is None or head.tree_size > beyond.head.tree_size:
                 beyond = signed
         if beyond is not None:
-            material.judge(beyond.signed, head_time(beyond.head))
+            material.verify_head(beyond.signed, head_time(beyond.head))
             if not self.reason:
                 raise AuditBroken(
                     f"the backup ends at record {manifest.store.records}, behind the signed "

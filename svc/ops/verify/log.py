@@ -18,7 +18,7 @@ from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.rewind import standing
 from svc.audit.log.covered import CoveredRow, entries, prove_consistency, prove_inclusion
 from svc.audit.log.export import consistency, inclusion
-from svc.audit.log.verify import ChainFault, Stretch, Verified, stretches, verify
+from svc.audit.log.verify import ChainFault, Verified, VerifiedRange, verified_ranges, verify
 from svc.config import RoleSettings
 from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
 from svc.interfaces.audit import HeadVerifier, OriginVerifier
@@ -41,7 +41,7 @@ class OutsideLog:
 
     store: StorePlace
     keeper: AnchorDirectory
-    judge: HeadVerifier
+    verify_head: HeadVerifier
     cluster: str
     origins: OriginVerifier
 
@@ -58,15 +58,15 @@ class OutsideLog:
         keeper, witnessed = self.keeper, None if anchor is None else heads_given(anchor)
         taken = [(keeper.latest(), keeper.heads())]
 
-        def judged(checked: Iterable[Stretch]) -> Verified:
+        def judged(checked: Iterable[VerifiedRange]) -> Verified:
             # The store may run this again; the heads of the first run are used up by then.
             latest, heads = taken.pop() if taken else (keeper.latest(), keeper.heads())
             return verify(
                 checked,
                 heads,
-                self.judge,
+                self.verify_head,
                 latest=latest,
-                witnesses=() if witnessed is None else standing(witnessed, self.judge),
+                witnesses=() if witnessed is None else standing(witnessed, self.verify_head),
                 cluster=self.cluster,
             )
 
@@ -77,7 +77,7 @@ class OutsideLog:
         else:
             found = self.store.look(
                 "audit verify",
-                lambda tx: judged(stretches(batches(tx.audit), personal_of(tx.audit))),
+                lambda tx: judged(verified_ranges(batches(tx.audit), personal_of(tx.audit))),
             )
         if found.by_others:
             check_origins(self.store, self.origins, found.records)
@@ -120,7 +120,7 @@ class OutsideLog:
                 )
         else:
             found = self._head_over(over)
-        self.judge(found.signed, head_time(found.head))
+        self.verify_head(found.signed, head_time(found.head))
         if found.head.cluster != self.cluster:
             raise ChainFault(1, "head_mismatch", "the head belongs to another log")
         return found
@@ -176,7 +176,7 @@ def outside_log(settings: RoleSettings, state: Path) -> OutsideLog:
     return OutsideLog(
         store=store_place(settings),
         keeper=AnchorDirectory(state / "anchor"),
-        judge=head_verifier(root, settings.cluster),
+        verify_head=head_verifier(root, settings.cluster),
         cluster=settings.cluster,
         origins=origin_verifier(root, settings.cluster),
     )

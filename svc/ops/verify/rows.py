@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 
 from attrs import frozen
 
-from svc.audit.log.verify import LEAF_BYTES, ChainFault, PersonalOf, Stretch, stretches
+from svc.audit.log.verify import LEAF_BYTES, ChainFault, PersonalOf, VerifiedRange, verified_ranges
 from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow, PersonalValue
@@ -41,7 +41,7 @@ def cores() -> int:
 @contextmanager
 def checked_in_parallel(
     store: StorePlace, size: int, jobs: int, turn: int = TURN
-) -> Iterator[Iterator[Stretch]]:
+) -> Iterator[Iterator[VerifiedRange]]:
     """The first *size* records, checked by *jobs* processes that end with the context.
 
     Entered where no other thread runs and no connection to the store is open: they are forked.
@@ -83,7 +83,7 @@ class LogParts:
     size: int
     length: int
 
-    def joined(self, ends: Sequence[Connection]) -> Iterator[Stretch]:
+    def joined(self, ends: Sequence[Connection]) -> Iterator[VerifiedRange]:
         """What the processes at the other end of *ends* have checked, in order."""
         for turn, first in enumerate(range(FIRST_SEQ, self.size + 1, self.length)):
             found = None
@@ -103,17 +103,17 @@ class LogParts:
                     found = self.checked(first)
                 out.send(found)
 
-    def checked(self, first: int) -> list[Stretch]:
+    def checked(self, first: int) -> list[VerifiedRange]:
         """The records of the turn that begins with *first*, over one snapshot."""
         last = min(first + self.length - 1, self.size)
 
-        def look(tx: ITransaction) -> list[Stretch]:
+        def look(tx: ITransaction) -> list[VerifiedRange]:
             rows = batches(tx.audit, first, last + 1 - first)
-            found = list(stretches(rows, personal_of(tx.audit), first))
+            found = list(verified_ranges(rows, personal_of(tx.audit), first))
             there = sum(len(part.leaves) for part in found) // LEAF_BYTES
             if first + there <= last and not any(part.fault for part in found):
                 fault = (first + there, "gap", "the store has no record at this position")
-                found.append(Stretch(prev=None, hashes=b"", leaves=b"", fault=fault))
+                found.append(VerifiedRange(prev=None, hashes=b"", leaves=b"", fault=fault))
             return found
 
         return self.store.look("audit verify", look)

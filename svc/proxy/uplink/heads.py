@@ -15,7 +15,7 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.checkpoint.latest import LatestCheckpoint, Taken, parse_head
+from svc.audit.checkpoint.latest import HeadComparison, LatestCheckpoint, parse_head
 from svc.audit.spool.refusals import disk_full
 from svc.errors import AuditBroken, SvcError, Unavailable
 from svc.runtime import durable
@@ -38,7 +38,7 @@ class KnownCheckpoints:
             once.  Told with each head that comes, because it may have failed the time before.
     """
 
-    greatest: LatestCheckpoint
+    latest_checkpoint: LatestCheckpoint
     clock: IReactorTime
     restored: Callable[[str], object]
     _behind_since: float | None = field(default=None, init=False)
@@ -62,7 +62,7 @@ class KnownCheckpoints:
     @property
     def line(self) -> bytes:
         """The head that a greeting presents to the Authority; empty if none is stored."""
-        return self.greatest.line
+        return self.latest_checkpoint.line
 
     @property
     def lines(self) -> tuple[bytes, ...]:
@@ -84,7 +84,7 @@ class KnownCheckpoints:
             except AuditBroken as broken:
                 self._alarm(broken)
                 raise
-        if taken is Taken.BEHIND:
+        if taken is HeadComparison.BEHIND:
             self._check_lag()
         elif taken is not None:
             self._behind_since = None
@@ -101,27 +101,31 @@ class KnownCheckpoints:
         except SvcError as refused:
             _log.debug("a client's audit head was not accepted", reason=refused.reason)
 
-    async def _take(self, line: bytes) -> Taken | None:
+    async def _take(self, line: bytes) -> HeadComparison | None:
         """Take one; None where the disk did not, which is tried again."""
         try:
-            taken = await self.greatest.take(line)
+            taken = await self.latest_checkpoint.take(line)
         except OSError as e:
             self._not_kept(line, e)
             return None
-        if line == self._unkept or taken in (Taken.NEWER, Taken.RESTORED):
+        if line == self._unkept or taken in (HeadComparison.NEWER, HeadComparison.RESTORED):
             if self._refusal is not None:
                 _log.info("audit heads can be stored again")
             self._unkept, self._refusal = b"", None
-        if taken is Taken.RESTORED:
-            head = self.greatest.kept
+        if taken is HeadComparison.RESTORED:
+            head = self.latest_checkpoint.kept
             assert head is not None
             _log.warn(
                 "the audit log continues from an older store, as a signed record confirms",
                 record=head.head.tree_size,
             )
-        if self.greatest.restoration:
-            self.restored(self.greatest.restoration)
-        if taken is not Taken.BEHIND and line not in self._proofs and parse_head(line).restored:
+        if self.latest_checkpoint.restoration:
+            self.restored(self.latest_checkpoint.restoration)
+        if (
+            taken is not HeadComparison.BEHIND
+            and line not in self._proofs
+            and parse_head(line).restored
+        ):
             self._proofs = (*self._proofs, line)[-MAX_RESTORED:]
         return taken
 
@@ -130,7 +134,7 @@ class KnownCheckpoints:
             _log.error(
                 "an audit head cannot be stored, so no session can open",
                 reason=error.strerror or str(error),
-                file=str(error.filename or self.greatest.path),
+                file=str(error.filename or self.latest_checkpoint.path),
             )
         self._unkept = line
         if durable.is_full(error):
@@ -148,7 +152,7 @@ class KnownCheckpoints:
         if now - self._behind_since < LAG_SECS:
             return
         self._behind_since = None
-        kept = self.greatest.kept
+        kept = self.latest_checkpoint.kept
         size = 0 if kept is None else kept.head.tree_size
         behind = AuditBroken(
             f"Authority's audit log is behind the signed head over {size} records that is kept "

@@ -13,13 +13,13 @@ from svc.audit.checkpoint.exchange import BATCH, HeadExchange
 from svc.audit.checkpoint.head import from_line, to_line
 from svc.audit.checkpoint.rewind import restoration
 from svc.audit.checkpoint.signer import HeadWriter
-from svc.audit.log.verify import stretches, verify
+from svc.audit.log.verify import verified_ranges, verify
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
 from svc.model.audit.record import SignedHead, chain_hash
 from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
-from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
+from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, short_record, verify_head
 from tests.support.nothing import nothing
 
 
@@ -37,7 +37,7 @@ class ExchangeTests(SynchronousTestCase):
         return HeadExchange(
             store=self.store,
             keeper=keeper,
-            verify_head=judge,
+            verify_head=verify_head,
             cluster=cluster,
             log_id="log",
             in_thread=inline,
@@ -51,7 +51,7 @@ class ExchangeTests(SynchronousTestCase):
             chain=self.log,
             keeper=keeper,
             key=ANCHOR,
-            verify_head=judge,
+            verify_head=verify_head,
             cluster="demo.example",
             log_id="log",
             leader="a" * 26,
@@ -104,7 +104,9 @@ class ExchangeTests(SynchronousTestCase):
         self.sign(second, 5)
         self.assertEqual(self.done(self.exchange(self.ours).take()), 1)
         for keeper in (self.ours, self.theirs):
-            self.assertEqual(verify(stretches([self.log.log]), keeper.heads(), judge).anchored, 11)
+            self.assertEqual(
+                verify(verified_ranges([self.log.log]), keeper.heads(), verify_head).anchored, 11
+            )
 
     def test_many(self) -> None:
         """Who was away long takes everything there is, in several steps."""
@@ -129,7 +131,9 @@ class ExchangeTests(SynchronousTestCase):
             self.add(size, line)
         self.assertEqual(self.done(self.exchange(self.theirs).take()), 2)
         self.assertEqual([each.pruned for each in self.theirs.kept], [0, 1, 0])
-        self.assertEqual(verify(stretches([self.log.log]), self.theirs.heads(), judge).anchored, 4)
+        self.assertEqual(
+            verify(verified_ranges([self.log.log]), self.theirs.heads(), verify_head).anchored, 4
+        )
 
     def test_begun_late(self) -> None:
         """Who begins without heads takes the oldest there is, with a hole before it."""
@@ -142,7 +146,9 @@ class ExchangeTests(SynchronousTestCase):
         for size, line in kept:
             self.add(size, line)
         self.assertEqual(self.done(self.exchange(self.theirs).take()), 3)
-        self.assertEqual(verify(stretches([self.log.log]), self.theirs.heads(), judge).anchored, 4)
+        self.assertEqual(
+            verify(verified_ranges([self.log.log]), self.theirs.heads(), verify_head).anchored, 4
+        )
         self.store, self.theirs = memory_store(chain_hash), MemoryHeads()
         for size, line in (kept[0], kept[2]):
             self.add(size, line)
@@ -165,7 +171,9 @@ class ExchangeTests(SynchronousTestCase):
         self.done(writer.write())
         self.assertEqual([each.head.tree_size for each in self.ours.kept], [2, 5])
         self.assertEqual(self.done(self.exchange(self.theirs).take()), 2)
-        self.assertEqual(verify(stretches([self.log.log]), self.theirs.heads(), judge).anchored, 5)
+        self.assertEqual(
+            verify(verified_ranges([self.log.log]), self.theirs.heads(), verify_head).anchored, 5
+        )
 
     def test_crash_between(self) -> None:
         """A head that was shared and not kept, because of a crash, is found in the store."""
@@ -235,7 +243,9 @@ class ExchangeTests(SynchronousTestCase):
         self.assertEqual(self.done(self.exchange(self.theirs).take()), 1)
         self.assertEqual([each.head.tree_size for each in self.theirs.kept], [2, 4, 5])
         self.assertEqual(self.done(self.exchange(self.theirs).take()), 0)
-        self.assertEqual(verify(stretches([self.log.log]), self.theirs.heads(), judge).anchored, 5)
+        self.assertEqual(
+            verify(verified_ranges([self.log.log]), self.theirs.heads(), verify_head).anchored, 5
+        )
 
     def test_shown(self) -> None:
         """Who does not write shows its greatest head in the store, and whoever does finds it."""

@@ -15,11 +15,11 @@ from zope.interface.verify import verifyObject
 from svc.audit.checkpoint.anchor import AnchorDirectory, AnchorUnreadable
 from svc.audit.checkpoint.head import from_line, to_line
 from svc.audit.checkpoint.merkle import EMPTY_ROOT, Tree, leaf_hash, resume
-from svc.audit.log.verify import ChainFault, stretches, verify
+from svc.audit.log.verify import ChainFault, verified_ranges, verify
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import IHeadKeeper
 from svc.runtime import durable
-from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, judge, short_record
+from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, heads_over, short_record, verify_head
 
 
 def plain_root(leaves: list[bytes]) -> bytes:
@@ -87,7 +87,7 @@ class LineTests(SynchronousTestCase):
             odd = line[:at] + bytes([line[at] ^ (1 << at % 8)]) + line[at + 1 :]
             try:
                 read = from_line(odd, {})
-                judge(read.signed, 0.0)
+                verify_head(read.signed, 0.0)
             except SvcError:
                 continue
             self.fail(f"accepted with byte {at} changed: {odd!r}")
@@ -261,7 +261,9 @@ class PruningTests(SynchronousTestCase):
         """How many records the heads that are left prove."""
         keeper = AnchorDirectory(self.path)
         heads = keeper.heads() if heads is None else heads
-        return verify(stretches([self.log.log]), heads, judge, latest=keeper.latest()).anchored
+        return verify(
+            verified_ranges([self.log.log]), heads, verify_head, latest=keeper.latest()
+        ).anchored
 
     def test_newest_and_one_a_day(self) -> None:
         """Of heads every three hours the newest ten stay, and of the older the last of each day."""

@@ -20,7 +20,7 @@ from svc.errors import AuditBroken, RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import IHeadSource
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import SignedHead
-from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
+from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, short_record, verify_head
 from tests.support.nothing import none_later, nothing, nothing_later
 
 ALONE: dict[str, Any] = {
@@ -64,14 +64,14 @@ class WatchCase(SynchronousTestCase):
         self.start(self.watch)
 
     def made(self, **more: Any) -> LogWatch:
-        greatest = LatestCheckpoint(
-            path=self.path, judge=self.judge, cluster="demo.example", log_id="log"
+        latest_checkpoint = LatestCheckpoint(
+            path=self.path, verify_head=self.verify_head, cluster="demo.example", log_id="log"
         )
         return LogWatch(
             chain=self.log,
             keeper=self.keeper,
-            greatest=greatest,
-            judge=self.judge,
+            latest_checkpoint=latest_checkpoint,
+            verify_head=self.verify_head,
             clock=self.clock,
             **{**ALONE, "on_fault": self.told.append, **more},
         )
@@ -80,9 +80,9 @@ class WatchCase(SynchronousTestCase):
         self.successResultOf(watch.startService())
         self.addCleanup(watch.stopService)
 
-    def judge(self, signed: Any, at: float) -> None:
+    def verify_head(self, signed: Any, at: float) -> None:
         self.judged += 1
-        judge(signed, at)
+        verify_head(signed, at)
 
     def done(self, coroutine: Coroutine[Any, Any, Any]) -> None:
         self.successResultOf(Deferred.fromCoroutine(coroutine))

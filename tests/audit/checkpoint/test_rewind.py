@@ -13,7 +13,7 @@ from svc.audit.log.record import seal
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.model.audit.record import RestoredProof
 from svc.model.canonical import Json, encode
-from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, short_record
+from tests.audit.logs import FACTS, MemoryLog, heads_over, short_record, verify_head
 
 
 class RestoredTests(SynchronousTestCase):
@@ -137,7 +137,9 @@ class RestoredTests(SynchronousTestCase):
         self.log.fill(2, short_record)
         (later,) = heads_over(self.log.log, 11, begin=101)
         seen = [*self.heads, self.head, self.head, later]
-        left = list(standing(lambda: iter(seen), judge))
+        left = list(standing(lambda: iter(seen), verify_head))
         self.assertEqual([head.head.tree_size for head in left], [3, 8, 9, 11])
         forged = evolve(self.head, signed=evolve(self.head.signed, signature=b"x" * 64))
-        self.assertRaises(SvcError, list, standing(lambda: iter([*self.heads, forged]), judge))
+        self.assertRaises(
+            SvcError, list, standing(lambda: iter([*self.heads, forged]), verify_head)
+        )

@@ -22,14 +22,14 @@ from svc.audit.checkpoint.signer import (
     HeadWriter,
 )
 from svc.audit.checkpoint.writer_position import WriterPosition
-from svc.audit.log.verify import stretches, verify
+from svc.audit.log.verify import verified_ranges, verify
 from svc.errors import AuditBroken, LeaseLost, StoreUnavailable, SvcError
 from svc.interfaces.audit import IChain
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import SignedHead
 from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import inline
-from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, judge, short_record
+from tests.audit.logs import ANCHOR, MemoryHeads, MemoryLog, short_record, verify_head
 from tests.support.nothing import nothing, nothing_later
 from tests.support.proof import proves
 
@@ -76,7 +76,7 @@ class HeadWriterTests(SynchronousTestCase):
             chain=self.log,
             keeper=self.keeper,
             key=ANCHOR,
-            verify_head=judge,
+            verify_head=verify_head,
             cluster=cluster,
             log_id="log",
             leader="a" * 26,
@@ -170,7 +170,7 @@ class HeadWriterTests(SynchronousTestCase):
         self.assertEqual(self.told, self.keeper.kept)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertEqual(
-            verify(stretches([self.log.log]), self.keeper.heads(), judge).anchored, 260
+            verify(verified_ranges([self.log.log]), self.keeper.heads(), verify_head).anchored, 260
         )
 
     def test_other_numbers(self) -> None:
@@ -226,7 +226,9 @@ class HeadWriterTests(SynchronousTestCase):
             if not edge:
                 self.keeper.kept[-1] = evolve(self.keeper.kept[-1], edge=())
         self.started()
-        self.assertEqual(verify(stretches([self.log.log]), self.keeper.heads(), judge).anchored, 10)
+        self.assertEqual(
+            verify(verified_ranges([self.log.log]), self.keeper.heads(), verify_head).anchored, 10
+        )
 
     def refusal(self, **changed: Any) -> str:
         """The reason with which a start is refused."""

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.log.record import MAX_TEXT, Sealer, Unrecordable, personal_hash, seal
-from svc.audit.log.verify import ChainFault, stretches, verify
+from svc.audit.log.verify import ChainFault, verified_ranges, verify
 from svc.model.audit import events
 from svc.model.audit.record import Actor, AuditRecord, SealedRecord
 from svc.model.canonical import Json, decode
 from svc.model.policy.access import request_from_form
-from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, record, short_record
+from tests.audit.logs import FACTS, MemoryLog, heads_over, record, short_record, verify_head
 from tests.support.proof import proves
 
 HOSTILE = (
@@ -186,8 +186,8 @@ class HostileTextTests(SynchronousTestCase):
             self.assertNotIn(b"\n", row.canonical)
             self.assertNotIn(b"\\u0000", row.canonical)
             self.assertLess(len(row.canonical), 3 * MAX_TEXT + 2000)
-        checked = stretches([log.log], log.personal_of)
-        verified = verify(checked, heads_over(log.log, len(log.log)), judge)
+        checked = verified_ranges([log.log], log.personal_of)
+        verified = verify(checked, heads_over(log.log, len(log.log)), verify_head)
         self.assertEqual(verified.records, 10 * len(HOSTILE))
 
     def test_in_the_request(self) -> None:
@@ -221,9 +221,9 @@ class ErasureTests(SynchronousTestCase):
         log.fill(3)
         heads = heads_over(log.log, 3)
         log.personal[2] = ()
-        checked = stretches([log.log], log.personal_of)
-        self.assertEqual(verify(checked, heads, judge).records, 3)
+        checked = verified_ranges([log.log], log.personal_of)
+        self.assertEqual(verify(checked, heads, verify_head).records, 3)
         log.personal[2] = log.personal[3]
-        checked = stretches([log.log], log.personal_of)
-        fault = self.assertRaises(ChainFault, verify, checked, heads, judge)
+        checked = verified_ranges([log.log], log.personal_of)
+        fault = self.assertRaises(ChainFault, verify, checked, heads, verify_head)
         self.assertEqual((fault.seq, fault.kind), (2, "personal"))

@@ -9,12 +9,21 @@ from attrs import evolve
 
 from svc.audit.checkpoint.head import AnchorKey, payload, sign_head
 from svc.audit.log.record import seal
-from svc.audit.log.verify import ChainFault, Verified, stretches, verify
+from svc.audit.log.verify import ChainFault, Verified, verified_ranges, verify
 from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import GENESIS, SignedHead, chain_hash
 from svc.model.signing import Purpose, Signed, sign
 from tests.audit.chains import ROWS, SIZES, ChainCase
-from tests.audit.logs import ANCHOR, FACTS, KEY, MemoryLog, heads_over, judge, record, short_record
+from tests.audit.logs import (
+    ANCHOR,
+    FACTS,
+    KEY,
+    MemoryLog,
+    heads_over,
+    record,
+    short_record,
+    verify_head,
+)
 from tests.support.proof import proves
 
 
@@ -60,7 +69,7 @@ class VerifyTests(ChainCase):
     ) -> Verified:
         """Verify against heads of ours and of somebody else."""
         heads = self.heads if heads is None else heads
-        return verify(stretches([rows]), heads, judge, witnesses=witnesses)
+        return verify(verified_ranges([rows]), heads, verify_head, witnesses=witnesses)
 
     @proves("G-AUD-13", "U-BAK-05")
     def test_no_anchor(self) -> None:
@@ -81,7 +90,12 @@ class VerifyTests(ChainCase):
         self.assertFault(2, "head_link", self.rows, [one, three, four])
         self.assertFault(2, "head_link", self.rows, [one, one, two])
         fault = self.assertRaises(
-            ChainFault, verify, stretches([self.rows]), self.heads[:3], judge, latest=four
+            ChainFault,
+            verify,
+            verified_ranges([self.rows]),
+            self.heads[:3],
+            verify_head,
+            latest=four,
         )
         self.assertEqual((fault.seq, fault.kind), (34, "head_mismatch"))
 
@@ -95,7 +109,12 @@ class VerifyTests(ChainCase):
         other = Signed(data, sign(KEY, Purpose.GRANT, data), ANCHOR.chain)
         self.assertFault(1, "head_signature", self.rows, [SignedHead(head, other)])
         fault = self.assertRaises(
-            ChainFault, verify, stretches([self.rows]), self.heads, judge, cluster="else.example"
+            ChainFault,
+            verify,
+            verified_ranges([self.rows]),
+            self.heads,
+            verify_head,
+            cluster="else.example",
         )
         self.assertEqual(fault.kind, "head_mismatch")
 

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.anchor import AnchorDirectory
 from svc.audit.checkpoint.signer import HeadWriter
-from svc.audit.log.verify import stretches, verify
+from svc.audit.log.verify import verified_ranges, verify
 from svc.audit.state.in_force import StateLedger
 from svc.authority.enroll.rotation import URGENT_SECS, SigningKeyRotation
 from svc.authority.state.cache import ClusterStateCache
@@ -47,13 +47,13 @@ class PurposeTests(SynchronousTestCase):
         house.ledger = house.recorder.ledger = StateLedger(origin_verifier(root, CLUSTER))
         house.recorder.key = origin_key(self.keys)
         self.verifier = ChainVerifier(CLUSTER, root, house.now)
-        self.judge = head_verifier(root, CLUSTER)
+        self.verify_head = head_verifier(root, CLUSTER)
         self.anchor = AnchorDirectory(Path(self.mktemp()).absolute())
         self.heads = HeadWriter(
             chain=StoredChain(house.store),
             keeper=self.anchor,
             key=anchor_key(self.keys),
-            verify_head=self.judge,
+            verify_head=self.verify_head,
             cluster=CLUSTER,
             log_id=CLUSTER,
             leader="a" * 26,
@@ -113,7 +113,7 @@ class PurposeTests(SynchronousTestCase):
     def check_log(self) -> int:
         """Whoever comes later finds every head and every record of state good; how many heads."""
         rows = value_of(self.house.store.read("rows", lambda tx: tx.audit.rows(1, 10_000)))
-        found = verify(stretches([rows]), self.anchor.heads(), self.judge)
+        found = verify(verified_ranges([rows]), self.anchor.heads(), self.verify_head)
         self.assertEqual(found.anchored, len(rows))
         ledger = StateLedger(origin_verifier(self.keys.root_der, CLUSTER))
         state_cache = ClusterStateCache(self.house.store, ledger, self.house.now, advanced=nothing)

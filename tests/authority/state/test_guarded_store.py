@@ -19,7 +19,7 @@ from svc.model.audit.ledger import ChainHead
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.lease import LeaderLease
 from svc.store.sqlite.memory import memory_store
-from tests.audit.logs import MemoryHeads, MemoryLog, judge
+from tests.audit.logs import MemoryHeads, MemoryLog, verify_head
 from tests.support.nothing import none_later, nothing, nothing_later
 
 
@@ -173,16 +173,18 @@ def _led_by(owner: str, store: IStore) -> LeaderLease:
 
 
 def _watch(path: str, told: list[AuditBroken | None]) -> LogWatch:
-    greatest, clock = (
-        LatestCheckpoint(path=Path(path), judge=judge, cluster="demo.example", log_id="log"),
+    latest_checkpoint, clock = (
+        LatestCheckpoint(
+            path=Path(path), verify_head=verify_head, cluster="demo.example", log_id="log"
+        ),
         Clock(),
     )
     reactor: Any = clock
     return LogWatch(
         chain=MemoryLog(),
         keeper=MemoryHeads(),
-        greatest=greatest,
-        judge=judge,
+        latest_checkpoint=latest_checkpoint,
+        verify_head=verify_head,
         clock=reactor,
         on_fault=told.append,
         restorations=tuple,

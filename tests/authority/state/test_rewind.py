@@ -17,7 +17,7 @@ from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.rewind import restoration, standing
 from svc.audit.checkpoint.signer import HeadWriter
-from svc.audit.log.verify import stretches, verify
+from svc.audit.log.verify import verified_ranges, verify
 from svc.audit.state.anchor import StateAnchor
 from svc.authority.ingest.heads import HeadsToSend
 from svc.authority.state.guarded_store import StoredChain
@@ -57,7 +57,7 @@ class RestoringTests(SynchronousTestCase):
         self.base = Path(self.mktemp()).absolute()
         self.keeper = AnchorDirectory(self.base)
         keys = self.world.keys
-        self.judge = head_verifier(keys.root_der, CLUSTER)
+        self.verify_head = head_verifier(keys.root_der, CLUSTER)
         anchor = keys.signer(Purpose.AUDIT_HEAD)
         self.key = AnchorKey(lambda data: anchor(data).signature, anchor(b"").chain)
         self.heads_to_send = HeadsToSend(receive_head=nothing_later)
@@ -66,16 +66,19 @@ class RestoringTests(SynchronousTestCase):
         """What a start makes again."""
         clock, now = self.world.clock, self.world.now
         chain, tasks = StoredChain(self.store), BackgroundTasks()
-        greatest = LatestCheckpoint(
-            path=self.base / "greatest", judge=self.judge, cluster=CLUSTER, log_id=CLUSTER
+        latest_checkpoint = LatestCheckpoint(
+            path=self.base / "greatest",
+            verify_head=self.verify_head,
+            cluster=CLUSTER,
+            log_id=CLUSTER,
         )
         self.heads_to_send = HeadsToSend(receive_head=nothing_later)
         self.heads_to_send.load(self.keeper.restored())
         watch = LogWatch(
             chain=chain,
             keeper=self.keeper,
-            greatest=greatest,
-            judge=self.judge,
+            latest_checkpoint=latest_checkpoint,
+            verify_head=self.verify_head,
             clock=clock,
             restorations=self.heads_to_send.restorations,
             others=none_later,
@@ -89,7 +92,7 @@ class RestoringTests(SynchronousTestCase):
             chain=chain,
             keeper=self.keeper,
             key=self.key,
-            verify_head=self.judge,
+            verify_head=self.verify_head,
             cluster=CLUSTER,
             log_id=CLUSTER,
             leader=AUTHORITY,
@@ -234,7 +237,9 @@ class RestoringTests(SynchronousTestCase):
         self.assertEqual(len(list(self.base.glob("lost-10-*.jsonl"))), 1)
         self.write(3)
         self.begin()
-        found = verify(stretches([self.rows()]), self.keeper.heads(), self.judge, cluster=CLUSTER)
+        found = verify(
+            verified_ranges([self.rows()]), self.keeper.heads(), self.verify_head, cluster=CLUSTER
+        )
         self.assertEqual((found.records, found.anchored), (11, 11))
 
     def test_heads_are_read_in_the_thread(self) -> None:
@@ -283,7 +288,7 @@ class RestoringTests(SynchronousTestCase):
         self.assertEqual((said["head_size"], said["shared_size"]), (8, 5))
         self.assertTrue(restoration(self.newest()).gives_up(parted))  # type: ignore[union-attr]
         seen += list(self.keeper.heads())
-        left = list(standing(lambda: iter(seen), self.judge))
+        left = list(standing(lambda: iter(seen), self.verify_head))
         self.assertEqual([head.head.tree_size for head in left], [5, 6, 8, 9])
 
     def test_parted_while_both_grew(self) -> None:
@@ -400,7 +405,7 @@ class RestoringTests(SynchronousTestCase):
         late = evolve(lost, head=evolve(lost.head, time="2126-01-01T00:00:00.000000Z"))
         self.put_back(4)
         watch, _, restoring = self.parts()
-        watch.judge = lambda signed, at: None
+        watch.verify_head = lambda signed, at: None
         end = ChainHead(4, self.rows()[-1].hash)
         request = RestoreRequest(reason=WHY, uid=0, lost=late, differs=5, end=end, good=end)
         error = self.assertRaises(NotRestored, restoring._check, request)

@@ -18,7 +18,7 @@ from svc.audit.checkpoint.latest import LatestCheckpoint
 from svc.audit.checkpoint.monitor import LogWatch
 from svc.audit.checkpoint.witness import ANSWER_SECS
 from svc.compose.authority.checkpoints import head_sinks
-from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, judge, short_record
+from tests.audit.logs import MemoryHeads, MemoryLog, heads_over, short_record, verify_head
 from tests.support.nothing import none_later, nothing, nothing_later
 
 reactor: Any = installed
@@ -47,14 +47,14 @@ class SilentTests(TestCase):
         path = Path(self.mktemp())
         path.write_bytes(to_line(head) + b"\n")
         sinks = head_sinks(reactor, [f"file://{one.absolute()}" for one in (*self.pipes, path)])
-        greatest = LatestCheckpoint(
-            path=Path(self.mktemp()), judge=judge, cluster="demo.example", log_id="log"
+        latest_checkpoint = LatestCheckpoint(
+            path=Path(self.mktemp()), verify_head=verify_head, cluster="demo.example", log_id="log"
         )
         watch = LogWatch(
             chain=MemoryLog(),
             keeper=MemoryHeads(),
-            greatest=greatest,
-            judge=judge,
+            latest_checkpoint=latest_checkpoint,
+            verify_head=verify_head,
             clock=self.clock,
             sources=sinks,
             restorations=tuple,
@@ -74,7 +74,7 @@ class SilentTests(TestCase):
         texts = [one["text"] for one in said if "text" in one]
         for pipe in self.pipes:
             self.assertEqual(sum(str(pipe) in text for text in texts), 1, texts)
-        self.assertEqual(greatest.kept and greatest.kept.hash, head.hash)
+        self.assertEqual(latest_checkpoint.kept and latest_checkpoint.kept.hash, head.hash)
         for sink in sinks:
             sink.close()
 

@@ -13,14 +13,14 @@ from attrs import evolve
 from twisted.trial.unittest import TestCase
 
 from svc.audit.log.record import Sealer
-from svc.audit.log.verify import ChainFault, Stretch, Verified, stretches, verify
+from svc.audit.log.verify import ChainFault, Verified, VerifiedRange, verified_ranges, verify
 from svc.errors import AuditBroken
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import chain_hash
 from svc.ops.store import StorePlace
 from svc.ops.verify.rows import batches, checked_in_parallel, personal_of
 from svc.plugins.store_sqlite import store_sqlite
-from tests.audit.logs import FACTS, MemoryLog, heads_over, judge, record
+from tests.audit.logs import FACTS, MemoryLog, heads_over, record, verify_head
 from tests.store.places import real_needs
 
 ROWS = 60
@@ -51,14 +51,16 @@ class ParallelTests(TestCase):
 
     def in_one(self) -> Verified:
         def look(tx: ITransaction) -> Verified:
-            return verify(stretches(batches(tx.audit), personal_of(tx.audit)), self.heads, judge)
+            return verify(
+                verified_ranges(batches(tx.audit), personal_of(tx.audit)), self.heads, verify_head
+            )
 
         return self.place.look("verify", look)
 
     def in_three(self) -> Verified:
         size = self.place.look("end", lambda tx: tx.audit.head().seq)
         with checked_in_parallel(self.place, size, 3, TURN) as checked:
-            return verify(checked, self.heads, judge)
+            return verify(checked, self.heads, verify_head)
 
     def change(self, statement: str, *values: object) -> None:
         with sqlite3.connect(self.file) as store:
@@ -95,9 +97,9 @@ class ParallelTests(TestCase):
     def test_killed(self) -> None:
         """The work of a process that is killed is done by the one that waits for it."""
         with checked_in_parallel(self.place, ROWS, 3, TURN) as checked:
-            self.assertEqual(verify(self.killing(checked), self.heads, judge), self.in_one())
+            self.assertEqual(verify(self.killing(checked), self.heads, verify_head), self.in_one())
 
-    def killing(self, checked: Iterator[Stretch]) -> Iterator[Stretch]:
+    def killing(self, checked: Iterator[VerifiedRange]) -> Iterator[VerifiedRange]:
         yield next(checked)
         for worker in active_children():
             assert worker.pid is not None

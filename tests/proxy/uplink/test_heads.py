@@ -17,7 +17,7 @@ from svc.errors import SvcError
 from svc.messages.session import LIST_METHOD, encode_list_request
 from svc.proto.gate.v1 import session_pb2
 from svc.proxy.uplink.heads import LAG_SECS, KnownCheckpoints
-from tests.audit.logs import MemoryLog, heads_over, judge, short_record
+from tests.audit.logs import MemoryLog, heads_over, short_record, verify_head
 from tests.proxy.pieces import ProxyTests, Talk
 
 
@@ -32,10 +32,10 @@ class HeadsCase(SynchronousTestCase):
         self.lines = [to_line(head) for head in self.signed]
         self.went_on: list[str] = []
         self.refusing = False
-        greatest = LatestCheckpoint(
-            path=Path(self.mktemp()), judge=judge, cluster="demo.example", log_id="log"
+        latest_checkpoint = LatestCheckpoint(
+            path=Path(self.mktemp()), verify_head=verify_head, cluster="demo.example", log_id="log"
         )
-        self.heads = KnownCheckpoints(greatest, self.clock, self.goes_on)
+        self.heads = KnownCheckpoints(latest_checkpoint, self.clock, self.goes_on)
 
     def goes_on(self, restoration: str) -> None:
         if self.refusing:
@@ -63,7 +63,7 @@ class AuditHeadsTests(HeadsCase):
 
     def test_a_disk_that_refuses(self) -> None:
         """A head that cannot be kept ends no connection; no session begins until it is kept."""
-        path = self.heads.greatest.path
+        path = self.heads.latest_checkpoint.path
         path.mkdir()
         self.done(self.heads.take(self.lines[:1]))
         refused = self.assertRaises(SvcError, self.heads.check)
