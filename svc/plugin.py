@@ -50,7 +50,7 @@ class PluginRecord:
 
 
 @frozen
-class Loaded:
+class LoadedPlugin:
     """One drop-in: the provider found in it, its record, and its module."""
 
     provider: object
@@ -75,7 +75,7 @@ class Loaded:
             raise PluginError(f"{label}: there is no {name} in {module.__name__}") from None
 
 
-def with_modules(loaded: Loaded, references: Iterable[str]) -> Loaded:
+def with_modules(loaded: LoadedPlugin, references: Iterable[str]) -> LoadedPlugin:
     """The drop-in with a digest that covers every module named, whoever imports it (R21).
 
     Raises:
@@ -100,7 +100,7 @@ def load(
     prefix: str,
     names: Iterable[str],
     folders: Sequence[str] | None = None,
-) -> tuple[Loaded, ...]:
+) -> tuple[LoadedPlugin, ...]:
     """Import the named drop-ins, in the order named.  Blocking; before the reactor runs.
 
     Args:
@@ -137,7 +137,9 @@ def _holds_distributions(place: str) -> bool:
     return os.path.basename(os.path.normpath(place)) in ("site-packages", "dist-packages")
 
 
-def _load(interface: type[Interface], prefix: str, name: str, places: tuple[str, ...]) -> Loaded:
+def _load(
+    interface: type[Interface], prefix: str, name: str, places: tuple[str, ...]
+) -> LoadedPlugin:
     if not _WORD.match(name):
         raise PluginError(f"{prefix} {ascii(name)[:60]}: is not a valid drop-in name")
     label = f"{prefix} {name}"
@@ -150,7 +152,7 @@ def _load(interface: type[Interface], prefix: str, name: str, places: tuple[str,
     record = PluginRecord(
         name=name, path=path, version=_version(path), sha256=sha256(data).hexdigest()
     )
-    return Loaded(provider, record, module)
+    return LoadedPlugin(provider, record, module)
 
 
 def _label(record: PluginRecord, reference: str) -> str:

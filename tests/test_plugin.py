@@ -11,7 +11,7 @@ from zope.interface import Attribute, Interface
 
 import svc
 from svc.errors import PluginError
-from svc.plugin import Loaded, load, plugin_folders
+from svc.plugin import LoadedPlugin, load, plugin_folders
 
 HEAD = """\
 from zope.interface import implementer
@@ -56,7 +56,7 @@ class PluginTests(SynchronousTestCase):
         os.chmod(path, 0o644)
         return path
 
-    def load(self, *names: str) -> tuple[Loaded, ...]:
+    def load(self, *names: str) -> tuple[LoadedPlugin, ...]:
         """Load greeters by these words."""
         return load(IGreeter, "greeter", names, [self.folder])
 

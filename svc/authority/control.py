@@ -188,7 +188,7 @@ class ControlService:
 
     async def _follow(self, call: IRpcCall, have: bytes) -> None:
         told: tuple[bytes, ...] = ()
-        self.snapshots.sign_anew()
+        self.snapshots.sign_again()
         while True:
             # Checked each time: a revoked Proxy is told nothing more.
             self._proxy(call.peer)

@@ -112,7 +112,7 @@ class RefusalRecords:
 
 
 @define(slots=False, eq=False)
-class LastSummary(AsyncService):
+class FinalSummary(AsyncService):
     """Writes at the stop what was counted since the last minute; stopped before the store is."""
 
     refusals: RefusalRecords

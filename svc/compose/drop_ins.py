@@ -19,7 +19,7 @@ from svc.interfaces.kinds import IDialer, ILocalEndpoint, IResourceKind, KindTer
 from svc.model.audit.record import Event
 from svc.model.policy.access import OPENING_REQUESTS, SESSION_REQUESTS
 from svc.model.session.parameters import MAX_PARAMETERS, is_name
-from svc.plugin import Loaded, load, with_modules
+from svc.plugin import LoadedPlugin, load, with_modules
 
 
 class KindSide(Enum):
@@ -41,7 +41,7 @@ class Kinds:
     """The kinds the configuration names, by the operator's words, and their records."""
 
     by_name: Mapping[str, ServedKind]
-    loaded: tuple[Loaded, ...] = field(default=())
+    loaded: tuple[LoadedPlugin, ...] = field(default=())
 
     @property
     def records(self) -> list[str]:
@@ -59,18 +59,18 @@ def load_kinds(names: Iterable[str], *sides: KindSide) -> Kinds:
     return Kinds({one.record.name: _served(one, sides) for one in loaded}, loaded)
 
 
-def plugin_records(loaded: Iterable[Loaded]) -> list[str]:
+def plugin_records(loaded: Iterable[LoadedPlugin]) -> list[str]:
     """``name version sha256`` of each drop-in."""
     return [f"{one.record.name} {one.record.version or '-'} {one.record.sha256}" for one in loaded]
 
 
-def _whole(loaded: Loaded) -> Loaded:
+def _whole(loaded: LoadedPlugin) -> LoadedPlugin:
     kind = loaded.provider
     named = ("terms", *(side.value for side in KindSide))
     return with_modules(loaded, [getattr(kind, name) for name in named if getattr(kind, name)])
 
 
-def _served(loaded: Loaded, sides: Sequence[KindSide]) -> ServedKind:
+def _served(loaded: LoadedPlugin, sides: Sequence[KindSide]) -> ServedKind:
     kind, name = loaded.provider, loaded.record.name
     terms = loaded.resolve(kind.terms)  # type: ignore[attr-defined]
     if not isinstance(terms, KindTerms):
@@ -146,14 +146,14 @@ def _check_enforced(name: str, terms: KindTerms, dialer: object) -> None:
         )
 
 
-def _gate(loaded: Loaded) -> Any:
+def _gate(loaded: LoadedPlugin) -> Any:
     gate = loaded.resolve(loaded.provider.gate)  # type: ignore[attr-defined]
     if not iscoroutinefunction(gate):
         raise PluginError(f"kind {loaded.record.name}: gate: must be an async function")
     return gate
 
 
-def _side(loaded: Loaded, side: KindSide, is_gated: bool) -> object:
+def _side(loaded: LoadedPlugin, side: KindSide, is_gated: bool) -> object:
     found = loaded.resolve(getattr(loaded.provider, side.value))
     try:
         verifyObject(_INTERFACES[side], found)

@@ -18,7 +18,7 @@ from svc.compose.descriptors import RefusedByTheSystem, make_room
 from svc.compose.listeners.addresses import ListeningFile
 from svc.compose.listeners.rpc import RpcListener
 from svc.compose.proxy import lanes_of, make_proxy
-from svc.compose.telemetry import Exposure, reactor_lag, telemetry_listener
+from svc.compose.telemetry import ExposureWarning, reactor_lag, telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import RpcService
@@ -150,7 +150,7 @@ def _assembled(
         listeners["telemetry"] = telemetry
     process = Process(readiness, listeners, state)
     listening = ListeningFile(state / "listening.json", listeners)
-    watched = [] if telemetry is None else [telemetry, Exposure(telemetry)]
+    watched = [] if telemetry is None else [telemetry, ExposureWarning(telemetry)]
     refused, lag = RefusedByTheSystem(runtime.reactor), reactor_lag(runtime.reactor, metrics)
     first = [StateDirectoryHold(state), tracing, refused, lag, *watched, listening]
     probed = tuple(listeners[name] for name in ("telemetry", "public") if name in listeners)

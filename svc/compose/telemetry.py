@@ -61,7 +61,7 @@ def telemetry_listener(
 
 
 @define(slots=False, eq=False)
-class Exposure(Service):
+class ExposureWarning(Service):
     """Warns at start if strangers can reach the telemetry listener, which authenticates nobody."""
 
     listener: BoundPort

@@ -277,7 +277,7 @@ class Connection(SendingHalf):
             or self._heads + size > self.limits.held_heads
         )
         if is_full or self.is_going_away:
-            self._floods.earned.cut += 1
+            self._floods.allowance.cut += 1
             self._floods.count(Nuisance.RESET, self._now)
             self._reset(event.stream_id, ErrorCodes.REFUSED_STREAM)
             self._machine.forget(event.stream_id)

@@ -41,7 +41,7 @@ class Nuisance(Enum):
 
 
 @define
-class Earned:
+class ReplyAllowance:
     """What we did in a span of time that its peer may answer.
 
     Attributes:
@@ -63,12 +63,12 @@ class FloodGuard:
 
     Attributes:
         limits: The budgets.
-        earned: Counted up by the connection.
+        allowance: Counted up by the connection.
     """
 
     limits: WireLimits
-    earned: Earned = field(factory=Earned)
-    _before: Earned = field(factory=Earned)
+    allowance: ReplyAllowance = field(factory=ReplyAllowance)
+    _before: ReplyAllowance = field(factory=ReplyAllowance)
     _began: float = 0.0
     _counts: dict[Nuisance, int] = field(factory=dict)
 
@@ -82,7 +82,7 @@ class FloodGuard:
             self._began = now
             self._counts.clear()
             # The peer may still be answering what the last span earned it.
-            self._before, self.earned = self.earned, Earned()
+            self._before, self.allowance = self.allowance, ReplyAllowance()
         seen = self._counts.get(what, 0) + 1
         self._counts[what] = seen
         if seen > self._budget(what):
@@ -94,7 +94,7 @@ class FloodGuard:
         return self.limits.nuisances + self._earned_for(what)
 
     def _earned_for(self, what: Nuisance) -> int:
-        now, before = self.earned, self._before
+        now, before = self.allowance, self._before
         if what is Nuisance.WINDOW_UPDATE:
             opened = now.opened + before.opened
             return _UPDATES_A_FRAME * (now.sent + before.sent) + _UPDATES_A_CALL * opened

@@ -119,7 +119,7 @@ class SendingHalf:
                 break
             parts, size = stream.cut(min(room, budget - sent))
             machine.send_parts(stream.id, parts, size)
-            self._floods.earned.sent += 1
+            self._floods.allowance.sent += 1
             sent += size
         if sent:
             self._pings.sent()
@@ -154,7 +154,7 @@ class SendingHalf:
         self.streams[stream_id] = stream
         self.room.windows += stream.window
         self._heads += stream.head
-        self._floods.earned.opened += 1
+        self._floods.allowance.opened += 1
         return stream
 
     @property
@@ -175,9 +175,9 @@ class SendingHalf:
         if self.streams.pop(stream.id, None) is not None:
             self.room.windows -= stream.window
             self._heads -= stream.head
-            self._floods.earned.ended += 1
+            self._floods.allowance.ended += 1
             if not stream.input_ended:
-                self._floods.earned.cut += 1
+                self._floods.allowance.cut += 1
         self._dirty.pop(stream.id, None)
         self.blocked.pop(stream.id, None)
         stream.drop()

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.enroll.renew import NodeRenewal
-from svc.authority.refusals import LastSummary
+from svc.authority.refusals import FinalSummary
 from svc.errors import SvcError, TooMany
 from svc.model.audit.record import Actor
 from svc.model.principal import Role
@@ -202,7 +202,7 @@ class SummaryTests(HouseTests):
     def test_at_the_stop(self) -> None:
         """What the last minute counted is on record when the role has stopped."""
         self.house.rates.refusals.refusal("opens", Actor("person", EVE), 1.0)
-        last = LastSummary(self.house.refusals)
+        last = FinalSummary(self.house.refusals)
         last.startService()
         self.successResultOf(last.stopService())
         self.assertEqual([one["details"]["count"] for one in self.records()], [1])
@@ -211,7 +211,7 @@ class SummaryTests(HouseTests):
         """A store that is away keeps nobody from stopping."""
         self.house.rates.refusals.refusal("opens", Actor("person", EVE), 1.0)
         self.house.store.mood = "down"
-        last = LastSummary(self.house.refusals)
+        last = FinalSummary(self.house.refusals)
         last.startService()
         self.successResultOf(last.stopService())
 

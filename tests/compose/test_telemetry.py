@@ -10,7 +10,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.logger import ILogObserver, LogEvent, LogLevel, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.telemetry import Exposure, identity_meters, tunnel_meter
+from svc.compose.telemetry import ExposureWarning, identity_meters, tunnel_meter
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
@@ -115,7 +115,7 @@ class ExposureTests(SynchronousTestCase):
             key="telemetry.metrics_listen", address="", endpoint=endpoint, factory=Factory()
         )
         listener.startService()
-        Exposure(listener).startService()
+        ExposureWarning(listener).startService()
         return [one for one in events if one["log_level"] is LogLevel.warn]
 
     def test_public(self) -> None:

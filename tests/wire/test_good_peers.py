@@ -146,7 +146,7 @@ class GuardTests(SynchronousTestCase):
         """What one span earned is borne in the next, and not after it."""
         guard = FloodGuard(WireLimits(nuisances=10))
         guard.count(Nuisance.PING, 0.0)
-        guard.earned.sent = 30
+        guard.allowance.sent = 30
         guard.count(Nuisance.PING, 11.0)
         for _ in range(39):
             guard.count(Nuisance.PING, 12.0)

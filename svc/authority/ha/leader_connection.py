@@ -42,7 +42,7 @@ Raises:
 
 
 @frozen(eq=False)
-class _Way:
+class _LeaderChannel:
     owner: str
     channel: IRpcChannel
 
@@ -66,7 +66,7 @@ class LeaderRoute(AsyncService):
     leadership: Leadership
     dial: DialMember
     clock: IReactorTime
-    _way: _Way | None = field(default=None, init=False)
+    _way: _LeaderChannel | None = field(default=None, init=False)
     _failed: _Failed | None = field(default=None, init=False)
     _left: list[IRpcChannel] = field(factory=list, init=False)
     _dialing: DeferredLock = field(factory=DeferredLock, init=False)
@@ -133,7 +133,7 @@ class LeaderRoute(AsyncService):
             refusal = Unavailable(f"the leader cannot be reached: {e.text}", reason=e.reason)
             self._failed = _Failed(owner, self.clock.seconds(), refusal)
             raise refusal from None
-        self._way = _Way(owner, channel)
+        self._way = _LeaderChannel(owner, channel)
         channel.on_close(lambda _: self._forget(channel))
         return channel
 

@@ -19,7 +19,7 @@ from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.forward import LeaderClaim, claim_message
-from svc.model.cluster.lease import Member, Roll
+from svc.model.cluster.lease import Member, MembershipView
 from svc.model.ids import is_resource_id
 from svc.proto.gate.v1 import membership_pb2 as pb
 from svc.runtime.services import AsyncService, PeriodicTask
@@ -71,7 +71,7 @@ class Membership(AsyncService):
     on_missing_keys: Callable[[tuple[str, ...]], object]
     stopped_by: Callable[[SvcError], object]
     term: float = TERM_SECS
-    _roll: Roll = field(factory=Roll, init=False)
+    _view: MembershipView = field(factory=MembershipView, init=False)
     _other: Member | None = field(default=None, init=False)
     _changes: int = field(default=0, init=False)
     _missing: tuple[str, ...] | None = field(default=None, init=False)
@@ -96,7 +96,7 @@ class Membership(AsyncService):
 
     def node_id(self, owner: str) -> str:
         """The node id in a member's certificate; empty if no member has that name."""
-        found = self._roll.seen.get(owner)
+        found = self._view.seen.get(owner)
         return "" if found is None else found[0].node_id
 
     async def _turn(self) -> None:
@@ -105,7 +105,7 @@ class Membership(AsyncService):
         except StoreUnavailable:
             return  # that it does not answer is said elsewhere
         at = self.clock.seconds()
-        self._roll = self._roll.saw((row for row in rows if is_resource_id(row.owner)), at)
+        self._view = self._view.saw((row for row in rows if is_resource_id(row.owner)), at)
         self._look_for_another(next((row for row in rows if row.owner == self.me.owner), None))
         self._report(at)
 
@@ -120,7 +120,7 @@ class Membership(AsyncService):
         return rows
 
     def _is_dead(self, mine: Member) -> bool:
-        return self._roll.may_replace(mine, self.clock.seconds(), self.term)
+        return self._view.may_replace(mine, self.clock.seconds(), self.term)
 
     def _look_for_another(self, mine: Member | None) -> None:
         if mine is None or mine.instance == self.me.instance:
@@ -152,7 +152,7 @@ class Membership(AsyncService):
         self.on_missing_keys(missing)
 
     def _missing_keys(self, at: float) -> tuple[str, ...]:
-        living = self._roll.living(at, REMEMBERED * self.term)
+        living = self._view.living(at, REMEMBERED * self.term)
         names = {member.owner for member in living} | {self.me.owner}
         if len(names) < 2:
             return ()  # nobody to reach, and nobody who would reach us

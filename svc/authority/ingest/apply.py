@@ -49,7 +49,7 @@ MAX_UNKNOWN = 16
 """Former spools that one announcement may bring up of which nothing has come: each makes a row."""
 
 
-class Vanished(SvcError):
+class QueuedRowGone(SvcError):
     """A row is not in the queue any more: it must not be appended from there."""
 
 
@@ -126,11 +126,13 @@ class QueueTransaction:
         """Take what was appended out of the queue, and put on record what was held or came late.
 
         Raises:
-            Vanished: a row left the queue meanwhile; nothing is done.
+            QueuedRowGone: a row left the queue meanwhile; nothing is done.
             AlreadyExists: the log has a row of such a place or event id; nothing is done.
         """
         if self.tx.outbox.drop([one.row_id for one in self._accepted]) != len(self._accepted):
-            raise Vanished("a row left the audit queue while it was drained", reason="row_vanished")
+            raise QueuedRowGone(
+                "a row left the audit queue while it was drained", reason="row_vanished"
+            )
         self.tx.origins.accepted(self._accepted)
         for spool in sorted(self._changed):
             self.tx.spools.keep(*spool, self._memories[spool])

@@ -15,7 +15,7 @@ from twisted.internet.defer import CancelledError, DeferredLock
 from twisted.logger import Logger
 
 from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, WriteRights, validate_row
-from svc.authority.ingest.apply import AppliedRows, QueueTransaction, Vanished
+from svc.authority.ingest.apply import AppliedRows, QueuedRowGone, QueueTransaction
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import StateUnsigned
@@ -40,7 +40,7 @@ _log = Logger(namespace="svc_authority")
 
 
 @frozen
-class _Look:
+class _QueueRead:
     """What one look at the queue found."""
 
     judged: list[tuple[QueuedRow, RowVerdict]]
@@ -88,18 +88,18 @@ class QueueConsumer:
         finally:
             self._lock.release()
 
-    async def _look(self, after: int) -> _Look:
+    async def _look(self, after: int) -> _QueueRead:
         keys = self.keys.now()
 
         def judged_row(row: QueuedRow) -> RowVerdict:
             facts, members = self.recorder.sealer.facts, self.keys.is_member
             return validate_row(row.row, keys.get, facts, members, self.may_write)
 
-        def look(tx: ITransaction) -> _Look:
+        def look(tx: ITransaction) -> _QueueRead:
             known = [key for key in tx.outbox.unknown_keys() if key in keys]
             rows = tx.outbox.waiting(after, BATCH, BATCH_BYTES, known)
             judged = [(row, judged_row(row)) for row in rows]
-            return _Look(judged, bool(tx.spools.holed(self.now() - GAP_SECS, 1)))
+            return _QueueRead(judged, bool(tx.spools.holed(self.now() - GAP_SECS, 1)))
 
         return await self.store.read("look at the audit queue", look)
 
@@ -126,7 +126,7 @@ class QueueConsumer:
 
     async def _set_aside(self, row: QueuedRow, failed: Exception) -> None:
         """A row that by itself cannot be written, whatever is wrong with it."""
-        if isinstance(failed, Vanished):
+        if isinstance(failed, QueuedRowGone):
             return  # the watch counts it
         if isinstance(failed, (StateUnsigned, AuditBroken)):
             _log.error("a queued row waits", row=row.id, reason=failed.reason, text=failed.text)
@@ -168,7 +168,7 @@ class QueueConsumer:
 
 
 @define(slots=False, eq=False)
-class LastDrain(AsyncService):
+class FinalQueuePass(AsyncService):
     """Drains once more when the Authority stops: after its listeners, before its store."""
 
     outbox: QueueConsumer

@@ -34,7 +34,7 @@ class QueueMeters:
 
 
 @frozen
-class _Pass:
+class _QueueScan:
     counts: QueueCounts
     ids: array[int]
     missing: int
@@ -80,11 +80,11 @@ class QueueWatch:
         oldest = counts.oldest
         self.meters.oldest_age(0.0 if oldest is None else max(0.0, self.now() - oldest))
 
-    def _look(self, tx: ITransaction, seen: array[int]) -> _Pass:
+    def _look(self, tx: ITransaction, seen: array[int]) -> _QueueScan:
         counts = tx.outbox.counts()
         ids = array("q", tx.outbox.ids(self.most) if counts.rows else ())
         here = set(ids)
         # Past the last one that fitted there may be more: they are not gone, only not watched.
         end = ids[-1] if len(ids) == self.most else None
         gone = [one for one in seen if one not in here and (end is None or one <= end)]
-        return _Pass(counts, ids, len(gone) - len(tx.origins.reached(gone)) if gone else 0)
+        return _QueueScan(counts, ids, len(gone) - len(tx.origins.reached(gone)) if gone else 0)

@@ -91,7 +91,7 @@ class SnapshotPublisher:
         if self.published is None:
             return
         try:
-            self.sign_anew()
+            self.sign_again()
         except LeaseLost:
             return
         waiting, self._waiting = self._waiting, []
@@ -99,7 +99,7 @@ class SnapshotPublisher:
             if not each.called:  # one that wakes may have ended another
                 each.callback(None)
 
-    def sign_anew(self) -> None:
+    def sign_again(self) -> None:
         """Sign the current snapshot again with the current time, if there is one.
 
         For a Proxy that begins to follow.  Another Authority that led until now may have gone on

@@ -70,14 +70,14 @@ def create(
 
     Refused while a process has the store open for writing, unless --window-closed is given.
     """
-    from svc.ops.backup.create import BackupRun, Order
+    from svc.ops.backup.create import BackupOptions, BackupRun
     from svc.ops.backup.place import backup_place
     from svc.ops.backup.sealing import read_recipients
 
     given = context.find_object(Globals)
     assert given is not None
     settings = authority_settings(context)
-    order = Order(
+    options = BackupOptions(
         out=out,
         recipients=read_recipients(recipients),
         alone=not window_closed,
@@ -85,7 +85,7 @@ def create(
         environ=given.environ,
     )
     place = backup_place(settings, authority_state(settings))
-    made = BackupRun(place=place, order=order, now=time.time, entropy=os.urandom).make()
+    made = BackupRun(place=place, options=options, now=time.time, entropy=os.urandom).make()
     _print_manifest(made, as_json)
     hint(["copy it off this host, and verify the copy there with the private key"])
 

@@ -315,7 +315,7 @@ class _CheckpointAssembly:
         )
 
 
-class _Undone(Exception):
+class _RolledBackProbe(Exception):
     """Ends a transaction that is to leave nothing."""
 
 
@@ -326,11 +326,11 @@ def _keeps(p: Foundations) -> Callable[[], Awaitable[None]]:
         written = tx.audit.append(b"{}")
         if tx.audit.rows(written.seq, 2) != (written,):
             raise RecordLost.at(written.seq)
-        raise _Undone
+        raise _RolledBackProbe
 
     async def keeps() -> None:
         if p.leadership.lease is not None:
-            with suppress(_Undone):
+            with suppress(_RolledBackProbe):
                 await p.opened.store.run("see whether a record is kept", write)
 
     return keeps

@@ -8,7 +8,7 @@ from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.ingest.validate import MAY_WRITE, may_write_with
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
-from svc.authority.ingest.drain import DRAIN_SECS, LastDrain, QueueConsumer
+from svc.authority.ingest.drain import DRAIN_SECS, FinalQueuePass, QueueConsumer
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.ingest.own import OwnSpool
 from svc.authority.ingest.queue import QueueIntake
@@ -24,7 +24,7 @@ from svc.runtime.services import PeriodicTask
 class AuditQueue:
     """Everything of one Authority that has to do with the queue."""
 
-    drains: LastDrain
+    final_pass: FinalQueuePass
     watch: QueueWatch
     admin: QueueAdmin
     intake: QueueIntake
@@ -51,7 +51,7 @@ def audit_queue(
     events = [event for kind in gated for event in kind.events.values()]
     actions = {name: counted for kind in gated for name, counted in kind.terms.actions.items()}
     may_write = may_write_with(events, actions) if gated else MAY_WRITE
-    drains = LastDrain(
+    final_pass = FinalQueuePass(
         QueueConsumer(
             store=p.store,
             recorder=p.recorder,
@@ -83,17 +83,17 @@ def audit_queue(
         return 0 if newest is None else newest.head.tree_size
 
     return AuditQueue(
-        drains=drains,
+        final_pass=final_pass,
         watch=watch,
         admin=QueueAdmin(store=p.store, recorder=p.recorder, now=now, may_write=may_write),
         intake=QueueIntake(
-            store=p.store, now=now, covered=covered, arrived=drains.arrived, rates=rates
+            store=p.store, now=now, covered=covered, arrived=final_pass.arrived, rates=rates
         ),
         own=OwnSpool(p.opened.store, maker),
         watching=PeriodicTask(
             clock=clock, interval=WATCH_SECS, call=watch.watch, what="watch over the audit queue"
         ),
         draining=PeriodicTask(
-            clock=clock, interval=DRAIN_SECS, call=drains.turn, what="drain of the audit queue"
+            clock=clock, interval=DRAIN_SECS, call=final_pass.turn, what="drain of the audit queue"
         ),
     )

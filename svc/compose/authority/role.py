@@ -11,7 +11,7 @@ from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
 from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.ha.lease import Leadership
-from svc.authority.refusals import WINDOW_SECS, LastSummary
+from svc.authority.refusals import WINDOW_SECS, FinalSummary
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.write_probe import WRITES, StoreWrites
 from svc.compose.authority.admin import admin_service
@@ -200,9 +200,9 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         *heads.services(turn),
         p.keeper,
         begin,
-        queue.drains,
+        queue.final_pass,
         queue.draining,
-        LastSummary(rooms.refusals),
+        FinalSummary(rooms.refusals),
         PeriodicTask(
             clock=clock,
             interval=snapshot.reload_secs,

@@ -23,7 +23,7 @@ from svc.errors import ConfigError, MigrationsPending, StoreUnavailable, SvcErro
 from svc.interfaces.store import IStore, IStoreFactory, ITransaction, StoreNeeds
 from svc.model.audit.record import chain_hash
 from svc.model.store.migration import StoreStanding
-from svc.plugin import Loaded, load
+from svc.plugin import LoadedPlugin, load
 from svc.runtime.backoff import Backoff
 from svc.runtime.context import Runtime
 from svc.runtime.threads import InThread
@@ -149,7 +149,7 @@ class OpenedStore:
 
     store: AwaitedStore
     is_shared: bool
-    loaded: tuple[Loaded, ...] = field(default=())
+    loaded: tuple[LoadedPlugin, ...] = field(default=())
 
     @property
     def migrated(self) -> tuple[str, ...]:

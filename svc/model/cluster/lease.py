@@ -86,7 +86,7 @@ class Member:
 
 
 @frozen
-class Roll:
+class MembershipView:
     """What one observer has seen of the members, and since when each has been as it is.
 
     As with the lease, no two machines' clocks are compared: who lives is seen to count.
@@ -94,13 +94,13 @@ class Roll:
 
     seen: Mapping[str, tuple[Member, float]] = MappingProxyType({})
 
-    def saw(self, members: Iterable[Member], at: float) -> Roll:
+    def saw(self, members: Iterable[Member], at: float) -> MembershipView:
         """The roll after another look at the time *at*."""
         now: dict[str, tuple[Member, float]] = {}
         for member in members:
             before = self.seen.get(member.owner)
             now[member.owner] = before if before and before[0] == member else (member, at)
-        return Roll(now)
+        return MembershipView(now)
 
     def living(self, at: float, silence: float) -> tuple[Member, ...]:
         """Those that were not silent for so many seconds, by name."""

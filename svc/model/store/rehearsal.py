@@ -30,7 +30,7 @@ class TableRows:
 
 
 @frozen
-class Look:
+class StoreContents:
     """A store at one moment; the ledger is not among ``rows``."""
 
     objects: Objects
@@ -134,8 +134,8 @@ def row_changes(
 
 
 def rehearsed(
-    before: Look,
-    after: Look,
+    before: StoreContents,
+    after: StoreContents,
     steps: Sequence[RehearsedMigration],
     copy_secs: float,
     report: MigrationReport,

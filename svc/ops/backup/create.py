@@ -38,7 +38,7 @@ COUNTER = "backups.json"
 
 
 @frozen
-class Order:
+class BackupOptions:
     """What a backup is to be.
 
     Attributes:
@@ -59,7 +59,7 @@ class BackupRun:
     """One backup being made."""
 
     place: BackupPlace
-    order: Order
+    options: BackupOptions
     now: Callable[[], float]
     entropy: Callable[[int], bytes]
 
@@ -81,7 +81,7 @@ class BackupRun:
         files.make_private_directory(beside)
         try:
             with place.copies.copied(
-                place.store.url, chain_hash, self.now, self.order.alone
+                place.store.url, chain_hash, self.now, self.options.alone
             ) as copy:
                 manifest = self._made(beside, copy, status)
             durable.write_new(beside / form.NAME, form.to_json(manifest))
@@ -103,7 +103,7 @@ class BackupRun:
         return manifest
 
     def _free_place(self) -> Path:
-        out = Path(os.path.abspath(self.order.out))
+        out = Path(os.path.abspath(self.options.out))
         if os.path.lexists(out):
             raise SvcError(
                 f"--out: {out} already exists; choose a new directory", fault=Fault.EXISTS
@@ -128,7 +128,7 @@ class BackupRun:
         )
         head = material.newest
         packer = Packer(stamp, self._sources(), place.uid)
-        sealed = {form.FILES: seal(packer.chunks(), beside / form.FILES, self.order.recipients)}
+        sealed = {form.FILES: seal(packer.chunks(), beside / form.FILES, self.options.recipients)}
         store = self._store(beside, copy, stamp, status, sealed, head)
         if place.critical() != before:
             raise BackupBroken("keys or identity changed while being copied; run this again")
@@ -136,10 +136,10 @@ class BackupRun:
             stamp=stamp,
             created=at,
             binary_version=__version__,
-            moment=form.STOPPED if self.order.alone else form.SNAPSHOT,
+            moment=form.STOPPED if self.options.alone else form.SNAPSHOT,
             log_id=place.settings.cluster,
             ca_pin=material.keys.ca_pin,
-            recipients=tuple(each.text for each in self.order.recipients),
+            recipients=tuple(each.text for each in self.options.recipients),
             store=store,
             head=facts_of(head),
             sealed=sealed,
@@ -165,7 +165,9 @@ class BackupRun:
                 )
             _require_head(head, last.seq)
             counted = Compressed(copy.lines(asdict(stamp)))
-            sealed[form.STORE] = seal(counted.chunks(), beside / form.STORE, self.order.recipients)
+            sealed[form.STORE] = seal(
+                counted.chunks(), beside / form.STORE, self.options.recipients
+            )
         return StoreFacts(
             dialect=copy.dialect,
             level=status.level,
@@ -197,9 +199,11 @@ class BackupRun:
 
     def _sources(self) -> Iterator[Source]:
         yield from self.place.sources()
-        config = self.order.config
+        config = self.options.config
         yield Source(f"{CONFIGURATION}/{config.name}", data=config.read_bytes())
-        ours = {name: text for name, text in self.order.environ.items() if name.startswith("SVC_")}
+        ours = {
+            name: text for name, text in self.options.environ.items() if name.startswith("SVC_")
+        }
         yield Source(f"{CONFIGURATION}/environment.json", data=json.dumps(ours).encode())
 
 

@@ -54,7 +54,7 @@ class _GivenUp(Exception):
     """The database undid a transaction that it was to commit; nothing of it was kept."""
 
 
-class _NeedsCare(Exception):
+class _RetryOneByOne(Exception):
     """A job of a batch that was run as one failed, or its caller went away."""
 
 
@@ -89,7 +89,7 @@ class PostgresWriteBatch:
             try:
                 self._once(claimed, by, careful)
                 return
-            except _NeedsCare:
+            except _RetryOneByOne:
                 careful = True
             except (psycopg2.Error, OSError, SvcError, _GivenUp) as error:
                 again = can_be_retried(error, self._connection) and self._seconds() < by
@@ -144,7 +144,7 @@ class PostgresWriteBatch:
         """Run all of *jobs*; those whose writes are to be kept.
 
         Raises:
-            _NeedsCare: one failed, and others are not to suffer for it; all is undone.
+            _RetryOneByOne: one failed, and others are not to suffer for it; all is undone.
         """
         assert self._transaction is not None, "_begin made it"
         for job in jobs:
@@ -183,9 +183,9 @@ class PostgresWriteBatch:
         db.connection.ask(f"ROLLBACK TO SAVEPOINT {name};RELEASE SAVEPOINT {name}")
         return False
 
-    def _undone(self, db: PostgresStatements) -> _NeedsCare:
+    def _undone(self, db: PostgresStatements) -> _RetryOneByOne:
         self._roll_back(db)
-        return _NeedsCare()
+        return _RetryOneByOne()
 
     def _roll_back(self, db: PostgresStatements) -> None:
         db.ahead = ""

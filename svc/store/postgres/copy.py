@@ -57,7 +57,7 @@ WHERE relkind IN ('r', 'p', 'v', 'm') AND relnamespace = current_schema()::regna
 
 
 @define
-class _Within:
+class _CopyConnection:
     """What both ways need of one connection in its transaction."""
 
     connection: PostgresConnection
@@ -107,7 +107,7 @@ class _Within:
 
 @implementer(IStoreCopy)
 @define
-class PostgresCopy(_Within):
+class PostgresCopy(_CopyConnection):
     """See :class:`IStoreCopy`."""
 
     rows: Mapping[str, int] = field(factory=dict)
@@ -128,7 +128,7 @@ class PostgresCopy(_Within):
 
 @implementer(IStoreFilling)
 @define
-class PostgresFilling(_Within):
+class PostgresFilling(_CopyConnection):
     """See :class:`IStoreFilling`."""
 
     _migrations: Sequence[Migration] = field(kw_only=True)

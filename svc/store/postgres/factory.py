@@ -209,7 +209,7 @@ class PostgresFactory:
         )
 
     def open_read_only(self, url: str, chain_hash: ChainHash) -> IReadOnlyStore:
-        return PostgresGlance(self, database_place(url), chain_hash)
+        return ReadOnlyPostgresStore(self, database_place(url), chain_hash)
 
     def files(self, url: str) -> Sequence[str]:
         return ()
@@ -303,7 +303,7 @@ class PostgresFactory:
 
 @implementer(IReadOnlyStore)
 @frozen
-class PostgresGlance:
+class ReadOnlyPostgresStore:
     """A store that is only looked at, in the calling thread."""
 
     _factory: PostgresFactory

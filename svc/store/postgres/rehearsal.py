@@ -14,7 +14,7 @@ from graphlib import TopologicalSorter
 from attrs import define
 
 from svc.model.store.migration import StoreStanding
-from svc.model.store.rehearsal import WHOLE, Look, Rehearsal, TableRows, rehearsed
+from svc.model.store.rehearsal import WHOLE, Rehearsal, StoreContents, TableRows, rehearsed
 from svc.store.migrate import Migration, Stopwatch, apply_pending, refused, status_of
 from svc.store.postgres.connect import LEDGER, read_ledger
 from svc.store.postgres.connection import PostgresConnection, PostgresStatements
@@ -124,7 +124,7 @@ class PostgresRehearsal:
             )
 
 
-def look(db: PostgresStatements) -> Look:
+def look(db: PostgresStatements) -> StoreContents:
     """What is in the schema that the search path names first."""
     objects: dict[str, dict[str, str]] = {}
     rows: dict[str, TableRows] = {}
@@ -151,7 +151,7 @@ def look(db: PostgresStatements) -> Look:
         " WHERE p.pronamespace = current_schema()::regnamespace AND p.prokind = 'f'"
     ):
         objects[f"function {name}"] = {WHOLE: definition}
-    return Look(objects, rows)
+    return StoreContents(objects, rows)
 
 
 def _in_order(db: PostgresStatements) -> Iterator[str]:

@@ -206,7 +206,7 @@ def unavailable(error: sqlite3.Error, desc: str) -> StoreUnavailable | None:
 
 
 @define
-class Glance:
+class SqliteReader:
     """Reads a store file without creating any other file.
 
     Beside a live writer the file has a ``-wal``: SQLite's read-only mode takes

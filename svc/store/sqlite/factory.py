@@ -28,8 +28,8 @@ from svc.model.store.rehearsal import Rehearsal
 from svc.store.engine.lock import holder, pause, take_lock, wait_for_lock
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
 from svc.store.sqlite.connection import (
-    Glance,
     SqliteDatabase,
+    SqliteReader,
     StoreFile,
     open_memory,
     open_reader,
@@ -40,7 +40,7 @@ from svc.store.sqlite.connection import (
 from svc.store.sqlite.copy import SqliteCopies, SqliteCopy, SqliteFilling, files
 from svc.store.sqlite.location import SCHEME, create_private, lock_path, require_private, store_path
 from svc.store.sqlite.rehearsal import rehearse_file
-from svc.store.sqlite.store import GlanceStore, MemoryStore, file_store
+from svc.store.sqlite.store import MemoryStore, ReadOnlySqliteStore, file_store
 
 
 @implementer(IPlugin, IStoreFactory, IStoreCopies, IRehearser)
@@ -66,7 +66,7 @@ class SqliteFactory:
         if not os.path.exists(path):
             return status_of(migrations, ())
         try:
-            return status_of(migrations, Glance(path).look(read_ledger))
+            return status_of(migrations, SqliteReader(path).look(read_ledger))
         except sqlite3.Error as error:
             raise unavailable(error, "migration status") or error from error
 
@@ -148,7 +148,7 @@ class SqliteFactory:
         path = store_path(url)
         if not os.path.exists(path):
             raise StoreUnavailable(f"store: {path} does not exist")
-        return GlanceStore(Glance(path), chain_hash)
+        return ReadOnlySqliteStore(SqliteReader(path), chain_hash)
 
     def files(self, url: str) -> Sequence[str]:
         return files(store_path(url))

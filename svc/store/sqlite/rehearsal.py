@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from svc.model.store.rehearsal import WHOLE, Look, Rehearsal, TableRows, rehearsed
+from svc.model.store.rehearsal import WHOLE, Rehearsal, StoreContents, TableRows, rehearsed
 from svc.store.migrate import Migration, Stopwatch, apply_pending, refused
-from svc.store.sqlite.connection import Glance, SqliteDatabase, open_writer, read_ledger
+from svc.store.sqlite.connection import SqliteDatabase, SqliteReader, open_writer, read_ledger
 from svc.store.sqlite.location import create_private
 
 PREFIX = ".rehearsal-"
@@ -64,7 +64,7 @@ def rehearse_file(
             return rehearsed(before, look(connection), watch.laps, began - started, report)
 
 
-def look(connection: sqlite3.Connection) -> Look:
+def look(connection: sqlite3.Connection) -> StoreContents:
     """What is in a store file."""
     objects: dict[str, dict[str, str]] = {}
     rows: dict[str, TableRows] = {}
@@ -79,7 +79,7 @@ def look(connection: sqlite3.Connection) -> Look:
                 kept = [column for column, _, is_kept in columns if is_kept]
                 rows[name] = _rows(connection, name, kept)
         objects[f"{kind} {name}"] = parts
-    return Look(objects, rows)
+    return StoreContents(objects, rows)
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> list[tuple[str, str, bool]]:
@@ -111,7 +111,7 @@ def _quoted(name: str) -> str:
 
 def _copy(path: str, copy: str) -> None:
     with closing(sqlite3.connect(copy)) as target:
-        Glance(path).look(lambda source: source.backup(target))
+        SqliteReader(path).look(lambda source: source.backup(target))
 
 
 def _require_room(path: str) -> None:

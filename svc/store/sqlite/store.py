@@ -22,7 +22,7 @@ from svc.store.engine.threaded import ThreadedStore, closed
 from svc.store.engine.worker import Worker
 from svc.store.sql.transaction import Transaction
 from svc.store.sqlite.batch import ReadBatch, WriteBatch
-from svc.store.sqlite.connection import Glance, SqliteStatements, StoreFile, unavailable
+from svc.store.sqlite.connection import SqliteReader, SqliteStatements, StoreFile, unavailable
 
 T = TypeVar("T")
 
@@ -93,15 +93,15 @@ class MemoryStore:
 
 @implementer(IReadOnlyStore)
 @define(eq=False)
-class GlanceStore:
+class ReadOnlySqliteStore:
     """A store file that is only looked at, in the calling thread."""
 
-    _glance: Glance
+    _reader: SqliteReader
     _chain_hash: ChainHash
 
     async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
         try:
-            return self._glance.look(
+            return self._reader.look(
                 lambda connection: fn(Transaction(SqliteStatements(connection), self._chain_hash))
             )
         except sqlite3.Error as error:

@@ -15,7 +15,7 @@ from svc.authority.ha.lease import BEATS, TERM_SECS
 from svc.authority.ha.membership import REMEMBERED, Membership
 from svc.errors import SvcError
 from svc.model.audit.record import chain_hash
-from svc.model.cluster.lease import Member, Roll
+from svc.model.cluster.lease import Member, MembershipView
 from svc.store.sqlite.memory import memory_store
 from tests.authority.ha.test_lease import Cut
 from tests.support.proof import proves
@@ -172,14 +172,14 @@ class RollTests(SynchronousTestCase):
         """Who counted within the silence lives; who did not may be replaced; never both."""
         rows = {name: Member(name, "n", "i") for name in "abc"}
         beaten = dict.fromkeys("abc", 0.0)
-        roll = Roll().saw(rows.values(), 0.0)
+        view = MembershipView().saw(rows.values(), 0.0)
         for at, (name, beats) in enumerate(story, 1):
             if beats:
                 rows[name] = evolve(rows[name], beats=rows[name].beats + 1)
                 beaten[name] = float(at)
-            roll = roll.saw(rows.values(), float(at))
-            living = {member.owner for member in roll.living(at, 5.0)}
+            view = view.saw(rows.values(), float(at))
+            living = {member.owner for member in view.living(at, 5.0)}
             self.assertEqual(living, {name for name in "abc" if at - beaten[name] < 5.0})
-            dead = {name for name in "abc" if roll.may_replace(rows[name], at, 5.0)}
+            dead = {name for name in "abc" if view.may_replace(rows[name], at, 5.0)}
             self.assertEqual(living | dead, set("abc"))
             self.assertEqual(living & dead, set())
