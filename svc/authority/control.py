@@ -187,7 +187,7 @@ class ControlService:
             self._leave(proxy.id)
 
     async def _follow(self, call: IRpcCall, have: bytes) -> None:
-        told: tuple[bytes, ...] = ()
+        sent: tuple[bytes, ...] = ()
         self.snapshots.sign_again()
         while True:
             # Checked each time: a revoked Proxy is told nothing more.
@@ -197,8 +197,8 @@ class ControlService:
             if frame is not None and published is not None:
                 # What was sent, not what is newest once it went.
                 have = published.digest
-                fresh = tuple(line for line in self.heads.lines if line not in told)
-                told, frame = self.heads.lines, evolve(frame, heads=fresh)
+                fresh = tuple(line for line in self.heads.lines if line not in sent)
+                sent, frame = self.heads.lines, evolve(frame, heads=fresh)
                 try:
                     await bounded(
                         self.clock, _FRAME_SECS, call.send(encode_frame(frame)), "snapshot"
@@ -237,8 +237,8 @@ class ControlService:
     ) -> session_pb2.SessionWhyResponse:
         proxy = self._proxy(call.peer)
         with self.rates.asking(proxy.id):
-            said = await self.explainer.explain(*read_why(request), proxy)
-        return explanation_message(said)
+            explained = await self.explainer.explain(*read_why(request), proxy)
+        return explanation_message(explained)
 
     async def _spooled(self, request: pb.SpooledRequest, call: IRpcCall) -> pb.SpooledResponse:
         proxy = self._proxy(call.peer)

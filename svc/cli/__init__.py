@@ -127,8 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except SvcError as e:
         # A peer may have chosen the words; the lines of a list of problems are ours.
-        told = "\n".join(escaped(line) for line in e.text.split("\n"))
-        click.echo(f"svc: {told}", err=True)
+        lines = "\n".join(escaped(line) for line in e.text.split("\n"))
+        click.echo(f"svc: {lines}", err=True)
         return e.exit_code
     except BrokenPipeError:
         # Whoever read our stdout has gone; there is nobody left to tell.

@@ -81,10 +81,10 @@ def join(
         )
     )
     option = "" if directory is None else f" --config {joined.config}"
-    said = {"cluster": joined.cluster, "name": joined.name, "config": str(joined.config)}
+    result = {"cluster": joined.cluster, "name": joined.name, "config": str(joined.config)}
     print_result(
         as_json,
-        said,
+        result,
         [f"joined {joined.cluster} as {escaped(joined.name)}"],
         [
             f"svc{option} up              # open a local endpoint for every resource you may use",

@@ -47,9 +47,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
 
 def pairs(rows: Iterable[tuple[str, object]]) -> list[str]:
     """One line a fact, the names padded to one width."""
-    told = [(escaped(name), _cell(value)) for name, value in rows]
-    width = max(len(name) for name, _ in told)
-    return [f"{name.ljust(width)}  {value}" for name, value in told]
+    cells = [(escaped(name), _cell(value)) for name, value in rows]
+    width = max(len(name) for name, _ in cells)
+    return [f"{name.ljust(width)}  {value}" for name, value in cells]
 
 
 def with_nulls(value: Any) -> Any:

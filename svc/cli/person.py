@@ -172,8 +172,8 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
 
 def explanation(told: Explanation) -> dict[str, object]:
     """What is told of a decision, for programs; what is not known of it is null."""
-    said = asdict(told, filter=lambda field, value: field.name != "explained")
-    return {name: None if value == "" else value for name, value in said.items()}
+    shown = asdict(told, filter=lambda field, value: field.name != "explained")
+    return {name: None if value == "" else value for name, value in shown.items()}
 
 
 async def _why(side: PersonSide, decision_id: str) -> Any:
@@ -200,7 +200,7 @@ def proxy_ssh(
     globals_: Globals, name: str, kind: str, user: str, parameters: tuple[str, ...]
 ) -> int:
     """Carry one session over stdin and stdout, as an ssh ProxyCommand."""
-    from svc.client.resident.refused import said
+    from svc.client.resident.refused import refused_text
     from svc.client.sessions import SessionIntent
     from svc.model.session.parameters import resolved
 
@@ -217,7 +217,7 @@ def proxy_ssh(
     try:
         return run(lambda reactor: _carried(_with(side, reactor), intent, taken))
     except SvcError as refusal:
-        hint([f"svc: {escaped(said(name, refusal))}"])
+        hint([f"svc: {escaped(refused_text(name, refusal))}"])
         return 1
     finally:
         for terminal in given:
@@ -280,9 +280,9 @@ def _notice(session: ClientSession) -> None:
 
 def _say_cut(session: ClientSession) -> None:
     """Why the session was cut; while ssh still runs, which ends us with the pipes."""
-    from svc.client.ended import said
+    from svc.client.ended import ended_text
 
-    hint([f"svc: {escaped(said(session.intent.resource, session.over()))}"])
+    hint([f"svc: {escaped(ended_text(session.intent.resource, session.over()))}"])
 
 
 def _take_stdio() -> tuple[tuple[int, int], list[int]]:

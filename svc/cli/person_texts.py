@@ -8,9 +8,9 @@ from svc.model.clocks import since
 from svc.telemetry.escape import escaped
 
 
-def facts(told: dict[str, Any]) -> list[tuple[str, object]]:
+def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
     """The rows of `svc status`."""
-    certificate = told["certificate"]
+    certificate = status["certificate"]
     left = f"until {certificate['expires_at']}"
     if certificate["problem"]:
         left = (
@@ -21,69 +21,69 @@ def facts(told: dict[str, Any]) -> list[tuple[str, object]]:
     elif certificate["ends_soon"]:
         left = f"{left}, in {since(certificate['seconds_left'])}: run `svc join` with a new token"
     rows: list[tuple[str, object]] = [
-        ("cluster", told["cluster"]),
-        ("person", told["person"]),
+        ("cluster", status["cluster"]),
+        ("person", status["person"]),
         ("certificate", left),
-        ("resident", "running" if told["running"] else "not running (svc up)"),
+        ("resident", "running" if status["running"] else "not running (svc up)"),
     ]
-    if told["running"]:
-        proxy = told["proxy"]
+    if status["running"]:
+        proxy = status["proxy"]
         rows += [
             ("proxy", proxy["address"] if proxy["connected"] else "not connected"),
-            ("resources", len(told["endpoints"])),
-            *(("no new sessions", one["text"]) for one in told["no_new_sessions"]),
-            ("sessions", told["sessions"]),
-            ("refused", len(told["refused"])),
-            ("ended", len(told["ended"])),
+            ("resources", len(status["endpoints"])),
+            *(("no new sessions", one["text"]) for one in status["no_new_sessions"]),
+            ("sessions", status["sessions"]),
+            ("refused", len(status["refused"])),
+            ("ended", len(status["ended"])),
         ]
-        audit = told.get("audit")
+        audit = status.get("audit")
         if audit and audit["records"]:
             rows.append(("audit log", f"{audit['records']} records at {audit['time']}"))
     return rows
 
 
-def able(told: dict[str, Any]) -> bool:
+def able(status: dict[str, Any]) -> bool:
     """Whether sessions open, as far as the resident knows; true where none runs to ask."""
-    return not told["running"] or (told["proxy"]["connected"] and not told["no_new_sessions"])
+    return not status["running"] or (status["proxy"]["connected"] and not status["no_new_sessions"])
 
 
-def reasons(told: dict[str, Any]) -> list[str]:
+def reasons(status: dict[str, Any]) -> list[str]:
     """Why a Proxy is not connected, endpoints are incomplete, sessions were refused."""
     lines = []
-    if told["certificate"]["problem"]:
-        lines.append(f"certificate: {escaped(told['certificate']['problem'])}")
-    if not told["running"]:
+    if status["certificate"]["problem"]:
+        lines.append(f"certificate: {escaped(status['certificate']['problem'])}")
+    if not status["running"]:
         return lines
-    if told["proxy"]["problem"]:
-        lines.append(f"proxy: {escaped(told['proxy']['problem'])}")
-    if told.get("audit", {}).get("problem"):
-        lines.append(f"audit log: {escaped(told['audit']['problem'])}")
-    for endpoint in told["endpoints"]:
+    if status["proxy"]["problem"]:
+        lines.append(f"proxy: {escaped(status['proxy']['problem'])}")
+    if status.get("audit", {}).get("problem"):
+        lines.append(f"audit log: {escaped(status['audit']['problem'])}")
+    for endpoint in status["endpoints"]:
         if endpoint["problem"]:
             lines.append(f"{escaped(endpoint['resource'])}: {escaped(endpoint['problem'])}")
         elif not endpoint["served"]:
             lines.append(f"{escaped(endpoint['resource'])}: no such resource is connected")
-    for one in told["ended"]:
+    for one in status["ended"]:
         decision = f", decision {one['decision_id']}" if one["decision_id"] else ""
-        said = f"{one['at']} {one['resource']}: session ended: {one['text']}"
-        lines.append(escaped(f"{said} ({one['reason']}{decision})"))
-    for one in told["refused"]:
+        line = f"{one['at']} {one['resource']}: session ended: {one['text']}"
+        lines.append(escaped(f"{line} ({one['reason']}{decision})"))
+    for one in status["refused"]:
         decision = f", decision {one['decision_id']}" if one["decision_id"] else ""
         policies = f", policies {','.join(one['policies'])}" if one["policies"] else ""
-        said = f"{one['at']} {one['resource']}: {one['text']} ({one['reason']}{decision}{policies})"
+        line = f"{one['at']} {one['resource']}: {one['text']} ({one['reason']}{decision}{policies})"
         often = "" if one["count"] == 1 else f"; {one['count']} times since {one['first_at']}"
-        lines.append(escaped(f"{said}{often}"))
+        lines.append(escaped(f"{line}{often}"))
     return lines
 
 
-def session_end(told: Any) -> list[tuple[str, object]]:
+def session_end(status: Any) -> list[tuple[str, object]]:
     """How the session ended that the decision opened."""
     from svc.model.session.ending import ENDINGS
 
-    if not told.session_ended:
-        return [("session", "not ended")] if told.decision == "allow" else []
+    if not status.session_ended:
+        return [("session", "not ended")] if status.decision == "allow" else []
     return [
-        ("session ended", told.session_ended),
-        ("because", f"{ENDINGS[told.session_reason]} ({told.session_reason})"),
-        ("lane", told.session_lane),
+        ("session ended", status.session_ended),
+        ("because", f"{ENDINGS[status.session_reason]} ({status.session_reason})"),
+        ("lane", status.session_lane),
     ]

@@ -154,14 +154,14 @@ def init(
     lines = list(Next(plan, program(), pin).lines())
     if not as_json:
         hint(_written(plan, pin))
-    said = {
+    result = {
         "directory": str(plan.directory),
         "cluster": plan.cluster,
         "ca_pin": pin,
         "root_key": str(root_key_of(plan)) if plan.makes_keys else None,
         "commands": [line for line in lines if line and not line.startswith("#")],
     }
-    print_result(as_json, said, lines)
+    print_result(as_json, result, lines)
 
 
 @click.command()

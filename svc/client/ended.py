@@ -61,7 +61,7 @@ class CutSessions:
         )
 
 
-def said(resource: str, over: SessionOver) -> str:
+def ended_text(resource: str, over: SessionOver) -> str:
     """A cut as one line for a person; not yet escaped."""
     decision = f"; decision {over.decision_id}" if over.decision_id else ""
     return f"{resource}: session ended: {over.text}; reason {over.reason}{decision}"

@@ -41,8 +41,8 @@ class DegradedConditions:
     @property
     def lines(self) -> tuple[str, ...]:
         """The conditions that do not hold now, each with what it means."""
-        said = ((name, ask()) for name, ask in self._asked.items())
-        return tuple(f"{name} ({what})" for name, what in said if what)
+        found = ((name, ask()) for name, ask in self._asked.items())
+        return tuple(f"{name} ({what})" for name, what in found if what)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -81,9 +81,9 @@ class RefusedByTheSystem(Service):
 
     def __call__(self, event: LogEvent) -> None:
         """Called by Twisted for every event of the process."""
-        told = str(event.get("log_format", ""))
+        message = str(event.get("log_format", ""))
         error = event.get("acceptError", "ECONNABORTED")  # which is its caller's doing
-        if error == "ECONNABORTED" and not told.startswith(_CLOSED):
+        if error == "ECONNABORTED" and not message.startswith(_CLOSED):
             return
         self._unreported += 1
         now = self.clock.seconds()

@@ -86,7 +86,7 @@ def _settings(read: BaseModel, role: str, path: str) -> values.RoleSettings:
 
 def _refusals(error: ValidationError, origin: Mapping[str, str]) -> Iterator[ConfigError]:
     forms = {key.path: key.form.words for key in KEYS}
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for each in error.errors(include_url=False, include_input=False):
         names = [part for part in each["loc"] if isinstance(part, str)]
         path = ".".join(shown(name) for name in names)
@@ -103,8 +103,8 @@ def _refusals(error: ValidationError, origin: Mapping[str, str]) -> Iterator[Con
             where = key or where
         if key in origin:
             where = f"{where} ({origin[key]})"
-        if (where, what) not in told:
-            told.add((where, what))
+        if (where, what) not in reported:
+            reported.add((where, what))
             yield ConfigError(where, what)
 
 

@@ -366,10 +366,10 @@ class ConnectorSessions:
         about: dict[str, object] = {}
         if admitted is not None:
             about = {"resource": admitted.grant.resource, "target": str(admitted.target.address)}
-        said = self._repeats.note((refusal.reason, refusal.text, *about.values()))
-        if said is not None and said.count > 1:
-            about |= {"times": said.unreported, "since": rfc3339(said.first)}
-        if said is not None:
+        series = self._repeats.note((refusal.reason, refusal.text, *about.values()))
+        if series is not None and series.count > 1:
+            about |= {"times": series.unreported, "since": rfc3339(series.first)}
+        if series is not None:
             _log.warn(
                 "session not opened", session=uid, reason=refusal.reason, text=refusal.text, **about
             )

@@ -111,15 +111,15 @@ class Story:
             f"policies [{policies}]  decision {escaped(one['decision_id'])}"
         )
         self.denied = one["decision_id"]
-        told = await self._why(self.denied)
-        if not told.explained or told.decision != "deny" or "vault-is-closed" not in told.policies:
+        why = await self._why(self.denied)
+        if not why.explained or why.decision != "deny" or "vault-is-closed" not in why.policies:
             raise NotAsExpected(f"{role.id}: why {self.denied} does not explain the refusal")
         self.write_line(
-            f"why    {told.decision_id}: {told.decision} {told.action} on {told.resource}: "
-            f"{escaped(told.reason)}; policies [{escaped(', '.join(told.policies))}], "
-            f"policy version {told.policy_version}"
+            f"why    {why.decision_id}: {why.decision} {why.action} on {why.resource}: "
+            f"{escaped(why.reason)}; policies [{escaped(', '.join(why.policies))}], "
+            f"policy version {why.policy_version}"
         )
-        for name, text in sorted(told.why.items()):
+        for name, text in sorted(why.why.items()):
             self.write_line(f"       {escaped(name)} says: {escaped(text)}")
 
     async def _why(self, decision_id: str) -> Explanation:

@@ -186,20 +186,20 @@ def read_lanes(message: pb.HelloResponse) -> AuthorityGreeting:
 
 def ask_message(ask: Ask) -> pb.AuthorizeRequest:
     """An Ask as it travels."""
-    said = ask.proxy_decision
+    value = ask.proxy_decision
     # The rest of a long list is left out: a record names as many, and no more are taken.
     return pb.AuthorizeRequest(
         request=ask.request,
         signature=ask.signature,
         person_chain=ask.person_chain,
         proxy_decision=pb.ProxyDecision(
-            decision_id=said.decision_id,
-            decision=said.decision,
-            reason=said.reason,
-            policies=said.policies[:_POLICIES],
-            policy_version=said.policy_version,
-            entities_digest=said.entities_digest,
-            source_address=said.source_address,
+            decision_id=value.decision_id,
+            decision=value.decision,
+            reason=value.reason,
+            policies=value.policies[:_POLICIES],
+            policy_version=value.policy_version,
+            entities_digest=value.entities_digest,
+            source_address=value.source_address,
         ),
     )
 
@@ -215,21 +215,21 @@ def read_ask(message: pb.AuthorizeRequest) -> Ask:
     )
 
 
-def _proxy_decision(said: pb.ProxyDecision) -> ProxyDecision:
-    if not is_random_id(said.decision_id):
+def _proxy_decision(value: pb.ProxyDecision) -> ProxyDecision:
+    if not is_random_id(value.decision_id):
         raise Malformed("authorize: decision_id: not 32 hex digits")
-    if said.decision not in _DECISIONS:
+    if value.decision not in _DECISIONS:
         raise Malformed("authorize: decision: none of allow, deny, error")
-    if said.policy_version > _LARGEST:
+    if value.policy_version > _LARGEST:
         raise Malformed("authorize: policy_version: too large")
     return ProxyDecision(
-        decision_id=said.decision_id,
-        decision=said.decision,
-        reason=text(said.reason, _WORD, "authorize: reason", empty=True),
-        policies=texts(said.policies, _POLICIES, _POLICY, "authorize: policies"),
-        policy_version=said.policy_version,
-        entities_digest=text(said.entities_digest, 128, "authorize: digest", empty=True),
-        source_address=text(said.source_address, _WORD, "authorize: source", empty=True),
+        decision_id=value.decision_id,
+        decision=value.decision,
+        reason=text(value.reason, _WORD, "authorize: reason", empty=True),
+        policies=texts(value.policies, _POLICIES, _POLICY, "authorize: policies"),
+        policy_version=value.policy_version,
+        entities_digest=text(value.entities_digest, 128, "authorize: digest", empty=True),
+        source_address=text(value.source_address, _WORD, "authorize: source", empty=True),
     )
 
 
@@ -257,12 +257,12 @@ def read_answer(message: pb.AuthorizeResponse) -> AuthorizeAnswer:
     )
 
 
-def encode_connector_up(said: ConnectorUp) -> bytes:
+def encode_connector_up(value: ConnectorUp) -> bytes:
     """What a Proxy says about a tunnel, as one message."""
-    if isinstance(said, TunnelSeen):
-        seen = pb.ConnectorTunnel(tunnel_id=said.tunnel_id, peer_node_id=said.peer_node_id)
+    if isinstance(value, TunnelSeen):
+        seen = pb.ConnectorTunnel(tunnel_id=value.tunnel_id, peer_node_id=value.peer_node_id)
         return pb.ConnectorUp(tunnel=seen).SerializeToString()
-    return pb.ConnectorUp(registration=registration_message(said)).SerializeToString()
+    return pb.ConnectorUp(registration=registration_message(value)).SerializeToString()
 
 
 def decode_connector_up(data: bytes) -> ConnectorUp:
@@ -281,24 +281,24 @@ def decode_connector_up(data: bytes) -> ConnectorUp:
     raise Malformed("connector: a message of an unknown type")
 
 
-def encode_connector_down(said: ConnectorDown) -> bytes:
+def encode_connector_down(value: ConnectorDown) -> bytes:
     """What Authority says about a tunnel, as one message."""
-    match said:
+    match value:
         case Nonce():
-            message = pb.ConnectorDown(nonce=tunnel_pb.Nonce(nonce=said.nonce))
+            message = pb.ConnectorDown(nonce=tunnel_pb.Nonce(nonce=value.nonce))
         case RegistrationVerdict():
             answer = pb.RegistrationAnswer(
-                accepted=said.accepted,
-                reason=said.reason,
-                text=said.text,
-                lease_secs=said.lease_secs,
-                served=said.served,
-                withheld=withheld_messages(said.withheld),
-                inventory=inventory_message(said.inventory),
+                accepted=value.accepted,
+                reason=value.reason,
+                text=value.text,
+                lease_secs=value.lease_secs,
+                served=value.served,
+                withheld=withheld_messages(value.withheld),
+                inventory=inventory_message(value.inventory),
             )
             message = pb.ConnectorDown(answer=answer)
         case Evict():
-            message = pb.ConnectorDown(evict=pb.Evict(reason=said.reason))
+            message = pb.ConnectorDown(evict=pb.Evict(reason=value.reason))
     return message.SerializeToString()
 
 
@@ -309,15 +309,15 @@ def decode_connector_down(data: bytes) -> ConnectorDown:
         case "nonce":
             return Nonce(exactly(message.nonce.nonce, NONCE_BYTES, "connector: nonce"))
         case "answer":
-            said = message.answer
+            value = message.answer
             return RegistrationVerdict(
-                accepted=said.accepted,
-                reason=text(said.reason, _WORD, "verdict: reason", empty=True),
-                text=text(said.text, _TEXT, "verdict: text", empty=True),
-                lease_secs=said.lease_secs,
-                served=texts(said.served, 10_000, _WORD, "verdict: served"),
-                withheld=read_withheld(said.withheld),
-                inventory=read_inventory(said.inventory),
+                accepted=value.accepted,
+                reason=text(value.reason, _WORD, "verdict: reason", empty=True),
+                text=text(value.text, _TEXT, "verdict: text", empty=True),
+                lease_secs=value.lease_secs,
+                served=texts(value.served, 10_000, _WORD, "verdict: served"),
+                withheld=read_withheld(value.withheld),
+                inventory=read_inventory(value.inventory),
             )
         case "evict":
             return Evict(text(message.evict.reason, _WORD, "evict: reason"))

@@ -288,22 +288,22 @@ def read_lane_response(message: pb.SessionLaneResponse) -> bytes:
     return exactly(message.token, LANE_TOKEN_BYTES, "lane response: token")
 
 
-def explanation_message(said: Explanation) -> pb.SessionWhyResponse:
+def explanation_message(explanation: Explanation) -> pb.SessionWhyResponse:
     """An explanation as it travels."""
     return pb.SessionWhyResponse(
-        decision_id=said.decision_id,
-        decision=said.decision,
-        reason=said.reason,
-        policies=said.policies,
-        action=said.action,
-        resource=said.resource,
-        policy_version=said.policy_version,
-        time=said.time,
-        explained=said.explained,
-        why=dict(said.why),
-        session_ended=said.session_ended,
-        session_reason=said.session_reason,
-        session_lane=said.session_lane,
+        decision_id=explanation.decision_id,
+        decision=explanation.decision,
+        reason=explanation.reason,
+        policies=explanation.policies,
+        action=explanation.action,
+        resource=explanation.resource,
+        policy_version=explanation.policy_version,
+        time=explanation.time,
+        explained=explanation.explained,
+        why=dict(explanation.why),
+        session_ended=explanation.session_ended,
+        session_reason=explanation.session_reason,
+        session_lane=explanation.session_lane,
     )
 
 
@@ -396,10 +396,10 @@ def _pairs(values: Mapping[str, str]) -> list[pb.Parameter]:
     return [pb.Parameter(name=name, value=value) for name, value in sorted(values.items())]
 
 
-def _check_format(said: int, what: str) -> None:
-    if said > _FORMAT:
+def _check_format(declared: int, what: str) -> None:
+    if declared > _FORMAT:
         raise Malformed(
-            f"{what}: it has format {said}, but this build knows formats up to {_FORMAT}; "
+            f"{what}: it has format {declared}, but this build knows formats up to {_FORMAT}; "
             "run the same version of svc on both sides",
             reason="unknown_format",
         )

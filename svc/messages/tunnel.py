@@ -182,20 +182,20 @@ def signed_registration(message: pb.SignedRegistration) -> Signed:
     )
 
 
-def encode_up(said: Up) -> bytes:
+def encode_up(value: Up) -> bytes:
     """What a Connector says, as one message."""
-    match said:
+    match value:
         case Hello():
             hello = pb.TunnelHello(
-                instance_id=said.instance_id, version=said.version, takes_lanes=said.takes_lanes
+                instance_id=value.instance_id, version=value.version, takes_lanes=value.takes_lanes
             )
             message = pb.TunnelUp(hello=hello)
         case Signed():
-            message = pb.TunnelUp(registration=registration_message(said))
+            message = pb.TunnelUp(registration=registration_message(value))
         case Renew():
             message = pb.TunnelUp(renew=pb.LeaseRenew())
         case OpenRefused():
-            refused = pb.OpenRefused(session_uid=said.session_uid, reason=said.reason)
+            refused = pb.OpenRefused(session_uid=value.session_uid, reason=value.reason)
             message = pb.TunnelUp(open_refused=refused)
         case Goodbye():
             message = pb.TunnelUp(goodbye=pb.Goodbye())
@@ -226,26 +226,26 @@ def decode_up(data: bytes) -> Up:
     raise Malformed("tunnel: a message of an unknown type")
 
 
-def encode_down(said: Down) -> bytes:
+def encode_down(value: Down) -> bytes:
     """What a Proxy says, as one message."""
-    match said:
+    match value:
         case Nonce():
-            message = pb.TunnelDown(nonce=pb.Nonce(nonce=said.nonce))
+            message = pb.TunnelDown(nonce=pb.Nonce(nonce=value.nonce))
         case AcceptedRegistration():
             accepted = pb.RegistrationAccepted(
-                lease_secs=said.lease_secs,
-                withheld=withheld_messages(said.withheld),
-                inventory=inventory_message(said.inventory),
+                lease_secs=value.lease_secs,
+                withheld=withheld_messages(value.withheld),
+                inventory=inventory_message(value.inventory),
             )
             message = pb.TunnelDown(accepted=accepted)
         case Renewed():
             message = pb.TunnelDown(renewed=pb.LeaseRenewed())
         case OpenNotice():
-            message = pb.TunnelDown(open=_notice_message(said))
+            message = pb.TunnelDown(open=_notice_message(value))
         case DrainNotice():
             message = pb.TunnelDown(draining=pb.Draining())
         case LaneOffer():
-            offer = pb.LaneOffer(session_uid=said.session_uid, token=said.token)
+            offer = pb.LaneOffer(session_uid=value.session_uid, token=value.token)
             message = pb.TunnelDown(lane=offer)
     return message.SerializeToString()
 

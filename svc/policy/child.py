@@ -65,12 +65,12 @@ def answer(stdin: BinaryIO, stdout: BinaryIO) -> int:
         asked = json.loads(data)
         words = vocabulary_of_terms(terms_from_form(asked["terms"]))
         try_policy(asked["text"], words, PolicyLimits(**asked["limits"]))
-        said: dict[str, Any] = {}
+        outcome: dict[str, Any] = {}
     except SvcError as refusal:
-        said = {"reason": refusal.reason, "text": refusal.text}
+        outcome = {"reason": refusal.reason, "text": refusal.text}
         if refusal.reason not in REASONS:
             return 2
-    stdout.write(json.dumps(said).encode("ascii"))
+    stdout.write(json.dumps(outcome).encode("ascii"))
     stdout.flush()
     return 0
 

@@ -165,22 +165,22 @@ def _judge(child: _Child) -> None:
             GUARD_TIMEOUT,
             "policy: trying it took too long or used too much memory; make it simpler",
         )
-    said = _answer(child.output) if child.status == 0 and child.signal is None else None
-    if said is None:
+    answer = _answer(child.output) if child.status == 0 and child.signal is None else None
+    if answer is None:
         _log.warn(
             "trying a policy ended the guard process", reason=GUARD_CRASHED, signal=child.signal
         )
         raise refused(
             GUARD_CRASHED, "policy: it crashed the process that tries policies; make it simpler"
         )
-    if said:
-        reason = said.get("reason")
-        raise refused(reason if reason in REASONS else INVALID, str(said.get("text", "")))
+    if answer:
+        reason = answer.get("reason")
+        raise refused(reason if reason in REASONS else INVALID, str(answer.get("text", "")))
 
 
 def _answer(output: bytes) -> dict[str, Any] | None:
     try:
-        said = json.loads(output)
+        answer = json.loads(output)
     except (ValueError, RecursionError):
         return None
-    return said if isinstance(said, dict) else None
+    return answer if isinstance(answer, dict) else None

@@ -104,8 +104,8 @@ class PolicyLocations:
 
             def is_wrong(end: int, start: int = start) -> bool:
                 # What is cut off is unfinished; with an end put to it, the first fault is told.
-                said = refusal_of(f"{self.text[start:end]} ;")
-                return bool(_TOKEN_REFUSED.search(said)) and _END_REFUSED not in said
+                fault = refusal_of(f"{self.text[start:end]} ;")
+                return bool(_TOKEN_REFUSED.search(fault)) and _END_REFUSED not in fault
 
             at = bisect_left([token.end for token in tokens], True, key=is_wrong)
             if at < len(tokens):

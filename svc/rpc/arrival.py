@@ -32,9 +32,9 @@ def waited_secs(transport: Any) -> float:
     if _TCP_INFO is None or not isinstance(handle, socket.socket):
         return 0.0
     try:
-        told = handle.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _OFFSET + _LAST_DATA_SENT.size)
+        info = handle.getsockopt(socket.IPPROTO_TCP, _TCP_INFO, _OFFSET + _LAST_DATA_SENT.size)
     except OSError:
         return 0.0  # not TCP, or gone already: its loss follows
-    if len(told) < _OFFSET + _LAST_DATA_SENT.size:
+    if len(info) < _OFFSET + _LAST_DATA_SENT.size:
         return 0.0
-    return float(_LAST_DATA_SENT.unpack_from(told, _OFFSET)[0]) / 1000
+    return float(_LAST_DATA_SENT.unpack_from(info, _OFFSET)[0]) / 1000

@@ -63,17 +63,22 @@ def read_end(payload: Part) -> SessionOver:
 
 def edit_frame(edit: Edit) -> bytes:
     """What a Proxy wants changed in bytes that follow."""
-    said = StreamEdit(offset=edit.offset, size=edit.size, name=edit.name, values=edit.values)
-    return StreamFrame(edit=said).SerializeToString()
+    wire_edit = StreamEdit(offset=edit.offset, size=edit.size, name=edit.name, values=edit.values)
+    return StreamFrame(edit=wire_edit).SerializeToString()
 
 
 def read_edit(payload: Part) -> Edit:
     """What an ``edit`` says; which edits there are is the receiver's to know."""
     try:
-        said = StreamEdit.FromString(bytes(payload))
+        wire_edit = StreamEdit.FromString(bytes(payload))
     except DecodeError:
         raise Malformed("the edit of a byte stream is not a StreamEdit") from None
-    return Edit(offset=said.offset, size=said.size, name=said.name, values=dict(said.values))
+    return Edit(
+        offset=wire_edit.offset,
+        size=wire_edit.size,
+        name=wire_edit.name,
+        values=dict(wire_edit.values),
+    )
 
 
 def data_head(size: int) -> bytes:

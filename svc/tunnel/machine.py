@@ -30,7 +30,7 @@ QUICK_SECONDS = 10.0
 STEADY_SECONDS = 60.0
 """After being registered this long the backoff begins again."""
 
-MOST_TOLD_SECONDS = 300.0
+MAX_RETRY_AFTER_SECS = 300.0
 """A Proxy that says when to come again is waited for no longer than this."""
 
 
@@ -102,7 +102,7 @@ class TunnelCore:
         began, self.acknowledged_at = self.acknowledged_at, None
         if began is not None and self.clock.seconds() - began >= STEADY_SECONDS:
             self.waits.reset()
-        return min(retry_after, MOST_TOLD_SECONDS) + self.waits.next()
+        return min(retry_after, MAX_RETRY_AFTER_SECS) + self.waits.next()
 
     def end_cycle(self) -> None:
         """Stop whatever runs."""

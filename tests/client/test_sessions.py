@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.resident.refused import RecentRefusals, policies_of, said
+from svc.client.resident.refused import RecentRefusals, policies_of, refused_text
 from svc.client.sessions import ClientSession, SessionIntent, check_ceiling, check_grant
 from svc.errors import Denied, SvcError, Unavailable
 from svc.messages.session import encode_request
@@ -204,7 +204,7 @@ class SessionTests(SynchronousTestCase):
         refusal = self.refusal()
         self.assertEqual((refusal.reason, refusal.details), ("denied", details))
         self.assertEqual(policies_of(refusal), ("ops-only", "office-hours"))
-        line = said("db1", refusal)
+        line = refused_text("db1", refusal)
         for part in ("db1", "denied", DECISION, "ops-only"):
             self.assertIn(part, line)
 

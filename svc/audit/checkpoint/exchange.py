@@ -161,17 +161,17 @@ class HeadExchange:
 
     async def _goes_on(self, line: bytes, newest: SignedHead) -> bool:
         head = self._judged(line)
-        said = restoration(head)
-        if said is None or said.time <= newest.head.time or not said.gives_up(newest):
+        restored = restoration(head)
+        if restored is None or restored.time <= newest.head.time or not restored.gives_up(newest):
             return False
         _log.warn(
             "the audit log continues from an older store, as a signed record confirms",
-            record=said.seq,
-            lost=said.lost_size,
+            record=restored.seq,
+            lost=restored.lost_size,
         )
 
         def go_on() -> None:
-            self.keeper.give_up(said.shared_size)
+            self.keeper.give_up(restored.shared_size)
             self.keeper.keep(evolve(head, pruned=max(1, head.pruned)))
 
         await self.in_thread(go_on)

@@ -154,11 +154,11 @@ class LatestCheckpoint:
         return HeadComparison.KNOWN
 
     async def _restored(self, head: SignedHead, kept: SignedHead) -> HeadComparison:
-        said = restoration(head)
-        assert said is not None
-        if head.head.tree_size <= kept.head.tree_size and not said.gives_up(kept):
+        proof = restoration(head)
+        assert proof is not None
+        if head.head.tree_size <= kept.head.tree_size and not proof.gives_up(kept):
             raise AuditBroken(
-                f"audit log: the record of a restored store gives up a head over {said.lost_size}"
+                f"audit log: the record of a restored store gives up a head over {proof.lost_size}"
                 f" records, and not the one over {kept.head.tree_size} that is kept here",
                 reason="audit_rolled_back",
             )
@@ -166,8 +166,8 @@ class LatestCheckpoint:
 
     def _is_given_up(self, head: SignedHead) -> bool:
         """Whether it is of a line that was given up: somebody was away since, and still has it."""
-        said = (restoration(one) for one in self._given_up)
-        return any(one is not None and one.gives_up(head) for one in said)
+        proof = (restoration(one) for one in self._given_up)
+        return any(one is not None and one.gives_up(head) for one in proof)
 
     async def _keep(self, head: SignedHead, taken: HeadComparison) -> HeadComparison:
         self.verify_head(head.signed, head_time(head.head))

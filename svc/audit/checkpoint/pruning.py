@@ -69,8 +69,8 @@ class _Kept:
     def keep(self, line: bytes) -> None:
         """Keep *line*, saying what is left out before it."""
         head = from_line(line.removesuffix(b"\n"), self._chains)
-        said = evolve(head, pruned=head.pruned + self.left_out)
-        self.lines.append(to_line(said) + b"\n")
+        pruned_head = evolve(head, pruned=head.pruned + self.left_out)
+        self.lines.append(to_line(pruned_head) + b"\n")
         self.left_out = 0
 
 

@@ -112,9 +112,9 @@ def restorations(heads: Iterable[SignedHead], verify_head: HeadVerifier) -> list
     for head in heads:
         if head.restored is not None:
             verify_head(head.signed, head_time(head.head))
-            said = restoration(head)
-            assert said is not None
-            found.append(said)
+            stated = restoration(head)
+            assert stated is not None
+            found.append(stated)
     return found
 
 
@@ -129,16 +129,16 @@ def standing(
     Raises:
         SvcError: what gives others up is not signed, or the file cannot be read.
     """
-    said = list[tuple[int, Restoration]]()
+    stated = list[tuple[int, Restoration]]()
     for at, head in enumerate(read()):
         if head.restored is not None:
             verify_head(head.signed, head_time(head.head))
             found = restoration(head)
             assert found is not None
-            said.append((at, found))
+            stated.append((at, found))
     before = b""
     for at, head in enumerate(read()):
-        is_given_up = any(later > at and one.gives_up(head) for later, one in said)
+        is_given_up = any(later > at and one.gives_up(head) for later, one in stated)
         if not is_given_up and head.hash != before:
             before = head.hash
             yield head

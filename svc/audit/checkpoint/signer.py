@@ -295,12 +295,12 @@ class HeadWriter(AsyncService):
             self._refused(None)
 
     def _report(self, failed: Exception) -> None:
-        said = str(failed)
-        if said == self._reported:
+        why = str(failed)
+        if why == self._reported:
             return
-        self._reported = said
+        self._reported = why
         if isinstance(failed, (SvcError, OSError)):
-            _log.error("an audit head was not signed", reason=said)
+            _log.error("an audit head was not signed", reason=why)
         else:
             _log.failure("an audit head was not signed", Failure(failed))
 
@@ -317,9 +317,9 @@ class HeadWriter(AsyncService):
     def _see_overdue(self) -> None:
         self._alarm = None
         if self._due.is_over(self.clock.seconds()):
-            said = self._reported or "writing it has not finished"
-            _log.error("an audit head is overdue", reason=said)
-            self._refused(HeadsUnsigned(f"an audit head is overdue: {said}"))
+            why = self._reported or "writing it has not finished"
+            _log.error("an audit head is overdue", reason=why)
+            self._refused(HeadsUnsigned(f"an audit head is overdue: {why}"))
         else:
             self._set_alarm()
 

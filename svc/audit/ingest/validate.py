@@ -238,8 +238,8 @@ def _event(record: Mapping[str, Json], known: Mapping[str, Event], role: str) ->
     event = known.get(str(record["event"]))
     if event is None:
         raise Malformed(f"audit row: a {role} may not write this event")
-    said = (record["code"], record["class"], record["severity"])
-    if said != (event.code, event.event_class.value, event.severity.value):
+    claimed = (record["code"], record["class"], record["severity"])
+    if claimed != (event.code, event.event_class.value, event.severity.value):
         raise Malformed("audit row: its code, class or severity does not match its event")
     return event
 
@@ -272,8 +272,8 @@ def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:
         raise Malformed("audit row: its actor is not its origin")
     if event.name in _OWN and record.get("node_id", origin) != origin:
         raise Malformed("audit row: it is about a different node from its origin")
-    said = mapping(record.get("details", {})).get("proxy_id", origin)
-    if said != origin:
+    claimed = mapping(record.get("details", {})).get("proxy_id", origin)
+    if claimed != origin:
         raise Malformed("audit row: it names a different Proxy from its origin")
 
 

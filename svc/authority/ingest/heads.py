@@ -33,19 +33,19 @@ class HeadsToSend:
             AuditBroken: one of them does not prove what it says.
         """
         heads = list(restored)
-        said = [restoration(head) for head in heads]
+        stated = [restoration(head) for head in heads]
         self._restored = tuple(to_line(head) for head in heads)
-        self._restorations = tuple(one for one in said if one is not None)
+        self._restorations = tuple(one for one in stated if one is not None)
         self.lines = self._restored
 
     def signed(self, head: SignedHead) -> None:
         """A head is durable: the next frames contain it."""
-        line, said = to_line(head), restoration(head)
-        if said is None:
+        line, stated = to_line(head), restoration(head)
+        if stated is None:
             self.lines = (*self._restored, line)
             return
         self._restored = (*self._restored, line)[-RESTORED_KEPT:]
-        self._restorations = (*self._restorations, said)[-RESTORED_KEPT:]
+        self._restorations = (*self._restorations, stated)[-RESTORED_KEPT:]
         self.lines = self._restored
 
     def restorations(self) -> tuple[Restoration, ...]:

@@ -85,8 +85,8 @@ class Registrations:
 
     def inventory(self, node_id: str) -> int | None:
         """The oldest inventory generation among this Connector's registrations, if there is any."""
-        told = [one.inventory for one in self._by_node.get(node_id, ())]
-        return min(told, default=None)
+        generations = [one.inventory for one in self._by_node.get(node_id, ())]
+        return min(generations, default=None)
 
     def evict(self, node_id: str, reason: str) -> int:
         """Take back every registration of a Connector or through a Proxy; how many there were."""

@@ -83,13 +83,13 @@ class SessionEnds:
 
     async def moved(self, proxy_id: str, uids: Iterable[str]) -> None:
         """A Proxy reports which of its open sessions have moved to a direct lane."""
-        told = tuple(uids)
+        known_uids = tuple(uids)
 
         def are_open(tx: ITransaction) -> list[str]:
-            found = [tx.sessions.get(uid) for uid in told]
+            found = [tx.sessions.get(uid) for uid in known_uids]
             return [one.uid for one in found if one is not None and _is_open_at(one, proxy_id)]
 
-        if told:
+        if known_uids:
             self._direct.update(await self.store.read("moved sessions", are_open))
 
     async def departed(self, proxy_id: str, departure: Departure) -> Outcomes:

@@ -301,20 +301,20 @@ class Issuance:
     def _record_proxy_decision(
         self, tx: ITransaction, verified: VerifiedRequest, ask: Ask, proxy: Node
     ) -> None:
-        said = ask.proxy_decision
+        claimed = ask.proxy_decision
         self.recorder.append(
             tx,
             REQUEST_DECISION,
             person(verified.person.id),
             node_id=proxy.id,
             **verified.record_fields,
-            decision=said.decision,
-            decision_id=said.decision_id,
-            policies=said.policies,
-            policy_version=said.policy_version,
-            reason=said.reason or None,
-            entities_digest=said.entities_digest or None,
-            details={"proxy_id": proxy.id, "source_address": said.source_address or None},
+            decision=claimed.decision,
+            decision_id=claimed.decision_id,
+            policies=claimed.policies,
+            policy_version=claimed.policy_version,
+            reason=claimed.reason or None,
+            entities_digest=claimed.entities_digest or None,
+            details={"proxy_id": proxy.id, "source_address": claimed.source_address or None},
         )
 
     def _record_decision(

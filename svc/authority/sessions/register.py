@@ -117,10 +117,10 @@ class RegistrationIntake:
 
     async def _first_word(self, call: IRpcCall) -> TunnelSeen:
         data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "tunnel")
-        said = None if data is None else decode_connector_up(data)
-        if not isinstance(said, TunnelSeen):
+        message = None if data is None else decode_connector_up(data)
+        if not isinstance(message, TunnelSeen):
             raise Malformed("connector: the first message names no tunnel")
-        return said
+        return message
 
     async def _registration(self, call: IRpcCall) -> Signed:
         data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "registration")
@@ -131,14 +131,14 @@ class RegistrationIntake:
                 fault=Fault.CANCELLED,
             )
         try:
-            said = decode_connector_up(data)
+            message = decode_connector_up(data)
         except Malformed as e:
             raise RegistrationRefused(e.text, reason=MALFORMED, fault=Fault.INVALID) from None
-        if not isinstance(said, Signed):
+        if not isinstance(message, Signed):
             raise RegistrationRefused(
                 "no registration followed the challenge", reason=MALFORMED, fault=Fault.INVALID
             )
-        return said
+        return message
 
     async def _refuse(
         self, call: IRpcCall, proxy: Node, seen: TunnelSeen, refusal: SvcError

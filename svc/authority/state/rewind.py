@@ -271,10 +271,10 @@ class RestoreCheck(AsyncService):
                 f"the clock of this host is before {lost.head.time}, when the abandoned head "
                 "was signed; correct it"
             )
-        told = self.watch.latest_checkpoint.kept
-        if told is not None and told.head.tree_size > lost.head.tree_size:
+        presented = self.watch.latest_checkpoint.kept
+        if presented is not None and presented.head.tree_size > lost.head.tree_size:
             raise NotRestored(
-                f"a head over {told.head.tree_size} records has become known in the meantime; "
+                f"a head over {presented.head.tree_size} records has become known in the meantime; "
                 "run `svc authority audit adopt` again"
             )
 

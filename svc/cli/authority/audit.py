@@ -89,13 +89,13 @@ def _verdict(
         findings.append({"seq": broken.seq, "kind": kind, "text": what})
     elif broken is not None:
         findings.append({"seq": None, "kind": broken.reason, "text": broken.text})
-    said: dict[str, Json] = {"verified": found is not None, "findings": findings}
+    verdict: dict[str, Json] = {"verified": found is not None, "findings": findings}
     if found is not None:
-        said["records"] = found.records
-        said["last_hash"] = found.last_hash.hex()
-        said["key_id"] = found.key_id or None
-        said["anchored"] = found.anchored
-    return said
+        verdict["records"] = found.records
+        verdict["last_hash"] = found.last_hash.hex()
+        verdict["key_id"] = found.key_id or None
+        verdict["anchored"] = found.anchored
+    return verdict
 
 
 @audit.command("export")
@@ -407,8 +407,8 @@ def _later(select: Callable[[ITransaction], Selection], end: int, tx: ITransacti
 def _say_each(texts: Iterable[str], *, apart: bool = False) -> None:
     """What is asked for, at once; with an empty line between them where they are long."""
     if apart:
-        told = "\n\n".join(texts)
-        print_lines([told] if told else [])
+        joined = "\n\n".join(texts)
+        print_lines([joined] if joined else [])
     else:
         print_lines(texts)
     sys.stdout.flush()

@@ -38,8 +38,8 @@ def add_resource(
         id=resource, kind=kind, node=node or "", labels=labels_of(given)
     )
     answer = admin(context)("AddResource", request, pb.AddResourceResponse)
-    said = {"id": resource, "catalog_version": answer.catalog_version}
-    print_result(as_json, said, [f"added {resource}, catalog version {answer.catalog_version}"])
+    result = {"id": resource, "catalog_version": answer.catalog_version}
+    print_result(as_json, result, [f"added {resource}, catalog version {answer.catalog_version}"])
 
 
 @resources.command("assign")
@@ -69,7 +69,7 @@ def unassign_resource(context: click.Context, resource: str, as_json: bool) -> N
 def _assign(context: click.Context, resource: str, node: str, as_json: bool) -> None:
     request = pb.AssignResourceRequest(id=resource, node=node)
     answer = admin(context)("AssignResource", request, pb.AssignResourceResponse)
-    said = {
+    result = {
         "id": resource,
         "changed": answer.changed,
         "assignment_revision": answer.assignment_revision or None,
@@ -78,7 +78,7 @@ def _assign(context: click.Context, resource: str, node: str, as_json: bool) -> 
     done = f"assigned {resource} to {node}" if node else f"unassigned {resource}"
     text = f"{done}, assignment {answer.assignment_revision}, catalog {answer.catalog_version}"
     same = f"{resource} is already assigned to {node}" if node else f"{resource} is not assigned"
-    print_result(as_json, said, [text if answer.changed else same])
+    print_result(as_json, result, [text if answer.changed else same])
 
 
 @resources.command("move")
@@ -103,7 +103,7 @@ def move_resources(context: click.Context, source: str, target: str, as_json: bo
     request = pb.MoveResourcesRequest(to=target, **{"from": source})
     answer = admin(context)("MoveResources", request, pb.MoveResourcesResponse)
     before, after = getattr(answer, "from"), answer.to
-    said = {
+    result = {
         "moved": list(answer.ids),
         "from": _moved_node(before),
         "to": _moved_node(after),
@@ -112,7 +112,7 @@ def move_resources(context: click.Context, source: str, target: str, as_json: bo
     was = f"{before.name} ({before.id}{', revoked' if before.state == 'revoked' else ''})"
     done = f"moved {', '.join(answer.ids)} from {was} to {after.name} ({after.id})"
     text = f"{done}, catalog version {answer.catalog_version}"
-    print_result(as_json, said, [text if answer.ids else f"no resources are assigned to {was}"])
+    print_result(as_json, result, [text if answer.ids else f"no resources are assigned to {was}"])
 
 
 @resources.command("remove")
@@ -123,8 +123,8 @@ def remove_resource(context: click.Context, resource: str, as_json: bool) -> Non
     """Remove ID permanently; a resource added later with the same id is a different one."""
     request = pb.RemoveResourceRequest(id=resource)
     answer = admin(context)("RemoveResource", request, pb.RemoveResourceResponse)
-    said = {"id": resource, "catalog_version": answer.catalog_version}
-    print_result(as_json, said, [f"removed {resource}, catalog version {answer.catalog_version}"])
+    result = {"id": resource, "catalog_version": answer.catalog_version}
+    print_result(as_json, result, [f"removed {resource}, catalog version {answer.catalog_version}"])
 
 
 @resources.command("bindings")
@@ -146,9 +146,11 @@ def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
         ]
         for row in answer.bindings
     ]
-    said = [_binding(row) for row in answer.bindings]
+    result = [_binding(row) for row in answer.bindings]
     print_result(
-        as_json, said, table(["SINCE", "NODE", "NODE ID", "ASSIGNMENT", "STATE", "IDENTITY"], rows)
+        as_json,
+        result,
+        table(["SINCE", "NODE", "NODE ID", "ASSIGNMENT", "STATE", "IDENTITY"], rows),
     )
 
 
@@ -161,8 +163,8 @@ def list_resources(context: click.Context, as_json: bool) -> None:
     rows = [
         [row.id, row.kind, row.state, _owner(row), labels(row.labels)] for row in answer.resources
     ]
-    said = [_resource(row) for row in answer.resources]
-    print_result(as_json, said, table(["ID", "KIND", "STATE", "NODE", "LABELS"], rows))
+    result = [_resource(row) for row in answer.resources]
+    print_result(as_json, result, table(["ID", "KIND", "STATE", "NODE", "LABELS"], rows))
 
 
 def _owner(row: pb.ResourceRow) -> str:

@@ -93,7 +93,7 @@ def expect_node(
     )
     answer = admin(context)("ExpectNode", request, pb.ExpectNodeResponse)
     until = moment(answer.expires_at)
-    said = {
+    result = {
         "id": answer.id,
         "name": name,
         "role": role,
@@ -101,7 +101,7 @@ def expect_node(
         "expires_at": until,
         "ca_pin": answer.ca_pin,
     }
-    print_result(as_json, said, [f"expected {answer.id}, until {until}, ca_pin {answer.ca_pin}"])
+    print_result(as_json, result, [f"expected {answer.id}, until {until}, ca_pin {answer.ca_pin}"])
 
 
 @nodes.command("expected")
@@ -114,8 +114,8 @@ def list_expected(context: click.Context, as_json: bool) -> None:
         [row.name, row.role, "used" if row.used else "waits", moment(row.expires_at), row.id]
         for row in answer.expected
     ]
-    said = [_expected(row) for row in answer.expected]
-    print_result(as_json, said, table(["NAME", "ROLE", "STATE", "UNTIL", "ID"], rows))
+    result = [_expected(row) for row in answer.expected]
+    print_result(as_json, result, table(["NAME", "ROLE", "STATE", "UNTIL", "ID"], rows))
 
 
 @nodes.command("unexpect")
@@ -174,8 +174,8 @@ def revoke_node(context: click.Context, node: str, reason: str | None, as_json: 
     """Revoke NODE, given by id or name, and end its tunnels at once."""
     request = pb.RevokeNodeRequest(node=node, reason=reason or "")
     answer = admin(context)("RevokeNode", request, pb.RevokeNodeResponse)
-    said = {"id": answer.id, "tunnels_ended": answer.tunnels_ended}
-    print_result(as_json, said, [f"revoked {answer.id}, {answer.tunnels_ended} tunnel(s) ended"])
+    result = {"id": answer.id, "tunnels_ended": answer.tunnels_ended}
+    print_result(as_json, result, [f"revoked {answer.id}, {answer.tunnels_ended} tunnel(s) ended"])
 
 
 @click.group(cls=Group)
@@ -228,8 +228,8 @@ def list_persons(context: click.Context, as_json: bool) -> None:
     """List all persons and their groups."""
     answer = admin(context)("ListPersons", pb.ListPersonsRequest(), pb.ListPersonsResponse)
     rows = [[row.name, row.state, list(row.groups), row.id] for row in answer.persons]
-    said = [_person(row) for row in answer.persons]
-    print_result(as_json, said, table(["NAME", "STATE", "GROUPS", "ID"], rows))
+    result = [_person(row) for row in answer.persons]
+    print_result(as_json, result, table(["NAME", "STATE", "GROUPS", "ID"], rows))
 
 
 @click.group(cls=Group)

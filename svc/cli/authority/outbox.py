@@ -100,8 +100,8 @@ def discard(context: click.Context, row: int, reason: str, as_json: bool) -> Non
     """Discard the held row ID; an audit record keeps its digest."""
     request = pb.DiscardRowRequest(id=row, note=reason)
     answer = admin(context)("DiscardRow", request, pb.DiscardRowResponse)
-    said = {"id": row, "record_digest": answer.record_digest}
-    print_result(as_json, said, [f"discarded row {row}, record sha256 {answer.record_digest}"])
+    result = {"id": row, "record_digest": answer.record_digest}
+    print_result(as_json, result, [f"discarded row {row}, record sha256 {answer.record_digest}"])
 
 
 def _shown(row: QueuedRow) -> dict[str, Any]:

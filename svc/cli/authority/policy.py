@@ -34,12 +34,12 @@ def set_policy(context: click.Context, file: Path, as_json: bool) -> None:
         if answer.unchanged
         else f"{version} is in force, sha256 {answer.sha256}"
     )
-    said = {
+    result = {
         "policy_version": answer.version,
         "sha256": answer.sha256,
         "changed": not answer.unchanged,
     }
-    print_result(as_json, said, [done])
+    print_result(as_json, result, [done])
 
 
 @policy.command("show")
@@ -71,8 +71,8 @@ def policy_history(context: click.Context, as_json: bool) -> None:
     rows = [
         [one.version, moment(one.created_at), one.author, one.sha256] for one in answer.versions
     ]
-    said = [_version(one) for one in answer.versions]
-    print_result(as_json, said, table(["VERSION", "CREATED", "AUTHOR", "SHA256"], rows))
+    result = [_version(one) for one in answer.versions]
+    print_result(as_json, result, table(["VERSION", "CREATED", "AUTHOR", "SHA256"], rows))
 
 
 def _text(file: Path) -> str:

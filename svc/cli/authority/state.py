@@ -71,8 +71,8 @@ def adopt(context: click.Context, yes: bool, root_key: Path | None, as_json: boo
     entries = place.look("state adopt", look)
     request = AdoptionRequest(fingerprint(entries), at, os.getuid())
     rows = [{"name": name, "count": count} for name, count in counts(entries).items()]
-    said = {"rows": rows, "fingerprint": request.fingerprint, "adopt": yes}
-    print_result(as_json, said, table(("ROWS", "COUNT"), counts(entries).items()))
+    result = {"rows": rows, "fingerprint": request.fingerprint, "adopt": yes}
+    print_result(as_json, result, table(("ROWS", "COUNT"), counts(entries).items()))
     if not yes:
         hint(["nothing was changed; to adopt these rows, run this again with --yes"])
         return

@@ -133,8 +133,8 @@ def apply(
         report = MigrationReport((), status.level, status.count)
     else:
         report = place.factory.migrate(place.url, __version__, now, monotonic)
-    said = {"applied": list(report.applied), "level": report.level, "count": report.count}
-    print_result(as_json, said, report_lines(report))
+    result = {"applied": list(report.applied), "level": report.level, "count": report.count}
+    print_result(as_json, result, report_lines(report))
     return 0
 
 
@@ -229,11 +229,11 @@ def _check(place: StorePlace, as_json: bool) -> int:
 
     with legible("migration status"):
         status = place.factory.migration_status(place.url)
-    said = {
+    result = {
         "standing": status.standing.value.replace("_", "-"),
         "ids": list(status.ids),
         "level": status.level or None,
         "count": status.count,
     }
-    print_result(as_json, said, status_lines(status))
+    print_result(as_json, result, status_lines(status))
     return _EXIT[status.standing]

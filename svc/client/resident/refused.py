@@ -102,8 +102,8 @@ class RecentRefusals:
         self.kept.append(refused)
         if refused.reason in GATEWAY_WIDE:
             self.standing = refused
-        said = self._repeats.note(refused.key)
-        if said is not None:
+        series = self._repeats.note(refused.key)
+        if series is not None:
             _log.warn(
                 "session refused",
                 resource=resource,
@@ -113,8 +113,8 @@ class RecentRefusals:
                 text=refused.text,
                 **(
                     {}
-                    if said.count == 1
-                    else {"times": said.unreported, "since": rfc3339(said.first)}
+                    if series.count == 1
+                    else {"times": series.unreported, "since": rfc3339(series.first)}
                 ),
             )
         return refused
@@ -129,7 +129,7 @@ def policies_of(error: SvcError) -> tuple[str, ...]:
     return tuple(name for name in error.details.get("policies", "").split(",") if name)
 
 
-def said(resource: str, error: SvcError) -> str:
+def refused_text(resource: str, error: SvcError) -> str:
     """A refusal as one line for a person; not yet escaped."""
     text = error.text.removeprefix(f"{resource}: ")
     parts = [f"{resource}: {text}", f"reason {error.reason}"]

@@ -86,8 +86,8 @@ class Backup:
         """Refuse a copy of another log than the manifest says."""
         said = self.manifest.store
         level = head.ledger[-1].id if head.ledger else ""
-        told = (head.dialect, level, len(head.ledger), last_seq, last_hash.hex())
-        if told != (said.dialect, said.level, said.migrations, said.records, said.last_hash):
+        copied = (head.dialect, level, len(head.ledger), last_seq, last_hash.hex())
+        if copied != (said.dialect, said.level, said.migrations, said.records, said.last_hash):
             raise BackupBroken(
                 f"{form.STORE}: it ends at a different record than the manifest says"
             )

@@ -76,7 +76,7 @@ def standings(found: Collection[str]) -> Mapping[str, str]:
     Raises:
         BackupBroken: one that must be there has none.
     """
-    told: dict[str, str] = {}
+    result: dict[str, str] = {}
     for each in CLASSES:
         standing = PRESENT if each.word in found else each.otherwise
         if standing is None:
@@ -84,5 +84,5 @@ def standings(found: Collection[str]) -> Mapping[str, str]:
                 f"backup: class {each.word}: the backup has no file of this class",
                 reason="backup_incomplete",
             )
-        told[each.word] = standing
-    return told
+        result[each.word] = standing
+    return result

@@ -153,10 +153,10 @@ class Reader:
 
         def look(tx: ITransaction) -> list[tuple[ChainRow, Sequence[PersonalValue]]]:
             rows = tx.audit.rows(from_seq, limit)
-            told: Mapping[int, Sequence[PersonalValue]] = {}
+            values: Mapping[int, Sequence[PersonalValue]] = {}
             if self.personal and rows:
-                told = tx.audit.personal(rows[0].seq, rows[-1].seq)
-            return [(row, told.get(row.seq, ())) for row in rows]
+                values = tx.audit.personal(rows[0].seq, rows[-1].seq)
+            return [(row, values.get(row.seq, ())) for row in rows]
 
         return self.store.look("audit read", look)
 

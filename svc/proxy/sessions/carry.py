@@ -209,12 +209,12 @@ class Carried(Protocol):
 
     def _broken_by_word(self) -> bool:
         """Whether the Connector said of its end that it is none in order; then that ends it."""
-        said = self._end_frame_reader.reason
-        if said in ("", TARGET_CLOSED):
+        stated_reason = self._end_frame_reader.reason
+        if stated_reason in ("", TARGET_CLOSED):
             return False
         # What is queued for the person would hold back the word.
-        cast(IRawEnd, self._call).fail_raw(_broken(said))
-        self.break_off(said)
+        cast(IRawEnd, self._call).fail_raw(_broken(stated_reason))
+        self.break_off(stated_reason)
         return True
 
     def _finish(self) -> None:

@@ -95,7 +95,7 @@ class Listings:
 
     async def _follow(self, call: IRpcCall, person_id: str) -> None:
         known: dict[str, Listed] | None = None
-        told: tuple[bytes, ...] = ()
+        sent: tuple[bytes, ...] = ()
         lacked: tuple[str, ...] = ()
         while True:
             self._check_open()
@@ -106,8 +106,8 @@ class Listings:
                 listing = _difference(known, seen)
                 lacking = self.lacking()
                 if known is None or listing.upsert or listing.removed or lacking != lacked:
-                    heads = tuple(line for line in self.heads() if line not in told)
-                    told = self.heads()
+                    heads = tuple(line for line in self.heads() if line not in sent)
+                    sent = self.heads()
                     listing = evolve(listing, heads=heads, lacking=lacking)
                     await call.send(encode_listing(listing))
                 known, lacked = seen, lacking

@@ -44,11 +44,11 @@ class AcknowledgedRegistration:
         """Wait until the Authority withdraws it, or is unreachable (None)."""
         try:
             data = await self.stream.receive()
-            said = None if data is None else decode_connector_down(data)
+            message = None if data is None else decode_connector_down(data)
         except SvcError as e:
             _log.info("a registration lost its connection to Authority", reason=e.reason)
             return None
-        return said if isinstance(said, Evict) else None
+        return message if isinstance(message, Evict) else None
 
     def over(self) -> None:
         """End the stream, and with it the registration.  Idempotent."""
@@ -91,10 +91,10 @@ class PendingRegistration:
 
     async def challenge(self) -> Nonce:
         """Authority's nonce."""
-        said = await self._asked(TunnelSeen(self.tunnel_id, self.node_id))
-        if not isinstance(said, Nonce):
+        message = await self._asked(TunnelSeen(self.tunnel_id, self.node_id))
+        if not isinstance(message, Nonce):
             raise self._unreachable(Unavailable("Authority sent no challenge"))
-        return said
+        return message
 
     async def verdict(self, signed: Signed) -> AcknowledgedRegistration:
         """What Authority says to a signed registration.
@@ -102,22 +102,25 @@ class PendingRegistration:
         Raises:
             SvcError: its refusal; counted as ``refused``.
         """
-        said = await self._asked(signed)
-        if not isinstance(said, RegistrationVerdict):
+        message = await self._asked(signed)
+        if not isinstance(message, RegistrationVerdict):
             raise self._unreachable(Unavailable("Authority did not decide in time"))
-        if not said.accepted:
+        if not message.accepted:
             self.streams.outcome("refused")
-            raise refusal_of(said.reason or "malformed_registration", said.text)
-        return AcknowledgedRegistration(self.stream, said)
+            raise refusal_of(message.reason or "malformed_registration", message.text)
+        return AcknowledgedRegistration(self.stream, message)
 
     def over(self) -> None:
         """Stop waiting for the verdict. Idempotent."""
         self.stream.cancel("registration over")
 
-    async def _asked(self, said: TunnelSeen | Signed) -> ConnectorDown:
+    async def _asked(self, message: TunnelSeen | Signed) -> ConnectorDown:
         try:
             await bounded(
-                self.clock, self.seconds, self.stream.send(encode_connector_up(said)), "Authority"
+                self.clock,
+                self.seconds,
+                self.stream.send(encode_connector_up(message)),
+                "Authority",
             )
             data = await bounded(self.clock, self.seconds, self.stream.receive(), "Authority")
             if data is None:

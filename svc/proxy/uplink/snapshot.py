@@ -358,8 +358,8 @@ class SnapshotHolder:
                 "the bundle differs from the one that was signed", reason="snapshot_digest"
             )
         bundle = decode_bundle(data)
-        said = (bundle.policy_version, bundle.entity_revision)
-        if said != (snapshot.policy_version, snapshot.entity_revision):
+        current = (bundle.policy_version, bundle.entity_revision)
+        if current != (snapshot.policy_version, snapshot.entity_revision):
             raise SnapshotRefused(
                 "the bundle has a different version from the one that was signed",
                 reason="snapshot_digest",

@@ -50,9 +50,9 @@ def take_lock(path: str, purpose: str, now: Callable[[], float]) -> FileLock | N
         os.close(descriptor)
         return None
     since = datetime.fromtimestamp(now(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    told = f"pid {os.getpid()} on {socket.gethostname()} ({purpose}, since {since})\n"
+    owner = f"pid {os.getpid()} on {socket.gethostname()} ({purpose}, since {since})\n"
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, told.encode(), 0)
+    os.pwrite(descriptor, owner.encode(), 0)
     return FileLock(descriptor)
 
 
@@ -87,7 +87,7 @@ def holder(path: str) -> str:
     """Who says to hold the lock, for a text; never a reason to act."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            told = file.read(300).strip()
+            owner = file.read(300).strip()
     except OSError:
-        told = ""
-    return told if told.isprintable() and told else "an unnamed process"
+        owner = ""
+    return owner if owner.isprintable() and owner else "an unnamed process"

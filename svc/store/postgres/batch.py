@@ -267,8 +267,8 @@ class PostgresWriteBatch:
             elif isinstance(error, SvcError) and not isinstance(error, StoreUnavailable):
                 job.outcome = Failure(error)  # the store is not of this build: said as it is
             else:
-                said = why.removeprefix("store: ")
-                refused = StoreUnavailable(f"store: {job.desc}: {said}; nothing was written")
+                cause = why.removeprefix("store: ")
+                refused = StoreUnavailable(f"store: {job.desc}: {cause}; nothing was written")
                 job.outcome = Failure(refused)
 
 

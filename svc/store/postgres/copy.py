@@ -140,8 +140,8 @@ class PostgresFilling(_CopyConnection):
             return fill(self, lines, self._migrations)
         except psycopg2.Error as error:
             if error.pgcode is not None and error.pgcode[:2] in ("22", "23"):
-                told = refusal(error, self._place, "restore").text
-                raise Malformed(f"store copy: a row does not fit its table: {told}") from None
+                cause = refusal(error, self._place, "restore").text
+                raise Malformed(f"store copy: a row does not fit its table: {cause}") from None
             raise
 
     def insert(self, table: Table, rows: Sequence[Sequence[Any]]) -> None:

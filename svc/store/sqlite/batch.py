@@ -39,8 +39,8 @@ def _outcome_unknown(desc: str, is_full: bool) -> Failure:
 
 def _not_written(desc: str, error: BaseException, file: StoreFile) -> Failure:
     """What a job's caller is told; a fault of ours stays what it is."""
-    told = file.refusal(error, desc) if isinstance(error, sqlite3.Error) else None
-    return Failure(told or error)
+    refused = file.refusal(error, desc) if isinstance(error, sqlite3.Error) else None
+    return Failure(refused or error)
 
 
 def _given_up(job: Job) -> StoreUnavailable:
