@@ -125,10 +125,12 @@ def _store_secret(tree: Tree) -> Iterator[ConfigError]:
 
 def _holds_secret(url: str) -> bool:
     """Whether a URL carries a password beside its user or among its parameters."""
-    before, _, parameters = url.partition("://")[2].partition("?")
-    user = before.partition("/")[0].rpartition("@")[0]
+    rest = url.partition("://")[2]
+    # To libpq a question mark before the "@" is of the password, and begins no parameters.
+    user, _, _ = rest.partition("/")[0].rpartition("@")
     if user.partition(":")[2]:
         return True
+    parameters = rest.partition("?")[2]
     return any(name in _SECRETS for name, value in parse_qsl(parameters) if value)
 
 

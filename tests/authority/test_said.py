@@ -140,10 +140,18 @@ class SaidTests(Queue):
             {"cedar_action": None},
             {"request": {**request, "action": "tcpDisconnect"}},
             {"request": {**request, "request_kind": "db_query"}},
+            {"cedar_action": "tcpClose", "request": {**request, "action": "tcpClose"}},
+            {"action": "db_query", "request": {**request, "request_kind": "db_query"}},
         ):
             said = {name: one for name, one in {**record, **changed}.items() if one is not None}
             bad = self.origin.signed(row, encode(said))
             self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED, changed)
+
+    def test_no_action(self) -> None:
+        """A decision that leaves its action out, or what it counts as, is forged."""
+        for named in ({}, {"action": "connect"}, {"cedar_action": "any text"}):
+            bare = self.origin.record(event=REQUEST_DECISION, actor=Actor("person", ADA), **named)
+            self.assertIs(self.judged(self.origin.add(bare), WITH_REQUESTS).hold, Hold.FORGED)
 
     def noted(self, **changed: Any) -> AuditRecord:
         """What a gate noted, but for what is changed."""

@@ -98,6 +98,7 @@ class SecretTests(SynchronousTestCase):
             f"postgresql://svc@db.example/svc?sslkey=/key&sslpassword={CANARY}",
             f"postgresql://svc@db.example/svc?oauth_client_secret={CANARY}",
             f"postgresql://svc@db.example/svc?scram_client_key={CANARY}",
+            f"postgresql://svc:5432?{CANARY}@db.example/svc",
             f"ram://svc:{CANARY}@db.example/svc",
         ):
             with self.subTest(url=url):

@@ -300,7 +300,7 @@ def _check_own(record: Mapping[str, Json], details: Mapping[str, Json], event: E
 def _check_action(record: Mapping[str, Json], actions: Mapping[str, str]) -> None:
     """One action that a gated kind has, counted as that kind says, wherever it is named."""
     action, counted = str(record.get("cedar_action")), record.get("action")
-    if actions.get(action) != counted:
+    if action not in actions or actions[action] != counted:
         raise Malformed("audit row: it names no action of a gated kind, or counts it as another")
     request = mapping(record.get("request", {}))
     if (request.get("action", action), request.get("request_kind", counted)) != (action, counted):

@@ -93,7 +93,9 @@ def _look_at(rest: str) -> None:
     before, _, _ = rest.partition("?")
     authority, _, database = before.partition("/")
     user, _, hosts = authority.rpartition("@")
-    if "@" in user or "@" in database or user.count(":") > 1:
+    # libpq looks for the "@" first: a question mark before it is of the password.
+    strays = (user, database, rest.partition("/")[0].partition("?")[2])
+    if any("@" in each for each in strays) or user.count(":") > 1:
         raise ConfigError(_KEY, f"a character in user or password is not escaped; {_ESCAPE}")
     for host in hosts.split(","):
         name, colon, port = re.sub(r"\[[0-9A-Fa-f:.%]*\]", "", host).partition(":")

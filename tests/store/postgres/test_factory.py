@@ -65,6 +65,7 @@ class UrlTests(SynchronousTestCase):
             "postgresql://u:sec@ret@h/d",
             "postgresql://u:secret/x@h/d",
             "postgresql://u:12/secret@h/d",
+            "postgresql://u:12?secret@h/d",
             "postgresql://u:secret@h:port/d",
             "postgresql://u:sec#ret@h:1/d?x@y",
             "postgresql://u:secret@h/d?nonsense=secret",
