@@ -184,6 +184,19 @@ class RenewalTests(RenewalCase):
         self.assertGreater(min(gaps[6:]), 240)
         self.assertGreater(len({round(gap) for gap in gaps[6:]}), 3)
 
+    def test_failing_again(self) -> None:
+        """After a renewal the first failure is followed as soon as the very first one was."""
+        self.authority.mood = "away"
+        self.run_for(self.lifetime * 0.9)
+        self.authority.mood = "well"
+        self.run_for(self.soon)
+        self.assertEqual(self.told[-1], "ok")
+        self.authority.mood = "away"
+        self.authority.asked.clear()
+        self.run_for(self.lifetime * 0.9, 20000)
+        first, second = self.authority.asked[:2]
+        self.assertLess(second - first, 1.5 * min(30.0, self.lifetime / 60))
+
     def test_expiry(self) -> None:
         """Past its end the leaf signs nothing, the gauge is below zero, the tries go on."""
         self.authority.mood = "away"

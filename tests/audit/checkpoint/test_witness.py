@@ -359,6 +359,21 @@ class WitnessTests(SynchronousTestCase):
         self.assertEqual(len(self.sink.lines), 2)
         self.stopped()
 
+    def test_back(self) -> None:
+        """Once it took a head, the next failure is waited for no longer than the first was."""
+        self.sink.mood = "away"
+        self.signed(1)
+        for _ in range(9):
+            self.clock.advance(LONGEST_PAUSE)
+        self.sink.mood = "well"
+        self.clock.advance(LONGEST_PAUSE)
+        self.sink.mood = "away"
+        self.signed(1)
+        self.sink.mood = "well"
+        self.clock.advance(FIRST_PAUSE)
+        self.assertEqual(len(self.sink.lines), 2)
+        self.stopped()
+
     def test_stop(self) -> None:
         """A stop brings what waits, once, and waits no longer than a few seconds."""
         self.sink.mood = "away"
