@@ -83,6 +83,18 @@ class LinkTests(ProxyTests):
         self.site.pass_time(100)
         self.assertTrue(18 <= self.site.dials - before <= 28, self.site.dials - before)
 
+    def test_steady(self) -> None:
+        """A connection that stood for a while is a success: its end is waited for briefly."""
+        self.site.lose_authority()
+        self.site.pass_time(60)
+        self.authority.is_up = True
+        self.site.pass_time(30)
+        self.site.links[-1].server_side.abortConnection()
+        self.site.turn()
+        self.assertFalse(self.site.link.is_connected)
+        self.site.pass_time(1)
+        self.assertTrue(self.site.link.is_connected)
+
     def test_flapping(self) -> None:
         """A connection that breaks as soon as it stands is no success: the waits grow."""
         before = self.site.dials
