@@ -1,44 +1,44 @@
-"""TCP connections with much data: they read larger pieces than Twisted's, and write at once.
+"""TCP connections of sessions: they write at once, and read larger pieces than Twisted's.
 
 Twisted reads 64 KiB a turn, and writes in the turn after the one in which it was
-told to.  For a stream at full speed the turns cost as much as the bytes.
+told to.  For a stream at full speed the turns cost as much as the bytes; for a small
+message, arming the poll and disarming it costs more than sending.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.interfaces import ISSLTransport
-from twisted.internet.tcp import Connection
-
 from svc.runtime import outlet
 
 READ_BYTES = 128 * 1024
 """The most that is read at once: a turn of the reactor is no longer than this takes to encrypt."""
 
-_AT_ONCE_BYTES = 16 * 1024
-"""Less is left to Twisted, which sends what is written in one turn together."""
-
 
 def read_largely(transport: Any) -> None:
     """Read more of *transport* at once from now on, where it is a socket; never blocks."""
-    if _is_plain(transport):
+    if outlet.is_socket(transport):
         transport.bufferSize = READ_BYTES
 
 
 class BulkWriter(outlet.Outlet):
     """The writing half of a transport; all that is written to it must be written here.
 
-    On a plain socket a large piece is sent at once, as far as the kernel takes it, and only the
-    rest waits in Twisted's buffer.  Any other transport is written to as it is.
+    On a plain socket each piece is sent at once, as far as the kernel takes it, and only the rest
+    waits in Twisted's buffer.  Any other transport is written to as it is.
     """
 
     def __init__(self, transport: Any) -> None:
-        super().__init__(transport, transport.writeSomeData if _is_plain(transport) else None)
+        can_send = outlet.is_socket(transport)
+        super().__init__(transport, outlet.sending(transport) if can_send else None)
 
     def write(self, data: bytes) -> None:
         """Send; pauses the producer where too much waits."""
-        self._put(data, self.producer is not None and len(data) >= _AT_ONCE_BYTES)
+        if self.producer is None and self._send is not None:
+            # Twisted tells only a producer when all has gone.
+            self._keep(data)
+        else:
+            self._put(data)
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
         """Register the producer that writes here; it must be a push producer."""
@@ -83,8 +83,3 @@ class BulkWriter(outlet.Outlet):
             # As long as Twisted may ask a producer for more, it ends nothing.
             self._send = None
             self.unregisterProducer()
-
-
-def _is_plain(transport: Any) -> bool:
-    """Whether its bytes are those on the wire: Twisted's socket, and no TLS begun on it."""
-    return isinstance(transport, Connection) and not ISSLTransport.providedBy(transport)

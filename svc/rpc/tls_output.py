@@ -15,7 +15,7 @@ class CiphertextOutlet(outlet.Outlet):
     """
 
     def __init__(self, transport: Any) -> None:
-        super().__init__(transport, getattr(transport, "writeSomeData", None))
+        super().__init__(transport, outlet.sending(transport))
         self._is_closed = False
         transport.registerProducer(self, self._send is None)
 

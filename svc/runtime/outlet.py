@@ -11,15 +11,33 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.interfaces import IPullProducer, IPushProducer
+from twisted.internet.interfaces import IPullProducer, IPushProducer, ISSLTransport
+from twisted.internet.tcp import Connection
 from zope.interface import implementer
 
 FULL_BYTES = 64 * 1024
 """Waiting bytes from which on the producer is paused, as a reactor's transport has it: so no more
 waits than this and one piece."""
 
-_SEND_BYTES = 128 * 1024
-"""Twisted gives the kernel no more at once: where less was taken, it is full."""
+Send = Callable[[bytes], Any]
+"""Gives the kernel what it takes now, and returns how many bytes; where it takes none,
+raises OSError or returns no number."""
+
+
+def is_socket(transport: Any) -> bool:
+    """Whether its bytes are those on the wire: Twisted's socket, and no TLS begun on it."""
+    return isinstance(transport, Connection) and not ISSLTransport.providedBy(transport)
+
+
+def sending(transport: Any) -> Send | None:
+    """What sends on its socket at once; None where it has no such thing.
+
+    The socket itself is asked: Twisted's own way there costs more than the kernel's.  One that was
+    closed refuses, whoever has its number now.
+    """
+    if is_socket(transport):
+        return transport.socket.send  # type: ignore[no-any-return]
+    return getattr(transport, "writeSomeData", None)
 
 
 @implementer(IPushProducer, IPullProducer)
@@ -33,7 +51,7 @@ class Outlet:
         producer: Whoever writes here, if he is to be paused.
     """
 
-    def __init__(self, transport: Any, send: Callable[[memoryview], Any] | None) -> None:
+    def __init__(self, transport: Any, send: Send | None) -> None:
         self.producer: Any = None
         self._transport = transport
         self._send = send
@@ -71,29 +89,27 @@ class Outlet:
 
     # -- for the kinds of outlet
 
-    def _put(self, data: bytes, at_once: bool = True) -> None:
+    def _put(self, data: bytes) -> None:
         """Send or keep; pauses the producer where too much waits.  Never blocks."""
-        if self._send is None:
+        send = self._send
+        if send is None:
             self._transport.write(data)
             return
-        if at_once and not self._waiting:
-            data = _sent_at_once(self._send, data)
-        if data:
-            self._waiting += len(data)
-            self._transport.write(data)
-            if self._waiting > FULL_BYTES:
-                self.pauseProducing()
+        if not self._waiting:
+            try:
+                sent = send(data)
+            except OSError:
+                # Full, or broken, which the transport finds out by itself.
+                sent = 0
+            if sent == len(data):
+                return
+            if isinstance(sent, int):
+                data = data[sent:]
+        self._keep(data)
 
-
-def _sent_at_once(send: Callable[[memoryview], Any], data: bytes) -> bytes:
-    """Give the kernel what it takes; the rest."""
-    at, whole = 0, memoryview(data)
-    while at < len(data):
-        sent = send(whole[at:])
-        # What is no number says that it is broken, which the transport finds out by itself.
-        taken = sent if isinstance(sent, int) and sent > 0 else 0
-        is_full = taken < min(len(data) - at, _SEND_BYTES)
-        at += taken
-        if is_full:
-            break
-    return data[at:]
+    def _keep(self, data: bytes) -> None:
+        """Leave it to the transport, which sends it in its turn."""
+        self._waiting += len(data)
+        self._transport.write(data)
+        if self._waiting > FULL_BYTES:
+            self.pauseProducing()

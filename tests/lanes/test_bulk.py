@@ -109,14 +109,14 @@ class OutletTests(SynchronousTestCase):
         self.assertEqual(self.line.heard(), LARGE)
         self.assertTrue(self.world.reactor.is_idle)
 
-    def test_small_pieces_go_together(self) -> None:
-        """They wait for the turn, and nothing overtakes them."""
+    def test_a_small_piece_goes_at_once(self) -> None:
+        """Likewise; and what is written while something waits overtakes nothing."""
         self.out.write(SMALL)
-        self.out.write(LARGE)
-        self.assertEqual(self.line.heard(), b"")
-        self.assertEqual(self.world.drain(), SMALL + LARGE)
-        self.out.write(LARGE)
-        self.assertEqual(self.line.heard(), LARGE)
+        self.assertEqual(self.line.heard(), SMALL)
+        self.assertTrue(self.world.reactor.is_idle)
+        written = self.world.fill()
+        self.out.write(SMALL)
+        self.assertEqual(self.world.drain(), written + SMALL)
 
     def test_a_full_socket_holds_the_source(self) -> None:
         """The source is paused while more waits than may, and resumed when all has gone."""
