@@ -70,8 +70,8 @@ class StdioSide(RelaySide):
 
     def writeConnectionLost(self) -> None:
         """The output is closed: by us at the session's end, or because its reader has gone."""
-        if not self._relay.right.read_ended:
-            self._relay.abort()
+        if not self.relay.right.read_ended:
+            self.relay.abort()
 
 
 async def carry(

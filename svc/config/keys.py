@@ -471,7 +471,8 @@ def _client() -> tuple[Key, ...]:
             default=1 << 20,
             roles=("client",),
             meaning=(
-                "Bytes that an opaque session carries before it asks its Proxy for a direct lane."
+                "Bytes that an opaque session carries before it asks its Proxy for a direct lane; "
+                "it asks sooner if it has carried 64 messages."
             ),
         ),
         Key(

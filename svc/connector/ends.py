@@ -55,6 +55,6 @@ class TargetSide(RelaySide):
         super().connectionLost(reason)
 
     def _report_end(self) -> None:
-        person = self._relay.left
+        person = self.relay.left
         if not (person.read_ended or person.is_lost):
             self.ends(TARGET_CLOSED)

@@ -76,7 +76,7 @@ class RelaySide(Protocol):
         self.received = 0
         self.is_lost = False
         self.read_ended = False
-        self._relay = relay
+        self.relay = relay
         self._is_paced = False
         self._reads_largely = False
         self._early: list[bytes] = []
@@ -85,7 +85,7 @@ class RelaySide(Protocol):
         """Wait for the other side."""
         self.out = BulkWriter(self.transport)
         self.transport.pauseProducing()
-        self._relay.connected()
+        self.relay.connected()
 
     def dataReceived(self, data: bytes) -> None:
         """Pass on."""
@@ -93,8 +93,8 @@ class RelaySide(Protocol):
         if self.received > _MUCH_BYTES and not self._reads_largely:
             self._reads_largely = True
             read_largely(self.transport)
-        other = self._relay.other(self)
-        if not self._relay.is_joined:
+        other = self.relay.other(self)
+        if not self.relay.is_joined:
             self._early.append(data)
         elif not other.is_lost:
             other.out.write(data)
@@ -102,8 +102,8 @@ class RelaySide(Protocol):
     def readConnectionLost(self) -> None:
         """This side writes no more."""
         self.read_ended = True
-        if self._relay.is_joined:
-            self._relay.half_closed(self)
+        if self.relay.is_joined:
+            self.relay.half_closed(self)
 
     def writeConnectionLost(self) -> None:
         """Our half of this side is closed."""
@@ -111,7 +111,7 @@ class RelaySide(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """This side is gone."""
         self.is_lost = True
-        self._relay.lost(self, is_clean=reason.check(ConnectionDone) is not None)
+        self.relay.lost(self, is_clean=reason.check(ConnectionDone) is not None)
 
     def flow_from(self, other: RelaySide) -> None:
         """Write what *other* reads from now on."""

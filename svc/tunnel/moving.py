@@ -33,6 +33,11 @@ from zope.interface import implementer
 from svc.interfaces.rpc import IHalfCloseableTransport, IMovedReader
 from svc.lanes.half import LaneHalf
 from svc.lanes.rendezvous import RENDEZVOUS_SECS
+from svc.tunnel.fused import FusedEnd, fuse
+
+MOVES_AFTER_MESSAGES = 64
+"""Pieces, of both directions together, that a session carries before it asks for a lane, however
+few their bytes: 32 round trips, after which a lane saves more time than it takes to join."""
 
 _TOLD_SECS = 2.0
 """How long a session whose lane broke waits to hear why."""
@@ -75,8 +80,9 @@ class MovingStream(Protocol):
     Args:
         inner: As the attribute.
         clock: For the end.
-        after: Called once, when so many bytes have passed; None asks for no lane.
-        ask: See *after*.
+        after: The bytes after which *ask* is called, or sooner, after
+            :data:`MOVES_AFTER_MESSAGES` pieces; None asks for no lane.
+        ask: Called once.
     """
 
     transport: Any
@@ -91,6 +97,7 @@ class MovingStream(Protocol):
         self.inner: Any = inner
         self._clock = clock
         self._left = after
+        self._messages_left = MOVES_AFTER_MESSAGES
         self._ask = ask
         self._lane: LaneHalf | None = None
         self._broken: Failure | None = None
@@ -107,6 +114,7 @@ class MovingStream(Protocol):
         self._is_lost = False
         self._peer_is_ahead = False
         self._waiting: IDelayedCall | None = None
+        self._fused: FusedEnd | None = None
 
     @property
     def is_over(self) -> bool:
@@ -140,6 +148,7 @@ class MovingStream(Protocol):
             lane.out.registerProducer(gate, True)
             if gate.is_paused:
                 gate.resumeProducing()
+        self._shorten()
 
     # -- a protocol to the call's transport
 
@@ -173,6 +182,7 @@ class MovingStream(Protocol):
             self.transport.resumeProducing()
         else:
             self._lane.resume()
+        self._shorten()
 
     def readConnectionLost(self) -> None:
         """The other end's end, through the tunnel; past a move it says nothing."""
@@ -273,6 +283,7 @@ class MovingStream(Protocol):
         """
         if self._is_closing or self._is_lost:
             return
+        self._lengthen()
         if self._lane is None:
             self._is_closing = self._said_end = True
             self.transport.loseConnection()
@@ -288,6 +299,7 @@ class MovingStream(Protocol):
 
     def abortConnection(self) -> None:
         """End both directions at once."""
+        self._lengthen()
         self._is_closing = True
         self._abort_lane()
         self.transport.abortConnection()
@@ -340,11 +352,25 @@ class MovingStream(Protocol):
 
     # -- inside
 
+    def _shorten(self) -> None:
+        """Once both directions are in the lane: from socket to socket, past these layers."""
+        lane = self._lane
+        is_whole = self._writes_lane and self._reads_lane and not self._is_closing
+        if lane is not None and is_whole and self._fused is None and not self._lane_over:
+            self._fused = fuse(self.inner, lane)
+
+    def _lengthen(self) -> None:
+        """Everything through these layers again: the session ends, and they say how."""
+        fused, self._fused = self._fused, None
+        if fused is not None:
+            fused.end()
+
     def _count(self, size: int) -> None:
         if self._left is None:
             return
         self._left -= size
-        if self._left <= 0:
+        self._messages_left -= 1
+        if self._left <= 0 or self._messages_left <= 0:
             self._left = None
             self._ask(self)
 
@@ -373,6 +399,7 @@ class MovingStream(Protocol):
 
     def _fail(self, why: str) -> None:
         """Break the session, whatever part of it is left."""
+        self._lengthen()
         self._abort_lane()
         self._broken = Failure(ConnectionLost(why))
         if self._call_over:
@@ -389,6 +416,7 @@ class MovingStream(Protocol):
         if self._is_lost:
             return
         self._is_lost = True
+        self._lengthen()
         self._stop_waiting()
         self._abort_lane()
         self.inner.connectionLost(reason)

@@ -38,12 +38,13 @@ from zope.interface import implementer
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
 from svc.lanes.bulk import READ_BYTES
+from svc.tunnel.records import RECORD_BYTES, Records, is_one_of_data
 
 MakeConnection = Callable[[Any], SSL.Connection]
 """``serverConnectionForTLS`` or ``clientConnectionForTLS`` of a connection creator."""
 
-_RECORD_BYTES = 1 << 14
-"""OpenSSL gives no more at a time, and pyOpenSSL makes a buffer of what it is asked for."""
+_SLACK_BYTES = 1 << 12
+"""Room for what OpenSSL adds by itself: a record's own part, the rest of a handshake, alerts."""
 
 _CHUNK_BYTES = READ_BYTES
 _FLUSH_BYTES = READ_BYTES + 4096
@@ -54,12 +55,15 @@ _FLUSH_BYTES = READ_BYTES + 4096
 class SessionTls(Protocol):
     """A protocol to the stream below, a transport to the protocol above.
 
-    Args:
-        make: Makes the OpenSSL connection; its verdict on the peer comes
-            through :meth:`failVerification` or a failed handshake.
+    Attributes:
         inner: What the session carries; connected once the handshake is done.
             It hears of the peer's end by ``readConnectionLost`` where it
             provides ``IHalfCloseableProtocol``; else both directions end.
+
+    Args:
+        make: Makes the OpenSSL connection; its verdict on the peer comes
+            through :meth:`failVerification` or a failed handshake.
+        inner: As the attribute.
         holds_last: Whether what the handshake leaves to be sent waits for what
             is written next: a server's tickets, which nobody waits for.
     """
@@ -69,7 +73,7 @@ class SessionTls(Protocol):
 
     def __init__(self, make: MakeConnection, inner: IProtocol, *, holds_last: bool = False) -> None:
         self._make = make
-        self._inner = inner
+        self.inner = inner
         self._holds_last = holds_last
         self._is_holding = False
         self._tls: SSL.Connection | None = None
@@ -79,6 +83,11 @@ class SessionTls(Protocol):
         self._said_end = False
         self._paused = False
         self._reading = False
+        # How many records OpenSSL has got whole and may still give: it is not asked for more,
+        # since it says "none" by an exception.
+        self._records = Records()
+        self._whole = 0
+        self._may_owe = False
         self.secured: Deferred[IProtocol] = Deferred(lambda _: self.abortConnection())
 
     @property
@@ -114,6 +123,7 @@ class SessionTls(Protocol):
         if self._tls is None or self._refused is not None:
             return
         self._tls.bio_write(data)
+        self._whole += self._records.ended_by(data)
         if not self._secured:
             self._shake_hands()
         if self._secured:
@@ -139,7 +149,7 @@ class SessionTls(Protocol):
             reason = Failure(ConnectionLost("the stream ended without close_notify"))
         self._tls = None
         if self._secured:
-            self._inner.connectionLost(reason)
+            self.inner.connectionLost(reason)
         elif not self.secured.called:
             self.secured.errback(reason)
 
@@ -161,7 +171,40 @@ class SessionTls(Protocol):
         except SSL.Error:
             self._fail(Failure())
         else:
-            self._flush()
+            self._flush(len(data))
+
+    def seal(self, data: bytes) -> bytes | None:
+        """The record of *data*, for whoever sends it in its turn; None to :meth:`write` it instead.
+
+        Args:
+            data: At most :data:`RECORD_BYTES`.
+        """
+        if self._tls is None or self._said_end or self._refused is not None:
+            return None
+        try:
+            self._tls.send(data)
+        except SSL.Error:
+            self._fail(Failure())
+            return b""
+        return self._ciphertext(len(data))
+
+    def open(self, data: bytes) -> bytes | None:
+        """What the one record *data* holds; None to deliver *data* by :meth:`dataReceived` instead.
+
+        Empty where it holds no data but a word of TLS itself, which has been heeded.
+        """
+        is_usual = is_one_of_data(data) and self._records.is_between and not self._whole
+        if not is_usual or self._reading or not self._secured or not self._wants_more():
+            return None
+        assert self._tls is not None
+        self._tls.bio_write(data)
+        self._whole = 1
+        opened = self._next_record()
+        if self._heard_end:
+            self._tell_end()
+        if not opened:
+            self._flush_read()
+        return opened
 
     def writeSequence(self, data: Any) -> None:
         """Likewise, of several."""
@@ -246,32 +289,38 @@ class SessionTls(Protocol):
             self._flush()
             self._fail(Failure())
             return
-        self._is_holding = self._holds_last
+        self._is_holding, self._may_owe = self._holds_last, True
         self._flush_read()
         if self._refused is None:
             self._secured = True
-            self._inner.makeConnection(self)
+            self.inner.makeConnection(self)
             if not self.secured.called:
-                self.secured.callback(self._inner)
+                self.secured.callback(self.inner)
 
     def _flush_read(self) -> None:
-        """Send what reading left to be sent."""
-        if not self._is_holding:
+        """Send what reading left to be sent: nothing, where each record held data."""
+        if self._may_owe and not self._is_holding:
             self._flush()
 
-    def _flush(self) -> None:
-        self._is_holding = False
+    def _flush(self, size: int = 0) -> None:
+        """Send what OpenSSL has made: of *size* bytes, and what it adds by itself."""
+        self._is_holding = self._may_owe = False
+        sealed = self._ciphertext(size)
+        if sealed:
+            self.transport.write(sealed)
+
+    def _ciphertext(self, size: int) -> bytes:
+        """Everything that OpenSSL has to send, nearly always in one piece, which is not copied."""
         if self._tls is None:
-            return
+            return b""
+        most = _FLUSH_BYTES if size > RECORD_BYTES else size + _SLACK_BYTES
         pieces: list[bytes] = []
         try:
-            while not pieces or len(pieces[-1]) == _FLUSH_BYTES:
-                pieces.append(self._tls.bio_read(_FLUSH_BYTES))
+            while not pieces or len(pieces[-1]) == most:
+                pieces.append(self._tls.bio_read(most))
         except SSL.WantReadError:
             pass
-        if pieces:
-            # Nearly always one, which is then not copied.
-            self.transport.write(b"".join(pieces))
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _read(self) -> None:
         """Deliver what is decrypted, unless paused; never from within itself."""
@@ -292,28 +341,37 @@ class SessionTls(Protocol):
 
     def _deliver(self) -> bool:
         """Hand over up to a chunk; whether there may be more."""
-        assert self._tls is not None
-        pieces, size, more = [], 0, True
-        try:
-            while size < _CHUNK_BYTES:
-                pieces.append(self._tls.recv(_RECORD_BYTES))
-                size += len(pieces[-1])
-        except SSL.WantReadError:
-            more = False
-        except SSL.ZeroReturnError:
-            self._heard_end, more = True, False
-        except SSL.Error:
-            self._fail(Failure())
+        pieces, size = [], 0
+        while self._whole and size < _CHUNK_BYTES:
+            piece = self._next_record()
+            pieces.append(piece)
+            size += len(piece)
+        if self._refused is not None:
             return False
-        if pieces:
-            self._inner.dataReceived(b"".join(pieces))
+        if size:
+            self.inner.dataReceived(pieces[0] if len(pieces) == 1 else b"".join(pieces))
         if self._heard_end:
             self._tell_end()
-        return more
+        return self._whole > 0
+
+    def _next_record(self) -> bytes:
+        """The data of the next record; empty where there is none, or no more."""
+        assert self._tls is not None
+        self._whole -= 1
+        try:
+            return self._tls.recv(RECORD_BYTES)
+        except SSL.WantReadError:
+            pass
+        except SSL.ZeroReturnError:
+            self._heard_end = True
+        except SSL.Error:
+            self._fail(Failure())
+        self._whole, self._may_owe = 0, True
+        return b""
 
     def _tell_end(self) -> None:
-        if IHalfCloseableProtocol.providedBy(self._inner):
-            cast(Any, self._inner).readConnectionLost()
+        if IHalfCloseableProtocol.providedBy(self.inner):
+            cast(Any, self.inner).readConnectionLost()
         else:
             self.loseConnection()
 

@@ -267,6 +267,19 @@ class MovingTests(SynchronousTestCase):
         session.turn()
         self.assertEqual(len(session.asked), 1)
 
+    def test_it_asks_after_many_messages(self) -> None:
+        """Likewise with the message that makes it worth it; twenty round trips do not."""
+        session = Session(after=1 << 20)
+        one, two = session.ends
+        for trip in range(1, 33):
+            one.transport.write(b"?")
+            session.turn()
+            two.transport.write(b"!")
+            session.turn()
+            if trip <= 20:
+                self.assertEqual(session.asked, [])
+        self.assertEqual(session.asked, [session.streams[0]])
+
     def test_both_directions_move(self) -> None:
         """What is written after a move takes the lane, behind all that took the tunnel."""
         session = Session()

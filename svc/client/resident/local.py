@@ -96,7 +96,7 @@ class LocalSide(RelaySide):
         if no_delay is not None:
             with suppress(OSError):  # A peer already gone has no options to set.
                 no_delay(True)
-        self._begin(self._relay)
+        self._begin(self.relay)
 
 
 class LocalConnections(Factory):
