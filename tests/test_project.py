@@ -230,10 +230,12 @@ class RoleDropInTests(SynchronousTestCase):
         tree = ast.parse((ROOT / "twisted/plugins/svc_roles.py").read_text())
         self.assertEqual(
             [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)],
-            ["twisted.application.service"],
+            ["twisted.application.reactors", "twisted.application.service"],
         )
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
-        lines = [[ast.literal_eval(argument) for argument in call.args] for call in calls]
+        words = [[ast.literal_eval(argument) for argument in call.args] for call in calls]
+        *lines, reactor = sorted(words, key=len, reverse=True)
+        self.assertEqual(reactor[:2], ["svc", "svc.runtime.reactor"])
         self.assertEqual(sorted(line[3] for line in lines), ROLES)
         for _, module, _, role in lines:
             self.assertEqual(module, f"svc.tap.{role.removeprefix('svc-')}")

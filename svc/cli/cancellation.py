@@ -6,7 +6,6 @@ what it made.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -28,15 +27,13 @@ class CancellableRun:
         Raises:
             click.Abort: a signal ended it first.
         """
-        from twisted.internet import reactor as installed
         from twisted.internet.defer import CancelledError
         from twisted.python.failure import Failure
 
+        from svc.cli.reactor import process_reactor
         from svc.compose.signals import stop_on_signals
 
-        reactor: Any = installed
-        # A stepped host clock moves no timer (D3): before anything is scheduled.
-        reactor.seconds = time.monotonic
+        reactor = process_reactor()
         reactor.callWhenRunning(self._begin, reactor)
         reactor.callWhenRunning(stop_on_signals, reactor)
         reactor.addSystemEventTrigger("before", "shutdown", self._end)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -121,13 +120,12 @@ def run(main: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
     Raises:
         click.Abort: a signal ended the reactor first.
     """
-    from twisted.internet import reactor as installed
     from twisted.internet.defer import Deferred
     from twisted.python.failure import Failure
 
-    reactor: Any = installed
-    # A stepped host clock moves no timer.
-    reactor.seconds = time.monotonic
+    from svc.cli.reactor import process_reactor
+
+    reactor = process_reactor()
     outcome: list[_T | Failure] = []
 
     def ended(result: _T | Failure) -> None:

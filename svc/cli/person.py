@@ -35,14 +35,14 @@ _NOT_TOLD = "this decision does not exist, or you are not permitted to see it"
 @click.pass_obj
 def up(globals_: Globals) -> int:
     """Provide a local endpoint for every resource you may use, until interrupted."""
-    from twisted.internet import reactor
-
+    from svc.cli.reactor import process_reactor
     from svc.compose.client import client_settings, make_client
     from svc.compose.signals import stop_on_hangup
     from svc.telemetry.filter import parse_filter
     from svc.telemetry.logs import begin_logging
 
     lines = begin_logging(globals_.environ)
+    reactor = process_reactor()
     log_filter, profile = parse_filter(None), None
     try:
         log_filter = parse_filter(globals_.environ.get("RUST_LOG"))

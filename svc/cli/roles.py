@@ -29,16 +29,13 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
     """
     if globals_.config is None:
         raise UsageError("running a role requires --config PATH")
-    from twisted.internet import reactor
-
+    from svc.cli.reactor import process_reactor
     from svc.compose.signals import ignore_hangups
     from svc.config import load_settings
     from svc.telemetry.filter import parse_filter
     from svc.telemetry.logs import begin_logging
 
-    timed: Any = reactor
-    # A stepped host clock moves no timer (D3): before anything is scheduled.
-    timed.seconds = time.monotonic
+    reactor = process_reactor()
     lines = begin_logging(globals_.environ)
     ignore_hangups(reactor)
     running = Running(reactor, lines)

@@ -4,6 +4,7 @@ Every twistd on the machine imports this file, so it imports nothing of svc;
 ``svc.tap`` is looked up by name once its sub-command is chosen.
 """
 
+from twisted.application.reactors import Reactor
 from twisted.application.service import ServiceMaker
 
 authority = ServiceMaker(
@@ -17,3 +18,4 @@ all_roles = ServiceMaker("svc all", "svc.tap.all", "Access gateway: all roles at
 client = ServiceMaker(
     "svc client", "svc.tap.client", "Access gateway: a person's resident.", "svc-client"
 )
+lean = Reactor("svc", "svc.runtime.reactor", "epoll(4) with less done around each event.")

@@ -1,0 +1,183 @@
+"""The lean reactor: Twisted's own contracts of reactors, and what is done otherwise in it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.abstract import FileDescriptor
+from twisted.internet.epollreactor import EPollReactor
+from twisted.internet.error import ConnectionLost
+from twisted.internet.test.reactormixins import ReactorBuilder
+from twisted.internet.test.test_core import SystemEventTestsBuilder
+from twisted.internet.test.test_fdset import ReactorFDSetTestsBuilder
+from twisted.internet.test.test_time import TimeTestsBuilder
+from twisted.python.failure import Failure
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.runtime.reactor import MAX_EVENTS, LeanReactor
+
+LEAN = f"{LeanReactor.__module__}.{LeanReactor.__qualname__}"
+BUILDERS: tuple[type[ReactorBuilder], ...] = (
+    ReactorFDSetTestsBuilder,
+    SystemEventTestsBuilder,
+    TimeTestsBuilder,
+)
+LEFT_OUT = ("__dict__", "__weakref__", "test_lostFileDescriptor")
+"""The test is not for epoll, as it says itself of Twisted's own, which it knows by name."""
+
+
+def _of_twisted() -> dict[str, type[SynchronousTestCase]]:
+    """Twisted's contracts, each as a case about the lean reactor alone."""
+    cases: dict[str, type[SynchronousTestCase]] = {}
+    for builder in BUILDERS:
+        name = f"Lean{builder.__name__}"
+        body = {word: value for word, value in vars(builder).items() if word not in LEFT_OUT}
+        body.update(_reactors=[LEAN], __module__=__name__)
+        lean: Any = type(name, (ReactorBuilder,), body)
+        cases.update(lean.makeTestCaseClasses())
+    return cases
+
+
+globals().update(_of_twisted())
+# They test nothing themselves, and a loader would find them here.
+del ReactorFDSetTestsBuilder, SystemEventTestsBuilder, TimeTestsBuilder
+
+
+class Ear(FileDescriptor):
+    """One end of a pair of sockets; says what it is told to when it is readable."""
+
+    def __init__(self, reactor: Any, heard: Callable[[Ear], Any]) -> None:
+        super().__init__(reactor)
+        self.ours, self.far = socket.socketpair()
+        self.ours.setblocking(False)
+        self.reasons: list[Failure] = []
+        self.fails_when_lost = False
+        self._heard = heard
+
+    def fileno(self) -> int:
+        return self.ours.fileno()
+
+    def logPrefix(self) -> str:
+        return "ear"
+
+    def doRead(self) -> Any:
+        return self._heard(self)
+
+    def doWrite(self) -> Any:
+        return self._heard(self)
+
+    def connectionLost(self, reason: Failure) -> None:
+        self.reasons.append(reason)
+        if self.fails_when_lost:
+            raise LookupError("lost")
+
+    def end(self) -> None:
+        self.ours.close()
+        self.far.close()
+
+
+class Contract:
+    """What our own rooms rely on, of both reactors."""
+
+    make: type[EPollReactor]
+
+    def setUp(self) -> None:
+        self.reactor: Any = self.make()
+        self.addCleanup: Any
+        for each in self.reactor._internalReaders:
+            self.addCleanup(each.connectionLost, None)
+
+    def ear(self, heard: Callable[[Ear], Any]) -> Ear:
+        ear = Ear(self.reactor, heard)
+        self.addCleanup(ear.end)
+        self.reactor.addReader(ear)
+        ear.far.send(b"word")
+        return ear
+
+    def test_an_error_while_reading(self) -> None:
+        """It is logged, ends that descriptor, and disturbs no other."""
+        check: Any = self
+        others: list[Ear] = []
+        ears = [
+            self.ear(others.append),
+            self.ear(lambda _: 1 / 0),
+            self.ear(others.append),
+        ]
+        self.reactor.doIteration(0)
+        check.assertEqual(others, [ears[0], ears[2]])
+        [reason] = ears[1].reasons
+        check.assertIs(reason.type, ZeroDivisionError)
+        check.assertEqual(len(check.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.reactor.doIteration(0)
+        check.assertEqual(others, [ears[0], ears[2]] * 2)
+
+    def test_an_error_while_it_is_lost(self) -> None:
+        """Likewise."""
+        check: Any = self
+        others: list[Ear] = []
+        first = self.ear(lambda _: ConnectionError("gone"))
+        first.fails_when_lost = True
+        second = self.ear(others.append)
+        self.reactor.doIteration(0)
+        check.assertEqual((len(first.reasons), others), (1, [second]))
+        check.assertEqual(len(check.flushLoggedErrors(LookupError)), 1)
+
+    def test_removed_by_another(self) -> None:
+        """One that another removes within the same turn is not called."""
+        check: Any = self
+        called: list[Ear] = []
+        ears: list[Ear] = []
+
+        def heard(ear: Ear) -> None:
+            called.append(ear)
+            for each in ears:
+                self.reactor.removeReader(each)
+
+        ears += [self.ear(heard), self.ear(heard)]
+        self.reactor.doIteration(0)
+        check.assertEqual(len(called), 1)
+
+    def test_more_than_one_poll_takes(self) -> None:
+        """Each of very many that are ready gets its turn."""
+        check: Any = self
+        called: set[Ear] = set()
+
+        def heard(ear: Ear) -> None:
+            called.add(ear)
+            self.reactor.removeReader(ear)
+
+        ears = {self.ear(heard) for _ in range(MAX_EVENTS + 50)}
+        self.reactor.doIteration(0)
+        self.reactor.doIteration(0)
+        check.assertEqual(called, ears)
+
+    def test_both_at_once(self) -> None:
+        """One that may be read and written is called for both."""
+        check: Any = self
+        called: list[Ear] = []
+        ear = self.ear(called.append)
+        self.reactor.addWriter(ear)
+        self.reactor.doIteration(0)
+        check.assertEqual(called, [ear, ear])
+
+    def test_a_peer_that_is_gone(self) -> None:
+        """Whoever reads is told an end; whoever writes only, a loss."""
+        check: Any = self
+        ear = Ear(self.reactor, lambda each: os.read(each.fileno(), 9) and None)
+        self.addCleanup(ear.end)
+        self.reactor.addWriter(ear)
+        ear.far.close()
+        self.reactor.doIteration(0)
+        [reason] = ear.reasons
+        check.assertTrue(reason.check(ConnectionLost))
+
+
+class LeanTests(Contract, SynchronousTestCase):
+    make = LeanReactor
+
+
+class StockTests(Contract, SynchronousTestCase):
+    make = EPollReactor
