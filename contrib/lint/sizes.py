@@ -22,7 +22,7 @@ LOOKED_AT: Mapping[str, str] = {
     "svc/authority/enroll/bootstrap.py:_node": "one transaction, read from top to bottom",
     "svc/authority/sessions/issue.py": "the one place where a grant is made, read as a whole",
     "svc/authority/state/rewind.py:_record": "one record, a field a line",
-    "svc/authority/sessions/register.py:_keep": "one registration from its start to its end",
+    "svc/authority/registry/register.py:_keep": "one registration from its start to its end",
     "svc/cli/setup.py:init": "the options of a command, an option a line",
     "svc/compose/authority/ingest.py:audit_queue": "wiring: an argument a line",
     "svc/compose/authority/control.py:control_service": "wiring: an argument a line",

@@ -16,10 +16,10 @@ from svc.authority.ingest.heads import HeadsToSend
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.limits import AskRates
 from svc.authority.policy.snapshot import SnapshotPublisher
+from svc.authority.registry.register import RegistrationIntake
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
-from svc.authority.sessions.register import RegistrationIntake
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import node
 from svc.errors import Fault, Malformed, SvcError, Unauthenticated

@@ -21,10 +21,10 @@ from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.members import MemberAdmin
+from svc.authority.registry.register import RegistrationIntake
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.issue import Issuance
-from svc.authority.sessions.register import RegistrationIntake
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator

@@ -1,5 +1,5 @@
-"""Nodes, people, groups and resources, as operators change and list them.
+"""Nodes, people, groups and resources, as operators change and list them; Connectors register.
 
-It also knows which Connector serves which resource now (``routes``).  It issues no certificate and
-decides no session.  Begin with ``members`` and ``catalog``.
+It knows which Connector serves which resource now (``routes``).  It issues no certificate and
+decides no session.  Begin with ``members`` and ``catalog``, or for Connectors with ``register``.
 """

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from svc.authority.control import ControlService
+from svc.authority.registry.register import RegistrationIntake
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
-from svc.authority.sessions.register import RegistrationIntake
 from svc.authority.state.write_probe import StoreWrites
 from svc.compose.authority.checkpoints import CheckpointWiring
 from svc.compose.authority.ingest import AuditQueue

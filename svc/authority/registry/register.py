@@ -16,8 +16,7 @@ from twisted.logger import Logger
 
 from svc.authority.limits import AskRates
 from svc.authority.refusals import RefusalRecords
-from svc.authority.registry.routes import Registered, Registrations
-from svc.authority.sessions.admission import (
+from svc.authority.registry.admission import (
     MALFORMED,
     AdmittedRegistration,
     Expected,
@@ -27,6 +26,7 @@ from svc.authority.sessions.admission import (
     divide,
     verify_registration,
 )
+from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
 from svc.authority.state.tables import StateUnsigned
