@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import frozen
 from twisted.application.service import IService, Service
-from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint, wrapClientTLS
+from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint
 
 from svc.client.heads import KnownHead
 from svc.client.lanes import PersonLanes
@@ -37,6 +37,7 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import client_context
 from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed, lane_to
+from svc.rpc.client.tls import TlsEndpoint
 from svc.rpc.connection import Keepalive
 from svc.rpc.max_age import Freshness
 from svc.runtime.backoff import share
@@ -153,7 +154,7 @@ class PersonSide:
         )
         try:
             return await dial(
-                wrapClientTLS(tls, dialed(reactor, address)),
+                TlsEndpoint(tls.begin, dialed(reactor, address)),
                 reactor,
                 authority=str(address),
                 keepalive=pings or self._pings(),

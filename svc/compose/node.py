@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, field
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
+from twisted.internet.endpoints import HostnameEndpoint
 from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -34,6 +34,7 @@ from svc.pki.tls import client_context
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed
+from svc.rpc.client.tls import TlsEndpoint
 from svc.rpc.connection import Keepalive
 from svc.rpc.max_age import Freshness
 from svc.runtime.backoff import share
@@ -196,7 +197,7 @@ def tls_endpoint(
     endpoint = dialed(reactor, address)
     if plaintext:
         return endpoint
-    return wrapClientTLS(client_context(identity.verifier, identity, roles=roles), endpoint)
+    return TlsEndpoint(client_context(identity.verifier, identity, roles=roles).begin, endpoint)
 
 
 def freshness(runtime: Runtime, identity: TransportIdentity, server: Role) -> Freshness:
@@ -227,7 +228,7 @@ def renewal_loop(
 
     async def renew(csr: bytes) -> tuple[bytes, ...]:
         context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
-        endpoint = wrapClientTLS(context, await reach())
+        endpoint = TlsEndpoint(context.begin, await reach())
         channel: IRpcChannel = await dial(
             endpoint,
             runtime.reactor,

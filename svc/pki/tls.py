@@ -122,7 +122,7 @@ def client_context(
     server_name: str | None = None,
     refused: Refused = log_refusal,
 ) -> ClientTLS:
-    """The options for ``wrapClientTLS`` to connect to one of our own servers.
+    """What TLS needs to connect to one of our own servers, ours or that of Twisted.
 
     The server is known by its chain to the pinned root, its role and what
     *expect* says of its principal; its host name proves nothing and is not
@@ -252,8 +252,8 @@ class Contexts:
 
 
 @frozen
-class ListenerHandshake:
-    """One connection to a listener; see :class:`svc.rpc.server.tls.VerifiedHandshake`."""
+class Handshake:
+    """One connection, of either side; see :class:`svc.rpc.tls.VerifiedHandshake`."""
 
     connection: SSL.Connection
     _contexts: Contexts
@@ -279,9 +279,9 @@ class ServerTLS:
         self._verifier = PeerVerifier(check=check, required=required, alpn=alpn, refused=refused)
         self._refused = refused
 
-    def begin(self) -> ListenerHandshake:
+    def begin(self) -> Handshake:
         """Called by a listener of ours for each connection."""
-        return ListenerHandshake(self._connection(watched=False), self._contexts)
+        return Handshake(self._connection(watched=False), self._contexts)
 
     def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         """Called for each connection by Twisted, and inside a session."""
@@ -313,13 +313,21 @@ class ClientTLS:
         self._server_name = server_name
         self._refused = refused
 
+    def begin(self) -> Handshake:
+        """Called for each connection of ours that speaks gRPC."""
+        return Handshake(self._connection(watched=False), self._contexts)
+
     def clientConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
-        """Called by Twisted for each connection."""
+        """Called for each connection by Twisted, and inside a session."""
+        connection = self._connection(watched=True)
+        connection.set_app_data(tlsProtocol)
+        return connection
+
+    def _connection(self, *, watched: bool) -> SSL.Connection:
         problem = self._contexts.problem
         if problem is not None:
             return _refusing(self._refused, problem, server=False)
-        connection = self._contexts.connection(self._verifier)
-        connection.set_app_data(tlsProtocol)
+        connection = self._contexts.connection(self._verifier, watched=watched)
         if self._server_name is not None:
             connection.set_tlsext_host_name(self._server_name.encode("ascii"))
         return connection

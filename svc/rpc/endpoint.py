@@ -21,7 +21,7 @@ from svc.rpc.stream import StreamTransport
 class StreamClientEndpoint:
     """Connects a protocol to the byte stream that *opened* gives.
 
-    So TLS inside a stream is ``wrapClientTLS(options, StreamClientEndpoint(opened))``.
+    So TLS inside a stream is ``TlsEndpoint(context.begin, StreamClientEndpoint(opened))``.
 
     Args:
         opened: ``async def () -> call or stream`` past its ``open`` messages; raises SvcError.

@@ -18,8 +18,8 @@ from twisted.internet.main import CONNECTION_LOST
 
 from svc.lanes.half import LaneHalf
 from svc.lanes.relay import RelaySide
+from svc.rpc.tls_records import RECORD_BYTES
 from svc.runtime.outlet import is_socket
-from svc.tunnel.records import RECORD_BYTES
 from svc.tunnel.tls import SessionTls
 
 

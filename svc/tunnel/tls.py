@@ -38,7 +38,7 @@ from zope.interface import implementer
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
 from svc.lanes.bulk import READ_BYTES
-from svc.tunnel.records import RECORD_BYTES, Records, is_one_of_data
+from svc.rpc.tls_records import RECORD_BYTES, Records, is_one_of_data
 
 MakeConnection = Callable[[Any], SSL.Connection]
 """``serverConnectionForTLS`` or ``clientConnectionForTLS`` of a connection creator."""

@@ -21,8 +21,8 @@ from svc.lanes.preface import GO, PREFACE_BYTES, Preface, Side
 from svc.lanes.relay import Relay, RelayEnded, RelaySide
 from svc.model.principal import Role
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
+from svc.rpc.tls_records import RECORD_BYTES
 from svc.tunnel.moving import MovingStream
-from svc.tunnel.records import RECORD_BYTES
 from svc.tunnel.tls import SessionTls
 from tests.pki.support import World as Certificates
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from twisted.internet.endpoints import wrapClientTLS
-
 from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.compose.node import keepalive
 from svc.config import Address, RoleSettings
@@ -18,6 +16,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.tls import client_context
 from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed
+from svc.rpc.client.tls import TlsEndpoint
 from svc.runtime.context import Runtime
 
 DialAuthority = Callable[[Address], Awaitable[IRpcChannel]]
@@ -42,7 +41,7 @@ def authority_dial(
         )
         try:
             return await dial(
-                wrapClientTLS(context, dialed(runtime.reactor, address)),
+                TlsEndpoint(context.begin, dialed(runtime.reactor, address)),
                 runtime.reactor,
                 authority="authority",
                 keepalive=pings,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from attrs import define, evolve
-from twisted.internet.endpoints import wrapClientTLS
 from twisted.logger import Logger
 
 from svc.authority.ha.forward import (
@@ -34,6 +33,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, client_context, server_context
 from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed
+from svc.rpc.client.tls import TlsEndpoint
 from svc.runtime.services import AsyncService, Readiness
 from svc.wire.limits import WireLimits
 
@@ -185,7 +185,7 @@ async def _dialed(p: Parts, owner: str, node_id: str) -> IRpcChannel:
         p.identity.verifier, p.identity, roles={Role.AUTHORITY}, expect=expect, refused=refused
     )
     return await dial(
-        wrapClientTLS(context, dialed(clock, address)),
+        TlsEndpoint(context.begin, dialed(clock, address)),
         clock,
         authority="authority",
         headers=p.runtime.traces.headers,

@@ -380,7 +380,7 @@ async def dial(
     """Connect and wait until the server speaks HTTP/2.
 
     Args:
-        endpoint: Where; TLS is the caller's (``wrapClientTLS`` with ALPN ``h2``).
+        endpoint: Where; TLS is the caller's (``client.tls.TlsEndpoint`` with ALPN ``h2``).
         clock: Times handshake, deadlines and keepalive.
         authority: The name in ``:authority``.
         plaintext: Whether a connection without TLS is meant.

@@ -1,91 +1,36 @@
-"""TLS for gRPC on a listener: OpenSSL between two memory buffers.
+"""TLS for gRPC on a listener: begun by the first bytes that come.
 
-What Twisted's own layer does for any protocol over any transport, this does for HTTP/2 on a
-listener, at a part of its cost (docs/adr/0012-tls-on-listeners.md says what was measured):
-
-- OpenSSL is asked for a connection by the first bytes that come.  Whoever says nothing, or turns
-  out to be no concern of TLS, has cost none.
-- Nothing of the protocol above is read or written before the peer was judged; what it writes
-  goes out in one piece, at once where the socket takes it (``outlet``).
-- Both directions end together, as HTTP/2 has it: our ``close_notify`` is followed by the peer's,
-  and an end of the stream without one is a loss.
-
-How long a handshake may take is the matter of the protocol above, which is connected from the
-first moment on.  Who the peer must be is decided by what it is given; it knows no certificates.
+OpenSSL is asked for a connection only then: whoever says nothing, or turns out to be no concern of
+TLS, has cost none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, cast
-from typing import Protocol as Typed
+from collections.abc import Callable
+from typing import Any
 
-from OpenSSL import SSL, crypto
-from twisted.internet.address import IPv4Address, IPv6Address
-from twisted.internet.error import ConnectionDone, ConnectionLost
-from twisted.internet.interfaces import (
-    IAddress,
-    IConsumer,
-    INegotiated,
-    IProtocolFactory,
-    IPushProducer,
-    ISSLTransport,
-    ISystemHandle,
-)
-from twisted.internet.protocol import Protocol, connectionDone
-from twisted.python.failure import Failure
+from twisted.internet.interfaces import IAddress, IProtocolFactory
 from zope.interface import implementer
 
-from svc.errors import SvcError
 from svc.ratelimit.places import Places
 from svc.ratelimit.source import source_of
 from svc.rpc.peer import host_of
-from svc.rpc.tls_output import CiphertextOutlet
+from svc.rpc.tls import Begin, TlsTransport
 
-_READ_BYTES = 1 << 15
-_RECORD_BYTES = 1 << 14
-_RECORD_OVERHEAD = 32
 MAX_HANDSHAKES = 512
 """Under way at once on a listener; one that waits for its caller takes some 60 KiB."""
 
-_SLACK = 1 << 12
-"""Room for what OpenSSL adds by itself: the rest of a handshake, alerts, new keys."""
 
-
-class VerifiedHandshake(Typed):
-    """The OpenSSL side of one connection, and the verifier of its peer."""
-
-    @property
-    def connection(self) -> SSL.Connection:
-        """Over memory buffers, its side set."""
-
-    def confirm(self) -> None:
-        """Called once when the handshake is done, before a byte of the peer's is read.
-
-        Raises:
-            SvcError: the peer is not served.
-        """
-
-
-Begin = Callable[[], VerifiedHandshake]
-"""Makes what one connection needs; never blocks."""
-
-
-@implementer(ISSLTransport, IConsumer, IPushProducer, INegotiated, ISystemHandle)
-class TlsServer(Protocol):
-    """A protocol to the socket, a transport to the protocol above.
+class TlsServer(TlsTransport):
+    """The listener's side.
 
     Args:
-        begin: Called when the first bytes come.
-        inner: Connected at once; its ``handshakeCompleted`` is called when it may speak, its
-            ``fail`` with a reason word where it is broken off.
+        begin: See :class:`svc.rpc.tls.TlsTransport`.
+        inner: Likewise; its ``fail`` is called with a reason word where it is broken off.
         under_way: The handshakes of the listener; ours is one from the first bytes on.
         seconds: Of the steady clock that tells which handshake is the oldest.
         source: Whom the caller's address stands for; empty for a caller without one.
     """
-
-    transport: Any
-    disconnecting = False
 
     def __init__(
         self,
@@ -95,269 +40,20 @@ class TlsServer(Protocol):
         seconds: Callable[[], float],
         source: str = "",
     ) -> None:
-        self.inner = inner
+        super().__init__(begin, inner)
         self._seconds = seconds
-        self._begin = begin
         self._under_way = under_way
         self._source = source
-        self._handshake: VerifiedHandshake | None = None
-        self._tls: SSL.Connection | None = None
-        self._outlet: CiphertextOutlet | None = None
-        self._early: list[bytes] = []
-        self._is_secured = False
-        self._is_over = False
-        self._heard_end = False
-        self._reason: Failure | None = None
 
-    # -- towards the socket
+    def _is_beginning(self) -> None:
+        self._under_way.take(self, self._source, self._break_off, self._seconds())
 
-    def connectionMade(self) -> None:
-        """Connect the protocol above."""
-        self._outlet = CiphertextOutlet(self.transport)
-        self.inner.makeConnection(self)
-
-    def dataReceived(self, data: bytes) -> None:
-        """Ciphertext came."""
-        if self._is_over:
-            return
-        if self._tls is None:
-            self._under_way.take(self, self._source, self._break_off, self._seconds())
-            self._handshake = self._begin()
-            self._tls = self._handshake.connection
-        self._tls.bio_write(data)
-        if self._is_secured:
-            self._read()
-            self._flush()
-        elif self._shake_hands():
-            # What the handshake leaves to be said goes with the first words of HTTP/2.
-            self._read()
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The socket is gone: so is everything above it."""
-        self._is_over = True
+    def _is_settled(self) -> None:
         self._under_way.leave(self, self._source)
-        self._tls = self._handshake = None
-        self._early = []
-        if self._outlet is not None:
-            self._outlet.close()
-        if self._reason is not None:
-            reason, self._reason = self._reason, None
-        elif reason.check(ConnectionDone) and not self._heard_end:
-            reason = Failure(ConnectionLost("the stream ended without close_notify"))
-        self.inner.connectionLost(reason)
-
-    # -- towards the protocol above
-
-    def write(self, data: bytes) -> None:
-        """Encrypt and send; what is written before the handshake is done waits for it."""
-        if self._is_over or (self.disconnecting and self._producer is None) or not data:
-            return
-        if not self._is_secured:
-            self._early.append(data)
-            return
-        assert self._tls is not None
-        try:
-            # All of it: the context asks for whole writes, and memory takes them.
-            self._tls.send(data)
-        except SSL.Error:
-            self._end(Failure())
-        else:
-            self._flush(len(data))
-
-    def writeSequence(self, data: Iterable[bytes]) -> None:
-        """Likewise, of several."""
-        self.write(b"".join(data))
-
-    def loseConnection(self) -> None:
-        """Close properly once no producer is registered; immediately if no peer is known yet."""
-        if self.disconnecting or self.transport is None:
-            return
-        if not self._is_secured:
-            self.abortConnection()
-            return
-        self.disconnecting = True
-        if self._producer is None:
-            self._say_end()
-
-    def loseWriteConnection(self) -> None:
-        """As :meth:`loseConnection`: the directions end together."""
-        self.loseConnection()
-
-    def abortConnection(self) -> None:
-        """End at once; nothing more is delivered."""
-        self.disconnecting = self._is_over = True
-        if self._outlet is not None:
-            self._outlet.close()
-        if self.transport is not None:
-            self.transport.abortConnection()
-
-    def registerProducer(self, producer: Any, streaming: bool) -> None:
-        """*producer* is paused while the socket is full; only one, and only one that pushes."""
-        if not streaming:
-            raise RuntimeError("TLS on a listener takes push producers only")
-        if self._producer is not None:
-            raise RuntimeError("a producer is registered already")
-        if self._is_over or self._outlet is None:
-            producer.stopProducing()
-        else:
-            self._outlet.producer = producer
-
-    def unregisterProducer(self) -> None:
-        """The producer writes no more."""
-        if self._outlet is not None and self._producer is not None:
-            self._outlet.producer = None
-            if self.disconnecting and not self._is_over:
-                self._say_end()
-
-    def pauseProducing(self) -> None:
-        """Read nothing more for now; what was read is delivered."""
-        self.transport.pauseProducing()
-
-    def resumeProducing(self) -> None:
-        """Read again."""
-        self.transport.resumeProducing()
-
-    def stopProducing(self) -> None:
-        """Nobody listens any more."""
-        self.loseConnection()
-
-    def getPeer(self) -> IPv4Address | IPv6Address:
-        """Of the socket."""
-        return cast(IPv4Address, self.transport.getPeer())
-
-    def getHost(self) -> IPv4Address | IPv6Address:
-        """Of the socket."""
-        return cast(IPv4Address, self.transport.getHost())
-
-    def getHandle(self) -> SSL.Connection | None:
-        """The OpenSSL connection; None before the first bytes and after the end."""
-        return self._tls
-
-    def getPeerCertificate(self) -> crypto.X509 | None:
-        """What the peer showed, None where it showed none."""
-        return None if self._tls is None else self._tls.get_peer_certificate()
-
-    @property
-    def negotiatedProtocol(self) -> bytes | None:
-        """By ALPN; None where none was agreed."""
-        agreed = b"" if self._tls is None else self._tls.get_alpn_proto_negotiated()
-        return agreed or None
-
-    def setTcpNoDelay(self, enabled: bool) -> None:
-        """Set it on the socket, if there is one."""
-        if hasattr(self.transport, "setTcpNoDelay"):
-            self.transport.setTcpNoDelay(enabled)
-
-    def getTcpNoDelay(self) -> bool:
-        """Of the socket."""
-        return bool(self.transport.getTcpNoDelay())
-
-    def setTcpKeepAlive(self, enabled: bool) -> None:
-        """Of the socket, where there is one."""
-        if hasattr(self.transport, "setTcpKeepAlive"):
-            self.transport.setTcpKeepAlive(enabled)
-
-    def getTcpKeepAlive(self) -> bool:
-        """Of the socket."""
-        return bool(self.transport.getTcpKeepAlive())
-
-    # -- inside
 
     def _break_off(self) -> None:
         """Others want to shake hands, and this one is the oldest of its source."""
         self.inner.fail("too_many_handshakes")
-
-    @property
-    def _producer(self) -> Any:
-        return None if self._outlet is None else self._outlet.producer
-
-    def _shake_hands(self) -> bool:
-        """Go on with the handshake; whether it is done and the peer may be heard."""
-        assert self._tls is not None and self._handshake is not None
-        try:
-            self._tls.do_handshake()
-        except SSL.WantReadError:
-            self._flush()
-            return False
-        except SSL.Error:
-            self._end(Failure())
-            return False
-        try:
-            self._handshake.confirm()
-        except SvcError:
-            self._reason = Failure()
-            self.abortConnection()
-            return False
-        self._handshake = None
-        self._is_secured = True
-        self._under_way.leave(self, self._source)
-        self.inner.handshakeCompleted()
-        early, self._early = self._early, []
-        if early:
-            self.write(b"".join(early))
-        return not self._is_over
-
-    def _read(self) -> None:
-        """Deliver what has come, in one piece; it is no longer than one read of the socket."""
-        tls = self._tls
-        assert tls is not None
-        pieces: list[bytes] = []
-        broken: Failure | None = None
-        try:
-            while True:
-                pieces.append(tls.recv(_READ_BYTES))
-        except SSL.WantReadError:
-            pass
-        except SSL.ZeroReturnError:
-            self._heard_end = True
-        except SSL.Error:
-            broken = Failure()
-        if pieces:
-            self.inner.dataReceived(pieces[0] if len(pieces) == 1 else b"".join(pieces))
-        if self._is_over:
-            return
-        if self._heard_end:
-            self._say_end()
-            self._end(None)
-        elif broken is not None:
-            self._end(broken)
-
-    def _flush(self, size: int = 0) -> None:
-        """Send what OpenSSL has made; of *size* bytes and what it adds by itself."""
-        if self._tls is None or self._outlet is None or self._is_over:
-            return
-        most = size + _RECORD_OVERHEAD * (size // _RECORD_BYTES + 1) + _SLACK
-        try:
-            while True:
-                piece = self._tls.bio_read(most)
-                self._outlet.write(piece)
-                if len(piece) < most:
-                    return
-        except SSL.WantReadError:
-            pass
-
-    def _say_end(self) -> None:
-        if self._tls is None:
-            return
-        try:
-            is_mutual = self._tls.shutdown()
-        except SSL.Error:
-            is_mutual = False
-        self._flush()
-        if is_mutual:
-            self._leave()
-
-    def _end(self, reason: Failure | None) -> None:
-        """TLS is over; the socket ends when it has taken the last word (an alert, perhaps)."""
-        self._reason = self._reason or reason
-        self._flush()
-        self._is_over = True
-        self._leave()
-
-    def _leave(self) -> None:
-        assert self._outlet is not None
-        self._outlet.finish()
-        self.transport.loseConnection()
 
 
 @implementer(IProtocolFactory)

@@ -27,7 +27,8 @@ from svc.errors import SvcError
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.tls import ClientCertificates, client_context, server_context
-from svc.rpc.server.tls import Begin, TlsServer, TlsServerFactory
+from svc.rpc.server.tls import TlsServer, TlsServerFactory
+from svc.rpc.tls import Begin
 from tests.pki.support import ALL, LegacyClient, World
 from tests.rpc.test_tls_output import Socket, Writer
 

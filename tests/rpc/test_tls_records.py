@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.tunnel.records import Records, is_one_of_data
+from svc.rpc.tls_records import Records, is_one_of_data
 
 RECORD = st.builds(
     lambda kind, body: bytes((kind, 3, 3)) + len(body).to_bytes(2, "big") + body,
