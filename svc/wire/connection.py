@@ -221,6 +221,12 @@ class Connection(SendingHalf):
     def _work(self) -> None:
         machine, left = self._machine, self.limits.turn_work
         while left > 0:
+            plain = machine.take_data() if self._is_ready else None
+            if plain is not None:
+                self.taken += 1
+                left -= 1
+                self._on_plain_data(*plain)
+                continue
             frame = machine.take_frame()
             if frame is None:
                 return
@@ -256,6 +262,13 @@ class Connection(SendingHalf):
             isinstance(frame, RstStreamFrame) and not self._machine.reset_by_peer(frame.stream_id)
         ):
             self._floods.count(Nuisance.CLOSED_STREAM, self._now)
+
+    def _on_plain_data(self, stream_id: int, data: bytes) -> None:
+        self._returned += len(data)
+        stream = self.streams.get(stream_id)
+        if stream is not None:
+            stream.accept((data,), len(data), 0)
+            self._events.append(Readable(stream))
 
     def _on_data(self, event: h2e.DataReceived) -> None:
         length = event.flow_controlled_length or 0

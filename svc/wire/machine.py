@@ -6,7 +6,8 @@ Changed, each for a reason that was measured or found:
   6.8); ``h2`` alone refuses every frame after one.
 - The count of open streams is kept by the connection above; ``h2`` alone walks all streams for
   each new one, and ends the connection for one stream too many.
-- DATA is received in the pieces it came in (``reader``) and not traced.
+- DATA is received in the pieces it came in (``reader``) and not traced.  Where ``h2`` would only
+  count it, it does not pass through ``h2`` (:meth:`Machine.take_data`); nor does its sending.
 - DATA is written as header and parts, never joined here, because its bytes would be copied four
   times on their way out.
 - Frames are taken one by one, so that a peer's flood is judged frame by frame and never holds the
@@ -26,12 +27,18 @@ from __future__ import annotations
 from functools import lru_cache
 from struct import Struct
 
-from h2.connection import AllowedStreamIDs, ConnectionInputs, H2Connection, _decode_headers
+from h2.connection import (
+    AllowedStreamIDs,
+    ConnectionInputs,
+    ConnectionState,
+    H2Connection,
+    _decode_headers,
+)
 from h2.errors import ErrorCodes
 from h2.events import ConnectionTerminated, Event, StreamReset
 from h2.exceptions import ProtocolError, StreamClosedError, StreamIDTooLowError
 from h2.settings import SettingCodes
-from h2.stream import H2Stream, StreamClosedBy, StreamInputs
+from h2.stream import H2Stream, StreamClosedBy, StreamInputs, StreamState
 from h2.utilities import SizeLimitDict
 from hyperframe.exceptions import HyperframeError
 from hyperframe.frame import (
@@ -63,6 +70,10 @@ _SURELY_ONE_FRAME = 4096
 """A list of fields, counted as HTTP/2 counts, whose block fits any peer's longest frame (16 KiB at
 least), although the code for rare bytes is almost four times as long as they are."""
 
+_OPEN = frozenset({ConnectionState.CLIENT_OPEN, ConnectionState.SERVER_OPEN})
+# In these, DATA changes no state (h2.stream, transitions of OPEN and the half-closed ones).
+_RECEIVING = frozenset({StreamState.OPEN, StreamState.HALF_CLOSED_LOCAL})
+_SENDING = frozenset({StreamState.OPEN, StreamState.HALF_CLOSED_REMOTE})
 _BYTES_A_WORK = 128
 _STREAMS_A_WORK = 32
 _SETTINGS = frozenset(int(code) for code in SettingCodes)
@@ -158,6 +169,31 @@ class Machine(H2Connection):
         except HyperframeError as broken:
             raise ProtocolError(str(broken)) from broken
 
+    def take_data(self) -> tuple[int, bytes] | None:
+        """The stream and the bytes of the next frame, where ``h2`` would do nothing but count it.
+
+        That is DATA without flags, whole, within both windows, on a stream that awaits data of no
+        named length.  The windows are charged as ``h2`` does; :meth:`take_frame` has all else.
+        """
+        reader = self._reader
+        length = reader.plain_data
+        if not length or self.state_machine.state not in _OPEN:
+            return None
+        stream_id = reader.next_stream
+        stream = self.streams.get(stream_id)
+        if stream is None or stream._expected_content_length is not None:
+            return None
+        state = stream.state_machine
+        if state.state not in _RECEIVING or not state.headers_received:
+            return None
+        window = stream._inbound_window_manager
+        shared = self._inbound_flow_control_window_manager
+        if length > window.current_window_size or length > shared.current_window_size:
+            return None
+        window.current_window_size -= length
+        shared.current_window_size -= length
+        return stream_id, reader.take_plain_data(length)
+
     def act_on(self, frame: Frame) -> list[Event]:
         """Do what a frame asks; its answers wait to be written.
 
@@ -212,9 +248,11 @@ class Machine(H2Connection):
 
     def send_parts(self, stream_id: int, parts: list[Part], size: int) -> None:
         """Write one DATA frame of *parts*, *size* bytes; the caller has asked :meth:`room`."""
-        self.state_machine.process_input(ConnectionInputs.SEND_DATA)
         stream = self.streams[stream_id]
-        stream.state_machine.process_input(StreamInputs.SEND_DATA)
+        may_send = self.state_machine.state in _OPEN and stream.state_machine.state in _SENDING
+        if not may_send:  # h2 says why not; where it may, its states stay as they are.
+            self.state_machine.process_input(ConnectionInputs.SEND_DATA)
+            stream.state_machine.process_input(StreamInputs.SEND_DATA)
         stream.outbound_flow_control_window -= size
         self.outbound_flow_control_window -= size
         self._move_control()
