@@ -40,7 +40,8 @@ permit (
 );
 
 // Every way of using every resource.  Narrow it by naming actions
-// (Action::"sshConnect", Action::"tcpConnect") and resources (Server::"ssh-here").
+// and resources: Action::"sshConnect" with Server::"ssh-here", Action::"tcpConnect" with
+// TcpService::"web".
 @id("{GROUP}-use")
 permit (
   principal in Group::"{GROUP}",
