@@ -139,6 +139,9 @@ def _copy(store: IStore, kept: sqlite3.Connection) -> None:
         "INSERT INTO personal_values (seq, path, salt, value) VALUES (?, ?, ?, ?)",
         [(seq, one.path, one.salt, one.value) for seq, found in values.items() for one in found],
     )
+    kept.execute(
+        "INSERT INTO entity_slices (digest, text) VALUES (?, ?)", (_ENTITIES.digest, _ENTITIES.text)
+    )
 
 
 def _entropy() -> Callable[[int], bytes]:
