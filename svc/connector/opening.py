@@ -18,7 +18,6 @@ from twisted.internet.interfaces import (
     IOpenSSLServerConnectionCreator,
     IStreamClientEndpoint,
 )
-from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from svc.connector.admission import Admission, AdmittedSession
@@ -29,7 +28,7 @@ from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import Peer
 from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.preface import Preface, Side
-from svc.lanes.relay import Relay, RelaySide
+from svc.lanes.relay import Relay, only_side
 from svc.messages.tunnel import LaneOffer, OpenNotice
 from svc.model.audit.record import rfc3339
 from svc.model.session.edits import StreamEdits
@@ -279,7 +278,7 @@ class ConnectorSessions:
         kind = self.kinds[admitted.target.kind]
         guard = ReachReactor(self.reactor, self.reach)
         dialing = kind.dialer.endpoint(guard, admitted.target, admitted.grant.ceiling).connect(
-            _only(relay.right)
+            only_side(relay.right)
         )
         try:
             await bounded(self.reactor, self.times.reach_target, dialing, "the target")
@@ -314,7 +313,7 @@ class ConnectorSessions:
             )
         limit = self.times.open + self.times.handshake
         # The relay joins once its left side is connected: that is after the handshake.
-        await bounded(self.reactor, limit, carry.connect(_only(relay.left)), "the carry stream")
+        await bounded(self.reactor, limit, carry.connect(only_side(relay.left)), "the carry stream")
 
     async def _until_over(self, admitted: AdmittedSession, relay: Relay, carry: Carrying) -> None:
         grant, began = admitted.grant, self.reactor.seconds()
@@ -374,9 +373,3 @@ class ConnectorSessions:
                 "session not opened", session=uid, reason=refusal.reason, text=refusal.text, **about
             )
         self.on_event(SessionRefused(uid, refusal.reason))
-
-
-def _only(side: RelaySide) -> Any:
-    factory = Factory.forProtocol(lambda: side)
-    factory.noisy = False
-    return factory

@@ -237,10 +237,3 @@ async def close_port(port: IListeningPort | None) -> None:
     if port is not None:
         closing: Awaitable[object] = maybeDeferred(port.stopListening)
         await closing
-
-
-def only_side(side: RelaySide) -> Any:
-    """A factory that connects this one side of a relay."""
-    factory = Factory.forProtocol(lambda: side)
-    factory.noisy = False
-    return factory

@@ -28,13 +28,12 @@ from svc.client.resident.local import (
     TcpPorts,
     UnixGuard,
     close_port,
-    only_side,
 )
 from svc.client.resident.refused import RecentRefusals
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
 from svc.interfaces.kinds import ServedKind
-from svc.lanes.relay import Relay
+from svc.lanes.relay import Relay, only_side
 from svc.messages.session import Listed
 from svc.model.ids import is_resource_id
 from svc.runtime.services import AsyncService, BackgroundTasks
