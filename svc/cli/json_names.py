@@ -78,13 +78,18 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "revision": "how often an entry was changed",
         # the policy
         "action": "what was asked for",
+        "assumed": "facts of a request that nobody gave, as name=value",
         "author": "who set a policy",
+        "considered": "ids of the policies whose scope fits a request",
         "decision": "allow or deny",
         "decision_id": "the decision's id",
+        "errors": "what failed when a policy was evaluated, as stable words",
+        "missing_facts": "facts that policies read and the request does not have",
         "policies": "ids of the policies that decided",
         "reason": "why, as a stable word",
         "sha256": "SHA-256 of a text or a file",
         "text": "the text of a policy, a refusal or a finding",
+        "valid": "whether a policy can be activated",
         "why": "the reason given in each policy, id to text",
         # readiness
         "ready": "whether everything is in order",

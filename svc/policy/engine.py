@@ -83,6 +83,19 @@ class SlicePlan:
     resource: Mapping[str, str]
 
 
+@frozen
+class RequestScope:
+    """What a request makes the engine look at.
+
+    Attributes:
+        policies: The policies whose scope fits.
+        facts: The facts of a request that they read.
+    """
+
+    policies: frozenset[str] = frozenset()
+    facts: frozenset[str] = frozenset()
+
+
 _EMPTY_DENY = Evaluation(allowed=False, decision="deny", policies=(), errors=())
 
 
@@ -169,6 +182,13 @@ class CompiledPolicy:
         plan = self._plan(request)
         uids = self._view.closure(_looked_at(request.principal, request.resource, plan.slice))
         return tuple(self._view.entities[uid] for uid in uids)
+
+    def scope_of(self, request: AccessRequest) -> RequestScope:
+        """The policies that can concern *request*, and the facts that they read."""
+        if self.vocabulary.refusal(request) is not None:
+            return RequestScope()
+        plan = self._plan(request)
+        return RequestScope(plan.slice.ids, frozenset(fact.name for fact in plan.reads))
 
     def reasons(self) -> dict[str, str]:
         """Each policy's ``@reason`` by its ``@id``, for explanations."""

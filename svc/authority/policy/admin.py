@@ -17,7 +17,6 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import POLICY_ACTIVATE, POLICY_REFUSED
 from svc.model.audit.record import Actor
 from svc.model.policy.version import PolicyVersion
-from svc.policy.engine import CompiledPolicy
 from svc.policy.words import OPERATORS_POLICY
 from svc.proto.gate.v1 import admin_pb2 as pb
 
@@ -57,7 +56,8 @@ class PolicyAdmin:
             return pb.SetPolicyResponse(version=base, sha256=digest, unchanged=True)
         try:
             engine = await self.in_force.trial(request.text, facts, base + 1)
-            self._keep_operators(engine)
+            decision = self.operators.decide(engine, self.operators.own_uid, EDIT_POLICY)
+            keep_operators(decision is not None and decision.allowed, self.operators.own_uid)
         except SvcError as refusal:
             await self._record_refusal(request.text, actor, refusal)
             raise
@@ -112,18 +112,6 @@ class PolicyAdmin:
         )
         return pb.PolicyHistoryResponse(versions=[_shown(one, "") for one in stored])
 
-    def _keep_operators(self, engine: CompiledPolicy) -> None:
-        """Nobody may lock the cluster's own operators out (G-OPEN-57)."""
-        decision = self.operators.decide(engine, self.operators.own_uid, EDIT_POLICY)
-        if decision is None or not decision.allowed:
-            raise Denied(
-                f'the policy would lock out Operator::"local:{self.operators.own_uid}"; add: '
-                '@id("operators-administer") permit (principal is Operator, '
-                'action in Action::"administer", resource is Cluster);',
-                reason="policy_locks_out",
-                fault=Fault.PRECONDITION,
-            )
-
     async def _activate(self, text: str, actor: Actor, base: int) -> PolicyVersion:
         def activate(tx: ITransaction) -> PolicyVersion:
             active = self.recorder.rows(tx).policy_in_force()
@@ -162,6 +150,25 @@ class PolicyAdmin:
                 reason=refusal.reason,
                 details={"policy_digest": digest},
             ),
+        )
+
+
+def keep_operators(may_edit: bool, own_uid: int) -> None:
+    """Nobody may lock the cluster's own operators out (G-OPEN-57).
+
+    Args:
+        may_edit: Whether the proposed text lets the Authority's own user change the policy.
+
+    Raises:
+        Denied: it does not.
+    """
+    if not may_edit:
+        raise Denied(
+            f'the policy would lock out Operator::"local:{own_uid}"; add: '
+            '@id("operators-administer") permit (principal is Operator, '
+            'action in Action::"administer", resource is Cluster);',
+            reason="policy_locks_out",
+            fault=Fault.PRECONDITION,
         )
 
 
