@@ -10,6 +10,7 @@ Connector (for requests) or the person's program (for answers) makes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from re import Pattern
 
 from attrs import frozen
 from zope.interface import Attribute, Interface
@@ -39,12 +40,20 @@ class IGatedStream(Interface):
 
     held: bytes = Attribute("What has come and was not passed on.")
 
-    async def until(mark: bytes, most: int) -> bytes | None:
+    async def until(mark: bytes | Pattern[bytes], most: int) -> bytes | None:
         """What is held up to and with *mark*; None at the stream's end.
+
+        Of a pattern: up to and with its first match, which is at most 16 bytes long.
 
         Raises:
             Malformed: no mark within *most* bytes, or within what a stream holds at most; or the
                 stream ends amid them.
+        """
+
+    async def some() -> bytes | None:
+        """What is held, once anything is; None at the stream's end.
+
+        Empty where whoever it leads to is gone: nothing more need be decided.
         """
 
     async def pass_on(size: int) -> None:
@@ -56,6 +65,12 @@ class IGatedStream(Interface):
 
     def edit(size: int, name: str, values: Mapping[str, str]) -> None:
         """Pass on the next *size* bytes, all of them held, for this edit of the kind's list."""
+
+    def insert(name: str, values: Mapping[str, str]) -> None:
+        """Name an edit that adds something before the next byte, whether or not one ever comes."""
+
+    def close() -> None:
+        """Say to the other side that nothing more comes; what has passed still arrives."""
 
 
 class IGatedSession(Interface):
@@ -89,3 +104,6 @@ class IGatedSession(Interface):
 
     async def both(requests: Awaitable[None], answers: Awaitable[None]) -> None:
         """Serve both directions; each is closed when its function returns."""
+
+    async def either(requests: Awaitable[None], answers: Awaitable[None]) -> None:
+        """Serve both directions until one function returns, or raises; the other is cancelled."""

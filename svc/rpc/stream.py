@@ -269,7 +269,9 @@ class StreamTransport:
         elif kind is FrameKind.EDIT:
             if self._edits is None:
                 raise Malformed("a byte stream that is not gated was to be edited")
-            self._edits.announce(read_edit(payload))
+            made = self._edits.announce(read_edit(payload))
+            if made and not self.disconnecting and not self._read_ended:
+                self._protocol.dataReceived(made)
         elif kind is FrameKind.END:
             self.reported_end = self.reported_end or read_end(payload)
 

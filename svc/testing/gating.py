@@ -42,7 +42,7 @@ class _FarEnd:
         self.heard += self.edits.apply(data)
 
     def edit(self, edit: Edit) -> None:
-        self.edits.announce(edit)
+        self.heard += self.edits.announce(edit)
 
     def loseWriteConnection(self) -> None:
         self.edits.end()

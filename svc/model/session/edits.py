@@ -30,7 +30,7 @@ class Edit:
 
     Attributes:
         offset: Of the first byte it is about, counted from the stream's first.
-        size: How many bytes.
+        size: How many bytes; 0: it inserts before the next byte.
         name: One of those the receiver knows.
         values: What the receiver puts into it.
     """
@@ -59,15 +59,19 @@ class StreamEdits:
     _pending: deque[Edit] = field(factory=deque, init=False)
     _held: bytearray = field(factory=bytearray, init=False)
 
-    def announce(self, edit: Edit) -> None:
-        """Take an edit of bytes that are still to come.
+    def announce(self, edit: Edit) -> bytes:
+        """Take an edit of bytes that are still to come, or make an insertion.
+
+        Returns:
+            What an insertion adds, to be passed on at once: the bytes after it may never come.
 
         Raises:
-            Malformed: it is not of the list, too large, or not about what comes next in order.
+            Malformed: it is not of the list, too large, or not about what comes next in order;
+                or the kind's side could not make it.
         """
         if edit.name not in self.known:
             raise Malformed("the Proxy requested an unknown edit of a gated session")
-        if not 0 < edit.size <= MAX_EDIT_BYTES or len(self._pending) >= MAX_PENDING:
+        if not 0 <= edit.size <= MAX_EDIT_BYTES or len(self._pending) >= MAX_PENDING:
             raise Malformed("an edit of a gated session is too large, or one of too many")
         if len(edit.values) > MAX_VALUES or any(
             len(value) > MAX_VALUE_CHARACTERS for value in edit.values.values()
@@ -75,8 +79,13 @@ class StreamEdits:
             raise Malformed("an edit of a gated session adds too many bytes")
         if edit.offset < max(self._at, self._announced):
             raise Malformed("an edit of a gated session concerns bytes that have already passed")
+        if not edit.size:
+            if self._pending or edit.offset != self._at:
+                raise Malformed("an insertion into a gated session is not at what comes next")
+            return self._made(edit)
         self._announced = edit.offset + edit.size
         self._pending.append(edit)
+        return b""
 
     def apply(self, data: bytes) -> bytes:
         """What is to be passed on for *data*, the next bytes of the stream.

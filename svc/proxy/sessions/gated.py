@@ -7,11 +7,13 @@ direction holds no more than a fixed number of bytes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
+from re import Pattern
 from typing import Any, cast
 
 from attrs import define, field, frozen
-from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
@@ -34,6 +36,7 @@ from svc.model.session.edits import MAX_EDIT_BYTES, MAX_VALUE_CHARACTERS, Edit
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
+from svc.proxy.sessions.directions import until_both, until_either
 from svc.rpc.call import MessageEnd
 from svc.rpc.stream import StreamTransport
 
@@ -41,6 +44,9 @@ _log = Logger(namespace="svc_proxy")
 
 MAX_HELD = 256 * 1024
 """Bytes of one direction that may wait for the gate; no request of a kind is longer."""
+
+_LONGEST_MARK = 16
+"""So many bytes are searched again when more have come: a mark may lie on the border."""
 
 
 @implementer(IGatedStream, IHalfCloseableProtocol, IPushProducer)
@@ -69,21 +75,28 @@ class GatedStream(Protocol):
         """See IGatedStream."""
         return bytes(self._held)
 
-    async def until(self, mark: bytes, most: int) -> bytes | None:
+    async def until(self, mark: bytes | Pattern[bytes], most: int) -> bytes | None:
         """See IGatedStream."""
         most = min(most, MAX_HELD)  # past it nothing more is read, so no mark would come
+        pattern = re.compile(re.escape(mark)) if isinstance(mark, bytes) else mark
         searched = 0
         if self._is_moot:
             return None
-        while (at := self._held.find(mark, searched, most)) < 0:
+        while (found := pattern.search(self._held, searched, most)) is None:
             if len(self._held) >= most:
                 raise Malformed(f"a request or an answer is longer than {most} bytes")
-            searched = max(0, len(self._held) - len(mark) + 1)
+            searched = max(0, len(self._held) - _LONGEST_MARK)
             if not await self._more():
                 if self._held and not self._is_moot:
                     raise Malformed("the stream ended in the middle of a request or an answer")
                 return None
-        return bytes(self._held[: at + len(mark)])
+        return bytes(self._held[: found.end()])
+
+    async def some(self) -> bytes | None:
+        """See IGatedStream."""
+        while not self._held and await self._more():
+            pass
+        return b"" if self._is_moot else self.held or None
 
     async def pass_on(self, size: int) -> None:
         """See IGatedStream."""
@@ -103,13 +116,21 @@ class GatedStream(Protocol):
         if not 0 < size <= min(len(self._held), MAX_EDIT_BYTES):
             raise ValueError("an edit must concern bytes that are held")
         assert self.out is not None
+        self._name(size, name, values)
+        self._write(bytes(self._held[:size]))
+
+    def insert(self, name: str, values: Mapping[str, str]) -> None:
+        """See IGatedStream."""
+        self._name(0, name, values)
+
+    def _name(self, size: int, name: str, values: Mapping[str, str]) -> None:
+        assert self.out is not None
         # What is longer would end the session at whoever makes the edit.
         short = {word: value[:MAX_VALUE_CHARACTERS] for word, value in values.items()}
         self.out.edit(Edit(offset=self.passed, size=size, name=name, values=short))
-        self._write(bytes(self._held[:size]))
 
     def close(self) -> None:
-        """Say to the other side that nothing more comes."""
+        """See IGatedStream."""
         if self.out is not None:
             self.out.loseWriteConnection()
 
@@ -294,18 +315,13 @@ class GatedSession:
             await serving
             stream.close()
 
-        serving = [
-            Deferred.fromCoroutine(closed(requests, self.requests)),
-            Deferred.fromCoroutine(closed(answers, self.answers)),
-        ]
-        try:
-            await gatherResults(serving, consumeErrors=True)
-        except FirstError as first:
-            first.subFailure.raiseException()
-        finally:
-            for one in serving:
-                one.addErrback(lambda _: None)
-                one.cancel()
+        await until_both(closed(requests, self.requests), closed(answers, self.answers))
+
+    async def either(self, requests: Awaitable[None], answers: Awaitable[None]) -> None:
+        """See IGatedSession."""
+        await until_either(requests, answers)
+        self.requests.close()
+        self.answers.close()
 
 
 class GatedCarried(Carried):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -84,6 +85,47 @@ class StreamTests(SynchronousTestCase):
         )
         self.assertEqual((stream.held, stream.passed), (b"rest", 8))
         self.assertRaises(ValueError, stream.edit, 5, "refuse", {})
+
+    def test_inserted(self) -> None:
+        """An insertion needs no byte, and stands between those that were passed on."""
+        stream, _, out = streaming()
+        stream.insert("add", {"why": "w"})
+        stream.dataReceived(b"one")
+        so_far(stream.pass_on(3))
+        stream.insert("add", {})
+        first = Edit(offset=0, size=0, name="add", values={"why": "w"})
+        second = Edit(offset=3, size=0, name="add", values={})
+        self.assertEqual(out.said, [first, b"one", second])
+        self.assertEqual(stream.passed, 3)
+
+    def test_a_pattern(self) -> None:
+        """A mark may be one of several, and is found across the pieces it came in."""
+        mark = re.compile(rb"\r\n\r\n|(?<!\r)\n")
+        for pieces, found in (
+            ((b"a\r\nb\r\n\r\nc",), b"a\r\nb\r\n\r\n"),
+            ((b"a\r", b"\nb\r\n\r", b"\nc"), b"a\r\nb\r\n\r\n"),
+            ((b"a\r\nb", b"\nc\r\n\r\n"), b"a\r\nb\n"),
+        ):
+            stream, _, _ = streaming()
+            line = so_far(stream.until(mark, 99))
+            for piece in pieces:
+                stream.dataReceived(piece)
+            self.assertEqual(line, [found])
+
+    def test_some(self) -> None:
+        """Whatever has come is there to look at; at the end there is nothing."""
+        stream, _, _ = streaming()
+        some = so_far(stream.some())
+        self.assertEqual(some, [])
+        stream.dataReceived(b"ab")
+        self.assertEqual((some, so_far(stream.some())), ([b"ab"], [b"ab"]))
+        so_far(stream.pass_on(2))
+        stream.readConnectionLost()
+        self.assertEqual(so_far(stream.some()), [None])
+        stream, _, _ = streaming()
+        some = so_far(stream.some())
+        stream.give_up()
+        self.assertEqual(some, [b""])
 
     def test_a_long_value(self) -> None:
         """A denial by many policies is shortened, and ends no session at the other end."""
@@ -169,6 +211,29 @@ class DecideTests(SynchronousTestCase):
             write=self.write,
             entropy=bytes,
         )
+
+    def serving(self) -> tuple[list[Any], Out, Out]:
+        """Both directions, as long as either lasts: how it came out, and what each side heard."""
+        session, person, target = self.session, Out(), Out()
+        for stream, out in ((session.requests, target), (session.answers, person)):
+            stream.out = out  # type: ignore[assignment]
+            stream.makeConnection(StringTransport())
+        said = [session.requests.until(b"\n", 9), session.answers.until(b"\n", 9)]
+        return so_far(session.either(*said)), person, target  # type: ignore[arg-type]
+
+    def test_either(self) -> None:
+        """The end of one direction is the session's: the other waits no longer, both are closed."""
+        over, person, target = self.serving()
+        self.assertEqual(over, [])
+        self.session.answers.dataReceived(b"bye\n")
+        self.assertEqual((over, person.said, target.said), ([None], ["end"], ["end"]))
+
+    def test_either_breaks(self) -> None:
+        """What breaks one direction breaks the session."""
+        over, person, _ = self.serving()
+        self.session.requests.dataReceived(b"too long a line")
+        self.assertIsInstance(over[0].value, Malformed)
+        self.assertEqual(person.said, [])
 
     def decides(self, opened: GatedOpen, action: str, facts: Any) -> GatedRequest:
         self.assertIs(opened, self.opened)
