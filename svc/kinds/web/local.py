@@ -1,0 +1,119 @@
+"""At the person's machine: the port, and the answers that are not the target's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from html import escape
+
+from attrs import field, frozen
+
+from svc.kinds.opaque import LabelledPort
+from svc.kinds.web.words import (
+    BAD_ANSWER,
+    BETWEEN_POLICIES,
+    CLOSES,
+    DECISION,
+    DENIED,
+    FORM,
+    NO_BODY,
+    PAGE,
+    POLICIES,
+    REASON,
+    REFUSED,
+    TEXT,
+)
+from svc.model.session.edits import MakeEdit
+
+_WORD = re.compile(r"[a-z0-9_]{1,64}\Z")
+_DECISION = re.compile(r"[0-9a-f]{32}\Z")
+
+_HTML = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Not allowed</title>
+<h1>Not allowed</h1>
+<p>{message}</p>
+<dl>
+<dt>Reason</dt><dd>{reason}</dd>
+<dt>Policies</dt><dd>{policies}</dd>
+<dt>Decision</dt><dd><code>{decision_id}</code></dd>
+</dl>
+<p>To see why: <code>svc why {decision_id}</code></p>
+</html>
+"""
+
+
+def denied(came: bytes, values: Mapping[str, str]) -> bytes:
+    """403, as a page for a person and as JSON for a program."""
+    decision = values.get(DECISION, "")
+    decision = decision if _DECISION.match(decision) else ""
+    policies = [one for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
+    told = {
+        "reason": _word(values.get(REASON, "")) or "denied",
+        "message": "The policy does not allow this request.",
+        "decision_id": decision,
+        "policies": policies,
+        "explain": f"svc why {decision}",
+    }
+    if values.get(FORM) == PAGE:
+        page = {name: escape(_plain(value)) for name, value in told.items()}
+        return _answer("403 Forbidden", "text/html; charset=utf-8", _HTML.format(**page), values)
+    return _answer("403 Forbidden", "application/json", _json(told), values)
+
+
+def refused(came: bytes, values: Mapping[str, str]) -> bytes:
+    """400, for a request that could be read in two ways."""
+    return _answer("400 Bad Request", "application/json", _json(_fault(values)), values)
+
+
+def bad_answer(came: bytes, values: Mapping[str, str]) -> bytes:
+    """502, in place of an answer that could be."""
+    return _answer("502 Bad Gateway", "application/json", _json(_fault(values)), values)
+
+
+def _fault(values: Mapping[str, str]) -> dict[str, str]:
+    return {"reason": _word(values.get(REASON, "")), "message": _plain(values.get(TEXT, ""))}
+
+
+def _answer(status: str, media_type: str, text: str, values: Mapping[str, str]) -> bytes:
+    body = text.encode("utf-8")
+    lines = [
+        f"HTTP/1.1 {status}",
+        f"Content-Type: {media_type}",
+        f"Content-Length: {len(body)}",
+        "Cache-Control: no-store",
+        "X-Content-Type-Options: nosniff",
+        "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'",
+    ]
+    if values.get(CLOSES):
+        lines.append("Connection: close")
+    head = "\r\n".join((*lines, "", "")).encode("ascii")
+    return head if values.get(FORM) == NO_BODY else head + body
+
+
+def _json(told: Mapping[str, object]) -> str:
+    return json.dumps(told) + "\n"
+
+
+def _plain(value: object) -> str:
+    text = ", ".join(value) if isinstance(value, list) else str(value)
+    return "".join(each if each.isprintable() else "?" for each in text)
+
+
+def _word(text: str) -> str:
+    return text if _WORD.match(text) else ""
+
+
+@frozen(kw_only=True)
+class WebPorts(LabelledPort):
+    """The native port, and the closed list of answers that are worded here."""
+
+    edits: Mapping[str, MakeEdit] = field(
+        factory=lambda: {DENIED: denied, REFUSED: refused, BAD_ANSWER: bad_answer}
+    )
+
+
+LOCAL = WebPorts(default_port=80)
