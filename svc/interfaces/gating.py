@@ -5,11 +5,14 @@ client's bytes from ``session.requests`` and the target's from
 ``session.answers``, asks ``session.decide`` for each request, and passes the
 bytes on as they are or names an edit of the kind's closed list, which the
 Connector (for requests) or the person's program (for answers) makes.
+
+A gate whose session is broken off is cancelled.  It may still insert a last
+word, where the answers stand between two messages, and must not wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from re import Pattern
 
 from attrs import frozen
@@ -80,6 +83,7 @@ class IGatedSession(Interface):
     ceiling: Mapping[str, str] = Attribute("What the Connector holds the session to, by name.")
     requests: IGatedStream = Attribute("From the person.")
     answers: IGatedStream = Attribute("From the target.")
+    ending: str = Attribute("The word of why it is broken off, once it is; empty before.")
 
     async def decide(action: str, facts: Mapping[str, ContextValue]) -> RequestVerdict:
         """Decide one request by the newest policy, record it durably, count it.
@@ -89,6 +93,12 @@ class IGatedSession(Interface):
         Args:
             action: One of the kind's actions.
             facts: Of the kind's context, beyond those that every request has.
+        """
+
+    def watch(action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
+        """Break the session off once the policy no longer allows this request, which was allowed.
+
+        Of a request that takes long: a stream, a download.  Until what is returned is called.
         """
 
     async def record(event: str, details: Mapping[str, Json]) -> None:

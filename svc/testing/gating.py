@@ -7,6 +7,7 @@ are the real ones, and both ends make the edits that the kind's own sides make.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -16,6 +17,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
 from svc.audit.log.record import Sealer
+from svc.errors import Denied
 from svc.interfaces.kinds import ServedKind
 from svc.model.audit.record import AuditRecord
 from svc.model.policy.access import AccessRequest, ContextValue, Decision
@@ -25,6 +27,7 @@ from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, GatedSession, as_record
+from svc.proxy.sessions.watched import WatchedRequests
 
 Allows = Callable[[str, Mapping[str, ContextValue]], bool]
 """``allows(action, context)``: stands for the policy."""
@@ -89,12 +92,22 @@ class PlayedSession:
             decides=gate.decide_request,
             write=self._write,
             entropy=gate.entropy,
+            watched=WatchedRequests(partial(gate.still_allows_request, opened)),
         )
         self._target = self._connected(self.session.requests, kind.dialer)
         self._person = self._connected(self.session.answers, kind.local)
         gating: Any = kind.gate(self.session)
-        serving: Deferred[None] = Deferred.fromCoroutine(gating)
-        serving.addCallbacks(self._served, self._broken)
+        self._serving: Deferred[None] = Deferred.fromCoroutine(gating)
+        self._serving.addCallbacks(self._served, self._broken)
+
+    def policy_changes(self, allows: Allows) -> None:
+        """Another policy is in force: it breaks off what it does not allow."""
+        self._allows = allows
+        try:
+            self.session.watched.check()
+        except Denied as refusal:
+            self.session.ending = refusal.reason
+            self._serving.cancel()
 
     def person_says(self, data: bytes) -> None:
         """Bytes from the person's tool."""

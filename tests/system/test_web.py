@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import socket
+from base64 import b64encode
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -19,16 +21,27 @@ from svc.testing.gateway.processes import Ran, run, until
 from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
 from tests.support.proof import proves
 from tests.support.tools import stock_tool
+from tests.system.targets import blocks, digest_of
 
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+MUCH = 48 * 1024 * 1024
 KINDS = ["ssh", "tcp", "web"]
 DASHBOARD = """
 @id("only-read")
 forbid (principal, action == Action::"webAccess", resource)
-unless { context has method && ["GET", "HEAD"].contains(context.method) };
+unless {
+  context has method && context has path &&
+  (["GET", "HEAD"].contains(context.method) || context.path == "/upload")
+};
 
 @id("no-admin")
 forbid (principal, action == Action::"webAccess", resource)
 when { context has path && context.path like "/admin*" };
+"""
+NO_SOCKETS = """
+@id("no-sockets")
+forbid (principal, action == Action::"webAccess", resource)
+when { context has upgrade && context.upgrade };
 """
 CLOSED = '@id("shut") forbid (principal, action == Action::"webConnect", resource);\n'
 
@@ -40,14 +53,25 @@ class Application(BaseHTTPRequestHandler):
     server: Site
 
     def do_GET(self) -> None:
-        """Say what came."""
-        length = int(self.headers.get("Content-Length", 0))
-        body = self.rfile.read(length)
+        """Say what came, or send so many bytes, or return the frames of a WebSocket."""
         self.server.heard.append(f"{self.command} {self.path}")
+        if self.headers.get("Upgrade") == "websocket":
+            self._echo()
+            return
+        if self.path.startswith("/bytes/"):
+            self._send_blocks(int(self.path.rpartition("/")[2]))
+            return
+        left, digest = int(self.headers.get("Content-Length", 0)), hashlib.sha256()
+        size = left
+        while left:
+            piece = self.rfile.read(min(left, 1 << 20))
+            digest.update(piece)
+            left -= len(piece)
         told = {
             "asked": f"{self.command} {self.path}",
             "headers": [[name, value] for name, value in self.headers.items()],
-            "size": len(body),
+            "size": size,
+            "sha256": digest.hexdigest(),
         }
         text = json.dumps(told).encode()
         self.send_response(200)
@@ -56,6 +80,27 @@ class Application(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(text)
+
+    def _send_blocks(self, size: int) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        for block in blocks(size):
+            self.wfile.write(block)
+
+    def _echo(self) -> None:
+        proof = hashlib.sha1(self.headers["Sec-WebSocket-Key"].encode() + GUID).digest()
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Sec-WebSocket-Accept", b64encode(proof).decode())
+        self.end_headers()
+        self.close_connection = True
+        while head := self.rfile.read(2):
+            mask = self.rfile.read(4)
+            masked = self.rfile.read(head[1] & 0x7F)
+            text = bytes(each ^ mask[at % 4] for at, each in enumerate(masked))
+            self.wfile.write(bytes((head[0], len(text))) + text)
 
     do_HEAD = do_POST = do_PUT = do_GET
 
@@ -212,6 +257,40 @@ class WebTests(SynchronousTestCase):
         self.assertIn(b"HTTP/1.1 400 Bad Request\r\n", said)
         self.assertIn(b'"reason": "bare_lf"', said)
         self.assertEqual(self.web.site.heard, ["GET /a"])
+
+    def test_large_bodies(self) -> None:
+        """A file goes up and comes down whole, and nobody on the way keeps it."""
+        there = self.web.person.home / "large"
+        with there.open("wb") as file:
+            file.writelines(blocks(MUCH))
+        self.addCleanup(there.unlink)
+        up = self.curl("-T", str(there), f"{self.web.url}/upload").checked()
+        told = json.loads(up.stdout)
+        self.assertEqual((told["size"], told["sha256"]), (MUCH, digest_of(MUCH)))
+        again = self.web.person.home / "again"
+        self.addCleanup(again.unlink)
+        self.curl("-o", str(again), f"{self.web.url}/bytes/{MUCH}").checked()
+        self.assertEqual(hashlib.sha256(again.read_bytes()).hexdigest(), digest_of(MUCH))
+
+    def test_a_websocket(self) -> None:
+        """It is decided when it opens, streams, and ends with 1008 when the policy changes."""
+        host, port = self.web.person.endpoint("board")
+        with socket.create_connection((host, port), 20) as client:
+            replies = client.makefile("rb")
+            client.sendall(
+                b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            )
+            while (line := replies.readline()) != b"\r\n":
+                self.assertTrue(line.strip(), "no answer")
+            client.sendall(b"\x81\x82\0\0\0\0hi")
+            self.assertEqual(replies.read(4), b"\x81\x02hi")
+            self.web.gateway.set_policy(POLICY + DASHBOARD + NO_SOCKETS)
+            self.addCleanup(self.web.gateway.set_policy, POLICY + DASHBOARD)
+            head = replies.read(2)
+            self.assertEqual(head[0], 0x88)
+            reason = replies.read(head[1])
+        self.assertEqual(reason, b"\x03\xf0the policy no longer allows it (policy_changed)")
 
     def test_policy_change(self) -> None:
         """A connection that the policy no longer allows is ended, and its person told why."""

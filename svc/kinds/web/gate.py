@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred
 
 from svc.errors import Malformed
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
@@ -18,6 +19,7 @@ from svc.kinds.web.head import (
 )
 from svc.kinds.web.terms import ACCESS
 from svc.kinds.web.turns import MOST_OWED, Turn, Turns
+from svc.kinds.web.websocket import FrameScan, is_opened_by
 from svc.kinds.web.words import (
     BAD_ANSWER,
     BETWEEN_POLICIES,
@@ -25,6 +27,7 @@ from svc.kinds.web.words import (
     DECISION,
     DENIED,
     DROP,
+    ENDED,
     FORM,
     NO_BODY,
     PAGE,
@@ -32,9 +35,12 @@ from svc.kinds.web.words import (
     REASON,
     REFUSED,
     TEXT,
+    WEBSOCKET,
     YES,
 )
 from svc.model.session.edits import MAX_EDIT_BYTES
+
+SWITCHING = 101
 
 MOST_INTERIM = 16
 """Heads of 1xx that a target may send before an answer."""
@@ -56,7 +62,11 @@ class _Last(Exception):
 async def serve(session: IGatedSession) -> None:
     """One connection, from its first request to its end."""
     exchange = Exchange(session)
-    await session.either(exchange.requests(), exchange.answers())
+    try:
+        await session.either(exchange.requests(), exchange.answers())
+    except CancelledError:
+        exchange.say_why()
+        raise
 
 
 @define
@@ -66,6 +76,9 @@ class Exchange:
     session: IGatedSession
     turns: Turns = field(init=False)
     _interim: int = field(default=0, init=False)
+    _has_passed: bool = field(default=False, init=False)
+    _is_switched: Deferred[bool] = field(factory=Deferred, init=False)
+    _frames: FrameScan | None = field(default=None, init=False)
 
     @turns.default
     def _ordered(self) -> Turns:
@@ -94,6 +107,8 @@ class Exchange:
         try:
             while (raw := await _head(stream)) is not None:
                 await self._answer(raw)
+                if self._frames is not None:
+                    await _pass_frames(stream, self._frames)
         except BadHead as fault:
             self._replace(fault)
 
@@ -101,15 +116,31 @@ class Exchange:
         await self.turns.fewer_than(MOST_OWED)
         return await _head(self.session.requests)
 
+    def say_why(self) -> None:
+        """The last word of a session that is broken off, where one can be said."""
+        values = {REASON: self.session.ending}
+        if self._frames is not None and self._frames.is_between:
+            self.session.answers.insert(ENDED, {**values, FORM: WEBSOCKET})
+        elif self.turns.is_waiting:
+            self.session.answers.insert(ENDED, values)
+
     async def _request(self, raw: bytes) -> None:
         head = read_request(raw)
+        if head.upgrades:
+            await self.turns.fewer_than(1)
+            if self._has_passed:
+                raise BadHead("a WebSocket needs a connection of its own", reason="websocket")
         verdict = await self.session.decide(ACCESS, head.facts)
         if not verdict.allowed:
             await self._deny(raw, head, verdict)
             return
         stream = self.session.requests
-        self.turns.owe(Turn(method=head.method))
+        over = self.session.watch(ACCESS, head.facts)
+        self.turns.owe(Turn(head.method, websocket_key=head.websocket_key, over=over))
+        self._has_passed = True
         await stream.pass_on(len(raw))
+        if head.upgrades:
+            await self._upgrade(stream)
         try:
             await _pass(stream, BodyScan(head.body))
         except Malformed as fault:
@@ -118,6 +149,12 @@ class Exchange:
             raise _Last from fault
         if head.is_last:
             raise _Last
+
+    async def _upgrade(self, stream: IGatedStream) -> None:
+        """Until the target has answered nothing passes; where it refuses, nothing ever will."""
+        if await self._is_switched:
+            await _pass(stream, BodyScan(Body(length=None)))
+        raise _Last
 
     async def _deny(self, raw: bytes, head: HttpRequest, verdict: RequestVerdict) -> None:
         # Whoever waits for 100 may or may not send the body when it gets another answer.
@@ -138,6 +175,8 @@ class Exchange:
         stream, turn = self.session.answers, self.turns.current()
         head = read_answer(raw)
         body = head.body_for(turn.method)
+        if head.status == SWITCHING and not is_opened_by(head, turn.websocket_key):
+            raise BadHead("the target switches to what nobody asked for", reason="switch")
         await stream.pass_on(len(raw))
         if head.is_interim:
             self._interim += 1
@@ -145,8 +184,15 @@ class Exchange:
                 raise Malformed("the target sends too many interim answers")
             return
         self._interim = 0
+        if head.status == SWITCHING:
+            # Watched until its end: it is the connection's last request.
+            self._frames = FrameScan()
+            self._is_switched.callback(True)
+            return
         await _pass(stream, BodyScan(body, MOST_TRAILERS))
         self.turns.end()
+        if turn.websocket_key:
+            self._is_switched.callback(False)
 
     def _replace(self, fault: BadHead) -> None:
         """Word the answer that the target did not, where the person waits for one."""
@@ -173,6 +219,12 @@ async def _pass(stream: IGatedStream, scan: BodyScan) -> None:
         taken = scan.take(held)
         await stream.pass_on(taken)
     return None
+
+
+async def _pass_frames(stream: IGatedStream, frames: FrameScan) -> None:
+    while held := await stream.some():
+        frames.take(held)
+        await stream.pass_on(len(held))
 
 
 async def _drop(stream: IGatedStream, body: Body) -> None:

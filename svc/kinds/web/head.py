@@ -32,6 +32,7 @@ _ENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 HOST = re.compile(rb"(\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._\-]{1,253})(?::([0-9]{1,5}))?\Z")
 _MEDIA_TYPE = re.compile(rb"(" + _TOKEN + rb"/" + _TOKEN + rb")[ \t]*(?:;.*)?\Z")
 _LENGTH = re.compile(rb"[0-9]{1,15}\Z")
+_WEBSOCKET_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NO_METHODS = frozenset({b"CONNECT", b"TRACE"})
 
@@ -112,6 +113,11 @@ class HttpRequest:
         )
 
     @property
+    def websocket_key(self) -> bytes:
+        """What the answer to an upgrade must prove to have read; empty where none is asked for."""
+        return self.headers.one(b"sec-websocket-key") if self.upgrades else b""
+
+    @property
     def facts(self) -> Mapping[str, str | bool]:
         """What policies read of it."""
         told: dict[str, str | bool] = {
@@ -170,7 +176,7 @@ def read_request(raw: bytes) -> HttpRequest:
         raise BadHead("this method is not taken", reason="method")
     headers = Headers(tuple(map(_header, fields)))
     body = _body(headers, version, Body())
-    return HttpRequest(
+    head = HttpRequest(
         method=method,
         target=target,
         path=_path(target, method),
@@ -180,6 +186,14 @@ def read_request(raw: bytes) -> HttpRequest:
         body=body,
         media_type=_media_type(headers),
     )
+    if head.upgrades and not _opens_websocket(head):
+        raise BadHead("a WebSocket is not asked for as RFC 6455 says", reason="websocket")
+    return head
+
+
+def _opens_websocket(head: HttpRequest) -> bool:
+    is_asked = head.headers.one(b"sec-websocket-version") == b"13" and head.body.length == 0
+    return is_asked and _WEBSOCKET_KEY.match(head.websocket_key) is not None
 
 
 def read_answer(raw: bytes) -> HttpAnswer:

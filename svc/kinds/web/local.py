@@ -10,12 +10,14 @@ from html import escape
 from attrs import field, frozen
 
 from svc.kinds.opaque import LabelledPort
+from svc.kinds.web.websocket import POLICY_VIOLATION, closing_frame
 from svc.kinds.web.words import (
     BAD_ANSWER,
     BETWEEN_POLICIES,
     CLOSES,
     DECISION,
     DENIED,
+    ENDED,
     FORM,
     NO_BODY,
     PAGE,
@@ -23,8 +25,11 @@ from svc.kinds.web.words import (
     REASON,
     REFUSED,
     TEXT,
+    WEBSOCKET,
+    YES,
 )
 from svc.model.session.edits import MakeEdit
+from svc.model.session.ending import SessionOver, known_ending
 
 _WORD = re.compile(r"[a-z0-9_]{1,64}\Z")
 _DECISION = re.compile(r"[0-9a-f]{32}\Z")
@@ -74,6 +79,15 @@ def bad_answer(came: bytes, values: Mapping[str, str]) -> bytes:
     return _answer("502 Bad Gateway", "application/json", _json(_fault(values)), values)
 
 
+def ended(came: bytes, values: Mapping[str, str]) -> bytes:
+    """Why a connection ends before its time: to a WebSocket, or to a request that waits."""
+    over = SessionOver(known_ending(values.get(REASON, "")))
+    if values.get(FORM) == WEBSOCKET:
+        return closing_frame(POLICY_VIOLATION, f"{over.text} ({over.reason})")
+    told = {"reason": over.reason, "message": f"The connection was ended: {over.text}."}
+    return _answer("403 Forbidden", "application/json", _json(told), {**values, CLOSES: YES})
+
+
 def _fault(values: Mapping[str, str]) -> dict[str, str]:
     return {"reason": _word(values.get(REASON, "")), "message": _plain(values.get(TEXT, ""))}
 
@@ -112,7 +126,7 @@ class WebPorts(LabelledPort):
     """The native port, and the closed list of answers that are worded here."""
 
     edits: Mapping[str, MakeEdit] = field(
-        factory=lambda: {DENIED: denied, REFUSED: refused, BAD_ANSWER: bad_answer}
+        factory=lambda: {DENIED: denied, REFUSED: refused, BAD_ANSWER: bad_answer, ENDED: ended}
     )
 
 

@@ -7,11 +7,14 @@ dropped whoever sent them (rule R4).
 
 from __future__ import annotations
 
+from enum import Enum
+
 from attrs import define, field
 
 from svc.errors import Malformed
 from svc.kinds.web.body import BodyScan
-from svc.kinds.web.head import HEAD_END, MAX_HEAD, HttpRequest, read_request
+from svc.kinds.web.head import HEAD_END, MAX_HEAD, HttpRequest, read_answer, read_request
+from svc.kinds.web.websocket import is_opened_by
 
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
 """What ``Connection`` cannot take away: without it the target would read another request."""
@@ -54,9 +57,27 @@ def rewritten(head: HttpRequest, host: bytes) -> bytes:
         is_dropped = lower in _DROPPED or lower in named or b"_" in name
         if not is_dropped and not lower.startswith(_DROPPED_BEGINNINGS):
             lines.append(name + b": " + value)
-    if head.is_last:
+    if head.upgrades:
+        lines += (b"Connection: Upgrade", b"Upgrade: websocket")
+    elif head.is_last:
         lines.append(b"Connection: close")
     return b"\r\n".join((*lines, b"", b""))
+
+
+class NextBytes(Enum):
+    """What of a connection may come next."""
+
+    FIRST = "first"
+    OTHERS = "others"
+    LAST = "last"
+    ASKED = "asked"
+    SWITCHED = "switched"
+
+
+def _state_after(head: HttpRequest) -> NextBytes:
+    if head.upgrades:
+        return NextBytes.ASKED
+    return NextBytes.LAST if head.is_last else NextBytes.OTHERS
 
 
 @define
@@ -65,8 +86,10 @@ class RequestRewriter:
 
     host: bytes
     _head: bytearray = field(factory=bytearray, init=False)
+    _answer: bytearray = field(factory=bytearray, init=False)
+    _state: NextBytes = field(default=NextBytes.FIRST, init=False)
+    _websocket_key: bytes = field(default=b"", init=False)
     _body: BodyScan | None = field(default=None, init=False)
-    _is_last: bool = field(default=False, init=False)
 
     def feed(self, data: bytes) -> bytes:
         """What the target gets of these bytes.
@@ -74,6 +97,10 @@ class RequestRewriter:
         Raises:
             Malformed: they are no requests.
         """
+        if self._state is NextBytes.SWITCHED:
+            return data
+        if self._state is NextBytes.ASKED and data:
+            raise Malformed("bytes for a WebSocket that the target has not opened")
         out = bytearray()
         while data:
             if self._body is None:
@@ -86,8 +113,26 @@ class RequestRewriter:
                 self._body = None
         return bytes(out)
 
+    def answered(self, data: bytes) -> None:
+        """Watch what the target answers to an upgrade: after anything but 101 nothing more goes.
+
+        Raises:
+            Malformed: that is no answer.
+        """
+        if self._state is not NextBytes.ASKED:
+            return
+        self._answer += data
+        while self._state is NextBytes.ASKED and (found := HEAD_END.search(self._answer)):
+            head = read_answer(bytes(self._answer[: found.end()]))
+            del self._answer[: found.end()]
+            if not head.is_interim:
+                is_opened = head.status == 101 and is_opened_by(head, self._websocket_key)
+                self._state = NextBytes.SWITCHED if is_opened else NextBytes.LAST
+        if len(self._answer) > MAX_HEAD and self._state is NextBytes.ASKED:
+            raise Malformed("the head of an answer is too long")
+
     def _feed_head(self, data: bytes, out: bytearray) -> bytes:
-        if self._is_last:
+        if self._state is NextBytes.LAST:
             raise Malformed("a request follows the one that said it was the last")
         searched = max(0, len(self._head) - 3)
         self._head += data
@@ -100,7 +145,10 @@ class RequestRewriter:
         raw, rest = bytes(self._head[:end]), bytes(self._head[end:])
         self._head = bytearray()
         head = read_request(raw)
-        self._is_last = head.is_last
+        if head.upgrades and (self._state is not NextBytes.FIRST or rest):
+            raise Malformed("a WebSocket is not the first request of its connection, or not alone")
+        self._websocket_key = head.websocket_key
+        self._state = _state_after(head)
         self._body = BodyScan(head.body)
         out += rewritten(head, self.host)
         return rest

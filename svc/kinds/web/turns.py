@@ -27,15 +27,17 @@ class Turn:
 
     Attributes:
         method: Of the request; HEAD gets no body.
-        upgrades: Whether the answer may be a 101.
+        websocket_key: Of a request for a WebSocket, whose answer may be a 101.
         edit: The insertion that is the answer; empty: the target answers.
         values: Of that insertion.
+        over: Called when the target's answer has ended.
     """
 
     method: bytes
-    upgrades: bool = False
+    websocket_key: bytes = b""
     edit: str = ""
     values: Mapping[str, str] = field(factory=dict)
+    over: Callable[[], object] = lambda: None
 
 
 @define
@@ -71,10 +73,15 @@ class Turns:
 
     def end(self) -> None:
         """The target's answer has come whole."""
-        self._owed.popleft()
+        self._owed.popleft().over()
         self._has_begun = False
         self.answered += 1
         self._go_on()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is owed of which nothing was sent yet."""
+        return bool(self._owed) and not self._has_begun
 
     def spoil(self, turn: Turn) -> bool:
         """Put this in place of the newest request's turn, unless its answer has begun."""

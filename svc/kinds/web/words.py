@@ -14,8 +14,11 @@ REFUSED = "refused"
 BAD_ANSWER = "bad_answer"
 """There: the answer in place of one that the target has framed in two ways, or not at all."""
 
+ENDED = "ended"
+"""There: the last word of a connection that was broken off, where one can be said."""
+
 # The values that those edits have.
 DECISION, POLICIES, REASON, TEXT = "decision", "policies", "reason", "text"
-FORM, PAGE, NO_BODY = "form", "page", "none"
+FORM, PAGE, NO_BODY, WEBSOCKET = "form", "page", "none", "websocket"
 CLOSES, YES = "closes", "yes"
 BETWEEN_POLICIES = "\n"

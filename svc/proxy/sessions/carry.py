@@ -107,6 +107,13 @@ class Carried(Protocol):
         """Whether it passes bytes, and no lane was ever arranged for it."""
         return not self._was_offered and self._joining is not None
 
+    def check(self) -> None:
+        """Return if what passes now may go on.
+
+        Raises:
+            Denied: it may not.
+        """
+
     def move_by(self, rendezvous: Rendezvous) -> None:
         """Move to the lane of this meeting once both halves have met; for ``Session/Lane``."""
         self._was_offered = True

@@ -69,21 +69,14 @@ class Gate:
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
         """
-        kind, asked, source = opened.kind, opened.request, opened.source_address
-        counted = kind.terms.actions.get(action)
-        if counted is None:
-            raise SvcError(f"{kind.name} has no action of this name", reason="unknown_action")
-        if not set(facts) <= set(kind.terms.context):
-            raise SvcError(f"{kind.name} has no fact of this name", reason="unknown_fact")
-        target = EntityUid(kind.terms.entity_type, asked.resource)
-        context = {**facts, **context_at(self.now(), source, kind.facts(asked))}
-        request = may_open(counted, action, opened.person_id, target, context)
+        kind, source = opened.kind, opened.source_address
+        request = self._asked(opened, action, facts)
         try:
             decision = self.engine().decide(request)
         except SvcError:
-            self.on_decision(counted, "error")
+            self.on_decision(request.request_kind, "error")
             raise
-        self.on_decision(counted, decision.decision)
+        self.on_decision(request.request_kind, decision.decision)
         return GatedRequest(
             request=request,
             resource_kind=kind.name,
@@ -95,6 +88,29 @@ class Gate:
             reason="" if decision.allowed else "denied",
             source_address=source,
         )
+
+    def still_allows_request(
+        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
+    ) -> bool:
+        """Whether a request that was allowed would be allowed now; not counted.
+
+        Raises:
+            SvcError: no decision is possible now.
+        """
+        return self.engine().decide(self._asked(opened, action, facts)).allowed
+
+    def _asked(
+        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
+    ) -> AccessRequest:
+        kind, asked = opened.kind, opened.request
+        counted = kind.terms.actions.get(action)
+        if counted is None:
+            raise SvcError(f"{kind.name} has no action of this name", reason="unknown_action")
+        if not set(facts) <= set(kind.terms.context):
+            raise SvcError(f"{kind.name} has no fact of this name", reason="unknown_fact")
+        target = EntityUid(kind.terms.entity_type, asked.resource)
+        context = {**facts, **context_at(self.now(), opened.source_address, kind.facts(asked))}
+        return may_open(counted, action, opened.person_id, target, context)
 
     def still_allows(
         self, request: SessionRequest, kind: ServedKind, person_id: str, source: str

@@ -37,6 +37,7 @@ from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
 from svc.proxy.sessions.directions import until_both, until_either
+from svc.proxy.sessions.watched import WatchedRequests
 from svc.rpc.call import MessageEnd
 from svc.rpc.stream import StreamTransport
 
@@ -265,6 +266,7 @@ class GatedSession:
         ceiling: Of its grant.
         decides: Decides by the newest policy, and counts.
         write: Records durably, or raises SvcError; is told the session's uid.
+        watched: Its requests that take long.
     """
 
     opened: GatedOpen
@@ -272,6 +274,8 @@ class GatedSession:
     decides: DecideRequest
     write: WriteGated
     entropy: Entropy
+    watched: WatchedRequests
+    ending: str = field(default="", init=False)
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
 
@@ -298,6 +302,10 @@ class GatedSession:
             policies=decided.policies,
             reason=decided.reason,
         )
+
+    def watch(self, action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
+        """See IGatedSession."""
+        return self.watched.add(action, facts)
 
     async def record(self, event: str, details: Mapping[str, Json]) -> None:
         """See IGatedSession."""
@@ -338,6 +346,15 @@ class GatedCarried(Carried):
         super().__init__(call, grant, answer)
         self._gate = gate
         self._session = session
+
+    def check(self) -> None:
+        """See Carried."""
+        self._session.watched.check()
+
+    def break_off(self, reason: str) -> None:
+        """See Carried; the gate can say why."""
+        self._session.ending = self._session.ending or reason
+        super().break_off(reason)
 
     @property
     def may_move(self) -> bool:

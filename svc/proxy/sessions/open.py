@@ -8,6 +8,7 @@ granted, reports the end.  The session code does not know which lane carries it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError
@@ -56,6 +57,7 @@ from svc.proxy.sessions.granted import (
 )
 from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
+from svc.proxy.sessions.watched import WatchedRequests
 from svc.proxy.uplink.reports import Reports, counting_refusals
 from svc.tunnel.routes import RouteTable
 
@@ -377,12 +379,14 @@ class SessionOpens:
         if kind.gate is None:
             return Carried(call, granted.signed, granted.answer)
         source = opening.decision.source_address
+        opened = GatedOpen(request, kind, person_id=opening.person.id, source_address=source)
         session = GatedSession(
-            opened=GatedOpen(request, kind, person_id=opening.person.id, source_address=source),
+            opened=opened,
             ceiling=granted.grant.ceiling,
             decides=self.gate.decide_request,
             write=self.record,
             entropy=self.gate.entropy,
+            watched=WatchedRequests(partial(self.gate.still_allows_request, opened)),
         )
         return GatedCarried(call, granted.signed, granted.answer, gate=kind.gate, session=session)
 
@@ -431,11 +435,15 @@ class SessionOpens:
 
     def _live_one(self, opening: PendingSession, grant: Grant, carried: Carried) -> Live:
         return Live(
-            check=lambda: self._check(opening, grant),
+            check=lambda: self._check_passing(opening, grant, carried),
             break_off=carried.break_off,
             node_id=grant.connector_id,
             check_assigned=lambda: self._check_assigned(grant),
         )
+
+    def _check_passing(self, opening: PendingSession, grant: Grant, carried: Carried) -> None:
+        self._check(opening, grant)
+        carried.check()
 
     def _check_assigned(self, grant: Grant) -> None:
         if not self.routes.still_assigned(grant.connector_id, grant.assigned):

@@ -13,12 +13,21 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import Malformed
 from svc.kinds.web.gate import MOST_DROPPED
 from svc.kinds.web.turns import MOST_OWED
+from svc.kinds.web.websocket import closing_frame
 from svc.testing.contracts.kind import KindContract
 from svc.testing.gating import PlayedSession
 from tests.kinds.web.inputs import BAD_CHUNKS, REFUSED, TAKEN
 
 GET = b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+UPGRADE = (
+    b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+SWITCHED = (
+    b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+)
 
 
 def may(action: str, context: Mapping[str, Any]) -> bool:
@@ -254,6 +263,87 @@ class WebTests(KindContract, SynchronousTestCase):
         played.target_says(OK)
         played.target_ends()
         self.assertEqual((played.is_over, played.failure), (True, None))
+
+    def websocket(self, *after: bytes) -> PlayedSession:
+        """A session in which a WebSocket was opened, and the target said so much on it."""
+        played = self.played(UPGRADE)
+        self.assertEqual(played.target_heard, UPGRADE)
+        played.target_says(SWITCHED)
+        for piece in after:
+            played.target_says(piece)
+        return played
+
+    def test_a_websocket(self) -> None:
+        """It is decided when it opens; then bytes pass both ways as they are."""
+        played = self.websocket(b"\x81\x02hi")
+        played.person_says(b"\x81\x82maskxy")
+        self.assertEqual(played.target_heard, UPGRADE + b"\x81\x82maskxy")
+        self.assertEqual(played.person_heard, SWITCHED + b"\x81\x02hi")
+        (record,) = played.records
+        assert record.request is not None
+        self.assertIs(record.request.context["upgrade"], True)
+        played.target_ends()
+        self.assertEqual((played.is_over, played.failure), (True, None))
+
+    def test_a_denied_websocket(self) -> None:
+        """It is answered as any other request."""
+        played = self.played(UPGRADE.replace(b"/ws", b"/admin"))
+        self.assertEqual((statuses(played.person_heard), played.target_heard), ([403], b""))
+
+    def test_early_frames(self) -> None:
+        """What is sent before the target has answered waits, and is dropped where it refuses."""
+        for answer, heard in ((SWITCHED, UPGRADE + b"\x81\x00"), (OK, UPGRADE)):
+            played = self.played(UPGRADE, b"\x81\x00")
+            self.assertEqual(played.target_heard, UPGRADE)
+            played.target_says(answer)
+            self.assertEqual((played.target_heard, played.person_heard), (heard, answer))
+
+    def test_a_false_switch(self) -> None:
+        """A 101 that nobody asked for, or that proves nothing, is none (CVE-2018-1002105)."""
+        for said, answer in (
+            (GET % b"/a", SWITCHED),
+            (UPGRADE, SWITCHED.replace(b"s3pP", b"s3pQ")),
+            (UPGRADE, SWITCHED.replace(b"websocket", b"h2c")),
+        ):
+            played = self.played(said, GET % b"/b")
+            played.target_says(answer + GET % b"/c")
+            self.assertEqual(statuses(played.person_heard), [502])
+            self.assertEqual((played.is_over, played.failure), (True, None))
+
+    def test_not_the_first(self) -> None:
+        """A WebSocket has a connection of its own."""
+        played = self.played(GET % b"/a", UPGRADE)
+        played.target_says(OK)
+        self.assertEqual(
+            (statuses(played.person_heard), played.target_heard), ([200, 400], GET % b"/a")
+        )
+
+    def test_a_changed_policy(self) -> None:
+        """It ends a WebSocket with 1008 and the reason, between two frames."""
+        close = closing_frame(1008, "the policy no longer allows it (policy_changed)")
+        played = self.websocket(b"\x81\x02hi")
+        played.policy_changes(may)
+        self.assertFalse(played.is_over)
+        played.policy_changes(lambda action, context: False)
+        self.assertTrue(played.is_over)
+        self.assertEqual(played.person_heard, SWITCHED + b"\x81\x02hi" + close)
+        amid = self.websocket(b"\x81\x02h")
+        amid.policy_changes(lambda action, context: False)
+        self.assertEqual((amid.is_over, amid.person_heard), (True, SWITCHED + b"\x81\x02h"))
+
+    def test_a_changed_policy_for_requests(self) -> None:
+        """One that waits is told; a stream is cut off; what has been answered concerns nobody."""
+        events = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: 1\n\n"
+        for answer, told in ((b"", [403]), (events, [200])):
+            played = self.played(GET % b"/a")
+            played.target_says(answer)
+            played.policy_changes(lambda action, context: False)
+            self.assertTrue(played.is_over)
+            self.assertEqual(statuses(played.person_heard), told)
+        played = self.played(GET % b"/a")
+        played.target_says(OK)
+        played.policy_changes(lambda action, context: False)
+        self.assertFalse(played.is_over)
 
     def test_pipelined(self) -> None:
         """No more requests are read than a fixed number that wait for their answers."""

@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.kinds.web.head import HEAD_END, BadHead, Body, read_answer, read_request
 from tests.kinds.web.inputs import REFUSED, TAKEN
 
+WEBSOCKET = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
 SEGMENTS = st.text(string.ascii_letters + string.digits + "-_~!$&'()*+,=:", min_size=1, max_size=9)
 
 
@@ -66,7 +67,7 @@ class RequestTests(SynchronousTestCase):
 
     def test_upgrades(self) -> None:
         """Only to a WebSocket, and only said in full."""
-        asks = b"Upgrade: websocket"
+        asks = b"Upgrade: websocket\r\n" + WEBSOCKET
         for raw, upgrades in (
             (request(asks, b"Connection: keep-alive, Upgrade"), True),
             (request(asks), False),
@@ -76,6 +77,17 @@ class RequestTests(SynchronousTestCase):
             (request(asks, b"Connection: Upgrade", line=b"GET / HTTP/1.0"), False),
         ):
             self.assertEqual(read_request(raw).upgrades, upgrades, raw)
+        opens = request(asks, b"Connection: Upgrade")
+        for before, after in (
+            (b"-Version: 13", b"-Version: 8"),
+            (b"-Version: 13", b"-Name: 13"),
+            (b"ZQ==", b"ZQ="),
+            (b"Sec-WebSocket-Key", b"X-Key"),
+            (b"Host: a\r\n", b"Host: a\r\nContent-Length: 1\r\n"),
+        ):
+            self.assertIn(before, opens)
+            found = self.assertRaises(BadHead, read_request, opens.replace(before, after))
+            self.assertEqual(found.reason, "websocket")
 
     @given(st.lists(SEGMENTS, min_size=1, max_size=5), st.randoms(use_true_random=False))
     def test_however_it_is_encoded(self, segments: list[str], random: object) -> None:

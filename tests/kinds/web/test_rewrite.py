@@ -15,6 +15,7 @@ from svc.kinds.web.dialer import DIALER, drop
 from svc.kinds.web.head import read_request
 from svc.kinds.web.rewrite import RequestRewriter
 from tests.kinds.web.inputs import BAD_CHUNKS, REFUSED, TAKEN
+from tests.kinds.web.test_gate import SWITCHED, UPGRADE
 
 HEAD = b"GET /a?b=%2f HTTP/1.1\r\nHost: x.localhost:81\r\n"
 PLAIN = b"GET /a?b=%2f HTTP/1.1\r\nHost: app\r\n"
@@ -96,6 +97,30 @@ class RewriterTests(SynchronousTestCase):
         last = HEAD + b"Connection: close\r\n\r\n"
         self.assertRaises(Malformed, written, last, HEAD + b"\r\n")
 
+    def test_a_websocket(self) -> None:
+        """After 101 bytes pass as they are; before it, and after anything else, none do."""
+        rewriter = RequestRewriter(b"app")
+        self.assertIn(b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n", rewriter.feed(UPGRADE))
+        self.assertRaises(Malformed, rewriter.feed, b"\x81\x00")
+        for piece in (b"HTTP/1.1 103 Early\r\n\r\n", SWITCHED[:30], SWITCHED[30:] + b"\x81\x00"):
+            rewriter.answered(piece)
+        self.assertEqual(rewriter.feed(b"\x81\x00"), b"\x81\x00")
+        for answer in (
+            b"HTTP/1.1 403 No\r\n\r\n",
+            SWITCHED.replace(b"s3pP", b"s3pQ"),
+            SWITCHED.replace(b"101", b"200"),
+        ):
+            refused = RequestRewriter(b"app")
+            refused.feed(UPGRADE)
+            refused.answered(answer)
+            self.assertRaises(Malformed, refused.feed, HEAD + b"\r\n")
+        for second in (UPGRADE, HEAD + b"\r\n"):
+            self.assertRaises(Malformed, RequestRewriter(b"app").feed, UPGRADE + second)
+        self.assertRaises(Malformed, RequestRewriter(b"app").feed, HEAD + b"\r\n" + UPGRADE)
+        endless = RequestRewriter(b"app")
+        endless.feed(UPGRADE)
+        self.assertRaises(Malformed, endless.answered, b"x" * 70_000)
+
     def test_read_alike(self) -> None:
         """What is written has the reading of what came."""
         for what, (raw, path) in TAKEN.items():
@@ -117,6 +142,30 @@ class DialerTests(SynchronousTestCase):
             table: dict[str, object] = {"address": "app.example", "host": bad}
             found = self.assertRaises(ConfigError, DIALER.parse, "app", table, "r[0]")
             self.assertEqual(found.where, "r[0].host")
+
+    def test_tls(self) -> None:
+        """It is verified or off; its usual port is 443."""
+        for good, address, host in (
+            ({"address": "app.example", "tls": "verify"}, "app.example:443", "app.example"),
+            (
+                {"address": "10.0.0.1:8443", "tls": "verify", "ca_file": "/ca"},
+                "10.0.0.1:8443",
+                None,
+            ),
+            ({"address": "app.example", "tls": "off"}, "app.example:80", "app.example"),
+        ):
+            target = DIALER.parse("app", good, "r[0]")
+            self.assertEqual((target.address, target.options["host"]), (address, host or address))
+        for table, where in (
+            ({"tls": "yes"}, "tls"),
+            ({"tls": False}, "tls"),
+            ({"ca_file": "/ca"}, "ca_file"),
+            ({"tls": "verify", "ca_file": ""}, "ca_file"),
+            ({"tls": "verify", "ca_file": 1}, "ca_file"),
+        ):
+            whole: dict[str, object] = {"address": "a:1", **table}
+            refusal = self.assertRaises(ConfigError, DIALER.parse, "app", whole, "r[0]")
+            self.assertEqual(refusal.where, f"r[0].{where}")
 
     def test_written(self) -> None:
         """A connection writes requests rewritten, passes answers, and takes nothing else."""

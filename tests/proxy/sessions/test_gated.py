@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.log.kind_events import kind_events
 from svc.audit.spool.spool import Spool
-from svc.errors import Malformed, SvcError, Unavailable
+from svc.errors import Denied, Malformed, SvcError, Unavailable
 from svc.interfaces.gating import IGatedSession, RequestVerdict
 from svc.interfaces.kinds import KindEvent
 from svc.model.policy.access import AccessRequest, EntityUid
@@ -30,6 +30,7 @@ from svc.proxy.sessions.gated import (
     as_record,
     recording,
 )
+from svc.proxy.sessions.watched import WatchedRequests
 from svc.runtime.threads import inline
 from tests.audit.spools import ORIGIN, FaultyDisk, entropy, files
 from tests.connector.pieces import Cluster
@@ -210,7 +211,18 @@ class DecideTests(SynchronousTestCase):
             decides=self.decides,
             write=self.write,
             entropy=bytes,
+            watched=WatchedRequests(lambda action, facts: self.word == "allow"),
         )
+
+    def test_watched(self) -> None:
+        """A request under way may go on as long as the policy allows it, and nobody asks later."""
+        over = self.session.watch("redisRead", {})
+        self.session.watched.check()
+        self.word = "deny"
+        found = self.assertRaises(Denied, self.session.watched.check)
+        self.assertEqual(found.reason, "policy_changed")
+        over()
+        self.session.watched.check()
 
     def serving(self) -> tuple[list[Any], Out, Out]:
         """Both directions, as long as either lasts: how it came out, and what each side heard."""
