@@ -11,7 +11,7 @@ from attrs import define, field
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import begun, environment, svc_command
 
-ITSELF = {"SVC_CLIENT__DIRECT_LANE_AFTER": "64"}
+ITSELF = {"SVC_CLIENT__NATIVE_PORT_OFFSET": "10000"}
 """The default, but from the environment: with it, no resident is asked to carry the session."""
 
 

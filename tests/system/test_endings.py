@@ -343,6 +343,7 @@ class EndingTests(SynchronousTestCase):
             config.write("\n[client]\ndirect_lane_after = 0\n")
         for end, reason, record in (
             (lambda: self.gateway.set_policy(NOBODY), "policy_changed", "session.end"),
+            (lambda: self.stop(CONNECTOR), "connector_stopping", "session.end"),
             (lambda: self.gateway.child(CONNECTOR).kill(), "tunnel_transport_error", "session.end"),
             (lambda: self.gateway.child(PROXY).kill(), "proxy_gone", "session.abandoned"),
         ):

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
+from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer, IReactorTime
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -340,10 +340,12 @@ class GatedCarried(Carried):
         call: IRpcCall,
         grant: Signed,
         answer: AuthorizeAnswer,
+        *,
+        clock: IReactorTime,
         gate: ServeGated,
         session: GatedSession,
     ) -> None:
-        super().__init__(call, grant, answer)
+        super().__init__(call, grant, answer, clock=clock)
         self._gate = gate
         self._session = session
 

@@ -377,7 +377,7 @@ class SessionOpens:
         """By its kind: joined unread, or through the kind's gate."""
         kind, request = opening.kind, opening.request
         if kind.gate is None:
-            return Carried(call, granted.signed, granted.answer)
+            return Carried(call, granted.signed, granted.answer, clock=self.clock)
         source = opening.decision.source_address
         opened = GatedOpen(request, kind, person_id=opening.person.id, source_address=source)
         session = GatedSession(
@@ -388,7 +388,14 @@ class SessionOpens:
             entropy=self.gate.entropy,
             watched=WatchedRequests(partial(self.gate.still_allows_request, opened)),
         )
-        return GatedCarried(call, granted.signed, granted.answer, gate=kind.gate, session=session)
+        return GatedCarried(
+            call,
+            granted.signed,
+            granted.answer,
+            clock=self.clock,
+            gate=kind.gate,
+            session=session,
+        )
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         tunnel = self.routes.find(opening.request.resource)
