@@ -124,7 +124,7 @@ class AdminService:
     ) -> pb.CheckPolicyResponse:
         """What somebody may do is told to who may read policies and the log (rule R37)."""
         actor = await self.operators.authorize(call, VIEW_POLICY)
-        if request.HasField("request"):
+        if request.HasField("request") or request.replay:
             await self.operators.authorize(call, VIEW_AUDIT)
         return await self.checks.check(request, actor)
 

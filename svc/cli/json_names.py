@@ -67,7 +67,9 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "held_at": "when a row was held back",
         "last_seen": "when a node was last seen",
         "queued_at": "when a row entered the queue",
+        "since": "start of the time concerned",
         "time": "when a record or a head was made",
+        "until": "end of the time concerned",
         # revisions
         "assignment_revision": "how often a resource was assigned",
         "catalog_version": "the catalog's version",
@@ -82,13 +84,31 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "author": "who set a policy",
         "considered": "ids of the policies whose scope fits a request",
         "decision": "allow or deny",
+        "decision_after": "what the policy in the file decides",
+        "decision_before": "what the active policy decides",
         "decision_id": "the decision's id",
+        "actions": "actions, with how often they were asked for, or never",
+        "beyond": "changes of more sorts than are listed",
+        "changed_count": "how many requests would be decided otherwise",
+        "changes": "what would be decided otherwise",
+        "decided": "how many requests were decided again",
+        "directions": "changes by the decision before and after, with how many there are",
+        "entities": "where the entities of decisions came from, with how many there are",
         "errors": "what failed when a policy was evaluated, as stable words",
         "missing_facts": "facts that policies read and the request does not have",
+        "never": "what the log never exercised",
+        "other_policies": "how many requests get the same decision by other policies",
+        "people": "how many people",
         "policies": "ids of the policies that decided",
+        "policies_after": "ids of the policies of the file that decide",
+        "policies_before": "ids of the active policies that decide",
         "reason": "why, as a stable word",
         "sha256": "SHA-256 of a text or a file",
         "text": "the text of a policy, a refusal or a finding",
+        "replay": "the name of a replay",
+        "requests": "how many recorded requests there are",
+        "told_by": "whose word the records are, with how many there are",
+        "undecidable": "requests that cannot be decided again, by the reason",
         "valid": "whether a policy can be activated",
         "why": "the reason given in each policy, id to text",
         # readiness
@@ -116,6 +136,8 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "event": "the event of a record",
         "event_id": "id of a record",
         "findings": "what does not verify",
+        "first_seq": "number of the first record",
+        "last_seq": "number of the last record",
         "first_missing": "number of the first record that is missing or differs",
         "hash": "hash of a record or a head",
         "head": "the signed head of a backup",
@@ -175,7 +197,12 @@ KEYS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-DATA = frozenset({"labels", "why", "classes", "sealed"})
+DATA = frozenset(
+    {
+        *("labels", "why", "classes", "sealed"),
+        *("actions", "directions", "entities", "told_by", "undecidable"),
+    }
+)
 """Names within these are data."""
 
 

@@ -310,6 +310,9 @@ class IAuditLog(Interface):
     def slices(after: str, limit: int) -> tuple[EntitySlice, ...]:
         """At most *limit* slices of entities with a digest beyond *after*, in order of these."""
 
+    def slices_of(digests: Collection[str]) -> Mapping[str, str]:
+        """The texts of these slices of entities, by digest; without those that are not kept."""
+
 
 class ILogRepair(Interface):
     """What is done to a damaged log on an operator's word, and at no other time."""

@@ -87,10 +87,10 @@ def main() -> int:
     return answer(sys.stdin.buffer, sys.stdout.buffer)
 
 
-def confine() -> None:
+def confine(cpu_seconds: int = CPU_SECONDS) -> None:
     """Give up what this process does not need: time, memory, files, core dumps."""
     for what, most in (
-        (resource.RLIMIT_CPU, CPU_SECONDS),
+        (resource.RLIMIT_CPU, cpu_seconds),
         (resource.RLIMIT_AS, MEMORY),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),

@@ -8,6 +8,7 @@ from hashlib import sha256
 from attrs import define
 
 from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.binding import ReplayBinding, check_binding, read_binding
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
@@ -48,6 +49,7 @@ class PolicyAdmin:
             SvcError: the text is refused (recorded), and nothing changed.
         """
         facts = await self.state_cache.refresh()
+        bound = read_binding(request.replay) if request.replay else None
         base = 0 if facts.policy is None else facts.policy.version
         applied = self.in_force.engine
         is_applied = applied is not None and applied.version == base
@@ -61,7 +63,7 @@ class PolicyAdmin:
         except SvcError as refusal:
             await self._record_refusal(request.text, actor, refusal)
             raise
-        stored = await self._activate(request.text, actor, base)
+        stored = await self._activate(request.text, actor, base, bound)
         await self.in_force.follow(await self.state_cache.refresh())
         applied = self.in_force.engine
         if applied is None or applied.version < stored.version:
@@ -101,7 +103,7 @@ class PolicyAdmin:
                 reason="unknown_version",
                 fault=Fault.NOT_FOUND,
             )
-        return _shown(stored, stored.text)
+        return shown(stored, stored.text)
 
     async def history(
         self, request: pb.PolicyHistoryRequest, actor: Actor
@@ -110,9 +112,13 @@ class PolicyAdmin:
         stored = await self.store.read(
             "policy history", lambda tx: tx.policies.history(HISTORY_LIMIT)
         )
-        return pb.PolicyHistoryResponse(versions=[_shown(one, "") for one in stored])
+        return pb.PolicyHistoryResponse(versions=[shown(one, "") for one in stored])
 
-    async def _activate(self, text: str, actor: Actor, base: int) -> PolicyVersion:
+    async def _activate(
+        self, text: str, actor: Actor, base: int, bound: ReplayBinding | None = None
+    ) -> PolicyVersion:
+        digest = self.in_force.vocabulary.digest
+
         def activate(tx: ITransaction) -> PolicyVersion:
             active = self.recorder.rows(tx).policy_in_force()
             if (0 if active is None else active.version) != base:
@@ -121,6 +127,8 @@ class PolicyAdmin:
                     reason="policy_changed",
                     fault=Fault.ABORTED,
                 )
+            if bound is not None:
+                check_binding(bound, tx.audit, text, "" if active is None else active.text, digest)
             added = tx.policies.add(text, actor.id, self.now())
             stored = tx.policies.activate(added.version, self.now())
             self.recorder.append(
@@ -132,6 +140,9 @@ class PolicyAdmin:
                     "policy_digest": stored.sha256.hex(),
                     "previous_digest": None if active is None else active.sha256.hex(),
                     "validated": True,
+                    "replay_digest": None if bound is None else bound.digest,
+                    "replay_first": None if bound is None else bound.first,
+                    "replay_last": None if bound is None else bound.last,
                 },
                 state=[POLICIES.now(tx, stored.version)],
             )
@@ -172,7 +183,8 @@ def keep_operators(may_edit: bool, own_uid: int) -> None:
         )
 
 
-def _shown(stored: PolicyVersion, text: str) -> pb.ShowPolicyResponse:
+def shown(stored: PolicyVersion, text: str) -> pb.ShowPolicyResponse:
+    """A version as it is told, with this text."""
     return pb.ShowPolicyResponse(
         version=stored.version,
         text=text,

@@ -13,7 +13,7 @@ from typing import Protocol, cast
 from attrs import define, evolve
 
 from svc.authority.policy.active import entities_from
-from svc.authority.policy.admin import keep_operators
+from svc.authority.policy.admin import keep_operators, shown
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.authority.state.cluster import ClusterState
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError
@@ -93,6 +93,7 @@ class PolicyCheck:
             version=stored.version if stored is not None and is_stored else 0,
             sha256=sha256(text.encode()).hexdigest(),
             decision=_told(rest[0], assumed) if rest else None,
+            active=shown(stored, stored.text) if stored is not None and request.replay else None,
         )
 
     async def _entities(

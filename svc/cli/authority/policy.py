@@ -8,11 +8,12 @@ from pathlib import Path
 
 import click
 
+from svc.cli.authority.policy_text import given_text
 from svc.cli.control import admin
 from svc.cli.forms import WORD
 from svc.cli.groups import Group
 from svc.cli.output import document, hint, json_option, moment, print_lines, print_result, table
-from svc.errors import Malformed, SvcError
+from svc.errors import SvcError
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.telemetry.escape import escaped
 
@@ -29,12 +30,30 @@ def policy() -> None:
 
 @policy.command("set")
 @click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option(
+    "--require-replay",
+    "replay",
+    type=WORD,
+    metavar="REPLAY",
+    help="Only if this replay of FILE, as `policy replay` names it, still holds.",
+)
 @json_option
 @click.pass_context
-def set_policy(context: click.Context, file: Path, as_json: bool) -> None:
-    """Check the policy in FILE ("-": stdin) and activate it."""
-    text = _text(file)
-    answer = admin(context)("SetPolicy", pb.SetPolicyRequest(text=text), pb.SetPolicyResponse)
+def set_policy(context: click.Context, file: Path, replay: str | None, as_json: bool) -> None:
+    """Check the policy in FILE ("-": stdin) and activate it.
+
+    With --require-replay, the replay is run again first.  The policy is refused if the text, the
+    active policy or the log is not the one that was replayed, or if requests that were recorded
+    since would be decided in a way that the replay did not show.
+    """
+    text = given_text(file)
+    statement = b""
+    if replay is not None:
+        from svc.cli.authority.replay import confirmed_statement
+
+        statement = confirmed_statement(context, text, replay)
+    request = pb.SetPolicyRequest(text=text, replay=statement)
+    answer = admin(context)("SetPolicy", request, pb.SetPolicyResponse)
     version = f"policy version {answer.version}"
     done = (
         f"{version} with this text is already in force; nothing changed"
@@ -96,7 +115,7 @@ def check_policy(
     if file is None and not asks:
         raise click.UsageError("give FILE, or a request (--as and --action), or both")
     request = pb.CheckPolicyRequest(
-        candidate=file is not None, text="" if file is None else _text(file)
+        candidate=file is not None, text="" if file is None else given_text(file)
     )
     if asks:
         request.request.CopyFrom(
@@ -199,26 +218,6 @@ def _facts(given: Iterable[str]) -> Iterator[tuple[str, str]]:
         if not mark or not name:
             raise click.UsageError(f"--fact {text!r}: must be of the form NAME=VALUE")
         yield name, value
-
-
-def _text(file: Path) -> str:
-    """What is in *file* or, for ``-``, comes on stdin; never more than a policy may be."""
-    from svc.policy.prescan import PolicyLimits
-    from svc.policy.refusals import TOO_LARGE, refused
-    from svc.runtime.given_file import read_given
-
-    most = PolicyLimits().bytes
-    try:
-        data = sys.stdin.buffer.read(most + 1) if str(file) == "-" else read_given(file, most)
-    except OSError as failed:
-        raise click.UsageError(f"{file}: {failed.strerror}") from None
-    if len(data) > most:
-        raise refused(TOO_LARGE, f"policy: longer than {most} bytes")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise Malformed(f"policy: line {line}: is not UTF-8") from None
 
 
 def _version(one: pb.ShowPolicyResponse) -> dict[str, object]:

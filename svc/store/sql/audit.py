@@ -9,7 +9,7 @@ transactions brings a :class:`HeadMemory`, and forgets it with whatever is undon
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 
 from attrs import define, field, frozen
@@ -21,7 +21,7 @@ from svc.interfaces.store import ChainHash
 from svc.model.audit.events import DECIDED
 from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.store.sql.columns import RowColumns
-from svc.store.sql.statements import Row, Statements, marks
+from svc.store.sql.statements import Row, Statements, marks, parts
 
 _HEAD = RowColumns(ChainHead, "audit_log", "seq, hash", hash=bytes)
 _SLICES = RowColumns(EntitySlice, "entity_slices", "digest, text")
@@ -191,6 +191,13 @@ class AuditLog:
 
     def slices(self, after: str, limit: int) -> tuple[EntitySlice, ...]:
         return _SLICES.all(self._db, "WHERE digest > ? ORDER BY digest LIMIT ?", after, limit)
+
+    def slices_of(self, digests: Collection[str]) -> Mapping[str, str]:
+        found: dict[str, str] = {}
+        for part in parts(digests):
+            where = f"WHERE digest IN ({marks(len(part))})"
+            found |= {one.digest: one.text for one in _SLICES.all(self._db, where, *part)}
+        return found
 
 
 @implementer(ILogRepair)

@@ -409,10 +409,12 @@ class ListBindingsResponse(_message.Message):
     def __init__(self, bindings: _Optional[_Iterable[_Union[BindingRow, _Mapping]]] = ...) -> None: ...
 
 class SetPolicyRequest(_message.Message):
-    __slots__ = ("text",)
+    __slots__ = ("text", "replay")
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_FIELD_NUMBER: _ClassVar[int]
     text: str
-    def __init__(self, text: _Optional[str] = ...) -> None: ...
+    replay: bytes
+    def __init__(self, text: _Optional[str] = ..., replay: _Optional[bytes] = ...) -> None: ...
 
 class SetPolicyResponse(_message.Message):
     __slots__ = ("version", "sha256", "unchanged")
@@ -445,14 +447,16 @@ class ShowPolicyResponse(_message.Message):
     def __init__(self, version: _Optional[int] = ..., text: _Optional[str] = ..., sha256: _Optional[str] = ..., author: _Optional[str] = ..., created_at: _Optional[int] = ...) -> None: ...
 
 class CheckPolicyRequest(_message.Message):
-    __slots__ = ("candidate", "text", "request")
+    __slots__ = ("candidate", "text", "request", "replay")
     CANDIDATE_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_FIELD_NUMBER: _ClassVar[int]
     candidate: bool
     text: str
     request: CheckedRequest
-    def __init__(self, candidate: _Optional[bool] = ..., text: _Optional[str] = ..., request: _Optional[_Union[CheckedRequest, _Mapping]] = ...) -> None: ...
+    replay: bool
+    def __init__(self, candidate: _Optional[bool] = ..., text: _Optional[str] = ..., request: _Optional[_Union[CheckedRequest, _Mapping]] = ..., replay: _Optional[bool] = ...) -> None: ...
 
 class CheckedRequest(_message.Message):
     __slots__ = ("person", "action", "resource", "facts")
@@ -475,14 +479,16 @@ class CheckedFact(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
 
 class CheckPolicyResponse(_message.Message):
-    __slots__ = ("version", "sha256", "decision")
+    __slots__ = ("version", "sha256", "decision", "active")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
     version: int
     sha256: str
     decision: CheckedDecision
-    def __init__(self, version: _Optional[int] = ..., sha256: _Optional[str] = ..., decision: _Optional[_Union[CheckedDecision, _Mapping]] = ...) -> None: ...
+    active: ShowPolicyResponse
+    def __init__(self, version: _Optional[int] = ..., sha256: _Optional[str] = ..., decision: _Optional[_Union[CheckedDecision, _Mapping]] = ..., active: _Optional[_Union[ShowPolicyResponse, _Mapping]] = ...) -> None: ...
 
 class CheckedDecision(_message.Message):
     __slots__ = ("decision", "policies", "considered", "missing_facts", "errors", "assumed")
