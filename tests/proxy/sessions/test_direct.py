@@ -13,6 +13,7 @@ from svc.messages.session import LANE_METHOD, lane_request, read_lane_response
 from svc.messages.tunnel import Hello, LaneOffer, OpenNotice
 from svc.model.session.ending import SessionOver
 from svc.proto.gate.v1 import session_pb2 as pb
+from svc.proxy.uplink.reports import GATHER_SECS
 from svc.rpc.frames import end_frame
 from tests.kinds.served import tcp
 from tests.lanes.sockets import HandDriven, SocketTransport
@@ -146,6 +147,7 @@ class DirectTests(ProxyTests):
         self.hand.spin()
         self.site.turn()
         self.assertEqual(self.sockets[1].heard(), b"under way")
+        self.site.pass_time(GATHER_SECS)
         self.assertEqual([one.reason for one in self.authority.ended], ["closed"])
         self.assertEqual((client.is_over, client.reason), (True, ""))
 
