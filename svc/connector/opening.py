@@ -42,7 +42,7 @@ from svc.ratelimit.repeats import RepeatCounter
 from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
 from svc.tunnel.moves import MovingEndpoint, move
-from svc.tunnel.refusals import OpenRefusedHere, refused
+from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere, refused
 from svc.tunnel.times import TunnelTimes
 from svc.tunnel.tls import SessionTlsEndpoint
 
@@ -287,6 +287,8 @@ class ConnectorSessions:
         except Exception as error:
             if guard.turned_away:
                 word = "address_out_of_reach"
+            elif isinstance(error, SvcError) and error.reason in CONNECTOR_WORDS:
+                raise refused(error.reason, error.text) from error  # a dialer's own word
             elif isinstance(error, SvcError) and error.reason == "deadline":
                 word = "target_deadline"
             else:

@@ -59,6 +59,13 @@ class IGatedStream(Interface):
         Empty where whoever it leads to is gone: nothing more need be decided.
         """
 
+    async def at_least(size: int) -> bytes | None:
+        """What is held, once it is *size* bytes or more; None at the stream's end.
+
+        Raises:
+            Malformed: a stream holds no *size* bytes at most; or it ends amid them.
+        """
+
     async def pass_on(size: int) -> None:
         """Pass on the next *size* bytes as they are, those that are still to come as they come.
 

@@ -23,9 +23,10 @@ from attrs.validators import instance_of
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import Attribute, Interface, implementer
 
-from svc.errors import Malformed
+from svc.errors import Malformed, SvcError
 from svc.model.audit.record import Event
 from svc.model.cluster.target import Target
+from svc.model.session.ending import SessionOver
 from svc.model.session.parameters import Parameters, ceiling, facts, resolved
 from svc.model.session.request import SessionRequest
 
@@ -148,6 +149,41 @@ class ILocalEndpoint(Interface):
 
         Called by the resident; None: the kind has none and the resident chooses.
         """
+
+
+class ILocalDialogue(Interface):
+    """What a local endpoint itself says to one tool: before its session, and instead of one.
+
+    Sans-IO, one for each connection.  A tool that must be heard before a session opens names
+    the session's parameters in it; one that reads a protocol is told in its words why a session
+    was refused or cut.
+    """
+
+    parameters: Mapping[str, str] | None = Attribute(
+        "What the tool asks for, by the kind's names; None: it has not said so yet."
+    )
+
+    def heard(data: bytes) -> bytes:
+        """What to answer to bytes that come before the session; nothing of them goes into it.
+
+        Raises:
+            Malformed: the tool says what cannot begin a session.
+        """
+
+    def answered(data: bytes) -> None:
+        """Bytes of the session are about to be passed to the tool."""
+
+    def refused(error: SvcError) -> bytes:
+        """The last words to a tool whose session does not open."""
+
+    def ended(over: SessionOver) -> bytes:
+        """The last words to a tool whose session was cut; empty where none fit."""
+
+
+class ISpeakingEndpoint(ILocalEndpoint):
+    """A local endpoint that talks to a tool before its session opens."""
+
+    dialogue: Callable[[], ILocalDialogue] = Attribute("Begins one, for one connection.")
 
 
 ServeGated = Callable[[Any], Awaitable[None]]

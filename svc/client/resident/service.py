@@ -24,6 +24,8 @@ from svc.client.resident.cache import read_endpoints, write_endpoints
 from svc.client.resident.local import (
     LocalConnections,
     SocketDirectory,
+    Speaking,
+    SpokenSide,
     TcpGuard,
     TcpPorts,
     UnixGuard,
@@ -32,7 +34,7 @@ from svc.client.resident.local import (
 from svc.client.resident.refused import RecentRefusals
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
-from svc.interfaces.kinds import ServedKind
+from svc.interfaces.kinds import ISpeakingEndpoint, ServedKind
 from svc.lanes.relay import Relay, only_side
 from svc.messages.session import Listed
 from svc.model.ids import is_resource_id
@@ -40,7 +42,7 @@ from svc.runtime.services import AsyncService, BackgroundTasks
 
 _log = Logger(namespace="svc_client")
 
-LIBPQ_KIND = "tcp"
+LIBPQ_KINDS = frozenset({"postgres", "tcp"})
 """Nothing here tells a database from another TCP service: each gets what libpq looks for."""
 
 RETRY_SECS = 15.0
@@ -271,7 +273,7 @@ class Resident(AsyncService):
     async def _make_tcp(self, made: _OpenEndpoint, address: str) -> None:
         place, resource = self.place, made.endpoint.resource
         tries = ports(place.cluster, resource, made.native, place.offset)
-        factory = LocalConnections(self.tcp_guard, self._begin(resource))
+        factory = self._connections(self.tcp_guard, made.endpoint)
         opened = await self.tcp_ports.open(address, tries, factory)
         if opened.port is None:
             made.endpoint = evolve(made.endpoint, problem=opened.problem)
@@ -281,7 +283,7 @@ class Resident(AsyncService):
 
     async def _make_socket(self, made: _OpenEndpoint) -> None:
         name = f"{made.endpoint.resource}.sock"
-        factory = LocalConnections(UnixGuard(self.place.uid), self._begin(made.endpoint.resource))
+        factory = self._connections(UnixGuard(self.place.uid), made.endpoint)
         try:
             port = await self.unix_endpoint(self.sockets.address(name)).listen(factory)
         except CannotListenError as error:
@@ -290,7 +292,7 @@ class Resident(AsyncService):
             return
         made.ports.append(port)
         made.endpoint = evolve(made.endpoint, socket=str(self.sockets.path / name))
-        if made.endpoint.kind == LIBPQ_KIND:
+        if made.endpoint.kind in LIBPQ_KINDS:
             with suppress(OSError):  # psql has the port, then, as all others
                 there = self.sockets.show_to_libpq(made.endpoint.resource)
                 made.endpoint = evolve(made.endpoint, directory=str(there))
@@ -302,19 +304,31 @@ class Resident(AsyncService):
         for port in closing.ports:
             await close_port(port)
 
+    def _connections(self, guard: Callable[[Any], bool], endpoint: Endpoint) -> LocalConnections:
+        local, speaking = self.kinds[endpoint.kind].local, None
+        if ISpeakingEndpoint.providedBy(local):
+            speaking = Speaking(local.dialogue, self.dialer.clock)
+        return LocalConnections(guard, self._begin(endpoint.resource), speaking)
+
     def _begin(self, resource: str) -> Callable[[Relay], object]:
         return lambda relay: self.tasks.spawn("local session", self._serve(resource, relay))
 
     async def _serve(self, resource: str, relay: Relay) -> None:
         """One local connection, from its verdict to its end."""
         there = self._open.get(resource)
+        spoken = relay.left if isinstance(relay.left, SpokenSide) else None
         self._relays.add(relay)
         try:
             if there is not None:
-                await self._connect(SessionIntent(resource, self.kinds[there.endpoint.kind]), relay)
+                asked = spoken.dialogue.parameters if spoken is not None else None
+                kind = self.kinds[there.endpoint.kind]
+                await self._connect(SessionIntent(resource, kind, asked or {}), relay)
                 await relay.done
         except SvcError as refusal:
             self.refusals.note(resource, refusal)
+            if spoken is not None:
+                spoken.last_words(spoken.dialogue.refused(refusal))
+                await relay.done
         finally:
             self._relays.discard(relay)
             relay.abort()
@@ -329,9 +343,16 @@ class Resident(AsyncService):
 
     async def _begun(self, intent: SessionIntent, relay: Relay) -> None:
         session = self.dialer.endpoint(intent)
-        relay.right = SessionSide(relay, lambda: self._cut(session))
+        spoken = relay.left if isinstance(relay.left, SpokenSide) else None
+        passed = None if spoken is None else spoken.dialogue.answered
+        relay.right = SessionSide(relay, lambda: self._cut(session, spoken), passed)
         await session.connect(only_side(relay.right))
         self.refusals.opened()
 
-    def _cut(self, session: ClientSession) -> None:
-        self.cuts.note(session.intent.resource, session.over())
+    def _cut(self, session: ClientSession, spoken: SpokenSide | None) -> bool:
+        over = session.over()
+        self.cuts.note(session.intent.resource, over)
+        words = b"" if spoken is None else spoken.dialogue.ended(over)
+        if spoken is not None and words:
+            spoken.last_words(words)
+        return bool(words)

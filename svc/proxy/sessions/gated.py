@@ -99,6 +99,17 @@ class GatedStream(Protocol):
             pass
         return b"" if self._is_moot else self.held or None
 
+    async def at_least(self, size: int) -> bytes | None:
+        """See IGatedStream."""
+        if size > MAX_HELD:
+            raise Malformed(f"a request or an answer is longer than {MAX_HELD} bytes")
+        while len(self._held) < size and not self._is_moot:
+            if not await self._more():
+                if self._held and not self._is_moot:
+                    raise Malformed("the stream ended in the middle of a request or an answer")
+                return None
+        return None if self._is_moot else bytes(self._held)
+
     async def pass_on(self, size: int) -> None:
         """See IGatedStream."""
         if size < 0:  # of a length that the peer wrote
