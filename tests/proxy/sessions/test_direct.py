@@ -262,6 +262,7 @@ class DirectTests(ProxyTests):
         carry.say(end_frame(SessionOver("connector_stopping")))
         carry.stream.end()
         self.site.turn()
+        self.site.pass_time(GATHER_SECS)
         self.assertEqual([one.reason for one in self.authority.ended], ["connector_stopping"])
 
     def test_a_client_that_broke_the_lane(self) -> None:
@@ -280,6 +281,7 @@ class DirectTests(ProxyTests):
         client.stream.end()
         carry.stream.end()
         self.site.turn()
+        self.site.pass_time(GATHER_SECS)
         self.assertEqual([one.reason for one in self.authority.ended], ["broken"])
 
     def test_a_client_that_breaks_off(self) -> None:
