@@ -18,6 +18,7 @@ from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
 from svc.model.audit.outbox import Hold
 from svc.runtime.services import PeriodicTask
+from svc.runtime.threads import in_pool
 
 
 @define
@@ -59,6 +60,7 @@ def audit_queue(
             now=now,
             held=lambda reason: counters[reason].inc(),
             may_write=may_write,
+            in_thread=in_pool(clock),
         ),
         p.tasks,
     )
