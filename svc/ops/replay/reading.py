@@ -21,6 +21,9 @@ from svc.policy.replay.lines import SliceWindow, request_line, slice_line
 MOST_NAMES = 200_000
 """So many people and resources are told apart."""
 
+MOST_NAMED = 500
+"""So many slices are asked for at once."""
+
 _REMEMBERED = 8192
 
 
@@ -107,7 +110,11 @@ class RequestReader:
         """The slices of a batch; those that were sent may be let go before it ends."""
         sent = {each: self._sent.get(each) for each in digests}
         texts = {each: text for each, text in sent.items() if text is not None}
-        return {**texts, **tx.audit.slices_of(digests - texts.keys())}
+        wanted = sorted(digests - texts.keys())
+        for start in range(0, len(wanted), MOST_NAMED):
+            some = wanted[start : start + MOST_NAMED]
+            texts |= {one.digest: one.text for one in tx.audit.slices("", len(some), some)}
+        return texts
 
     def _is_in(self, request: RecordedRequest) -> bool:
         return request.time >= self._since and (not self._until or request.time < self._until)

@@ -21,7 +21,7 @@ from svc.interfaces.store import ChainHash
 from svc.model.audit.events import DECIDED
 from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.store.sql.columns import RowColumns
-from svc.store.sql.statements import Row, Statements, marks, parts
+from svc.store.sql.statements import Row, Statements, marks
 
 _HEAD = RowColumns(ChainHead, "audit_log", "seq, hash", hash=bytes)
 _SLICES = RowColumns(EntitySlice, "entity_slices", "digest, text")
@@ -189,15 +189,14 @@ class AuditLog:
     def erase_personal(self, seq: int) -> int:
         return self._db.change("DELETE FROM personal_values WHERE seq = ?", seq)
 
-    def slices(self, after: str, limit: int) -> tuple[EntitySlice, ...]:
-        return _SLICES.all(self._db, "WHERE digest > ? ORDER BY digest LIMIT ?", after, limit)
-
-    def slices_of(self, digests: Collection[str]) -> Mapping[str, str]:
-        found: dict[str, str] = {}
-        for part in parts(digests):
-            where = f"WHERE digest IN ({marks(len(part))})"
-            found |= {one.digest: one.text for one in _SLICES.all(self._db, where, *part)}
-        return found
+    def slices(
+        self, after: str, limit: int, among: Collection[str] | None = None
+    ) -> tuple[EntitySlice, ...]:
+        if among is not None and not among:
+            return ()
+        named = "" if among is None else f" AND digest IN ({marks(len(among))})"
+        where = f"WHERE digest > ?{named} ORDER BY digest LIMIT ?"
+        return _SLICES.all(self._db, where, after, *(among or ()), limit)
 
 
 @implementer(ILogRepair)
