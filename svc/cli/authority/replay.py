@@ -220,10 +220,10 @@ def _told(found: Replayed, names: _Names, words: Vocabulary) -> tuple[dict[str, 
     changes = [{**each, "name": names.people.get(each["person"])} for each in counted["changes"]]
     sessions = {action.name for action in words.terms.actions if "use" in action.groups}
     never = {
-        "actions": sorted(sessions - set(coverage.actions)),
-        "resources": sorted(names.resources - coverage.resources),
-        "people": len(set(names.people) - coverage.people),
-        "policies": counted["unused"],
+        "unasked_actions": sorted(sessions - set(coverage.actions)),
+        "unasked_resources": sorted(names.resources - coverage.resources),
+        "unasking_people": len(set(names.people) - coverage.people),
+        "unused_policies": counted["unused"],
     }
     result: dict[str, object] = {
         "requests": coverage.requests,
@@ -239,11 +239,11 @@ def _told(found: Replayed, names: _Names, words: Vocabulary) -> tuple[dict[str, 
             name: coverage.entities[name] for name in ("recorded", "of_opening", "missing")
         },
         "actions": dict(sorted(coverage.actions.items())),
-        "never": never,
+        **never,
         "first_seq": found.statement["first_n"],
         "last_seq": found.statement["last_n"],
-        "since": found.statement["since"],
-        "until": found.statement["until"],
+        "since_at": found.statement["since"],
+        "until_at": found.statement["until"],
     }
     return result, [*_summary(found), *_table(changes), *_coverage(found, never)]
 
@@ -299,12 +299,14 @@ def _coverage(found: Replayed, never: Mapping[str, Any]) -> list[str]:
         told = [f"{counts[name]} {_WORD[name]}" for name in _WORD if counts[name]]
         if told:
             lines.append(f"  {', '.join(told)}")
-    lines += _never("actions", never["actions"])
-    lines += _never("resources", never["resources"])
-    if never["policies"]:
-        lines.append(f"  policies of FILE that decided nothing: {_listed(never['policies'])}")
-    if never["people"]:
-        lines.append(f"  never exercised: {never['people']} people")
+    lines += _never("actions", never["unasked_actions"])
+    lines += _never("resources", never["unasked_resources"])
+    if never["unused_policies"]:
+        lines.append(
+            f"  policies of FILE that decided nothing: {_listed(never['unused_policies'])}"
+        )
+    if never["unasking_people"]:
+        lines.append(f"  never exercised: {never['unasking_people']} people")
     return lines
 
 
