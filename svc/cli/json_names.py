@@ -166,6 +166,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "session_lane": "the lane that it used",
         "session_reason": "why it ended, as a stable word",
         "socket": "path of a unix socket",
+        "url": "what a browser is given",
         # store and backup
         "after": "how many rows there were afterwards",
         "applied": "migrations that were applied",

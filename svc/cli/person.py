@@ -315,10 +315,20 @@ def _with(side: PersonSide, reactor: Any) -> PersonSide:
     return evolve(side, runtime=evolve(side.runtime, reactor=reactor))
 
 
+def person_side(globals_: Globals) -> PersonSide:
+    """The person's side, for another module's command."""
+    return _person(globals_)
+
+
+def ask_status(side: PersonSide) -> dict[str, Any] | None:
+    """What the resident tells, as it knows it; None where none runs."""
+    return _ask(side, refresh=False)
+
+
 def _ask(side: PersonSide, refresh: bool) -> dict[str, Any] | None:
     from svc.client.resident.control import ask_resident
 
     return ask_resident(side.run_directory, {"ask": "status", "refresh": refresh}, _ASK_SECS)
 
 
-__all__ = ["proxy_ssh", "resources", "status", "up", "why"]
+__all__ = ["ask_status", "person_side", "proxy_ssh", "resources", "status", "up", "why"]

@@ -186,6 +186,38 @@ class ISpeakingEndpoint(ILocalEndpoint):
     dialogue: Callable[[], ILocalDialogue] = Attribute("Begins one, for one connection.")
 
 
+class ILocalCheck(Interface):
+    """Looks at what a tool says to a local endpoint before, and while, a session has it.
+
+    Sans-IO, one for each connection.  It passes bytes or refuses, and changes none.
+    """
+
+    resource: str = Attribute("The resource that the tool asks for; empty: not said so far.")
+
+    def heard(data: bytes) -> None:
+        """Look at the next bytes from the tool.
+
+        Raises:
+            SvcError: the connection is not to be served any more.
+        """
+
+    def refused(error: SvcError) -> bytes:
+        """The last words to a tool that is refused, or whose session does not open."""
+
+
+class ICheckedEndpoint(ILocalEndpoint):
+    """A local endpoint whose tools are checked.  Its resources have names on a port they share."""
+
+    def check(names: Mapping[str, str] | None, resource: str) -> ILocalCheck:
+        """Begin the checks of one connection.
+
+        Args:
+            names: What a tool may call this endpoint, and the resource that each name is for;
+                it can change.  None: any, where nothing but the person's programs can ask.
+            resource: Of an endpoint that has one; empty where names tell.
+        """
+
+
 ServeGated = Callable[[Any], Awaitable[None]]
 """A gate: given a gated session, it serves that session's requests until they end."""
 

@@ -251,7 +251,8 @@ class WebTests(SynchronousTestCase):
         """A request that could be read in two ways is refused, and never reaches the target."""
         host, port = self.web.person.endpoint("board")
         with socket.create_connection((host, port), 20) as client:
-            client.sendall(b"GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\nHost: a\n\n")
+            named = f"Host: {host}:{port}\r\n\r\n".encode()
+            client.sendall(b"GET /a HTTP/1.1\r\n" + named + b"GET /b HTTP/1.1\nHost: a\n\n")
             said = client.makefile("rb").read()
         self.assertTrue(said.startswith(b"HTTP/1.1 200 OK\r\n"))
         self.assertIn(b"HTTP/1.1 400 Bad Request\r\n", said)
@@ -278,7 +279,8 @@ class WebTests(SynchronousTestCase):
         with socket.create_connection((host, port), 20) as client:
             replies = client.makefile("rb")
             client.sendall(
-                b"GET /ws HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                f"GET /ws HTTP/1.1\r\nHost: {host}:{port}\r\n".encode()
+                + b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
                 b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
             )
             while (line := replies.readline()) != b"\r\n":
@@ -296,7 +298,7 @@ class WebTests(SynchronousTestCase):
         """A connection that the policy no longer allows is ended, and its person told why."""
         host, port = self.web.person.endpoint("board")
         with socket.create_connection((host, port), 20) as client:
-            client.sendall(b"HEAD /a HTTP/1.1\r\nHost: a\r\n\r\n")
+            client.sendall(f"HEAD /a HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
             self.assertIn(b"200 OK", client.recv(9999))
             self.web.gateway.set_policy(POLICY + DASHBOARD + CLOSED)
             self.addCleanup(self.web.gateway.set_policy, POLICY + DASHBOARD)
@@ -306,3 +308,25 @@ class WebTests(SynchronousTestCase):
                 pass
         ended = until("the cut in the status", lambda: self.web.person.status().get("ended"))
         self.assertEqual(ended[-1]["reason"], "policy_changed")
+        told = json.loads(self.curl(f"http://{host}:{port}/a").checked().stdout)
+        self.assertEqual((told["reason"], told["policies"]), ("denied", "shut"))
+
+    def test_a_name_for_browsers(self) -> None:
+        """Its port serves the very name, and only to pages of that name."""
+        url = self.web.person.svc("open", "--print", "board").checked().stdout.strip()
+        self.assertRegex(url, r"\Ahttp://board-[a-z2-7]{16}\.localhost:\d+/\Z")
+        written = ("-o", "/dev/null", "-w", "%{response_code}")
+        for words, code in (
+            ((url,), "200"),
+            (("-H", f"Origin: {url.rstrip('/')}", url), "200"),
+            (("-H", "Origin: http://other.example", url), "403"),
+            (("-H", "Sec-Fetch-Site: cross-site", url), "403"),
+            (("-H", "Host: board.localhost", url), "421"),
+            ((re.sub(r"//[^:]*", "//127.0.0.1", url),), "421"),
+            (("-H", "Host: other.example", self.web.url), "421"),
+            (("-H", "Origin: http://other.example", self.web.url), "403"),
+        ):
+            self.assertEqual(self.curl(*written, *words).checked().stdout, code, words)
+        self.assertEqual(self.web.site.heard, ["GET /", "GET /"])
+        refused = self.web.person.svc("open", "--print", "nothing")
+        self.assertIn("svc resources list", refused.stderr)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from html import escape
 
 from attrs import field, frozen
+from zope.interface import implementer
 
+from svc.interfaces.kinds import ICheckedEndpoint
 from svc.kinds.opaque import LabelledPort
+from svc.kinds.web.answers import json_answer, page_answer, plain, without_body
+from svc.kinds.web.check import RequestCheck
 from svc.kinds.web.websocket import POLICY_VIOLATION, closing_frame
 from svc.kinds.web.words import (
     BAD_ANSWER,
@@ -26,7 +29,6 @@ from svc.kinds.web.words import (
     REFUSED,
     TEXT,
     WEBSOCKET,
-    YES,
 )
 from svc.model.session.edits import MakeEdit
 from svc.model.session.ending import SessionOver, known_ending
@@ -53,7 +55,7 @@ _HTML = """\
 
 def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     """403, as a page for a person and as JSON for a program."""
-    decision = values.get(DECISION, "")
+    decision, closes = values.get(DECISION, ""), bool(values.get(CLOSES))
     decision = decision if _DECISION.match(decision) else ""
     policies = [one for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
     told = {
@@ -64,19 +66,19 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
         "explain": f"svc why {decision}",
     }
     if values.get(FORM) == PAGE:
-        page = {name: escape(_plain(value)) for name, value in told.items()}
-        return _answer("403 Forbidden", "text/html; charset=utf-8", _HTML.format(**page), values)
-    return _answer("403 Forbidden", "application/json", _json(told), values)
+        page = {name: escape(plain(value)) for name, value in told.items()}
+        return page_answer("403 Forbidden", _HTML.format(**page), closes=closes)
+    return _worded(json_answer("403 Forbidden", told, closes=closes), values)
 
 
 def refused(came: bytes, values: Mapping[str, str]) -> bytes:
     """400, for a request that could be read in two ways."""
-    return _answer("400 Bad Request", "application/json", _json(_fault(values)), values)
+    return json_answer("400 Bad Request", _fault(values))
 
 
 def bad_answer(came: bytes, values: Mapping[str, str]) -> bytes:
     """502, in place of an answer that could be."""
-    return _answer("502 Bad Gateway", "application/json", _json(_fault(values)), values)
+    return json_answer("502 Bad Gateway", _fault(values))
 
 
 def ended(came: bytes, values: Mapping[str, str]) -> bytes:
@@ -85,49 +87,33 @@ def ended(came: bytes, values: Mapping[str, str]) -> bytes:
     if values.get(FORM) == WEBSOCKET:
         return closing_frame(POLICY_VIOLATION, f"{over.text} ({over.reason})")
     told = {"reason": over.reason, "message": f"The connection was ended: {over.text}."}
-    return _answer("403 Forbidden", "application/json", _json(told), {**values, CLOSES: YES})
+    return json_answer("403 Forbidden", told)
 
 
 def _fault(values: Mapping[str, str]) -> dict[str, str]:
-    return {"reason": _word(values.get(REASON, "")), "message": _plain(values.get(TEXT, ""))}
+    return {"reason": _word(values.get(REASON, "")), "message": plain(values.get(TEXT, ""))}
 
 
-def _answer(status: str, media_type: str, text: str, values: Mapping[str, str]) -> bytes:
-    body = text.encode("utf-8")
-    lines = [
-        f"HTTP/1.1 {status}",
-        f"Content-Type: {media_type}",
-        f"Content-Length: {len(body)}",
-        "Cache-Control: no-store",
-        "X-Content-Type-Options: nosniff",
-        "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'",
-    ]
-    if values.get(CLOSES):
-        lines.append("Connection: close")
-    head = "\r\n".join((*lines, "", "")).encode("ascii")
-    return head if values.get(FORM) == NO_BODY else head + body
-
-
-def _json(told: Mapping[str, object]) -> str:
-    return json.dumps(told) + "\n"
-
-
-def _plain(value: object) -> str:
-    text = ", ".join(value) if isinstance(value, list) else str(value)
-    return "".join(each if each.isprintable() else "?" for each in text)
+def _worded(answer: bytes, values: Mapping[str, str]) -> bytes:
+    return without_body(answer) if values.get(FORM) == NO_BODY else answer
 
 
 def _word(text: str) -> str:
     return text if _WORD.match(text) else ""
 
 
+@implementer(ICheckedEndpoint)
 @frozen(kw_only=True)
 class WebPorts(LabelledPort):
-    """The native port, and the closed list of answers that are worded here."""
+    """The native port, the checks of each connection, and the answers that are worded here."""
 
     edits: Mapping[str, MakeEdit] = field(
         factory=lambda: {DENIED: denied, REFUSED: refused, BAD_ANSWER: bad_answer, ENDED: ended}
     )
+
+    def check(self, names: Mapping[str, str] | None, resource: str) -> RequestCheck:
+        """See ICheckedEndpoint."""
+        return RequestCheck(names, resource)
 
 
 LOCAL = WebPorts(default_port=80)

@@ -12,8 +12,8 @@ from enum import Enum
 from attrs import define, field
 
 from svc.errors import Malformed
-from svc.kinds.web.body import BodyScan
-from svc.kinds.web.head import HEAD_END, MAX_HEAD, HttpRequest, read_answer, read_request
+from svc.kinds.web.head import HEAD_END, MAX_HEAD, HttpRequest, read_answer
+from svc.kinds.web.split import RequestSplit
 from svc.kinds.web.websocket import is_opened_by
 
 _FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
@@ -85,11 +85,10 @@ class RequestRewriter:
     """The requests of one connection, as they come and as the target gets them."""
 
     host: bytes
-    _head: bytearray = field(factory=bytearray, init=False)
+    _requests: RequestSplit = field(factory=RequestSplit, init=False)
     _answer: bytearray = field(factory=bytearray, init=False)
     _state: NextBytes = field(default=NextBytes.FIRST, init=False)
     _websocket_key: bytes = field(default=b"", init=False)
-    _body: BodyScan | None = field(default=None, init=False)
 
     def feed(self, data: bytes) -> bytes:
         """What the target gets of these bytes.
@@ -102,15 +101,16 @@ class RequestRewriter:
         if self._state is NextBytes.ASKED and data:
             raise Malformed("bytes for a WebSocket that the target has not opened")
         out = bytearray()
-        while data:
-            if self._body is None:
-                data = self._feed_head(data, out)
+        for part in self._requests.split(data):
+            if isinstance(part, HttpRequest):
+                self._advance(part)
+                out += rewritten(part, self.host)
+            elif part and self._state is NextBytes.ASKED:
+                raise Malformed("bytes for a WebSocket that the target has not opened")
             else:
-                taken = self._body.take(data)
-                out += data[:taken]
-                data = data[taken:]
-            if self._body is not None and self._body.is_over:
-                self._body = None
+                out += part
+        if self._state is NextBytes.ASKED and not self._requests.is_between:
+            raise Malformed("bytes for a WebSocket that the target has not opened")
         return bytes(out)
 
     def answered(self, data: bytes) -> None:
@@ -131,24 +131,10 @@ class RequestRewriter:
         if len(self._answer) > MAX_HEAD and self._state is NextBytes.ASKED:
             raise Malformed("the head of an answer is too long")
 
-    def _feed_head(self, data: bytes, out: bytearray) -> bytes:
-        if self._state is NextBytes.LAST:
+    def _advance(self, head: HttpRequest) -> None:
+        if self._state in (NextBytes.LAST, NextBytes.ASKED):
             raise Malformed("a request follows the one that said it was the last")
-        searched = max(0, len(self._head) - 3)
-        self._head += data
-        found = HEAD_END.search(self._head, searched)
-        if (found.end() if found else len(self._head)) > MAX_HEAD:
-            raise Malformed("the head of a request is too long")
-        if found is None:
-            return b""
-        end = found.end()
-        raw, rest = bytes(self._head[:end]), bytes(self._head[end:])
-        self._head = bytearray()
-        head = read_request(raw)
-        if head.upgrades and (self._state is not NextBytes.FIRST or rest):
-            raise Malformed("a WebSocket is not the first request of its connection, or not alone")
+        if head.upgrades and self._state is not NextBytes.FIRST:
+            raise Malformed("a WebSocket is not the first request of its connection")
         self._websocket_key = head.websocket_key
         self._state = _state_after(head)
-        self._body = BodyScan(head.body)
-        out += rewritten(head, self.host)
-        return rest
