@@ -30,12 +30,14 @@ class RequestVerdict:
         decision_id: Under which it is recorded; what ``svc why`` is asked for.
         policies: By ``@id``, those that decided.
         reason: A stable word; empty for what is allowed.
+        basis: What it was decided by; only a session can read it.
     """
 
     allowed: bool
     decision_id: str
     policies: tuple[str, ...] = ()
     reason: str = ""
+    basis: tuple[int, ...] = ()
 
 
 class IGatedStream(Interface):
@@ -60,7 +62,7 @@ class IGatedStream(Interface):
         """
 
     async def at_least(size: int) -> bytes | None:
-        """What is held, once it is *size* bytes or more; None at the stream's end.
+        """The first *size* bytes held, once there are so many; None at the stream's end.
 
         Raises:
             Malformed: a stream holds no *size* bytes at most; or it ends amid them.
@@ -106,6 +108,13 @@ class IGatedSession(Interface):
         """Break the session off once the policy no longer allows this request, which was allowed.
 
         Of a request that takes long: a stream, a download.  Until what is returned is called.
+        """
+
+    def stands(verdict: RequestVerdict) -> bool:
+        """Whether what was allowed would be allowed now: by the same policy, in the same second.
+
+        For a request that comes in several messages, each of which it is decided at; what runs
+        again is decided, and recorded, again.
         """
 
     async def record(event: str, details: Mapping[str, Json]) -> None:

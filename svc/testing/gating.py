@@ -63,12 +63,14 @@ class PlayedSession:
     Attributes:
         records: What was recorded, in order; each could be sealed.
         failure: Why the gate broke the session off; None while it did not.
+        version: Of the policy; a test that changes it says so.
     """
 
     def __init__(
         self, kind: ServedKind, allows: Allows, parameters: Mapping[str, str] | None = None
     ) -> None:
         assert kind.gate is not None, "a kind without a gate has no requests"
+        self.version = self.revision = 1
         self.records: list[AuditRecord] = []
         self.failure: Failure | None = None
         self.is_over = False
@@ -93,6 +95,7 @@ class PlayedSession:
             write=self._write,
             entropy=gate.entropy,
             watched=WatchedRequests(partial(gate.still_allows_request, opened)),
+            standing=gate.stands,
         )
         self._target = self._connected(self.session.requests, kind.dialer)
         self._person = self._connected(self.session.answers, kind.local)

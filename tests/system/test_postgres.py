@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import subprocess
+import sys
+from contextlib import closing
 from typing import Any
 
+import pg8000.exceptions
+import pg8000.native
+import psycopg
+import psycopg2.errors
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.files import free_ports
@@ -110,6 +117,7 @@ class PsqlTests(SynchronousTestCase):
         self.assertNotIn("DROP TABLE", log)
         self.check_records(found)
         self.check_refusals()
+        self.check_drivers()
         self.check_cut()
         self.assertIn("verified", self.gateway.verify())
 
@@ -155,6 +163,20 @@ class PsqlTests(SynchronousTestCase):
             self.assertIn(told, said.stderr)
             self.assertNotIn("not it", said.stderr)
 
+    def where(self) -> tuple[str, int]:
+        """The person's local port."""
+        return self.person.endpoint("orders")
+
+    def check_drivers(self) -> None:
+        """Drivers report a denial as a permission error, and go on in the same session."""
+        host, port = self.where()
+        check_psycopg2(self, host, port)
+        check_psycopg3(self, host, port)
+        check_pg8000(self, host, port)
+        check_asyncpg(host, port)
+        log = (self.server.directory / "log").read_text("utf-8")
+        self.assertNotIn("DROP TABLE", log)
+
     def check_cut(self) -> None:
         """A session that the policy no longer allows ends with the reason in its own words."""
         running = subprocess.Popen(
@@ -174,3 +196,90 @@ class PsqlTests(SynchronousTestCase):
         until("the cut in the status", lambda: self.person.status().get("ended"))
         _, told = running.communicate("SELECT 'there';\n", timeout=60)
         self.assertIn("FATAL:  57P01: svc: the session has ended: the policy no longer", told)
+
+
+def check_psycopg2(case: PsqlTests, host: str, port: int) -> None:
+    """The simple protocol, COPY both ways, savepoints."""
+    connection = psycopg2.connect(host=host, port=port, user="app", dbname="postgres")
+    with closing(connection), connection.cursor() as cursor:
+        cursor.execute("SAVEPOINT before")
+        with case.assertRaises(psycopg2.errors.InsufficientPrivilege) as caught:
+            cursor.execute("DROP TABLE orders")
+        case.assertIn("svc why ", caught.exception.diag.message_hint)
+        cursor.execute("ROLLBACK TO SAVEPOINT before")
+        cursor.copy_expert("COPY orders FROM STDIN", io.StringIO("8\n9\n"))
+        out = io.StringIO()
+        cursor.copy_expert("COPY orders TO STDOUT", out)
+        case.assertEqual(out.getvalue(), "7\n8\n9\n")
+        cursor.execute("SELECT repeat('x', 1000000)")
+        case.assertEqual(len(cursor.fetchone()[0]), 1_000_000)
+        connection.rollback()
+
+
+def check_psycopg3(case: PsqlTests, host: str, port: int) -> None:
+    """Prepared statements, pipelines, a statement that fails in the midst of one."""
+    connection = psycopg.connect(
+        host=host, port=port, user="app", dbname="postgres", autocommit=True, prepare_threshold=0
+    )
+    with connection:
+        for number in (1, 2):
+            row = connection.execute("SELECT id + %s FROM orders", (number,)).fetchone()
+            case.assertEqual(row, (7 + number,))
+        with connection.pipeline():
+            first = connection.execute("SELECT 1")
+            with case.assertRaises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("DROP TABLE orders")
+                connection.execute("SELECT 2")
+                first.fetchone()
+                connection.execute("SELECT 3").fetchone()
+        case.assertEqual(connection.execute("SELECT 4").fetchone(), (4,))
+        denied = case.assertRaises(psycopg.errors.InsufficientPrivilege)
+        with denied, connection.transaction():
+            connection.execute("INSERT INTO orders VALUES (100)")
+            connection.execute("DROP TABLE orders")
+        row = connection.execute("SELECT count(*) FROM orders WHERE id = 100").fetchone()
+        case.assertEqual(row, (0,))
+
+
+def check_pg8000(case: PsqlTests, host: str, port: int) -> None:
+    """Unnamed statements of the extended protocol."""
+    with closing(pg8000.native.Connection("app", host=host, port=port, database="postgres")) as it:
+        case.assertEqual(it.run("SELECT id FROM orders WHERE id = :id", id=7), [[7]])
+        with case.assertRaises(pg8000.exceptions.DatabaseError) as caught:
+            it.run("DROP TABLE orders")
+        case.assertEqual(caught.exception.args[0]["C"], "42501")
+        case.assertEqual(it.run("SELECT 1"), [[1]])
+
+
+def check_asyncpg(host: str, port: int) -> None:
+    """Named statements, cursors, many rows at once; in a process with a reactor of its own."""
+    words = [sys.executable, "-c", ASYNCPG, host, str(port)]
+    subprocess.run(words, check=True, timeout=60)
+
+
+ASYNCPG = """
+import asyncio, asyncpg, sys
+
+async def denied(running):
+    try:
+        await running
+    except asyncpg.InsufficientPrivilegeError as error:
+        assert error.hint.startswith("svc why "), error.hint
+    else:
+        raise AssertionError("it was not denied")
+
+async def run(host, port):
+    it = await asyncpg.connect(host=host, port=port, user="app", database="postgres")
+    assert await it.fetchval("SELECT id FROM orders WHERE id = $1", 7) == 7
+    await denied(it.execute("DROP TABLE orders"))
+    await denied(it.fetch("DROP TABLE orders"))
+    assert await it.fetchval("SELECT 1") == 1
+    async with it.transaction():
+        await it.executemany("INSERT INTO orders VALUES ($1)", [(n,) for n in range(200, 700)])
+        found = [row[0] async for row in it.cursor("SELECT id FROM orders WHERE id >= 200")]
+        assert len(found) == 500, found
+        await it.execute("DELETE FROM orders WHERE id >= 200")
+    await it.close()
+
+asyncio.run(run(sys.argv[1], int(sys.argv[2])))
+"""

@@ -21,6 +21,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from ssl import RAND_bytes
 from typing import Any
 
@@ -40,6 +41,7 @@ from svc.kinds.postgres.terms import DATABASE, NAME, ROLE
 from svc.model.cluster.target import Target
 from svc.model.ids import Entropy, random_id
 from svc.model.session.edits import MakeEdit
+from svc.runtime.given_file import read_given
 from svc.runtime.threads import in_pool
 
 KEYS = frozenset(
@@ -175,12 +177,7 @@ def read_password(path: str | None) -> bytes:
     if path is None:
         raise SvcError("password_files has no file for this role", reason="no_credential")
     try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_mode & 0o077:
-                raise SvcError(
-                    f"{path} can be read by others; run: chmod 600", reason="no_credential"
-                )
-            password = file.read(MOST_PASSWORD_BYTES + 1)
+        password = read_given(Path(path), MOST_PASSWORD_BYTES, private=True)
     except OSError as error:
         raise SvcError(f"{path}: {error.strerror}", reason="no_credential") from None
     password = password.removesuffix(b"\n").removesuffix(b"\r")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from attrs import define, field
+from twisted.internet.defer import Deferred
 
 from svc.errors import Malformed
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
@@ -45,6 +46,9 @@ class PostgresGate:
 
     session: IGatedSession
     pipeline: Pipeline = field(factory=Pipeline)
+    _fresh: tuple[TextEffects, RequestVerdict] | None = None
+    _room: Deferred[None] | None = None
+    _is_over: bool = False
 
     # -- requests
 
@@ -56,10 +60,22 @@ class PostgresGate:
             take = _REQUESTS.get(head[0])
             if take is None:
                 raise Malformed("a request that the PostgreSQL protocol does not have")
+            await self._until_room()
             if self.pipeline.is_skipping and head[0] not in b"SX":
                 await drop(stream, size)  # the server would only read past it
             else:
                 await take(self, stream, size)
+
+    async def _until_room(self) -> None:
+        """Read no further while the server owes as much as we keep."""
+        while self.pipeline.is_full and not self._is_over:
+            self._room = Deferred()
+            await self._room
+
+    def _make_room(self) -> None:
+        room, self._room = self._room, None
+        if room is not None:
+            room.callback(None)
 
     async def _decide(self, effects: TextEffects) -> RequestVerdict:
         if effects.ends_transaction:
@@ -113,9 +129,12 @@ class PostgresGate:
             name, after = text_at(body)
             effects = text_effects(text_at(body, after)[0])
         verdict = await self._decide(effects)
-        await self._pass(
-            stream, size, verdict, lambda: self.pipeline.parsed(name, effects, verdict)
-        )
+
+        def note() -> None:
+            self.pipeline.parsed(name, effects)
+            self._fresh = (effects, verdict)
+
+        await self._pass(stream, size, verdict, note)
 
     async def _bind(self, stream: IGatedStream, size: int) -> None:
         body = await names(stream, size)
@@ -128,7 +147,9 @@ class PostgresGate:
             await drop(stream, size - first)
             return
         effects = tuple(one.effects for one in candidates)
-        verdict = await self._decide(union(effects))
+        fresh, self._fresh = self._fresh, None
+        is_its = fresh is not None and effects == (fresh[0],)
+        verdict = await self._decide_again(effects, fresh[1] if fresh and is_its else None)
         await self._pass(
             stream, size, verdict, lambda: self.pipeline.bound(portal, effects, verdict)
         )
@@ -136,9 +157,20 @@ class PostgresGate:
     async def _execute(self, stream: IGatedStream, size: int) -> None:
         name, _ = text_at(await names(stream, size))
         portal = self.pipeline.portal(name)
-        effects = UNKNOWN_PORTAL if portal is None else union(portal.candidates)
-        verdict = await self._decide(effects)
+        if portal is None:
+            verdict = await self._decide(UNKNOWN_PORTAL)
+        else:
+            fresh, portal.fresh = portal.fresh, None
+            verdict = await self._decide_again(portal.candidates, fresh)
         await self._pass(stream, size, verdict, self.pipeline.executed)
+
+    async def _decide_again(
+        self, candidates: tuple[TextEffects, ...], fresh: RequestVerdict | None
+    ) -> RequestVerdict:
+        """The verdict of the message before, where it stands: both are one request."""
+        if fresh is not None and self.session.stands(fresh):
+            return fresh
+        return await self._decide(union(candidates))
 
     async def _pass(
         self,
@@ -181,9 +213,16 @@ class PostgresGate:
 
     async def answers(self) -> None:
         """From the server."""
+        try:
+            await self._answers()
+        finally:
+            self._is_over = True
+            self._make_room()
+
+    async def _answers(self) -> None:
         stream, need = self.session.answers, HEAD
-        while (held := await stream.at_least(need)) is not None:
-            at, need = 0, HEAD
+        while await stream.at_least(need) is not None:
+            held, at, need = stream.held, 0, HEAD
             while len(held) - at >= HEAD:
                 size = size_of(held, at)
                 if held[at] not in _LOOKED_AT:
@@ -203,6 +242,8 @@ class PostgresGate:
                 else:
                     at += size
             await stream.pass_on(at)
+            if not self.pipeline.is_full:
+                self._make_room()
 
 
 def told(verdict: RequestVerdict) -> Mapping[str, str]:

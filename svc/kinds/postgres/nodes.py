@@ -67,6 +67,11 @@ PLAIN = _words(
 )
 """Parts that do nothing by themselves; what is in them is looked at."""
 
+PARTS_OF_TABLES = frozenset(
+    {"OBJECT_COLUMN", "OBJECT_POLICY", "OBJECT_RULE", "OBJECT_TABCONSTRAINT", "OBJECT_TRIGGER"}
+)
+"""Sorts of objects whose last name is their own, behind that of their table."""
+
 CHANGING_SETTINGS = frozenset({"set_config"})
 
 REACHING_FUNCTIONS = _words(

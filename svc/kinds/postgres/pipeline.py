@@ -40,16 +40,19 @@ class Candidate:
     number: int
     effects: TextEffects
     batch: int
-    verdict: RequestVerdict
 
 
-@frozen
+@define
 class Portal:
-    """What a Bind made."""
+    """What a Bind made.
+
+    Attributes:
+        fresh: The verdict by which it was made, until its first Execute has used it.
+    """
 
     candidates: tuple[TextEffects, ...]
     cycle: int
-    verdict: RequestVerdict
+    fresh: RequestVerdict | None
 
 
 @frozen
@@ -127,14 +130,12 @@ class Pipeline:
         else:
             self._owed.append(Owed("x"))
 
-    def parsed(self, name: bytes, effects: TextEffects, verdict: RequestVerdict) -> None:
+    def parsed(self, name: bytes, effects: TextEffects) -> None:
         """A Parse."""
         if len(self._names) >= MOST_NAMES and name not in self._names:
             raise Malformed(f"a session prepares more than {MOST_NAMES} statements")
         self._number += 1
-        candidate = Candidate(
-            number=self._number, effects=effects, batch=self._syncs, verdict=verdict
-        )
+        candidate = Candidate(self._number, effects, self._syncs)
         self._names.setdefault(name, []).append(candidate)
         if len(self._names[name]) > MOST_NAMES:
             raise Malformed("a session prepares one statement too often without an answer")

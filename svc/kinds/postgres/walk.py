@@ -22,6 +22,7 @@ from svc.kinds.postgres.effects import (
 from svc.kinds.postgres.nodes import (
     CHANGING_SETTINGS,
     DEFINING,
+    PARTS_OF_TABLES,
     PLAIN,
     REACHING_FUNCTIONS,
     REACHING_OUT,
@@ -213,16 +214,25 @@ class Walk:
             self._rest(clause, scope, "rel")
 
     def _insert(self, value: Node, scope: Scope) -> None:
+        inner, skip = self._within(value, scope), ""
+        source = value.get("selectStmt", {}).get("SelectStmt", {})
+        if "valuesLists" in source and "withClause" not in source:
+            # Rows that are given are not read from anywhere, but for what is in them.
+            skip = "selectStmt"
+            self._rest(source, inner)
         shows = "returningClause" in value or "onConflictClause" in value
-        self._change(value, scope, shows)
+        self._changed(value, inner, shows, skip)
 
-    def _change(self, value: Node, scope: Scope, shows: bool = True) -> None:
+    def _change(self, value: Node, scope: Scope) -> None:
+        self._changed(value, self._within(value, scope), True)
+
+    def _changed(self, value: Node, inner: Scope, shows: bool, skip: str = "") -> None:
         self.effects |= {"read", "write"} if shows else {"write"}
         target = _relation(value["relation"])
         self.writes.add(target)
         if shows:
             self.reads.add(target)
-        self._rest(value, self._within(value, scope), "relation", "withClause")
+        self._rest(value, inner, "relation", "withClause", skip)
 
     def _copy(self, value: Node, scope: Scope) -> None:
         is_from = value.get("is_from", False)
@@ -255,12 +265,23 @@ class Walk:
         self.effects.add("ddl")
         if key in REACHING_OUT:
             self.effects.add("unsafe_io")
-        if key == "DropStmt":
-            for each in value.get("objects", ()):
-                inner = next(iter(each.values()))
-                names = inner.get("items") or inner.get("names") or inner.get("objname") or [each]
-                self.objects.add(dotted(_strings(names)))
+        sort = value.get("removeType") or value.get("objtype") or ""
+        named = value.get("objects", []) if key == "DropStmt" else [value.get("object")]
+        for each in named:
+            self._named(sort, each or {})
         self._rest(value, Scope(frozenset(), self.objects))
+
+    def _named(self, sort: str, node: Node) -> None:
+        """An object by its name; of a part of a table, the table."""
+        inner = next(iter(node.values()), None)
+        if not isinstance(inner, dict):
+            return
+        names = inner.get("items") or inner.get("names") or inner.get("objname") or [node]
+        parts = _strings(names)
+        if sort in PARTS_OF_TABLES:
+            parts = parts[:-1]
+        if parts:
+            self.objects.add(dotted(parts))
 
     def _set(self, value: Node, scope: Scope) -> None:
         self.effects.add("set")

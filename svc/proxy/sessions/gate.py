@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from attrs import define
 
 from svc.errors import SvcError
+from svc.interfaces.gating import RequestVerdict
 from svc.interfaces.kinds import ServedKind, kind_of
 from svc.messages.control import ProxyDecision
 from svc.model.ids import Entropy, random_id
@@ -72,6 +73,7 @@ class Gate:
         kind, source = opened.kind, opened.source_address
         request = self._asked(opened, action, facts)
         try:
+            basis = self._basis()
             decision = self.engine().decide(request)
         except SvcError:
             self.on_decision(request.request_kind, "error")
@@ -87,7 +89,20 @@ class Gate:
             entities_digest=decision.entities_digest,
             reason="" if decision.allowed else "denied",
             source_address=source,
+            basis=basis,
         )
+
+    def stands(self, verdict: RequestVerdict) -> bool:
+        """Whether a verdict of a moment ago was given by what is decided by now."""
+        try:
+            return verdict.basis == self._basis()
+        except SvcError:
+            return False
+
+    def _basis(self) -> tuple[int, ...]:
+        """Policy, entities and second."""
+        engine = self.engine()
+        return engine.version, engine.revision, int(self.now())
 
     def still_allows_request(
         self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]

@@ -387,6 +387,7 @@ class SessionOpens:
             write=self.record,
             entropy=self.gate.entropy,
             watched=WatchedRequests(partial(self.gate.still_allows_request, opened)),
+            standing=self.gate.stands,
         )
         return GatedCarried(
             call,

@@ -21,15 +21,14 @@ from svc.interfaces.kinds import KindEvent
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.session.edits import MAX_VALUE_CHARACTERS, Edit, StreamEdits
 from svc.proxy.sessions.gated import (
-    MAX_HELD,
     GatedNote,
     GatedOpen,
     GatedRequest,
     GatedSession,
-    GatedStream,
     as_record,
     recording,
 )
+from svc.proxy.sessions.gated_stream import MAX_HELD, GatedStream
 from svc.proxy.sessions.watched import WatchedRequests
 from svc.runtime.threads import inline
 from tests.audit.spools import ORIGIN, FaultyDisk, entropy, files
@@ -127,6 +126,25 @@ class StreamTests(SynchronousTestCase):
         some = so_far(stream.some())
         stream.give_up()
         self.assertEqual(some, [b""])
+
+    def test_at_least(self) -> None:
+        """So many bytes are given once they are there; a stream that ends amid them is broken."""
+        stream, _, _ = streaming()
+        three = so_far(stream.at_least(3))
+        stream.dataReceived(b"ab")
+        self.assertEqual(three, [])
+        stream.dataReceived(b"cd")
+        self.assertEqual((three, so_far(stream.at_least(1))), ([b"abc"], [b"a"]))
+        self.failureResultOf(Deferred.fromCoroutine(stream.at_least(MAX_HELD + 1)), Malformed)
+        five = Deferred.fromCoroutine(stream.at_least(5))
+        stream.readConnectionLost()
+        self.failureResultOf(five, Malformed)
+        so_far(stream.pass_on(4))
+        self.assertEqual(so_far(stream.at_least(1)), [None])
+        stream, _, _ = streaming()
+        some = so_far(stream.at_least(1))
+        stream.give_up()
+        self.assertEqual(some, [None])
 
     def test_a_long_value(self) -> None:
         """A denial by many policies is shortened, and ends no session at the other end."""
