@@ -376,8 +376,9 @@ class SessionOpens:
     def _carried(self, call: IRpcCall, opening: PendingSession, granted: Granted) -> Carried:
         """By its kind: joined unread, or through the kind's gate."""
         kind, request = opening.kind, opening.request
+        joined = call, granted.signed, granted.answer
         if kind.gate is None:
-            return Carried(call, granted.signed, granted.answer, clock=self.clock)
+            return Carried(*joined, clock=self.clock)
         source = opening.decision.source_address
         opened = GatedOpen(request, kind, person_id=opening.person.id, source_address=source)
         session = GatedSession(
@@ -389,14 +390,7 @@ class SessionOpens:
             watched=WatchedRequests(partial(self.gate.still_allows_request, opened)),
             standing=self.gate.stands,
         )
-        return GatedCarried(
-            call,
-            granted.signed,
-            granted.answer,
-            clock=self.clock,
-            gate=kind.gate,
-            session=session,
-        )
+        return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         tunnel = self.routes.find(opening.request.resource)
