@@ -7,7 +7,6 @@ are the real ones, and both ends make the edits that the kind's own sides make.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -26,8 +25,7 @@ from svc.model.session.request import SessionRequest
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
-from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, GatedSession, as_record
-from svc.proxy.sessions.watched import WatchedRequests
+from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, as_record
 
 Allows = Callable[[str, Mapping[str, ContextValue]], bool]
 """``allows(action, context)``: stands for the policy."""
@@ -88,15 +86,7 @@ class PlayedSession:
         )
         request = _request(kind, parameters or {})
         opened = GatedOpen(request, kind, person_id="a" * 26, source_address="192.0.2.1")
-        self.session = GatedSession(
-            opened=opened,
-            ceiling=kind.ceiling(request),
-            decides=gate.decide_request,
-            write=self._write,
-            entropy=gate.entropy,
-            watched=WatchedRequests(partial(gate.still_allows_request, opened)),
-            standing=gate.stands,
-        )
+        self.session = gate.session(opened, kind.ceiling(request), self._write)
         self._target = self._connected(self.session.requests, kind.dialer)
         self._person = self._connected(self.session.answers, kind.local)
         gating: Any = kind.gate(self.session)

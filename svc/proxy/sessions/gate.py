@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from attrs import define
 
@@ -15,7 +16,8 @@ from svc.model.policy.access import AccessRequest, ContextValue, EntityUid
 from svc.model.policy.requests import context_at, may_open
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
-from svc.proxy.sessions.gated import GatedOpen, GatedRequest
+from svc.proxy.sessions.gated import GatedOpen, GatedRequest, GatedSession, WriteGated
+from svc.proxy.sessions.watched import WatchedRequests
 
 
 @define
@@ -60,6 +62,20 @@ class Gate:
             policy_version=decision.policy_version,
             entities_digest=decision.entities_digest,
             source_address=source,
+        )
+
+    def session(
+        self, opened: GatedOpen, ceiling: Mapping[str, str], write: WriteGated
+    ) -> GatedSession:
+        """What a kind's gate is given: each of its requests is decided here."""
+        return GatedSession(
+            opened=opened,
+            ceiling=ceiling,
+            decides=self.decide_request,
+            write=write,
+            entropy=self.entropy,
+            watched=WatchedRequests(partial(self.still_allows_request, opened)),
+            standing=self.stands,
         )
 
     def decide_request(

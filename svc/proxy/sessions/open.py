@@ -8,7 +8,6 @@ granted, reports the end.  The session code does not know which lane carries it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError
@@ -44,7 +43,6 @@ from svc.proxy.sessions.gated import (
     GatedNote,
     GatedOpen,
     GatedRequest,
-    GatedSession,
     WriteGated,
 )
 from svc.proxy.sessions.granted import (
@@ -57,7 +55,6 @@ from svc.proxy.sessions.granted import (
 )
 from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
-from svc.proxy.sessions.watched import WatchedRequests
 from svc.proxy.uplink.reports import Reports, counting_refusals
 from svc.tunnel.routes import RouteTable
 
@@ -381,15 +378,7 @@ class SessionOpens:
             return Carried(*joined, clock=self.clock)
         source = opening.decision.source_address
         opened = GatedOpen(request, kind, person_id=opening.person.id, source_address=source)
-        session = GatedSession(
-            opened=opened,
-            ceiling=granted.grant.ceiling,
-            decides=self.gate.decide_request,
-            write=self.record,
-            entropy=self.gate.entropy,
-            watched=WatchedRequests(partial(self.gate.still_allows_request, opened)),
-            standing=self.gate.stands,
-        )
+        session = self.gate.session(opened, granted.grant.ceiling, self.record)
         return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
