@@ -15,9 +15,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
+from svc.audit.log.entries import seal_request
 from svc.audit.log.record import Sealer
 from svc.errors import Denied
 from svc.interfaces.kinds import ServedKind
+from svc.model.audit.decision_ids import DecisionIds
 from svc.model.audit.record import AuditRecord
 from svc.model.policy.access import AccessRequest, ContextValue, Decision
 from svc.model.session.edits import Edit, StreamEdits
@@ -25,7 +27,7 @@ from svc.model.session.request import SessionRequest
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
-from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, as_record
+from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, as_record, as_request
 
 Allows = Callable[[str, Mapping[str, ContextValue]], bool]
 """``allows(action, context)``: stands for the policy."""
@@ -83,6 +85,7 @@ class PlayedSession:
             now=lambda: 1.0,
             entropy=lambda size: next(ids).to_bytes(size, "big"),
             on_decision=lambda counted, word: None,
+            request_ids=DecisionIds("p" * 26, lambda: 1.0, lambda size: next(ids).to_bytes(size)),
         )
         request = _request(kind, parameters or {})
         opened = GatedOpen(request, kind, person_id="a" * 26, source_address="192.0.2.1")
@@ -138,7 +141,7 @@ class PlayedSession:
             policies=() if refusal else ("played",),
             errors=(refusal,) if refusal else (),
             policy_version=1,
-            entities_digest="",
+            entities_digest="0" * 64,
             request=request,
         )
 
@@ -152,7 +155,10 @@ class PlayedSession:
         record = as_record(
             decided, origin="p" * 26, session_uid=uid, now=1.0, entropy=self.session.entropy
         )
-        self._sealer.seal(record)
+        if isinstance(decided, GatedRequest):
+            seal_request(as_request(decided, 1.0), bytes, self._sealer.facts)
+        else:
+            self._sealer.seal(record)
         self.records.append(record)
 
     def _served(self, _: object) -> None:

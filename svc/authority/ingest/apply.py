@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from attrs import define, evolve, field, frozen
 
 from svc.audit.ingest.validate import RowVerdict, ValidRow
+from svc.audit.log.find import is_repeated
 from svc.authority.ingest.origins import is_in_force
 from svc.authority.state.recorder import Recorder, node
 from svc.authority.state.tables import SignedRows, StateUnsigned
@@ -93,6 +94,10 @@ class QueueTransaction:
             return
         if standing is RowStanding.REPLAYED or judged.event_id in self._events:
             self._hold(row, RowVerdict(hold=Hold.REPLAYED, why="it was accepted before"))
+            return
+        if judged.ids and is_repeated(self.tx.audit, judged.ids):
+            why = "a decision in it is on record already"
+            self._hold(row, RowVerdict(hold=Hold.REPLAYED, why=why))
             return
         self.append(row, judged)
 

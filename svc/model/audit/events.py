@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 6
+CATALOGUE_VERSION = 7
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -62,6 +62,12 @@ DETAILS: Mapping[str, Field] = _by_name(
         shape=_NUMBER,
     ),
     Field("email", _PERSONAL, "a person's mail address"),
+    Field(
+        name="erased",
+        sensitivity=_PUBLIC,
+        meaning="the erased values of requests, as record:entry:path",
+        shape=_TEXTS,
+    ),
     Field("expected_id", _PUBLIC, "public id of a key that may join without a token"),
     Field(name="first_n", sensitivity=_PUBLIC, meaning="first spool row concerned", shape=_NUMBER),
     Field(
@@ -245,6 +251,13 @@ REFUSALS_SUMMARY = _event(
     "W",
     "one caller's refusals in a minute, which have no record each; the reason names the budget",
     "count since until proxy_id person_id connector_id",
+)
+REQUEST_BATCH = _event(
+    1012,
+    "request.batch",
+    "I",
+    "requests were decided; each is shown as a `request.decision` of its own",
+    "proxy_id",
 )
 RECORDING_DELIVERED = _event(
     1020,
@@ -496,6 +509,13 @@ AUDIT_ERASED = _event(
     "I",
     "personal values that belong to records were erased",
     "count person_id since until local_uid",
+)
+REQUEST_ERASED = _event(
+    4018,
+    "audit.request.erased",
+    "I",
+    "a personal value was erased from the record of a request",
+    "erased note local_uid",
 )
 AUDIT_FILLED = _event(
     4015,

@@ -25,6 +25,7 @@ from svc.lanes.join import RelayedBytes
 from svc.messages.control import AuthorizeAnswer
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import Actor, AuditRecord, Event
+from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
@@ -48,6 +49,12 @@ class GatedOpen:
     kind: ServedKind
     person_id: str
     source_address: str
+    numbers: SessionNumbers = field(init=False, eq=False)
+    """Of its recorded requests."""
+
+    @numbers.default
+    def _from_one(self) -> SessionNumbers:
+        return SessionNumbers(self.request.session_uid)
 
 
 @frozen
@@ -57,6 +64,7 @@ class GatedRequest:
     Attributes:
         reason: Why it was denied; empty for what is allowed.
         basis: Policy, entities and second by which it was decided.
+        range: See :class:`svc.model.audit.request.RequestRecord`, as for frames.
     """
 
     request: AccessRequest
@@ -68,7 +76,10 @@ class GatedRequest:
     entities_digest: str
     reason: str
     source_address: str
+    numbers: SessionNumbers = field(eq=False)
     basis: tuple[int, ...] = ()
+    range: tuple[int, int] | None = None
+    frames: bytes | None = None
 
 
 @frozen
@@ -253,16 +264,36 @@ def recording(
     """Writes to this Proxy's sink, each record on the share of the person whose request it is."""
 
     async def write(decided: GatedRequest | GatedNote, session_uid: str) -> None:
+        if isinstance(decided, GatedRequest):
+            await sink.write_request(as_request(decided, now()), decided.request.principal.id)
+            return
         record = as_record(decided, origin, session_uid, now=now(), entropy=entropy)
         await sink.write(record, record.actor.id)
 
     return write
 
 
+def as_request(decided: GatedRequest, now: float) -> RequestRecord:
+    """One request on its way into a batch."""
+    return RequestRecord(
+        numbers=decided.numbers,
+        time=now,
+        request=decided.request,
+        decision=decided.decision,
+        decision_id=decided.decision_id,
+        policies=decided.policies,
+        policy_version=decided.policy_version,
+        entities_digest=decided.entities_digest,
+        reason=decided.reason,
+        range=decided.range,
+        frames=decided.frames,
+    )
+
+
 def as_record(
     decided: GatedRequest | GatedNote, origin: str, session_uid: str, now: float, entropy: Entropy
 ) -> AuditRecord:
-    """The record of one request, or of an event of the kind's, as this Proxy writes it."""
+    """The record of an event of the kind's, or of one request, as its entry will be shown."""
     if isinstance(decided, GatedNote):
         return _as_note(decided, origin, now, entropy)
     request = decided.request

@@ -283,9 +283,10 @@ class DecideTests(SynchronousTestCase):
             decision_id="d" * 32,
             policies=("p",),
             policy_version=1,
-            entities_digest="",
+            entities_digest="e" * 64,
             reason="" if self.word == "allow" else "denied",
             source_address="",
+            numbers=opened.numbers,
         )
 
     async def write(self, decided: GatedRequest | GatedNote, uid: str) -> None:
