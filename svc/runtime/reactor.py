@@ -55,6 +55,7 @@ class LeanReactor(EPollReactor):
         return [*super().getDelayedCalls(), *coming]
 
     def timeout(self) -> float | None:
+        """How long the poll may wait: not at all, where a call waits for the next turn."""
         return 0 if self._next_turn else super().timeout()
 
     def runUntilCurrent(self) -> None:
