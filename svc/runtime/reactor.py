@@ -24,9 +24,7 @@ from twisted.internet.main import installReactor
 from twisted.logger import Logger
 from twisted.python import log
 
-_in_turn = Logger(namespace="twisted.internet.base").failureHandler(
-    "while handling a call of the turn"
-)
+_in_turn = Logger(namespace="svc").failureHandler("while handling a call of the turn")
 
 MAX_EVENTS = 512
 """Taken from the kernel at a time; the rest is ready still when it is asked again."""
