@@ -12,29 +12,25 @@ from typing import Any
 
 from attrs import frozen
 
+from svc.audit.ingest.facts import check_context
 from svc.audit.log.entries import DECISIONS, MAX_POLICIES
 from svc.audit.log.forms import check_time, exact_text, text
 from svc.audit.log.record import MAX_TEXT, is_storable
 from svc.errors import Malformed
 from svc.model.audit.batch import (
     LARGEST,
-    RequestBatch,
     digest_of,
     hidden_paths,
     read_batch,
 )
 from svc.model.audit.decision_ids import greatest_id, least_id, origin_digits
 from svc.model.audit.spool import SpoolRow
-from svc.model.canonical import Json
 from svc.model.ids import is_random_id
 from svc.model.policy.terms import AttributeTerm
 from svc.model.session.session import Session
 
 SessionRow = Callable[[str], Session | None]
 """``session(uid)``: Authority's own row of a session."""
-
-CheckFacts = Callable[[str, Mapping[str, Json], Mapping[str, AttributeTerm]], object]
-"""``check(path, values, facts)``: raises Malformed where a fact is not as sealing leaves it."""
 
 _NEEDED = frozenset(
     ["action", "cedar_action", "decision", "decision_id", "session", "session_n", "time"]
@@ -66,9 +62,8 @@ def check_batch(
     kinds: Mapping[str, GatedKind],
     facts: Mapping[str, AttributeTerm],
     session_row: SessionRow,
-    check_facts: CheckFacts,
-) -> RequestBatch:
-    """The batch of *record*, once everything in it is good.
+) -> tuple[str, ...]:
+    """The decision ids in the batch of *record*, ascending, once everything in it is good.
 
     Raises:
         Malformed: naming the first thing that is not.
@@ -86,7 +81,7 @@ def check_batch(
             _check_entry(entry, of_header[entry["session"]], digits, _is_short(written))
             context = entry.get("context")
             if context is not None:
-                check_facts("request.context", context, facts)
+                check_context("request.context", context, facts)
                 hidden += ((index, path) for path in hidden_paths(entry))
         except Malformed as refused:
             what = refused.text.removeprefix("audit row: ")
@@ -101,7 +96,7 @@ def check_batch(
         greatest_id(max(seen)),
     ):
         raise Malformed("request batch: it is not filed under the ids of its decisions")
-    return batch
+    return tuple(sorted(seen))
 
 
 def _kind_of(

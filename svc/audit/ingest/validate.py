@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import field, frozen
 
+from svc.audit.ingest.facts import check_context, is_marker, require_marker
 from svc.audit.ingest.requests import GatedKind, SessionRow, check_batch, no_session
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
-from svc.audit.log.record import MAX_RECORD, MEMBERS, PERSONAL, is_storable
+from svc.audit.log.record import MAX_RECORD, MEMBERS, is_storable
 from svc.audit.log.verify import is_hidden, marker
 from svc.errors import Malformed
 from svc.model.audit.batch import is_batch
@@ -129,7 +130,6 @@ _MEMBERS = {"person_id": "person", "connector_id": "node", "proxy_id": "node"}
 _REQUEST = frozenset(["request_kind", "principal", "action", "resource", "context"])
 _ACTORS = frozenset(["person", "node", "service", "anonymous"])
 _EVENT_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _FORMER = re.compile(r"([0-9a-f]{32}):([1-9][0-9]{0,15})\Z")
 
 
@@ -220,10 +220,8 @@ def _read(
     record = decode(row.canonical)
     origin, place = place_of(record)
     assert isinstance(record, dict)  # or it had no place
-    if not _NEEDED <= set(record) <= _KNOWN:
+    if not _NEEDED <= set(record) <= _KNOWN or ("batch" in record) is not is_batch(record):
         raise Malformed("audit row: its members are not those of a record")
-    if ("batch" in record) is not is_batch(record):
-        raise Malformed("audit row: only a batch of requests may have a batch, and it must")
     if (origin, record["key_id"]) != (node.id, row.key_id):
         raise Malformed("audit row: it names a different origin or key from the one that signed it")
     event = _event(record, may_write.events.get(node.role, {}), node.role)
@@ -235,21 +233,19 @@ def _read(
     _check_said(record, details, event, may_write)
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
-    ids: list[str] = []
+    ids: tuple[str, ...] = ()
     if event is REQUEST_BATCH:
-        batch = check_batch(row, record, may_write.kinds, facts, session_row, _check_context)
-        ids = sorted(str(one["decision_id"]) for one in batch.entries)
+        ids = check_batch(row, record, may_write.kinds, facts, session_row)
     else:
         _check_personal(row, record)
-    event_id = str(record["event_id"])
     judged = ValidRow(
         origin=origin,
         event=event,
-        event_id=event_id,
+        event_id=str(record["event_id"]),
         place=place,
         details=details,
         hash=row_hash(row.canonical),
-        ids=tuple(ids),
+        ids=ids,
     )
     return judged, record
 
@@ -368,7 +364,7 @@ def _check_details(details: Mapping[str, Json], event: Event) -> None:
         if each is None or each.sensitivity is Sensitivity.SECRET:
             raise Malformed(f"audit row: details.{name} is not classified, or is a secret")
         if each.sensitivity is Sensitivity.PERSONAL:
-            _require_marker(f"details.{name}", value)
+            require_marker(f"details.{name}", value)
         elif not is_shaped(each.shape, value):
             raise Malformed(f"audit row: details.{name} has the wrong type")
 
@@ -403,25 +399,7 @@ def _check_request(request: Mapping[str, Json], facts: Mapping[str, AttributeTer
         if set(entity) != {"type", "id"}:
             raise Malformed(f"audit row: request.{name} is not an entity")
         exact_text(entity["type"]), exact_text(entity["id"])
-    _check_context("request.context", mapping(request["context"]), facts)
-
-
-def _check_context(
-    path: str, values: Mapping[str, Json], facts: Mapping[str, AttributeTerm]
-) -> None:
-    """As sealing left it: all is classified, and what is personal is hidden (rule R9)."""
-    for name, value in values.items():
-        term = facts.get(name)
-        if term is None:
-            raise Malformed(f"audit row: {path}.{name} is not classified")
-        if term.classified != "public":
-            _require_marker(f"{path}.{name}", value)
-        elif not isinstance(value, dict):
-            continue
-        elif isinstance(term.type, tuple):
-            _check_context(f"{path}.{name}", value, {each.name: each for each in term.type})
-        else:
-            raise Malformed(f"audit row: {path}.{name} contains a record that is not classified")
+    check_context("request.context", mapping(request["context"]), facts)
 
 
 def _check_personal(row: SpoolRow, record: dict[str, Json]) -> None:
@@ -449,19 +427,7 @@ def _hidden(record: Mapping[str, Json]) -> Iterator[str]:
 def _markers(path: str, values: Mapping[str, Json]) -> Iterator[str]:
     for name, value in values.items():
         if isinstance(value, dict):
-            if _is_marker(value):
+            if is_marker(value):
                 yield f"{path}.{name}"
             else:
                 yield from _markers(f"{path}.{name}", value)
-
-
-def _is_marker(value: Json) -> bool:
-    if not isinstance(value, dict) or set(value) != {PERSONAL}:
-        return False
-    digest = value[PERSONAL]
-    return isinstance(digest, str) and _DIGEST.match(digest) is not None
-
-
-def _require_marker(path: str, value: Json) -> None:
-    if not _is_marker(value):
-        raise Malformed(f"audit row: {path} is personal and must be hidden")

@@ -16,9 +16,10 @@ from svc.model.audit.batch import (
     RequestBatch,
     RequestHeader,
     RequestValue,
+    hidden_paths,
     value_hash,
 )
-from svc.model.audit.events import REQUEST_DECISION
+from svc.model.audit.events import REQUEST_DECISION, REQUEST_ERASED
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.record import rfc3339
 from svc.model.audit.request import RequestRecord, SealedRequest
@@ -228,3 +229,28 @@ def _tell(form: dict[str, Any], path: str, told: Mapping[str, str]) -> None:
             _tell(value, f"{here}.", told)
         elif here in told:
             form[name] = {**value, "value": decode(told[here].encode())}
+
+
+def missing_values(seq: int, batch: RequestBatch) -> list[str]:
+    """The personal values that are not beside batch *seq*, by the names that erasing gives them."""
+    there = {(one.index, one.path) for one in batch.personal}
+    return [
+        erased_name(seq, index, path)
+        for index, entry in enumerate(batch.entries)
+        for path in hidden_paths(entry)
+        if (index, path) not in there
+    ]
+
+
+def erased_name(seq: int, index: int, path: str) -> str:
+    """How an ``audit.request.erased`` names a value of an entry."""
+    return f"{seq}:{index}:{path}"
+
+
+def erased_values(record: Mapping[str, Any]) -> list[str]:
+    """What a record says was erased from entries."""
+    if record.get("event") != REQUEST_ERASED.name:
+        return []
+    details = record.get("details")
+    named = details.get("erased") if isinstance(details, Mapping) else None
+    return list(named) if isinstance(named, list) else []

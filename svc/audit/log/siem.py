@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -39,6 +39,11 @@ _KEYS = {
 
 _LEFT_OUT = ("code", "event", "request", "severity", "time")
 """In the header, or of more levels than a flat form can say."""
+
+
+def line_of(form: str) -> Callable[[CoveredRow], str]:
+    """What writes a record in the form ``cef`` or ``splunk-hec``."""
+    return {"cef": cef, "splunk-hec": splunk_hec}[form]
 
 
 def by_request(entry: CoveredRow, session_of: SessionOf) -> Iterator[CoveredRow]:

@@ -18,7 +18,7 @@ from attrs import define, evolve, field, frozen
 
 from svc.audit.checkpoint.head import NO_HEAD, head_time
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
-from svc.audit.log.erased import erased_values, missing_values
+from svc.audit.log.entries import erased_values, missing_values
 from svc.audit.log.record import PERSONAL, SALT_BYTES, personal_hash
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier

@@ -137,8 +137,7 @@ def export_log(
     def lines_of(entry: CoveredRow) -> Iterator[str]:
         if form == "json":
             return export.json_lines(entry)
-        line = siem.cef if form == "cef" else siem.splunk_hec
-        return map(line, siem.by_request(entry, session_of))
+        return map(siem.line_of(form), siem.by_request(entry, session_of))
 
     def lines() -> Iterator[str]:
         count = 0
@@ -189,10 +188,8 @@ def prove(
     if personal and seq is None:
         raise click.UsageError("--personal: applies only to the proof of a record (SEQ)")
     log = _log(context)
-    if seq is not None and index is not None:
-        print_lines([log.entry_inclusion(seq, index, over, personal=personal)])
-    elif seq is not None:
-        print_lines([log.inclusion(seq, over, personal=personal)])
+    if seq is not None:
+        print_lines([log.inclusion(seq, over, index, personal=personal)])
     elif first is not None:
         print_lines([log.consistency(first, over)])
 

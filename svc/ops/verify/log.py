@@ -110,13 +110,7 @@ class OutsideLog:
         """Whose session the requests of a batch are of."""
         return self.store.look("audit read", lambda tx: session_of(tx, uid))
 
-    def entry_inclusion(self, seq: int, index: int, over: int | None, *, personal: bool) -> str:
-        """A proof that entry *index* of batch *seq* is in the log, as :meth:`inclusion`.
-
-        Raises:
-            NoSuchRow: the record is no batch, or has no such entry.
-        """
-        head = self.head(over)
+    def _entry_inclusion(self, seq: int, index: int, head: SignedHead, *, personal: bool) -> str:
         found, hashes = prove_inclusion(self._reader(), head, seq)
         [(row, beside)] = Reader(self.store, personal, requests=True)(seq, 1)
         batch = covered_row(row, beside, requests=True)
@@ -124,9 +118,20 @@ class OutsideLog:
             raise NoSuchRow(f"audit log: record {seq} has no request {index}")
         return entry_inclusion(batch, index, hashes, head)
 
-    def inclusion(self, seq: int, over: int | None, *, personal: bool) -> str:
-        """A proof that record *seq* is in the log under the head over *over* records."""
+    def inclusion(
+        self, seq: int, over: int | None, index: int | None = None, *, personal: bool
+    ) -> str:
+        """A proof that record *seq* is in the log under the head over *over* records.
+
+        Args:
+            index: Of a request in that record, which is the one that is proved.
+
+        Raises:
+            NoSuchRow: the head does not cover such a record, or it has no such request.
+        """
         head = self.head(over)
+        if index is not None:
+            return self._entry_inclusion(seq, index, head, personal=personal)
         return inclusion(*prove_inclusion(self._reader(personal=personal), head, seq), head)
 
     def consistency(self, first: int, over: int | None) -> str:
