@@ -41,6 +41,7 @@ from svc.messages.tunnel import (
 )
 from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.session.ending import SessionOver
+from svc.model.signing import Signed
 from svc.rpc.client.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame
@@ -254,6 +255,11 @@ class LeaseRenewal:
 class CarryEndpoint(StreamClientEndpoint):
     """Opens a session's stream, and reports why it ends."""
 
+    @property
+    def fault(self) -> str:
+        """See :class:`svc.connector.ends.Carrying`."""
+        return "" if self.transport is None else self.transport.fault
+
     def end_with(self, word: str) -> None:
         """See :class:`svc.connector.opening.Carrying`."""
         if self.transport is not None:
@@ -304,13 +310,13 @@ class LegLink:
         self.send(Goodbye())
         self._stream.end()
 
-    def carry(self, session_uid: str, secret: bytes) -> CarryEndpoint:
+    def carry(self, session_uid: str, secret: bytes, answer: Signed | None = None) -> CarryEndpoint:
         """See :class:`svc.connector.opening.NoticeLink`."""
 
         async def opened() -> object:
             stream = self._channel.stream(CARRY_METHOD)
             try:
-                await stream.send(open_frame(encode_carry_open(session_uid, secret)))
+                await stream.send(open_frame(encode_carry_open(session_uid, secret, answer)))
             except BaseException:
                 stream.cancel()
                 raise

@@ -23,6 +23,7 @@ from twisted.logger import Logger
 
 from svc.connector.admission import Admission, AdmittedSession
 from svc.connector.ends import Carrying, TargetSide
+from svc.connector.gated import gated_opening
 from svc.connector.reach import Reach, ReachReactor
 from svc.errors import SvcError
 from svc.interfaces.kinds import ServedKind
@@ -32,13 +33,13 @@ from svc.lanes.preface import Preface, Side
 from svc.lanes.relay import Relay, RelaySide
 from svc.messages.tunnel import LaneOffer, OpenNotice
 from svc.model.audit.record import rfc3339
-from svc.model.session.edits import StreamEdits
 from svc.model.session.ending import (
     BROKEN,
     CLOSED,
     CONNECTOR_STOPPING,
     grant_ending,
 )
+from svc.model.signing import Signed
 from svc.ratelimit.repeats import RepeatCounter
 from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
@@ -108,8 +109,14 @@ class NoticeLink(Protocol):
     def refuse(self, session_uid: str, word: str) -> None:
         """Tell the Proxy that the session does not open; never raises."""
 
-    def carry(self, session_uid: str, secret: bytes) -> Carrying:
-        """Open the session's own stream, on the same connection."""
+    def carry(self, session_uid: str, secret: bytes, answer: Signed | None = None) -> Carrying:
+        """Open the session's own stream, on the same connection.
+
+        Args:
+            session_uid: Of the session.
+            secret: Of its notice.
+            answer: To the person, where the session is gated.
+        """
 
 
 @define
@@ -140,6 +147,7 @@ class ConnectorSessions:
         spans: Makes the span of each open; it ends when the session is open, or refused.
         lane_to: Plain TCP to the public listener of the Proxy at the other end of a
             connection; None where sessions never leave the tunnel.
+        sign_answer: Signs the answers to persons of gated sessions with our node's key.
     """
 
     admission: Admission
@@ -152,6 +160,7 @@ class ConnectorSessions:
     times: TunnelTimes = field(factory=TunnelTimes)
     spans: Spans = no_span
     lane_to: Callable[[Peer], IStreamClientEndpoint] | None = None
+    sign_answer: Callable[[bytes], Signed] = field(kw_only=True)
     _open: dict[str, _CarriedSession] = field(factory=dict, init=False)
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
@@ -228,7 +237,7 @@ class ConnectorSessions:
             self._refuse_to(link, notice.session_uid, error, admitted)
             return
         try:
-            carry = link.carry(notice.session_uid, notice.secret)
+            carry = self._carrying(notice, link, admitted)
             await self._carry(admitted, relay, carry)
             span.end()
             arrived()
@@ -296,12 +305,22 @@ class ConnectorSessions:
                 word, f"the target could not be reached: {dial_failure(error)}"
             ) from error
 
+    def _carrying(
+        self, notice: OpenNotice, link: NoticeLink, admitted: AdmittedSession
+    ) -> Carrying:
+        kind = self.kinds[admitted.target.kind]
+        if kind.opaque:
+            return link.carry(notice.session_uid, notice.secret)
+        gated = gated_opening(
+            admitted, kind=kind, request=notice.request, sign=self.sign_answer, clock=self.reactor
+        )
+        carry = link.carry(notice.session_uid, notice.secret, gated.answer)
+        carry.make = gated.ends.transport
+        return carry
+
     async def _carry(self, admitted: AdmittedSession, relay: Relay, carrying: Carrying) -> None:
         carry: Any = carrying
-        kind = self.kinds[admitted.target.kind]
-        if not kind.opaque:
-            carrying.edits = StreamEdits(kind.dialer.edits)
-        else:
+        if self.kinds[admitted.target.kind].opaque:
             tls = self.session_tls(admitted.person.sha256)
             moving = MovingEndpoint(carry, self.reactor)
             self._moving[admitted.grant.proxy_id, admitted.grant.session_uid] = moving
@@ -327,7 +346,8 @@ class ConnectorSessions:
         ending = self.reactor.callLater(left, session.end, word)
         try:
             ended = await relay.done
-            session.reason = session.reason or (CLOSED if ended.is_clean else BROKEN)
+            fault = carry.fault or (CLOSED if ended.is_clean else BROKEN)
+            session.reason = session.reason or fault
         finally:
             if ending.active():
                 ending.cancel()

@@ -31,6 +31,7 @@ class Purpose(Enum):
     """What a signature is for; the words are part of every signed text and never change."""
 
     SESSION_REQUEST = "session-request"
+    SESSION_ANSWER = "session-answer"
     WHY_REQUEST = "why-request"
     REGISTRATION = "registration"
     GRANT = "grant"

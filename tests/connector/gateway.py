@@ -137,6 +137,7 @@ class Gateway:
             session_tls=ConnectorEnd(cluster.connector).session,
             now=cluster.world.now,
             on_event=self.sessions.append,
+            sign_answer=lambda data: cluster.connector.sign(Purpose.SESSION_ANSWER, data),
         )
 
     def _tunnels(self) -> Tunnels:

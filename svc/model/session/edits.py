@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from attrs import define, field, frozen
 
 from svc.errors import Malformed
+from svc.model.session.ending import EDIT_REFUSED
 
 MAX_EDIT_BYTES = 64 * 1024
 """The longest stretch that one edit is about: it is held until all of it has come."""
@@ -66,15 +67,15 @@ class StreamEdits:
             Malformed: it is not of the list, too large, or not about what comes next in order.
         """
         if edit.name not in self.known:
-            raise Malformed("the Proxy requested an unknown edit of a gated session")
+            raise _refused("the Proxy requested an unknown edit of a gated session")
         if not 0 < edit.size <= MAX_EDIT_BYTES or len(self._pending) >= MAX_PENDING:
-            raise Malformed("an edit of a gated session is too large, or one of too many")
+            raise _refused("an edit of a gated session is too large, or one of too many")
         if len(edit.values) > MAX_VALUES or any(
             len(value) > MAX_VALUE_CHARACTERS for value in edit.values.values()
         ):
-            raise Malformed("an edit of a gated session adds too many bytes")
+            raise _refused("an edit of a gated session adds too many bytes")
         if edit.offset < max(self._at, self._announced):
-            raise Malformed("an edit of a gated session concerns bytes that have already passed")
+            raise _refused("an edit of a gated session concerns bytes that have already passed")
         self._announced = edit.offset + edit.size
         self._pending.append(edit)
 
@@ -113,7 +114,7 @@ class StreamEdits:
         except Exception as error:
             # Of a plug-in's: whoever reads for all sessions of a connection goes on.
             fault = type(error).__name__
-            raise Malformed(f"the edit {edit.name} of a gated session failed: {fault}") from error
+            raise _refused(f"the edit {edit.name} of a gated session failed: {fault}") from error
 
     def end(self) -> None:
         """Nothing more comes.
@@ -122,4 +123,8 @@ class StreamEdits:
             Malformed: in the midst of bytes that were to be edited.
         """
         if self._held or self._pending:
-            raise Malformed("a gated session ended in the middle of bytes that were to be edited")
+            raise _refused("a gated session ended in the middle of bytes that were to be edited")
+
+
+def _refused(text: str) -> Malformed:
+    return Malformed(text, reason=EDIT_REFUSED)

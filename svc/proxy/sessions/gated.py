@@ -8,19 +8,16 @@ direction holds no more than a fixed number of bytes.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import cast
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
-from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
-from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import Malformed, SvcError
 from svc.interfaces.audit import IAuditSink
-from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
+from svc.interfaces.gating import IGatedSession, RequestVerdict
 from svc.interfaces.kinds import ServedKind, ServeGated
 from svc.interfaces.rpc import IRpcCall
 from svc.lanes.join import RelayedBytes
@@ -30,163 +27,16 @@ from svc.model.audit.record import Actor, AuditRecord, Event
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
-from svc.model.session.edits import MAX_EDIT_BYTES, MAX_VALUE_CHARACTERS, Edit
+from svc.model.session.ending import GATED_FAULTS
+from svc.model.session.ranges import RangeDecision, RequestRange
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
+from svc.proxy.sessions.gated_stream import GatedStream
 from svc.rpc.call import MessageEnd
-from svc.rpc.stream import StreamTransport
+from svc.rpc.gated import PassingStream
 
 _log = Logger(namespace="svc_proxy")
-
-MAX_HELD = 256 * 1024
-"""Bytes of one direction that may wait for the gate; no request of a kind is longer."""
-
-
-@implementer(IGatedStream, IHalfCloseableProtocol, IPushProducer)
-class GatedStream(Protocol):
-    """One direction: reads one call and writes to the other, as the gate says.
-
-    Attributes:
-        lost: Called when the call that it reads is over, before the gate hears of it.
-    """
-
-    transport: Any
-
-    def __init__(self) -> None:
-        self.lost: Callable[[], object] = lambda: None
-        self.passed = 0
-        self.out: StreamTransport | None = None
-        self._held = bytearray()
-        self._ended = False
-        self._is_moot = False
-        self._is_full = False
-        self._is_paused = False
-        self._waiting: Deferred[None] | None = None
-
-    @property
-    def held(self) -> bytes:
-        """See IGatedStream."""
-        return bytes(self._held)
-
-    async def until(self, mark: bytes, most: int) -> bytes | None:
-        """See IGatedStream."""
-        most = min(most, MAX_HELD)  # past it nothing more is read, so no mark would come
-        searched = 0
-        if self._is_moot:
-            return None
-        while (at := self._held.find(mark, searched, most)) < 0:
-            if len(self._held) >= most:
-                raise Malformed(f"a request or an answer is longer than {most} bytes")
-            searched = max(0, len(self._held) - len(mark) + 1)
-            if not await self._more():
-                if self._held and not self._is_moot:
-                    raise Malformed("the stream ended in the middle of a request or an answer")
-                return None
-        return bytes(self._held[: at + len(mark)])
-
-    async def pass_on(self, size: int) -> None:
-        """See IGatedStream."""
-        if size < 0:  # of a length that the peer wrote
-            raise Malformed("a request or an answer says that it is shorter than nothing")
-        while size:
-            if not self._held and not await self._more():
-                if self._is_moot:
-                    return
-                raise Malformed("the stream ended in the middle of a request or an answer")
-            piece = bytes(self._held[:size])
-            self._write(piece)
-            size -= len(piece)
-
-    def edit(self, size: int, name: str, values: Mapping[str, str]) -> None:
-        """See IGatedStream."""
-        if not 0 < size <= min(len(self._held), MAX_EDIT_BYTES):
-            raise ValueError("an edit must concern bytes that are held")
-        assert self.out is not None
-        # What is longer would end the session at whoever makes the edit.
-        short = {word: value[:MAX_VALUE_CHARACTERS] for word, value in values.items()}
-        self.out.edit(Edit(offset=self.passed, size=size, name=name, values=short))
-        self._write(bytes(self._held[:size]))
-
-    def close(self) -> None:
-        """Say to the other side that nothing more comes."""
-        if self.out is not None:
-            self.out.loseWriteConnection()
-
-    def give_up(self) -> None:
-        """Whoever it writes to is gone: no more is decided, and what is cut off is no fault."""
-        self._is_moot = self._ended = True
-        self._wake()
-
-    # -- from the transport
-
-    def dataReceived(self, data: bytes) -> None:
-        self._held += data
-        if len(self._held) >= MAX_HELD:
-            self._is_full = True
-            self._pace()
-        self._wake()
-
-    def readConnectionLost(self) -> None:
-        """The peer writes no more."""
-        self._ended = True
-        self._wake()
-
-    def writeConnectionLost(self) -> None:
-        """We write no more."""
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The call is over."""
-        self._ended = True
-        self.lost()
-        self._wake()
-
-    # -- as the producer of the other side
-
-    def pauseProducing(self) -> None:
-        self._is_paused = True
-        self._pace()
-
-    def resumeProducing(self) -> None:
-        self._is_paused = False
-        self._pace()
-
-    def stopProducing(self) -> None:
-        """The other side has disconnected; its own transport reports that."""
-
-    def _pace(self) -> None:
-        if self.transport is None:
-            return
-        if self._is_full or self._is_paused:
-            self.transport.pauseProducing()
-        else:
-            self.transport.resumeProducing()
-
-    def _write(self, data: bytes) -> None:
-        assert self.out is not None
-        del self._held[: len(data)]
-        self.passed += len(data)
-        self.out.write(data)
-        if self._is_full and len(self._held) < MAX_HELD:
-            self._is_full = False
-            self._pace()
-
-    async def _more(self) -> bool:
-        """Wait for bytes; False where none come any more."""
-        if self._ended:
-            return False
-        before = len(self._held)
-        self._waiting = Deferred()
-        try:
-            await self._waiting
-        finally:
-            self._waiting = None
-        return len(self._held) > before or not self._ended
-
-    def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting.callback(None)
 
 
 @frozen
@@ -205,6 +55,7 @@ class GatedRequest:
 
     Attributes:
         reason: Why it was denied; empty for what is allowed.
+        range_: Which decision of its session it is, and about which bytes.
     """
 
     request: AccessRequest
@@ -216,6 +67,7 @@ class GatedRequest:
     entities_digest: str
     reason: str
     source_address: str
+    range_: RequestRange | None = None
 
 
 @frozen
@@ -253,17 +105,21 @@ class GatedSession:
     entropy: Entropy
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
+    _numbered: int = field(default=0, init=False)
+    _announced: int = field(default=0, init=False)
+    _durable: dict[int, RangeDecision] = field(factory=dict, init=False)
 
     @property
     def resource(self) -> str:
         """See IGatedSession."""
         return self.opened.request.resource
 
-    async def decide(self, action: str, facts: Mapping[str, ContextValue]) -> RequestVerdict:
+    async def decide(
+        self, action: str, facts: Mapping[str, ContextValue], size: int = 0
+    ) -> RequestVerdict:
         """See IGatedSession."""
         try:
-            decided = self.decides(self.opened, action, facts)
-            await self.write(decided, self.opened.request.session_uid)
+            decided = await self._recorded(self.decides(self.opened, action, facts), size)
         except CancelledError:
             raise
         except Exception as error:
@@ -277,6 +133,26 @@ class GatedSession:
             policies=decided.policies,
             reason=decided.reason,
         )
+
+    async def _recorded(self, decided: GatedRequest, size: int) -> GatedRequest:
+        """The decision with its number and range, once it is durable."""
+        range_ = self.requests.request_range(self._numbered + 1, size)
+        self._numbered = range_.n
+        try:
+            await self.write(evolve(decided, range_=range_), self.opened.request.session_uid)
+        except BaseException:
+            # Of a number that is lost amid others the Connector never hears: it ends the session.
+            if self._numbered == range_.n:
+                self._numbered -= 1
+            raise
+        allowed = decided.decision == "allow"
+        self._durable[range_.n] = RangeDecision(
+            n=range_.n, offset=range_.offset, size=range_.size, allowed=allowed
+        )
+        while (announced := self._durable.pop(self._announced + 1, None)) is not None:
+            self._announced += 1
+            self.requests.announce(announced)
+        return decided
 
     async def record(self, event: str, details: Mapping[str, Json]) -> None:
         """See IGatedSession."""
@@ -331,8 +207,8 @@ class GatedCarried(Carried):
     async def _join(self, carry: IRpcCall) -> RelayedBytes:
         session = self._session
         await self._call.send(self._opened)
-        person = StreamTransport(cast(MessageEnd, self._call))
-        connector = StreamTransport(cast(MessageEnd, carry))
+        person = PassingStream(cast(MessageEnd, self._call))
+        connector = PassingStream(cast(MessageEnd, carry))
         session.requests.out, session.answers.out = connector, person
         session.requests.lost = session.answers.give_up
         session.answers.lost = lambda: self._connector_left(connector)
@@ -342,6 +218,7 @@ class GatedCarried(Carried):
         connector.start(session.answers)
         try:
             await self._served(session)
+            await gatherResults([session.requests.finished, session.answers.finished])
             for transport in (connector, person):
                 transport.unregisterProducer()
                 transport.loseConnection()
@@ -352,9 +229,11 @@ class GatedCarried(Carried):
             self._count(RelayedBytes(session.requests.passed, session.answers.passed))
             if connector.reported_end is not None:
                 self._end_frame_reader.receive(connector.reported_end)
+            elif person.reported_end is not None and person.reported_end.reason in GATED_FAULTS:
+                self._end_frame_reader.receive(person.reported_end)
         return self._joined
 
-    def _connector_left(self, connector: StreamTransport) -> None:
+    def _connector_left(self, connector: PassingStream) -> None:
         """Its word ends the session at once: the end of its bytes alone would read as a close."""
         if connector.reported_end is not None:
             self._end_frame_reader.receive(connector.reported_end)

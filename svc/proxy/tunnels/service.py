@@ -14,7 +14,7 @@ from twisted.internet.interfaces import IProtocol
 
 from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming
-from svc.messages.tunnel import decode_carry_open
+from svc.messages.tunnel import decode_carry_answer, decode_carry_open
 from svc.model.principal import Principal, Role
 from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.tunnels.parts import RegistrationParts
@@ -65,10 +65,12 @@ class TunnelService(RegistrationParts):
                 fault=Fault.DENIED,
             )
         with tunnel.unassigned_stream():
-            uid, secret = decode_carry_open(await read_open(call, self.clock, "carry"))
+            first = await read_open(call, self.clock, "carry")
+            uid, secret = decode_carry_open(first)
+            answer = decode_carry_answer(first)
 
         def attach(protocol: IProtocol) -> Deferred[object]:
-            return protocol.carried_by(call)  # type: ignore[attr-defined, no-any-return]
+            return protocol.carried_by(call, answer)  # type: ignore[attr-defined, no-any-return]
 
         try:
             await tunnel.carry(uid, secret, attach)

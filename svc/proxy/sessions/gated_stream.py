@@ -1,0 +1,269 @@
+"""One direction of a gated session at the Proxy: frames that wait until the gate has decided.
+
+See ADR 35 for how bytes that a gate passes become frames that go on.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.errors import Malformed
+from svc.interfaces.gating import IGatedStream
+from svc.model.session.edits import MAX_EDIT_BYTES, MAX_VALUE_CHARACTERS, Edit
+from svc.model.session.ending import FRAME_ORDER
+from svc.model.session.frames import MAX_FRAMES_HELD, FrameMarks, TaggedFrame, TaggedKind
+from svc.model.session.gated import MAX_NOTED, GateNote
+from svc.model.session.ranges import MAX_RANGE, RangeDecision, RequestRange
+from svc.rpc.gated import PassingStream
+from svc.wire.machine import Part
+
+MAX_HELD = MAX_RANGE
+"""Bytes of one direction that may wait for the gate; no request of a kind is longer."""
+
+
+@implementer(IGatedStream, IHalfCloseableProtocol, IPushProducer)
+class GatedStream(Protocol):
+    """One direction: reads one call and passes its frames on to the other, as the gate says.
+
+    A frame goes on, as it came, once the gate has passed its first byte; a note with it says up
+    to which byte the other end may pass it on.
+
+    Attributes:
+        lost: Called when the call that it reads is over, before the gate hears of it.
+        passed: Bytes that the gate has passed.
+        finished: Fires when the end of writing was passed on, or none will be.
+    """
+
+    transport: Any
+
+    def __init__(self) -> None:
+        self.lost: Callable[[], object] = lambda: None
+        self.passed = 0
+        self.out: PassingStream | None = None
+        self.finished: Deferred[None] = Deferred()
+        self._held = bytearray()
+        self._came = 0
+        self._read = 0
+        self._marks = FrameMarks()
+        self._unsent: deque[tuple[int, bytes]] = deque()
+        self._decided: list[RangeDecision] = []
+        self._pass_to = 0
+        self._eof = b""
+        self._is_done = False
+        self._ended = False
+        self._is_moot = False
+        self._is_full = False
+        self._is_paused = False
+        self._waiting: Deferred[None] | None = None
+
+    @property
+    def held(self) -> bytes:
+        """See IGatedStream."""
+        return bytes(self._held)
+
+    async def until(self, mark: bytes, most: int) -> bytes | None:
+        """See IGatedStream."""
+        most = min(most, MAX_HELD)  # past it nothing more is read, so no mark would come
+        searched = 0
+        if self._is_moot:
+            return None
+        while (at := self._held.find(mark, searched, most)) < 0:
+            if len(self._held) >= most:
+                raise Malformed(f"a request or an answer is longer than {most} bytes")
+            searched = max(0, len(self._held) - len(mark) + 1)
+            if not await self._more():
+                if self._held and not self._is_moot:
+                    raise Malformed("the stream ended in the middle of a request or an answer")
+                return None
+        self._read = at + len(mark)
+        return bytes(self._held[: self._read])
+
+    async def pass_on(self, size: int) -> None:
+        """See IGatedStream."""
+        if size < 0:  # of a length that the peer wrote
+            raise Malformed("a request or an answer says that it is shorter than nothing")
+        to = self.passed + size
+        while self.passed < to:
+            if not self._held and not await self._more():
+                if self._is_moot:
+                    return
+                raise Malformed("the stream ended in the middle of a request or an answer")
+            self._pass(to)
+
+    def edit(self, size: int, name: str, values: Mapping[str, str]) -> None:
+        """See IGatedStream."""
+        if not 0 < size <= min(len(self._held), MAX_EDIT_BYTES):
+            raise ValueError("an edit must concern bytes that are held")
+        # What is longer would end the session at whoever makes the edit.
+        short = {word: value[:MAX_VALUE_CHARACTERS] for word, value in values.items()}
+        edit = Edit(offset=self.passed, size=size, name=name, values=short)
+        self._pass(self.passed + size, (edit,))
+
+    def request_range(self, n: int, size: int) -> RequestRange:
+        """The range of a request that begins with the first byte held.
+
+        Args:
+            n: Which decision of the session it is.
+            size: How many bytes it has; 0: those that ``until`` read last, or else the first.
+        """
+        held = len(self._held)
+        size = min(size or self._read or 1, held)
+        return RequestRange(
+            n=n, offset=self.passed, size=size, tags=self._marks.digest(self.passed, size)
+        )
+
+    def announce(self, decision: RangeDecision) -> None:
+        """Tell the other end of a decision, before any byte that follows."""
+        self._decided.append(decision)
+
+    def close(self) -> None:
+        """Nothing more is passed but the end of writing, when it comes."""
+        self._is_done = True
+        self._pass_eof()
+
+    def give_up(self) -> None:
+        """Whoever it writes to is gone: no more is decided, and what is cut off is no fault."""
+        self._is_moot = self._ended = True
+        self._finish()
+        self._wake()
+
+    # -- from the transport
+
+    def frame_received(self, frame: TaggedFrame, message: Part) -> None:
+        """See FrameReader."""
+        assert self.out is not None
+        if frame.kind.is_urgent:
+            self.out.pass_on(message)
+        elif frame.kind is TaggedKind.EOF:
+            self._eof = bytes(message)
+            self.readConnectionLost()
+            self._pass_eof()
+        elif frame.offset != self._came:
+            # Its receiver would refuse it; until then we would tell wrong offsets of it.
+            raise Malformed("a frame is not at the offset where it belongs", reason=FRAME_ORDER)
+        else:
+            self._take(frame, bytes(message))
+
+    def readConnectionLost(self) -> None:
+        """The peer writes no more."""
+        self._ended = True
+        self._wake()
+
+    def writeConnectionLost(self) -> None:
+        """We write no more."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The call is over."""
+        self._ended = True
+        self.lost()
+        self._finish()
+        self._wake()
+
+    # -- as the producer of the other side
+
+    def pauseProducing(self) -> None:
+        self._is_paused = True
+        self._pace()
+
+    def resumeProducing(self) -> None:
+        self._is_paused = False
+        self._pace()
+
+    def stopProducing(self) -> None:
+        """The other side has disconnected; its own transport reports that."""
+
+    def _pace(self) -> None:
+        if self.transport is None:
+            return
+        if self._is_full or self._is_paused:
+            self.transport.pauseProducing()
+        else:
+            self.transport.resumeProducing()
+
+    def _take(self, frame: TaggedFrame, message: bytes) -> None:
+        self._marks.add(frame)
+        self._unsent.append((frame.offset, message))
+        self._held += frame.data
+        self._came += frame.size
+        if self._has_enough():
+            self._is_full = True
+            self._pace()
+        self._wake()
+
+    def _has_enough(self) -> bool:
+        return len(self._held) >= MAX_HELD or len(self._marks) >= MAX_FRAMES_HELD // 2
+
+    def _pass(self, to: int, edits: tuple[Edit, ...] = ()) -> None:
+        """The other end may pass on what is before this offset; all of it that came goes on."""
+        now = min(to, self._came)
+        del self._held[: now - self.passed]
+        self.passed, self._read = now, 0
+        self._marks.drop(now)
+        is_said = to <= self._pass_to and not self._decided and not edits
+        while self._unsent and self._unsent[0][0] < to:
+            message = self._unsent.popleft()[1]
+            self._say(to, edits, message, is_said=is_said)
+            is_said = True
+        if not is_said:
+            self._say(to, edits, None, is_said=False)
+        if self._is_full and not self._has_enough():
+            self._is_full = False
+            self._pace()
+
+    def _say(
+        self, to: int, edits: tuple[Edit, ...], message: bytes | None, *, is_said: bool
+    ) -> None:
+        assert self.out is not None
+        if is_said:
+            if message is not None:
+                self.out.pass_on(message)
+            return
+        self._pass_to = max(self._pass_to, to)
+        while len(self._decided) > MAX_NOTED:
+            self.out.note(GateNote(decisions=tuple(self._decided[:MAX_NOTED])))
+            del self._decided[:MAX_NOTED]
+        self.out.note(GateNote(to, tuple(self._decided), edits), message)
+        self._decided.clear()
+
+    def _pass_eof(self) -> None:
+        if not (self._is_done and self._eof) or self.finished.called:
+            return
+        if self._held:
+            self.finished.errback(Malformed("a gate left bytes undecided"))
+            return
+        if self._decided:
+            self._say(0, (), None, is_said=False)
+        assert self.out is not None
+        self.out.pass_on(self._eof)
+        self._finish()
+
+    def _finish(self) -> None:
+        if not self.finished.called:
+            self.finished.callback(None)
+
+    async def _more(self) -> bool:
+        """Wait for bytes; False where none come any more."""
+        if self._ended:
+            return False
+        if self._is_full:
+            raise Malformed("a request or an answer comes in too many short frames")
+        before = len(self._held)
+        self._waiting = Deferred()
+        try:
+            await self._waiting
+        finally:
+            self._waiting = None
+        return len(self._held) > before or not self._ended
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
