@@ -37,6 +37,7 @@ from svc.model.cluster.node import Leaf, Node
 from svc.model.ids import event_id, random_id
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.requests import context_at
+from svc.model.session.session import Session
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.root import make_cluster
 from svc.plugins.store_postgresql import store_postgresql
@@ -49,6 +50,7 @@ _MAY_WRITE = may_write_with((), {"tcpConnect": "connect"})
 """Decisions of requests are the rows that are written most."""
 
 _ORIGIN, _LEADER, _PERSON = "p" * 26, "a" * 26, "b" * 26
+_SESSION = "5" * 32
 
 
 async def _measure(reactor: Any, url: str, count: int) -> None:
@@ -126,6 +128,18 @@ def _register(tx: ITransaction, recorder: Recorder, key: ed25519.Ed25519PrivateK
         )
     )
     adopt(tx, recorder, operator(0), time.time())
+    tx.sessions.insert(
+        Session(
+            uid=_SESSION,
+            person_id=_PERSON,
+            resource_id="db1",
+            kind="tcp",
+            connector_id=_LEADER,
+            proxy_id=_ORIGIN,
+            decision_id=random_id(os.urandom),
+            started_at=1.0,
+        )
+    )
 
 
 def _made(maker: RowMaker, count: int) -> list[Offered]:
@@ -152,7 +166,7 @@ def _decision() -> AuditRecord:
         event_id=event_id(at, os.urandom),
         time=at,
         event=REQUEST_DECISION,
-        actor=Actor("node", _ORIGIN),
+        actor=Actor("person", _PERSON),
         origin=_ORIGIN,
         action="connect",
         cedar_action="tcpConnect",
@@ -162,7 +176,8 @@ def _decision() -> AuditRecord:
         policies=("dev-uses-tcp",),
         policy_version=7,
         resource_id="db1",
-        session_uid=random_id(os.urandom),
+        resource_kind="tcp",
+        session_uid=_SESSION,
         details={"proxy_id": _ORIGIN, "source_address": "192.0.2.7"},
     )
 

@@ -170,7 +170,7 @@ class ConnectorAssembly:
             times=times,
             spans=p.runtime.traces.spans,
             lane_to=lane_to(p.runtime.reactor),
-            sign_answer=lambda data: identity.sign(Purpose.SESSION_ANSWER, data),
+            sign=identity.sign,
         )
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())

@@ -118,6 +118,11 @@ class Admission:
         self._seen = SeenSessions() if seen is None else seen
         self._inventories = ProxyInventories() if inventories is None else inventories
 
+    @property
+    def verifier(self) -> IChainVerifier:
+        """Judges chains against the pinned root."""
+        return self._verifier
+
     def admit(self, notice: OpenNotice, proxy_id: str) -> AdmittedSession:
         """The session, if it may open.
 

@@ -21,6 +21,12 @@ from svc.connector.proxies import DuplicateProxy, ProxyAddress
 from svc.connector.tunnel_parts import TunnelParts
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel, IRpcStream, Peer
+from svc.messages.gated import (
+    CHECKPOINT_METHOD,
+    CheckpointAnswer,
+    checkpoint_message,
+    read_checkpoint_answer,
+)
 from svc.messages.tunnel import (
     CARRY_METHOD,
     REGISTER_METHOD,
@@ -42,6 +48,7 @@ from svc.messages.tunnel import (
 from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.session.ending import SessionOver
 from svc.model.signing import Signed
+from svc.proto.gate.v1 import session_pb2
 from svc.rpc.client.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame
@@ -52,6 +59,8 @@ _log = Logger(namespace="svc_connector")
 
 _LOOK_SECS = 0.5
 """How often a retired leg is looked at for what it still carries."""
+
+_CHECKPOINT_SECS = 15.0
 
 MAX_UNSENT = 64
 """Messages that may wait once the stream is full, for a Proxy that reads slowly or not at all."""
@@ -323,6 +332,16 @@ class LegLink:
             return stream
 
         return CarryEndpoint(opened)  # type: ignore[arg-type]
+
+    async def checkpoint(self, signed: Signed) -> CheckpointAnswer:
+        """See :class:`svc.connector.opening.NoticeLink`."""
+        message = await self._channel.unary(
+            CHECKPOINT_METHOD,
+            checkpoint_message(signed),
+            session_pb2.CheckpointAnswer,
+            timeout=_CHECKPOINT_SECS,
+        )
+        return read_checkpoint_answer(message)
 
     async def _send(self, message: bytes) -> None:
         self._unsent += 1

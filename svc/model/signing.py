@@ -32,9 +32,11 @@ class Purpose(Enum):
 
     SESSION_REQUEST = "session-request"
     SESSION_ANSWER = "session-answer"
+    SESSION_CHECKPOINT = "session-checkpoint"
     WHY_REQUEST = "why-request"
     REGISTRATION = "registration"
     GRANT = "grant"
+    GRANT_EXTENSION = "grant-extension"
     SNAPSHOT = "snapshot"
     AUDIT_HEAD = "audit-head"
     AUDIT_ORIGIN = "audit-origin"

@@ -38,6 +38,7 @@ from svc.model.ids import event_id, random_id
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.requests import context_at
 from svc.model.principal import Role
+from svc.model.session.session import Session
 from tests.authority.house import ADA, WORDS, Holder, House, value_of
 
 FACTS = {fact.name: fact for fact in WORDS.terms.facts}
@@ -57,6 +58,7 @@ class Origin:
         self.holder: Holder = house.node(role, name, self.key.public_key().public_bytes_raw())
         house.refresh()
         self.id = self.holder.id
+        self.sessions: dict[str, str] = {}
         self.maker = RowMaker(
             origin=self.id,
             key=self.key,
@@ -93,7 +95,7 @@ class Origin:
         )
 
     def decision(self, note: str = "db1") -> SpoolRow:
-        """A decided request: the row a Proxy writes most."""
+        """A decided request, of a session of its own resource: the row a Proxy writes most."""
         details: dict[str, Json] = {"proxy_id": self.id, "source_address": "192.0.2.7"}
         request = AccessRequest(
             request_kind="connect",
@@ -115,8 +117,28 @@ class Origin:
                 policies=("dev-uses-tcp",),
                 policy_version=1,
                 resource_id=note,
+                resource_kind="tcp",
+                session_uid=self.session(note),
             )
         )
+
+    def session(self, resource: str) -> str:
+        """The session of a resource that this Proxy carries; granted at its first use."""
+        uid = self.sessions.get(resource)
+        if uid is None:
+            uid = self.sessions[resource] = random_id(self.house.entropy)
+            session = Session(
+                uid=uid,
+                person_id=ADA,
+                resource_id=resource,
+                kind="tcp",
+                connector_id="c" * 26,
+                proxy_id=self.id,
+                decision_id=random_id(self.house.entropy),
+                started_at=self.house.now(),
+            )
+            self.house.run(lambda tx: tx.sessions.insert(session))
+        return uid
 
     def summary(self) -> SpoolRow:
         """Another sort of row."""

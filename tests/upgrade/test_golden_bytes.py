@@ -38,6 +38,7 @@ from svc.model.audit.state import StateChange
 from svc.model.canonical import decode, encode
 from svc.model.cluster.registration import AcceptedRegistration, Registration
 from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.session.checkpoint import GrantExtension, SessionCheckpoint
 from svc.model.session.edits import Edit
 from svc.model.session.ending import PROXY_REVOKED
 from svc.model.session.frames import FrameMarks, FrameTagger, TaggedKind, read_tagged
@@ -91,6 +92,16 @@ PAIRS: Mapping[str, Pair] = {
         made(SessionAnswer),
         gated_messages.encode_answer,
         gated_messages.decode_answer,
+    ),
+    "session.checkpoint": (
+        made(SessionCheckpoint),
+        gated_messages.encode_checkpoint,
+        gated_messages.decode_checkpoint,
+    ),
+    "session.extension": (
+        made(GrantExtension),
+        gated_messages.encode_extension,
+        gated_messages.decode_extension,
     ),
     "session.grant": (made(Grant), session.encode_grant, session.decode_grant),
     "session.why request": (

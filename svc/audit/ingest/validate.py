@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import field, frozen
 
+from svc.audit.ingest.about import about
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
 from svc.audit.log.record import MAX_RECORD, MEMBERS, PERSONAL, is_storable
@@ -46,6 +47,7 @@ from svc.model.canonical import Json, decode
 from svc.model.cluster.node import Node
 from svc.model.ids import is_opaque_id
 from svc.model.policy.terms import AttributeTerm
+from svc.model.session.recorded import RecordedRequest
 from svc.model.signing import BadSignature
 from svc.ratelimit.limits import BUDGETS
 
@@ -132,7 +134,11 @@ def anybody(_kind: str, _id: str) -> bool:
 
 @frozen
 class ValidRow:
-    """A row whose signature and record are good."""
+    """A row whose signature and record are good.
+
+    Attributes:
+        about: Of what a Proxy writes about a session: what it says of that session.
+    """
 
     origin: str
     event: Event
@@ -140,6 +146,7 @@ class ValidRow:
     place: SpoolPlace
     details: Mapping[str, Json] = field(repr=False)
     hash: bytes = field(repr=False)
+    about: RecordedRequest | None = None
 
     @property
     def former(self) -> dict[str, int]:
@@ -222,14 +229,14 @@ def _read(
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
     _check_personal(row, record)
-    event_id = str(record["event_id"])
     judged = ValidRow(
         origin=origin,
         event=event,
-        event_id=event_id,
+        event_id=str(record["event_id"]),
         place=place,
         details=details,
         hash=row_hash(row.canonical),
+        about=about(record, details, event),
     )
     return judged, record
 

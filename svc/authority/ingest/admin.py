@@ -13,7 +13,7 @@ from collections.abc import Callable
 from attrs import define
 
 from svc.audit.ingest.validate import MAY_WRITE, ValidRow, WriteRights, validate_row
-from svc.authority.ingest.apply import QueueTransaction, standing_of
+from svc.authority.ingest.apply import QueueTransaction, is_of_session, standing_of
 from svc.authority.state.recorder import Recorder
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError
 from svc.interfaces.store import IStore, ITransaction
@@ -114,6 +114,13 @@ class QueueAdmin:
                 f"row {row.id} is {verdict.hold.value}: it cannot be accepted into the log; "
                 "discard it (an audit record keeps its digest)"
             )
+        if judged.about is not None:
+            session = tx.sessions.get(judged.about.session_uid)
+            if not is_of_session(session, judged.origin, judged.about):
+                raise NotReleasable(
+                    f"row {row.id} is forged: it is about no session of its Proxy's, or says "
+                    "something else of it; discard it"
+                )
         place = judged.place
         seq = tx.origins.seq(judged.origin, place.spool_id, place.n)
         if seq is not None or tx.origins.events([judged.event_id]):

@@ -31,6 +31,8 @@ from svc.model.audit.replay import (
     ranges,
 )
 from svc.model.canonical import Json
+from svc.model.session.recorded import RecordedRequest
+from svc.model.session.session import Session
 
 
 @frozen
@@ -39,10 +41,12 @@ class AppliedRows:
 
     Attributes:
         held: The rows that are held from now on, and were not before.
+        requests: Of sessions, as their Proxies recorded them, in order.
     """
 
     appended: int
     held: tuple[tuple[QueuedRow, RowVerdict], ...]
+    requests: tuple[RecordedRequest, ...] = ()
 
 
 MAX_UNKNOWN = 16
@@ -51,6 +55,20 @@ MAX_UNKNOWN = 16
 
 class QueuedRowGone(SvcError):
     """A row is not in the queue any more: it must not be appended from there."""
+
+
+_NOT_ITS_SESSION = "it is about no session of its Proxy's, or says something else of it"
+
+
+def is_of_session(session: Session | None, origin: str, about: RecordedRequest) -> bool:
+    """Whether what a Proxy says of a session is what our own row says."""
+    said = (origin, about.person_id, about.resource_id, about.resource_kind)
+    return session is not None and said == (
+        session.proxy_id,
+        session.person_id,
+        session.resource_id,
+        session.kind,
+    )
 
 
 @define
@@ -68,6 +86,8 @@ class QueueTransaction:
     _filled: dict[tuple[str, str], list[int]] = field(factory=dict, init=False)
     _accepted: list[AcceptedRow] = field(factory=list, init=False)
     _events: set[str] = field(factory=set, init=False)
+    _requests: list[RecordedRequest] = field(factory=list, init=False)
+    _sessions: dict[str, Session | None] = field(factory=dict, init=False)
 
     def take_all(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         """Take rows, in order; a question for each would cost a database more than the answer."""
@@ -94,7 +114,19 @@ class QueueTransaction:
         if standing is RowStanding.REPLAYED or judged.event_id in self._events:
             self._hold(row, RowVerdict(hold=Hold.REPLAYED, why="it was accepted before"))
             return
+        if judged.about is not None:
+            if not self._is_of_its_session(judged.origin, judged.about):
+                self._hold(row, RowVerdict(hold=Hold.FORGED, why=_NOT_ITS_SESSION))
+                return
+            self._requests.append(judged.about)
         self.append(row, judged)
+
+    def _is_of_its_session(self, origin: str, about: RecordedRequest) -> bool:
+        """Whether our own row of the session says the same of it (rule R25)."""
+        uid = about.session_uid
+        if uid not in self._sessions:
+            self._sessions[uid] = self.tx.sessions.get(uid)
+        return is_of_session(self._sessions[uid], origin, about)
 
     def append(self, row: QueuedRow, judged: ValidRow) -> int:
         """Append a row, whatever the memory says; the record that it becomes."""
@@ -140,7 +172,7 @@ class QueueTransaction:
             for first, last in ranges(numbers):
                 self._record(AUDIT_FILLED, origin, _range(spool_id, first, last))
         self._tell_held()
-        return AppliedRows(len(self._accepted), tuple(self._held))
+        return AppliedRows(len(self._accepted), tuple(self._held), tuple(self._requests))
 
     def tell_due(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
         """Put on record which rows of a spool are missing for too long."""

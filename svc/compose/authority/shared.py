@@ -18,6 +18,7 @@ from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
+from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.unsigned import UnsignedRows
@@ -45,6 +46,7 @@ class SharedServices:
     operators: Operators
     policies: PolicyAdmin
     ends: SessionEnds
+    gated: GatedSessions
     enrollment: Enrollment
     renewals: NodeRenewal
     rates: AskRates
@@ -110,6 +112,17 @@ def shared_services(p: Parts) -> SharedServices:
         tasks=p.tasks,
         reclaim_secs=p.settings.session.reclaim_secs,
     )
+    gated = GatedSessions(
+        cluster=cluster,
+        state_cache=state_cache,
+        engine=engine_of(policy),
+        kinds=p.kinds.by_name,
+        store=p.store,
+        recorder=p.recorder,
+        verifier=p.identity.verifier,
+        sign_extension=p.keys.signer(Purpose.GRANT_EXTENSION),
+        now=now,
+    )
     rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
     renewals = NodeRenewal(
         issuer=p.issuer,
@@ -145,6 +158,7 @@ def shared_services(p: Parts) -> SharedServices:
         operators=operators,
         policies=policies,
         ends=ends,
+        gated=gated,
         enrollment=enrollment,
         renewals=renewals,
         rates=rates,

@@ -153,9 +153,23 @@ DETAILS: Mapping[str, Field] = _by_name(
         meaning="ids of the resources concerned",
         shape=_TEXTS,
     ),
+    Field(
+        name="range_offset",
+        sensitivity=_PUBLIC,
+        meaning="where the request begins in what the person sent",
+        shape=_NUMBER,
+    ),
+    Field(name="range_size", sensitivity=_PUBLIC, meaning="how many bytes it has", shape=_NUMBER),
+    Field("range_tags", _PUBLIC, "digest of the tags of its frames, which tells nothing of it"),
     Field("role", _PUBLIC, "role of the node or person"),
     Field("row_digest", _PUBLIC, "SHA-256 of the row this record puts in force"),
     Field("serial", _PUBLIC, "serial number of the certificate, in hex"),
+    Field(
+        name="session_n",
+        sensitivity=_PUBLIC,
+        meaning="which decision of its session, from 1",
+        shape=_NUMBER,
+    ),
     Field("signed_digest", _PUBLIC, "SHA-256 of the row that the newest signed record names"),
     Field("since", _PUBLIC, "start of the time concerned"),
     Field("source_address", _PERSONAL, "address of the peer, as the Proxy reports it"),
@@ -220,11 +234,15 @@ SESSION_MISMATCH = _event(
     1005,
     "session.mismatch",
     "W",
-    "Connector and Proxy report different byte counts for a session",
+    "what a Proxy recorded of a session's requests is not what its Connector passed on",
     _TRAFFIC,
 )
 REQUEST_DECISION = _event(
-    1010, "request.decision", "I", "a request was decided", "proxy_id source_address"
+    1010,
+    "request.decision",
+    "I",
+    "a request was decided",
+    "proxy_id source_address session_n range_offset range_size range_tags",
 )
 REFUSALS_SUMMARY = _event(
     1011,

@@ -35,6 +35,8 @@ EDIT_REFUSED = "edit_refused"
 DECISION_REFUSED = "decision_refused"
 PEER_SILENT = "peer_silent"
 CUT_SHORT = "cut_short"
+NOT_PROLONGED = "grant_not_prolonged"
+SESSION_MISMATCH = "session_mismatch"
 
 GATED_FAULTS = frozenset(
     {
@@ -45,6 +47,8 @@ GATED_FAULTS = frozenset(
         DECISION_REFUSED,
         PEER_SILENT,
         CUT_SHORT,
+        NOT_PROLONGED,
+        SESSION_MISMATCH,
     }
 )
 """What ends a gated session at whichever end finds it; see ADR 35."""
@@ -71,6 +75,8 @@ ENDINGS = MappingProxyType(
         DECISION_REFUSED: "the Proxy passed on what it had not decided, or had denied",
         PEER_SILENT: "the other end was not heard of for 90 seconds",
         CUT_SHORT: "it was cut before the other end had closed it",
+        NOT_PROLONGED: "Authority did not prolong it in time",
+        SESSION_MISMATCH: "its Proxy's records are not what its Connector passed on",
         "tunnel_closed": "the Connector closed its tunnel",
         "tunnel_transport_error": "the connection to the Connector was lost",
         "tunnel_keepalive_failed": "the Connector stopped answering",

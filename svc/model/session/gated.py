@@ -64,6 +64,11 @@ class GatedReceiver:
         """The other end writes no more, and all that it wrote was passed on."""
         return self._checker.has_ended
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that the other end wrote has come, to its end, and was passed on."""
+        return self._checker.has_ended and not self._held
+
     def note(self, note: GateNote) -> None:
         """Take what the Proxy says of bytes that are not passed on yet.
 

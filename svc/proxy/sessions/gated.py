@@ -267,7 +267,14 @@ def as_record(
     if isinstance(decided, GatedNote):
         return _as_note(decided, origin, now, entropy)
     request = decided.request
-    details = {"proxy_id": origin}
+    details: dict[str, Json] = {"proxy_id": origin}
+    if request_range := decided.range_:
+        details |= {
+            "session_n": request_range.n,
+            "range_offset": request_range.offset,
+            "range_size": request_range.size,
+            "range_tags": request_range.tags.hex(),
+        }
     if decided.source_address:
         details["source_address"] = decided.source_address
     return AuditRecord(

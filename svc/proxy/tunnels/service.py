@@ -13,9 +13,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocol
 
 from svc.errors import Fault, SvcError, Unauthenticated
-from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming
+from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
+from svc.messages.gated import checkpoint_answer_message, read_checkpoint
 from svc.messages.tunnel import decode_carry_answer, decode_carry_open
 from svc.model.principal import Principal, Role
+from svc.proto.gate.v1 import session_pb2
 from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.tunnels.parts import RegistrationParts
 from svc.proxy.tunnels.register import RegistrationCall
@@ -28,7 +30,11 @@ class TunnelService(RegistrationParts):
 
     def service(self) -> RpcService:
         """The methods, for the RPC server."""
-        methods = {"Register": streaming(self._register), "Carry": streaming(self._carry)}
+        methods = {
+            "Register": streaming(self._register),
+            "Carry": streaming(self._carry),
+            "Checkpoint": unary(session_pb2.SignedCheckpoint, self._checkpoint),
+        }
         return RpcService("gate.v1.Tunnel", methods)
 
     def admit(self, name: str, peer: Peer) -> None:
@@ -50,6 +56,14 @@ class TunnelService(RegistrationParts):
 
     async def _register(self, call: IRpcCall) -> None:
         await RegistrationCall(self, call, self.node_of(call)).run()
+
+    async def _checkpoint(
+        self, message: session_pb2.SignedCheckpoint, call: IRpcCall
+    ) -> session_pb2.CheckpointAnswer:
+        node = self.node_of(call)
+        self.check_not_revoked(node)
+        answer = await self.checkpoint(node.id, read_checkpoint(message))
+        return checkpoint_answer_message(answer)
 
     async def _carry(self, call: IRpcCall) -> None:
         # To who registers, Authority says so itself, and writes it down.

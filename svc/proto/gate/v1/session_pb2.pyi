@@ -155,6 +155,74 @@ class SignedGrant(_message.Message):
     chain: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, grant: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
+class SessionCheckpoint(_message.Message):
+    __slots__ = ("cluster", "session_uid", "connector_id", "n", "decisions", "head", "last", "whole", "reason", "format")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    session_uid: bytes
+    connector_id: str
+    n: int
+    decisions: int
+    head: bytes
+    last: bool
+    whole: bool
+    reason: str
+    format: int
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., connector_id: _Optional[str] = ..., n: _Optional[int] = ..., decisions: _Optional[int] = ..., head: _Optional[bytes] = ..., last: _Optional[bool] = ..., whole: _Optional[bool] = ..., reason: _Optional[str] = ..., format: _Optional[int] = ...) -> None: ...
+
+class SignedCheckpoint(_message.Message):
+    __slots__ = ("checkpoint", "signature", "chain")
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, checkpoint: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class GrantExtension(_message.Message):
+    __slots__ = ("cluster", "session_uid", "n", "end_before_ms", "policy_version", "format")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    END_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    session_uid: bytes
+    n: int
+    end_before_ms: int
+    policy_version: int
+    format: int
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., n: _Optional[int] = ..., end_before_ms: _Optional[int] = ..., policy_version: _Optional[int] = ..., format: _Optional[int] = ...) -> None: ...
+
+class SignedExtension(_message.Message):
+    __slots__ = ("extension", "signature", "chain")
+    EXTENSION_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    extension: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, extension: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class CheckpointAnswer(_message.Message):
+    __slots__ = ("extension", "reason")
+    EXTENSION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    extension: SignedExtension
+    reason: str
+    def __init__(self, extension: _Optional[_Union[SignedExtension, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class SessionListRequest(_message.Message):
     __slots__ = ("audit_head",)
     AUDIT_HEAD_FIELD_NUMBER: _ClassVar[int]
