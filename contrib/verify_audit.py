@@ -23,8 +23,13 @@ import argparse
 import base64
 import hashlib
 import json
+import os
 import sys
-from collections import namedtuple
+from collections import deque, namedtuple
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,6 +42,13 @@ EXPORT, INCLUSION = "svc-audit-export-v1", "svc-audit-inclusion-v1"
 CONSISTENCY = "svc-audit-consistency-v1"
 CHAIN_DOMAIN, HEAD_DOMAIN = b"svc-audit-v1\0", b"svc-audit-head-v1\0"
 LONGEST_LINE = 1 << 22
+PART = 1 << 19  # bytes of an export that one process looks at, at a time
+
+# Members of a line that are not the record's.
+OWN = {"form", "hash", "origin_signature", "personal", "prev_hash", "seq"}
+
+# A record whose line is good by itself: its number, the hashes before it and of it, its leaf.
+Link = namedtuple("Link", "seq before hash leaf signed")
 
 # A head whose signature is good: what the log's keeper has stated, and cannot take back.
 Head = namedtuple("Head", "place log size root last_hash time key_id")
@@ -79,8 +91,12 @@ def member(form: dict[str, Any], name: str, kind: type, place: str) -> Any:
 
 def digest(text: object, place: str) -> bytes:
     """32 bytes from 64 lower-case hex digits."""
-    if isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef"):
-        return bytes.fromhex(text)
+    try:
+        data = bytes.fromhex(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        data = b""
+    if len(data) == 32 and data.hex() == text:
+        return data
     raise Refused(f"{place}: not the hex digits of a SHA-256")
 
 
@@ -257,15 +273,17 @@ def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> i
         waiting.setdefault(head.size, []).append(head)
     edge, shown = list[bytes](), list[tuple[int, bytes]]()
     last, seq, covered, number = None if after else bytes(32), after, after, 0
-    for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE + 1), b""), 1):
+    for number, (line, link) in enumerate(with_links(stream), 1):
         place = f"line {number}"
-        form = parsed(line, place)
-        if form.get("form") == EXPORT:
-            seq += 1
-            last, leaf = read_record(form, seq, last, f"{place}, record {seq}")
+        if link is None or link.seq != seq + 1 or last not in (None, link.before):
+            form = parsed(line, place)  # a head; or what is wrong is said here
+            if form.get("form") == EXPORT:
+                link = read_record(form, seq + 1, last, f"{place}, record {seq + 1}")
+        if link is not None:
+            seq, last = link.seq, link.hash
             if after == 0:
-                append(edge, seq - 1, leaf)
-            history.unshown += after > 0 and "origin_signature" in form  # in the tree alone
+                append(edge, seq - 1, link.leaf)
+            history.unshown += after > 0 and link.signed  # in the tree alone
             heads = waiting.pop(seq, [])
         else:
             heads = [read_head(form, place, keys)]
@@ -285,26 +303,111 @@ def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> i
     return seq
 
 
+def with_links(stream: BinaryIO) -> Iterator[tuple[bytes, Link | None]]:
+    """Each line, and its record where that is good by itself; a long export occupies all cores."""
+    parts = iter(lambda: part_of(stream), [])
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    part = next(parts, [])
+    yield from paired(part, links(part))
+    part = next(parts, [])
+    begun: deque[tuple[list[bytes], Future[list[Link | None]]]] = deque()
+    with ProcessPoolExecutor(cores) if cores > 1 and part else nullcontext() as pool:
+        while part or begun:
+            if part and pool is not None and len(begun) <= 2 * cores:
+                try:
+                    begun.append((part, pool.submit(links, part)))
+                    part = next(parts, [])
+                except BrokenProcessPool:
+                    pool = None
+            elif begun:
+                lines, found = begun.popleft()
+                broken = found.exception() is not None  # as when a process was killed
+                yield from paired(lines, links(lines) if broken else found.result())
+            else:
+                yield from paired(part, links(part))
+                part = next(parts, [])
+
+
+def paired(lines: list[bytes], found: list[Link | None]) -> Iterator[tuple[bytes, Link | None]]:
+    """Lines, each with what it says."""
+    for at, line in enumerate(lines):
+        yield line, found[at]
+
+
+def part_of(stream: BinaryIO) -> list[bytes]:
+    """The next lines, as many as one process looks at; the last of them may be too long."""
+    lines, size = list[bytes](), 0
+    while size < PART:
+        line = stream.readline(LONGEST_LINE + 1)
+        if not line:
+            break
+        lines.append(line)
+        size += len(line)
+    return lines
+
+
+def links(lines: list[bytes]) -> list[Link | None]:
+    """What each line says by itself; None for one that is no record, or none that is good."""
+    found: list[Link | None] = []
+    for line in lines:
+        try:
+            form = parsed(line, "")
+            good = form.get("form") == EXPORT
+            text = cut(line[:-1], form) if good else None
+            found.append(read_record(form, form["seq"], None, "", text) if good else None)
+        except (Refused, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+            found.append(None)
+    return found
+
+
+def cut(line: bytes, form: dict[str, Any]) -> bytes | None:
+    """The record in *line* in its canonical form, for half the time; None where that is not plain.
+
+    The line is the one form of what it says.  Without a Unicode escape this is also the canonical
+    form.  A member of ours that is not the first one stands there with a comma before it: so where
+    that text is there once, what is left without it is the form of the others.
+    """
+    if b"\\u" in line or next(iter(form)) in OWN:
+        return None
+    before, own = digest(form["prev_hash"], "").hex(), digest(form["hash"], "").hex()
+    pieces = [f',"form":"{EXPORT}"', f',"hash":"{own}"', f',"prev_hash":"{before}"']
+    pieces.append(f',"seq":{member(form, "seq", int, "")}')
+    for name in ("origin_signature", "personal"):
+        if name in form:
+            pieces.append("," + to_ascii({name: form[name]})[1:-1])
+    for piece in pieces:
+        first, *others = line.split(piece.encode())
+        if len(others) != 1:
+            return None
+        line = first + others[0]
+    return line
+
+
 def read_record(
-    form: dict[str, Any], seq: int, last: bytes | None, place: str
-) -> tuple[bytes, bytes]:
-    """Check a record's place in the chain; its hash, and its leaf in the tree."""
+    form: dict[str, Any], seq: int, last: bytes | None, place: str, text: bytes | None = None
+) -> Link:
+    """Check a record's place in the chain, and that it is the one hashed."""
     demand(member(form, "seq", int, place) == seq, f"{place}: the line is of {form['seq']}")
     before = digest(form.get("prev_hash"), place)
     demand(last in (None, before), f"{place}: it does not follow from the record before it")
-    own = {"form", "hash", "origin_signature", "personal", "prev_hash", "seq"}
-    record = {name: value for name, value in form.items() if name not in own}
-    text = to_canonical(record).encode()
+    record = form
+    if text is None:
+        record = {name: value for name, value in form.items() if name not in OWN}
+        text = to_canonical(record).encode()
     number, length = seq.to_bytes(8, "big"), len(text).to_bytes(4, "big")
     found = hashlib.sha256(CHAIN_DOMAIN + number + before + length + text)
     demand(found.hexdigest() == form.get("hash"), f"{place}: the record is not the one hashed")
     check_personal(form, record, place)
-    return found.digest(), leaf_hash(text, form, place)
+    leaf = leaf_hash(text, form, place)
+    signed = "origin_signature" in form
+    return Link(seq=seq, before=before, hash=found.digest(), leaf=leaf, signed=signed)
 
 
 def check_personal(form: dict[str, Any], record: dict[str, Any], place: str) -> None:
     """Check that each personal value told is the one that the record holds as a salted hash."""
-    for value in member(form, "personal", list, place) if "personal" in form else ():
+    if "personal" not in form:
+        return
+    for value in member(form, "personal", list, place):
         try:
             there: Any = record
             for name in value["path"].split("."):

@@ -3,7 +3,8 @@
 Python itself obeys variables such as ``PYTHONPATH`` before a line of ours runs: what they bring is
 imported in place of our modules, in a process that holds keys.  So a process that finds one of
 them starts the program again without it, and ``proxy-ssh``, which ssh starts for a person, refuses.
-Only what this module needs is imported before that.
+Only what this module needs is imported before that.  ``proxy-ssh`` then looks for a resident that
+carries its session, so that nothing else has to be imported.
 
 What it does not do: a ``sitecustomize`` on such a path has run in the first process by then, as
 the same user.  Whoever may set the environment of a process is not kept from harm by the process;
@@ -14,19 +15,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
 
 from svc.runtime.python_environment import obeyed, why_not, without_them
 
+TYPE_CHECKING = False  # as in typing, which takes longer to import than all that stands here
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 _MAIN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 _HOME = os.path.dirname(os.path.dirname(_MAIN))
-_REFUSES = "proxy-ssh"
+_PROXY_SSH = "proxy-ssh"
 
 
 def main() -> int:
     """Run one command of ``svc``; the exit status."""
     found = [] if sys.flags.ignore_environment else obeyed(os.environ)
-    if found and command(sys.argv[1:]) == _REFUSES:
+    if found and command(sys.argv[1:]) == _PROXY_SSH:
         return _refused(
             f"proxy-ssh: {why_not(found)}, as `env {_without(found)} svc proxy-ssh` does"
         )
@@ -38,6 +42,12 @@ def main() -> int:
     script = sys.argv[0]
     if os.path.isabs(script) and sys.path[:1] == [os.path.dirname(os.path.realpath(script))]:
         del sys.path[0]  # where the script lies there are no modules of ours
+    if command(sys.argv[1:]) == _PROXY_SSH:
+        from svc.client.hand_over import hand_over
+
+        status = hand_over(sys.argv[1:], os.environ)
+        if status is not None:
+            return status
     try:
         from svc.cli import main as run
     except ModuleNotFoundError as error:

@@ -115,6 +115,17 @@ class ProcessTests(SynchronousTestCase):
         status, said = self.run_it(str(self.script), "proxy-ssh", "db", **harmless)
         self.assertIn("svc join", said)
 
+    def test_little_is_imported(self) -> None:
+        """Before it asks the resident, proxy-ssh imports what it needs for that, and no more."""
+        code = (
+            "import sys; before = set(sys.modules); import svc.start, svc.client.hand_over; "
+            "sys.exit(' '.join(sorted(set(sys.modules) - before)))"
+        )
+        _, said = self.run_it("-I", "-c", f"import sys; sys.path.append({str(SOURCES)!r}); {code}")
+        imported = ("__future__", "_socket", "svc", "svc.client", "svc.client.hand_over")
+        ours = ("svc.client.places", "svc.runtime", "svc.runtime.python_environment", "svc.start")
+        self.assertEqual(said.split(), [*imported, *ours])
+
     def test_twistd_refuses(self) -> None:
         """A role under twistd ends: it cannot be started again from there."""
         twistd = "from twisted.scripts.twistd import run; run()"

@@ -23,6 +23,7 @@ from contrib.bench import (
     figures,
     floods,
     handshakes,
+    holding,
     memory,
     migrating,
     openings,
@@ -51,11 +52,14 @@ def main() -> int:
     options.add_argument("--quick", action="store_true", help=f"of {', '.join(IN_TURNS)}: less")
     options.add_argument("--megabytes", type=int, default=500, help="bytes of one session")
     options.add_argument("--records", type=int, default=1_000_000, help="rows of a long audit log")
+    options.add_argument("--sessions", type=int, default=10_000, help="held idle")
+    options.add_argument("--tunnels", type=int, default=2_000, help="held idle beside them")
+    options.add_argument("--hold", type=float, default=600.0, help="seconds that they are held")
     options.add_argument("--out", type=Path, default=Path("bench.json"))
     chosen = options.parse_args()
     if unknown := sorted(set(chosen.groups) - set(GROUPS)):
         options.error(f"no such group: {', '.join(unknown)}; there are {', '.join(GROUPS)}")
-    groups = chosen.groups or (IN_TURNS if chosen.quick else GROUPS)
+    groups = chosen.groups or (IN_TURNS if chosen.quick else [*GROUPS][: -len(LONG)])
     if chosen.quick and (whole := sorted(set(groups) - set(IN_TURNS))):
         options.error(f"--quick is for {', '.join(IN_TURNS)}, not for {', '.join(whole)}")
     # Each process as its user starts it, not forked from one that is warm; unless time matters.
@@ -68,6 +72,7 @@ def main() -> int:
             directory=directory,
             megabytes=chosen.megabytes,
             records=chosen.records,
+            held=holding.Held(chosen.sessions, chosen.tunnels, chosen.hold),
             scale=QUICK if chosen.quick else FULL,
         )
         rows = measured(bench, groups)
@@ -107,6 +112,7 @@ class Bench:
     directory: Path
     megabytes: int
     records: int
+    held: holding.Held
     scale: Scale
     tables: list[Table] = field(factory=list, init=False)
     skipped: list[str] = field(factory=list, init=False)
@@ -237,6 +243,11 @@ IN_TURNS: dict[str, Callable[[Bench], list[Row]]] = {
 }
 """Groups that measure ways in turns, and have a quick form."""
 
+LONG: dict[str, Callable[[Bench], list[Row]]] = {
+    "holding": lambda bench: holding.rows(bench.directory, bench.held),
+}
+"""Groups that are measured only if they are named."""
+
 GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "start": lambda bench: starting.rows(),
     "decision": lambda bench: deciding.rows(),
@@ -258,6 +269,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "streaming": lambda bench: calls.streaming_rows(bench.ours),
     "handshakes": lambda bench: handshakes.rows(bench.ours, bench.directory),
     "memory": lambda bench: memory.rows(bench.directory),
+    **LONG,
 }
 """By the names that the command line takes, in the order in which they are measured."""
 

@@ -43,6 +43,7 @@ from svc.pki.root import make_cluster
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.policy.vocabulary import vocabulary
+from svc.runtime.threads import in_pool
 from tests.support.nothing import nothing
 
 _CLUSTER = "bench.example"
@@ -86,6 +87,7 @@ async def _measure(reactor: Any, url: str, count: int) -> None:
         now=time.time,
         held=lambda _: None,
         may_write=_MAY_WRITE,
+        in_thread=in_pool(reactor),
     )
     begun = time.monotonic()
     await drain.drain()

@@ -18,7 +18,7 @@ from contrib.bench import ours, peers
 from contrib.bench.ends import Sink, held, start_sink
 from contrib.bench.handshakes import connect, trusting
 from contrib.bench.machine import resident_kib
-from contrib.bench.rows import NO_GOAL, Goal, Row, less_is_better
+from contrib.bench.rows import Goal, Row, less_is_better
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY
 
@@ -55,9 +55,10 @@ def _session_rows(running: ours.Ours, sink: Sink, directory: Path, kept: ExitSta
     found = []
     for count in (_FEW, _MANY):
         for pid, each in growth.of(count).items():
-            goal = _SESSION if names[pid] == PROXY else NO_GOAL
             name = f"an idle session of {count}, {names[pid]}"
-            found.append(less_is_better(name, each, "KiB", "HAProxy, a hop of three", hop, goal))
+            found.append(
+                less_is_better(name, each, "KiB", "HAProxy, a hop of three", hop, _SESSION)
+            )
     return found
 
 
@@ -66,16 +67,16 @@ def _tunnel_rows(running: ours.Ours, directory: Path) -> list[Row]:
     with peers.haproxy_tls(directory, running.proxy_state) as server, ExitStack() as theirs:
         there = ("127.0.0.1", server.port)
         [peer] = Growth([server.pid], lambda: connect(context, there), theirs).of(_FEW).values()
-    with _connectors(running, directory / "many") as add:
+    with connectors(running, directory / "many") as add:
         add(_WARM_TUNNELS + _FEW)
     # A Proxy that knows them all, and has not yet grown by their joining.
     pid = running.gateway.restart(PROXY).pid
     running.gateway.await_tunnels(1)
-    with _connectors(running, directory / "many") as add:
+    with connectors(running, directory / "many") as add:
         add(_WARM_TUNNELS)
-        before = _resident([pid])[pid]
+        before = settled_memory([pid])[pid]
         add(_FEW)
-        each = (_resident([pid])[pid] - before) / _FEW
+        each = (settled_memory([pid])[pid] - before) / _FEW
     name, beside = f"an idle tunnel of {_FEW}, proxy", "HAProxy, a TLS connection"
     return [less_is_better(name, each, "KiB", beside, peer, _TUNNEL)]
 
@@ -99,10 +100,10 @@ class Growth:
         """KiB that each process keeps for one of so many; those of earlier calls are among them."""
         if not self._before:
             self._fill(_WARM)
-            self._before = _resident(self.pids)
+            self._before = settled_memory(self.pids)
         self._fill(count - self._made)
         self._made = count
-        after = _resident(self.pids)
+        after = settled_memory(self.pids)
         return {pid: (after[pid] - self._before[pid]) / count for pid in self.pids}
 
     def _fill(self, count: int) -> None:
@@ -112,7 +113,7 @@ class Growth:
 
 
 @contextmanager
-def _connectors(running: ours.Ours, directory: Path) -> Iterator[Callable[[int], None]]:
+def connectors(running: ours.Ours, directory: Path) -> Iterator[Callable[[int], None]]:
     """Brings up so many more Connectors, each with its tunnel, in a process of their own."""
     files = running.gateway.files
     asked = {
@@ -145,7 +146,7 @@ def _connectors(running: ours.Ours, directory: Path) -> Iterator[Callable[[int],
         process.wait()
 
 
-def _resident(pids: Collection[int]) -> dict[int, float]:
+def settled_memory(pids: Collection[int]) -> dict[int, float]:
     """KiB of each process, once what was just begun or ended has settled."""
     seen: dict[int, float] = {}
     since = monotonic()

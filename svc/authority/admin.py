@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.policy.check import PolicyCheck
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.operators import EDIT_POLICY, Operators
@@ -25,6 +26,7 @@ _Request = TypeVar("_Request", bound=Message)
 
 VIEW_STATUS = "viewStatus"
 VIEW_POLICY = "viewPolicy"
+VIEW_AUDIT = "viewAudit"
 MANAGE_NODES = "manageNodes"
 MANAGE_PERSONS = "managePersons"
 MANAGE_RESOURCES = "manageResources"
@@ -39,6 +41,7 @@ class AdminService:
     members: MemberAdmin
     catalog: CatalogAdmin
     policies: PolicyAdmin
+    checks: PolicyCheck
     outbox: QueueAdmin
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
@@ -74,6 +77,7 @@ class AdminService:
                 ),
                 "SetPolicy": self._guarded(pb.SetPolicyRequest, EDIT_POLICY, policies.set),
                 "ShowPolicy": self._guarded(pb.ShowPolicyRequest, VIEW_POLICY, policies.show),
+                "CheckPolicy": unary(pb.CheckPolicyRequest, self._check),
                 "PolicyHistory": self._guarded(
                     pb.PolicyHistoryRequest, VIEW_POLICY, policies.history
                 ),
@@ -114,6 +118,15 @@ class AdminService:
             return await answer(request, await self.operators.authorize(call, action))
 
         return unary(request_type, decided)
+
+    async def _check(
+        self, request: pb.CheckPolicyRequest, call: IRpcCall
+    ) -> pb.CheckPolicyResponse:
+        """What somebody may do is told to who may read policies and the log (rule R37)."""
+        actor = await self.operators.authorize(call, VIEW_POLICY)
+        if request.HasField("request") or request.replay:
+            await self.operators.authorize(call, VIEW_AUDIT)
+        return await self.checks.check(request, actor)
 
     async def _status(self, request: pb.StatusRequest, actor: Actor) -> pb.StatusResponse:
         return await self.status()

@@ -32,6 +32,7 @@ _COMMANDS = {
     "up": "svc.cli.person:up",
     "status": "svc.cli.person:status",
     "resources": "svc.cli.person:resources",
+    "open": "svc.cli.browser:open_resource",
     "proxy-ssh": "svc.cli.person:proxy_ssh",
     "why": "svc.cli.person:why",
     "_policy-guard": "svc.cli.hidden:policy_guard",

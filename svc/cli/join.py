@@ -67,14 +67,14 @@ def join(
     as_json: bool,
 ) -> None:
     """Exchange a one-use token for your identity on this machine."""
-    from svc.compose.client import home
+    from svc.client.places import home
     from svc.join.person import check_pin, parse_addresses, prepare, take_identity
 
     addresses = parse_addresses("--proxy", proxies)
     direct = parse_addresses("--authority", (authority,))[0] if authority else None
     check_pin(pin)
     token = _token(token_file)
-    place = prepare((directory or home(globals_.environ)).absolute())
+    place = prepare(Path(directory or home(globals_.environ)).absolute())
     joined = run(
         lambda reactor: take_identity(
             runtime(globals_, reactor), place, addresses, direct, pin, token

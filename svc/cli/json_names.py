@@ -67,7 +67,9 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "held_at": "when a row was held back",
         "last_seen": "when a node was last seen",
         "queued_at": "when a row entered the queue",
+        "since_at": "start of the time concerned",
         "time": "when a record or a head was made",
+        "until_at": "end of the time concerned",
         # revisions
         "assignment_revision": "how often a resource was assigned",
         "catalog_version": "the catalog's version",
@@ -78,13 +80,38 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "revision": "how often an entry was changed",
         # the policy
         "action": "what was asked for",
+        "assumed": "facts of a request that nobody gave, as name=value",
         "author": "who set a policy",
+        "considered": "ids of the policies whose scope fits a request",
         "decision": "allow or deny",
+        "decision_after": "what the policy in the file decides",
+        "decision_before": "what the active policy decides",
         "decision_id": "the decision's id",
+        "actions": "actions, with how often they were asked for",
+        "beyond": "changes of more sorts than are listed",
+        "changed_count": "how many requests would be decided otherwise",
+        "changes": "what would be decided otherwise",
+        "decided": "how many requests were decided again",
+        "directions": "changes by the decision before and after, with how many there are",
+        "entities": "where the entities of decisions came from, with how many there are",
+        "errors": "what failed when a policy was evaluated, as stable words",
+        "missing_facts": "facts that policies read and the request does not have",
+        "other_policies": "how many requests get the same decision by other policies",
         "policies": "ids of the policies that decided",
+        "policies_after": "ids of the policies of the file that decide",
+        "policies_before": "ids of the active policies that decide",
         "reason": "why, as a stable word",
         "sha256": "SHA-256 of a text or a file",
         "text": "the text of a policy, a refusal or a finding",
+        "replay": "the name of a replay",
+        "requests": "how many recorded requests there are",
+        "told_by": "whose word the records are, with how many there are",
+        "unasked_actions": "actions that nobody asked for",
+        "unasked_resources": "ids of resources that nobody asked for",
+        "unasking_people": "how many people asked for nothing",
+        "unused_policies": "ids of policies of the file that decided nothing",
+        "undecidable": "requests that cannot be decided again, by the reason",
+        "valid": "whether a policy can be activated",
         "why": "the reason given in each policy, id to text",
         # readiness
         "ready": "whether everything is in order",
@@ -111,6 +138,8 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "event": "the event of a record",
         "event_id": "id of a record",
         "findings": "what does not verify",
+        "first_seq": "number of the first record",
+        "last_seq": "number of the last record",
         "first_missing": "number of the first record that is missing or differs",
         "hash": "hash of a record or a head",
         "head": "the signed head of a backup",
@@ -137,6 +166,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "session_lane": "the lane that it used",
         "session_reason": "why it ended, as a stable word",
         "socket": "path of a unix socket",
+        "url": "what a browser is given",
         # store and backup
         "after": "how many rows there were afterwards",
         "applied": "migrations that were applied",
@@ -170,7 +200,12 @@ KEYS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-DATA = frozenset({"labels", "why", "classes", "sealed"})
+DATA = frozenset(
+    {
+        *("labels", "why", "classes", "sealed"),
+        *("actions", "directions", "entities", "told_by", "undecidable"),
+    }
+)
 """Names within these are data."""
 
 

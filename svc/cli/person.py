@@ -238,24 +238,24 @@ def _parameters(user: str, given: tuple[str, ...]) -> dict[str, str]:
 
 
 async def _carried(side: PersonSide, intent: SessionIntent, taken: tuple[int, int]) -> int:
+    from svc.client.resident.refused import wrong_kind
+    from svc.client.sessions import opened_text
     from svc.client.stdio import StdioPipes, carry
     from svc.runtime.services import BackgroundTasks
+
+    async def begin(session: ClientSession) -> StdioPipes:
+        # The notice stands on stderr, where it spoils no transfer.
+        hint([opened_text(session)])
+        return StdioPipes(side.runtime.reactor, *taken)
 
     channel, tasks = await side.connect(), BackgroundTasks()
     session = side.dialer(lambda: channel, tasks).endpoint(intent)
     try:
-        ended = await carry(session, StdioPipes(side.runtime.reactor, *taken), _notice, _say_cut)
+        ended = await carry(session, begin, _say_cut)
     except SvcError as refusal:
         name = intent.resource
         found = await _kind_of(side, channel, name)
-        if found in ("", intent.kind.name):
-            raise
-        raise SvcError(
-            f"{name}: is a {found} resource; run this with --kind {found}",
-            reason=refusal.reason,
-            fault=refusal.fault,
-            details=refusal.details,
-        ) from None
+        raise wrong_kind(name, intent.kind.name, found, refusal) from None
     await tasks.stopService()
     await channel.close()
     return 0 if ended.is_clean else 1
@@ -270,12 +270,6 @@ async def _kind_of(side: PersonSide, channel: Any, name: str) -> str:
     except SvcError:
         return ""
     return seen[name].kind if name in seen else ""
-
-
-def _notice(session: ClientSession) -> None:
-    """The session notice; on stderr, where it spoils no transfer (U-PHA-27)."""
-    resource = escaped(session.intent.resource)
-    hint([f"svc: {resource}: session open, decision {escaped(session.decision_id)}"])
 
 
 def _say_cut(session: ClientSession) -> None:
@@ -321,10 +315,20 @@ def _with(side: PersonSide, reactor: Any) -> PersonSide:
     return evolve(side, runtime=evolve(side.runtime, reactor=reactor))
 
 
+def person_side(globals_: Globals) -> PersonSide:
+    """The person's side, for another module's command."""
+    return _person(globals_)
+
+
+def ask_status(side: PersonSide) -> dict[str, Any] | None:
+    """What the resident tells, as it knows it; None where none runs."""
+    return _ask(side, refresh=False)
+
+
 def _ask(side: PersonSide, refresh: bool) -> dict[str, Any] | None:
     from svc.client.resident.control import ask_resident
 
     return ask_resident(side.run_directory, {"ask": "status", "refresh": refresh}, _ASK_SECS)
 
 
-__all__ = ["proxy_ssh", "resources", "status", "up", "why"]
+__all__ = ["ask_status", "person_side", "proxy_ssh", "resources", "status", "up", "why"]

@@ -72,15 +72,29 @@ class SessionSide(RelaySide):
 
     Args:
         cut: Called when the session was broken, and not by us, before the other side hears of
-            it: a tool may end us as soon as it does.
+            it: a tool may end us as soon as it does.  Says whether the tool is told in words,
+            and is to be left in order.
+        passed: Told of the session's bytes before the tool is.
     """
 
-    def __init__(self, relay: Relay, cut: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        relay: Relay,
+        cut: Callable[[], object],
+        passed: Callable[[bytes], object] | None = None,
+    ) -> None:
         super().__init__(relay, "right")
         self._cut = cut
+        self._passed = passed
+
+    def dataReceived(self, data: bytes) -> None:
+        """Pass on."""
+        if self._passed is not None:
+            self._passed(data)
+        super().dataReceived(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Say why, then be gone."""
-        if not reason.check(ConnectionDone, ConnectionAborted):
-            self._cut()
+        if not reason.check(ConnectionDone, ConnectionAborted) and self._cut():
+            reason = connectionDone
         super().connectionLost(reason)

@@ -64,6 +64,7 @@ from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import FrameKind, data_frame, open_frame, parse_frame
 from svc.rpc.gated import GatedEnds
 from svc.runtime.services import bounded
+from svc.telemetry.escape import escaped
 from svc.tunnel.moves import MovingEndpoint
 from svc.tunnel.moving import MovingStream
 from svc.tunnel.tls import SessionTlsEndpoint
@@ -303,6 +304,12 @@ class ClientSession:
         if self.grant is None:
             raise Malformed("the Proxy sent a certificate before the grant")
         return self.grant.connector_id
+
+
+def opened_text(session: ClientSession) -> str:
+    """The session notice, as one line for a person's terminal (U-PHA-27)."""
+    resource = escaped(session.intent.resource)
+    return f"svc: {resource}: session open, decision {escaped(session.decision_id)}"
 
 
 def check_grant(

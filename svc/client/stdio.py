@@ -6,7 +6,7 @@ The bytes are the tool's own; nothing else is ever written to the output.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from attrs import frozen
@@ -15,18 +15,26 @@ from twisted.internet.stdio import StandardIO
 from twisted.python.failure import Failure
 
 from svc.client.ended import SessionSide
-from svc.client.resident.local import only_side
 from svc.client.sessions import ClientSession
-from svc.lanes.relay import Relay, RelayEnded, RelaySide
+from svc.lanes.relay import Relay, RelayEnded, RelaySide, only_side
+
+
+def _no_matter() -> None:
+    """Nobody else has the output open."""
 
 
 @frozen
 class StdioPipes:
-    """Where a tool's bytes come from and go to; the descriptors become ours to close."""
+    """Where a tool's bytes come from and go to; the descriptors become ours to close.
+
+    Attributes:
+        output_closed: Called once we have closed the output.
+    """
 
     reactor: Any
     input: int = 0
     output: int = 1
+    output_closed: Callable[[], object] = _no_matter
 
 
 class StdioTransport(StandardIO):
@@ -39,6 +47,7 @@ class StdioTransport(StandardIO):
 
     def __init__(self, protocol: RelaySide, pipes: StdioPipes) -> None:
         self._numbers = {"read": pipes.input, "write": pipes.output}
+        self._output_closed = pipes.output_closed
         made: Any = StandardIO.__init__
         made(self, protocol, pipes.input, pipes.output, reactor=pipes.reactor)
 
@@ -47,6 +56,8 @@ class StdioTransport(StandardIO):
         number = self._numbers.pop(fd, None)
         if number is not None:
             os.close(number)
+            if fd == "write":
+                self._output_closed()
         this: Any = StandardIO
         this.childConnectionLost(self, fd, reason)
 
@@ -76,8 +87,7 @@ class StdioSide(RelaySide):
 
 async def carry(
     session: ClientSession,
-    pipes: StdioPipes,
-    opened: Callable[[ClientSession], object],
+    begin: Callable[[ClientSession], Awaitable[StdioPipes]],
     cut: Callable[[ClientSession], object],
 ) -> RelayEnded:
     """Open the session and carry it until both ways are over.
@@ -85,7 +95,7 @@ async def carry(
     Nothing is read from the input before the session stands.
 
     Args:
-        opened: Told once it does, before the first byte passes.
+        begin: Told once it does, before the first byte passes; returns the pipes.
         cut: Told when it ends otherwise than in order, before the pipes are closed.
 
     Raises:
@@ -95,9 +105,8 @@ async def carry(
     relay.left = StdioSide(relay, "left")
     relay.right = SessionSide(relay, lambda: cut(session))
     await session.connect(only_side(relay.right))
-    opened(session)
-    StdioTransport(relay.left, pipes)
     try:
+        StdioTransport(relay.left, await begin(session))
         return await relay.done
     finally:
         relay.abort()

@@ -16,7 +16,16 @@ from svc.client.heads import KnownHead
 from svc.client.lanes import PersonLanes
 from svc.client.link import ConfiguredProxy, ProxyLink
 from svc.client.own_certificate import EndWarnings, check_own
-from svc.client.resident.control import SOCKET, ControlFactory
+from svc.client.places import (
+    CLIENT_FILE,
+    CONTROL_SOCKET,
+    RUN_DIRECTORY,
+    config_path,
+    file_mark,
+    home,
+)
+from svc.client.resident.control import ControlFactory
+from svc.client.resident.handed import HandedSessions
 from svc.client.resident.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
 from svc.client.resident.peer_uid import AVAILABLE, listener_uid, peer_uid
 from svc.client.resident.refused import RecentRefusals
@@ -27,13 +36,12 @@ from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.heads import latest_checkpoint
 from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.config import Address, RoleSettings, load_settings
-from svc.config.source import CLIENT_FILE
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.model.principal import Role
 from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity, check_material
-from svc.pki.identity_store import IdentityStore
+from svc.pki.identity_store import IdentityStore, StoredIdentity
 from svc.pki.tls import client_context
 from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed, lane_to
@@ -45,10 +53,6 @@ from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, BoundPort, PeriodicTask
 from svc.runtime.state_directory import StateDirectory, StateDirectoryHold
 from svc.tunnel.times import dial_secs
-
-HOME_DIRECTORY = ".svc"
-SYSTEM_CONFIG = "/etc/svc/client.toml"
-RUN_DIRECTORY = "run"
 
 _LOOK_FOR_IDENTITY_SECS = 15.0
 _REACH_SECS = 10.0
@@ -74,19 +78,11 @@ def find_config(given: str | None, environ: Mapping[str, str]) -> str:
     Raises:
         NotJoined: there is none.
     """
-    chosen = given or environ.get("SVC_CONFIG")
-    if chosen:
-        return chosen
-    own = home(environ) / CLIENT_FILE
-    for path in (str(own), SYSTEM_CONFIG):
-        if os.path.lexists(path):
-            return path
+    found = config_path(given, environ)
+    if found is not None:
+        return found
+    own = os.path.join(home(environ), CLIENT_FILE)
     raise PersonNotJoined(f"{own} does not exist; join a cluster first with: svc join")
-
-
-def home(environ: Mapping[str, str]) -> Path:
-    """The person's own directory of svc."""
-    return Path(environ.get("HOME") or "/") / HOME_DIRECTORY
 
 
 def client_settings(given: str | None, environ: Mapping[str, str]) -> RoleSettings:
@@ -227,7 +223,23 @@ class PersonSide:
             ConfigError: what lies there cannot be trusted.
         """
         stored = self.store.load()
-        if stored.chain == self.identity.chain or stored.root != self.identity.verifier.root:
+        return stored.chain != self.identity.chain and self._take(stored)
+
+    def check_stored(self) -> None:
+        """Return if the identity in use is the one on disk, or became it, and is good now.
+
+        Raises:
+            SvcError: it is not.
+        """
+        stored = self.store.load()
+        if stored.root != self.identity.verifier.root or (
+            stored.chain != self.identity.chain and not self._take(stored)
+        ):
+            raise PersonNotJoined("the identity on disk is another one")
+        check_own(self.identity)
+
+    def _take(self, stored: StoredIdentity) -> bool:
+        if stored.root != self.identity.verifier.root:
             return False
         material = check_material(stored.key, stored.chain, self.identity.verifier)
         if material.facts.principal != self.identity.principal:
@@ -307,8 +319,21 @@ def _assembled(
         heads=head.take,
     )
     resident = _resident(side, link, sockets, refusals, tasks)
+    handed = HandedSessions(
+        config=_mark(side.settings.path),
+        reactor=reactor,
+        kinds=resident.kinds,
+        dialer=resident.dialer,
+        channel=link.channel,
+        listed=lambda: link.resources,
+        check=side.check_stored,
+        refusals=refusals,
+        cuts=resident.cuts,
+        moved=link.moved,
+    )
     status = StatusService(
         resident=resident,
+        handed=handed,
         link=link,
         identity=side.identity,
         refusals=refusals,
@@ -318,9 +343,11 @@ def _assembled(
     )
     control = BoundPort(
         key="state_dir",
-        address=str(sockets.path / SOCKET),
-        endpoint=UNIXServerEndpoint(reactor, sockets.address(SOCKET), mode=0o600),
-        factory=ControlFactory(UnixGuard(uid), status.answer, tasks.spawn),
+        address=str(sockets.path / CONTROL_SOCKET),
+        endpoint=UNIXServerEndpoint(reactor, sockets.address(CONTROL_SOCKET), mode=0o600),
+        factory=ControlFactory(
+            guard=UnixGuard(uid), answer=status.answer, carry=handed.carry, spawn=tasks.spawn
+        ),
     )
     fresh = PeriodicTask(
         clock=reactor,
@@ -381,6 +408,13 @@ def _resident(
         tasks=tasks,
         moved=link.moved,
     )
+
+
+def _mark(config: str) -> str:
+    try:
+        return file_mark(config)
+    except OSError:
+        return ""  # It is gone: no command reads the same.
 
 
 def _renewing(side: PersonSide) -> Any:

@@ -21,9 +21,6 @@ from svc.config.keys import ENVIRONMENT, KEYS
 from svc.config.problems import shown, unknown, whole
 from svc.errors import ConfigError
 
-CLIENT_FILE = "client.toml"
-"""A person's configuration, in the directory of their identity."""
-
 MAX_BYTES = 1 << 20
 _AT_LINE = re.compile(r"\(at line (\d+), column \d+\)")
 _SETS = re.compile(r"\s*([\w.-]+)\s*=")

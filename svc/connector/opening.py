@@ -18,7 +18,6 @@ from twisted.internet.interfaces import (
     IOpenSSLServerConnectionCreator,
     IStreamClientEndpoint,
 )
-from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from svc.connector.admission import Admission, AdmittedSession
@@ -31,7 +30,7 @@ from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import Peer
 from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.preface import Preface, Side
-from svc.lanes.relay import Relay, RelaySide
+from svc.lanes.relay import Relay, only_side
 from svc.messages.gated import CheckpointAnswer
 from svc.messages.tunnel import LaneOffer, OpenNotice
 from svc.model.audit.record import rfc3339
@@ -46,7 +45,7 @@ from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
 from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.moves import MovingEndpoint, move
-from svc.tunnel.refusals import OpenRefusedHere, refused
+from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere, refused
 from svc.tunnel.times import TunnelTimes
 from svc.tunnel.tls import SessionTlsEndpoint
 
@@ -301,7 +300,7 @@ class ConnectorSessions:
         kind = self.kinds[admitted.target.kind]
         guard = ReachReactor(self.reactor, self.reach)
         dialing = kind.dialer.endpoint(guard, admitted.target, admitted.grant.ceiling).connect(
-            _only(relay.right)
+            only_side(relay.right)
         )
         try:
             await bounded(self.reactor, self.times.reach_target, dialing, "the target")
@@ -310,6 +309,8 @@ class ConnectorSessions:
         except Exception as error:
             if guard.turned_away:
                 word = "address_out_of_reach"
+            elif isinstance(error, SvcError) and error.reason in CONNECTOR_WORDS:
+                raise refused(error.reason, error.text) from error  # a dialer's own word
             elif isinstance(error, SvcError) and error.reason == "deadline":
                 word = "target_deadline"
             else:
@@ -345,7 +346,7 @@ class ConnectorSessions:
             )
         limit = self.times.open + self.times.handshake
         # The relay joins once its left side is connected: that is after the handshake.
-        await bounded(self.reactor, limit, carry.connect(_only(relay.left)), "the carry stream")
+        await bounded(self.reactor, limit, carry.connect(only_side(relay.left)), "the carry stream")
 
     def _checkpoints(
         self, link: NoticeLink, admitted: AdmittedSession, gated: GatedOpening, end: GrantEnd
@@ -444,9 +445,3 @@ class ConnectorSessions:
                 "session not opened", session=uid, reason=refusal.reason, text=refusal.text, **about
             )
         self.on_event(SessionRefused(uid, refusal.reason))
-
-
-def _only(side: RelaySide) -> Any:
-    factory = Factory.forProtocol(lambda: side)
-    factory.noisy = False
-    return factory

@@ -198,6 +198,14 @@ class ReachReactor:
         later: IDelayedCall = self.reactor.callLater(delay, callable, *args, **kwargs)
         return later
 
+    def getThreadPool(self) -> Any:
+        """The real one, for what takes long to compute."""
+        return self.reactor.getThreadPool()
+
+    def callFromThread(self, callable: Callable[..., Any], *args: object, **kwargs: object) -> None:
+        """On the real reactor."""
+        self.reactor.callFromThread(callable, *args, **kwargs)
+
     def getDelayedCalls(self) -> Sequence[IDelayedCall]:
         """The real clock."""
         calls: Sequence[IDelayedCall] = self.reactor.getDelayedCalls()

@@ -16,8 +16,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.client.resident.control import SOCKET
-from svc.compose.client import RUN_DIRECTORY
+from svc.client.places import CONTROL_SOCKET, RUN_DIRECTORY
 from svc.errors import Unavailable
 from svc.runtime.services import bounded
 
@@ -69,7 +68,7 @@ class LocalEndpoints:
     async def status(self) -> dict[str, Any]:
         """What ``svc status`` is told."""
         question = json.dumps({"ask": "status"}).encode() + b"\n"
-        path = self.state / RUN_DIRECTORY / SOCKET
+        path = self.state / RUN_DIRECTORY / CONTROL_SOCKET
         answer: dict[str, Any] = json.loads(await self._talk(self._unix(path), question, 0))
         return answer
 

@@ -307,8 +307,14 @@ class IAuditLog(Interface):
     def erase_personal(seq: int) -> int:
         """Erase the personal values of a record; how many.  The chain still verifies."""
 
-    def slices(after: str, limit: int) -> tuple[EntitySlice, ...]:
-        """At most *limit* slices of entities with a digest beyond *after*, in order of these."""
+    def slices(
+        after: str, limit: int, among: Collection[str] | None = None
+    ) -> tuple[EntitySlice, ...]:
+        """At most *limit* slices of entities with a digest beyond *after*, in order of these.
+
+        Args:
+            among: Only those of these digests, of whom at most 500 are asked for at once.
+        """
 
 
 class ILogRepair(Interface):

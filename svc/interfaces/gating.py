@@ -5,11 +5,15 @@ client's bytes from ``session.requests`` and the target's from
 ``session.answers``, asks ``session.decide`` for each request, and passes the
 bytes on as they are or names an edit of the kind's closed list, which the
 Connector (for requests) or the person's program (for answers) makes.
+
+A gate whose session is broken off is cancelled.  It may still insert a last
+word, where the answers stand between two messages, and must not wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from re import Pattern
 
 from attrs import frozen
 from zope.interface import Attribute, Interface
@@ -26,12 +30,14 @@ class RequestVerdict:
         decision_id: Under which it is recorded; what ``svc why`` is asked for.
         policies: By ``@id``, those that decided.
         reason: A stable word; empty for what is allowed.
+        basis: What it was decided by; only a session can read it.
     """
 
     allowed: bool
     decision_id: str
     policies: tuple[str, ...] = ()
     reason: str = ""
+    basis: tuple[int, ...] = ()
 
 
 class IGatedStream(Interface):
@@ -39,12 +45,27 @@ class IGatedStream(Interface):
 
     held: bytes = Attribute("What has come and was not passed on.")
 
-    async def until(mark: bytes, most: int) -> bytes | None:
+    async def until(mark: bytes | Pattern[bytes], most: int) -> bytes | None:
         """What is held up to and with *mark*; None at the stream's end.
+
+        Of a pattern: up to and with its first match, which is at most 16 bytes long.
 
         Raises:
             Malformed: no mark within *most* bytes, or within what a stream holds at most; or the
                 stream ends amid them.
+        """
+
+    async def some() -> bytes | None:
+        """What is held, once anything is; None at the stream's end.
+
+        Empty where whoever it leads to is gone: nothing more need be decided.
+        """
+
+    async def at_least(size: int) -> bytes | None:
+        """The first *size* bytes held, once there are so many; None at the stream's end.
+
+        Raises:
+            Malformed: a stream holds no *size* bytes at most; or it ends amid them.
         """
 
     async def pass_on(size: int) -> None:
@@ -57,6 +78,12 @@ class IGatedStream(Interface):
     def edit(size: int, name: str, values: Mapping[str, str]) -> None:
         """Pass on the next *size* bytes, all of them held, for this edit of the kind's list."""
 
+    def insert(name: str, values: Mapping[str, str]) -> None:
+        """Name an edit that adds something before the next byte, whether or not one ever comes."""
+
+    def close() -> None:
+        """Say to the other side that nothing more comes; what has passed still arrives."""
+
 
 class IGatedSession(Interface):
     """One session between a person's program and a Connector."""
@@ -65,6 +92,7 @@ class IGatedSession(Interface):
     ceiling: Mapping[str, str] = Attribute("What the Connector holds the session to, by name.")
     requests: IGatedStream = Attribute("From the person.")
     answers: IGatedStream = Attribute("From the target.")
+    ending: str = Attribute("The word of why it is broken off, once it is; empty before.")
 
     async def decide(
         action: str, facts: Mapping[str, ContextValue], size: int = 0
@@ -81,6 +109,19 @@ class IGatedSession(Interface):
                 0: those that ``until`` read last; where it read none, the first byte.
         """
 
+    def watch(action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
+        """Break the session off once the policy no longer allows this request, which was allowed.
+
+        Of a request that takes long: a stream, a download.  Until what is returned is called.
+        """
+
+    def stands(verdict: RequestVerdict) -> bool:
+        """Whether what was allowed would be allowed now: by the same policy, in the same second.
+
+        For a request that comes in several messages, each of which it is decided at; what runs
+        again is decided, and recorded, again.
+        """
+
     async def record(event: str, details: Mapping[str, Json]) -> None:
         """Record durably something else that came up in this session.
 
@@ -94,3 +135,6 @@ class IGatedSession(Interface):
 
     async def both(requests: Awaitable[None], answers: Awaitable[None]) -> None:
         """Serve both directions; each is closed when its function returns."""
+
+    async def either(requests: Awaitable[None], answers: Awaitable[None]) -> None:
+        """Serve both directions until one function returns, or raises; the other is cancelled."""

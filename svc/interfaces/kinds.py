@@ -23,9 +23,10 @@ from attrs.validators import instance_of
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import Attribute, Interface, implementer
 
-from svc.errors import Malformed
+from svc.errors import Malformed, SvcError
 from svc.model.audit.record import Event
 from svc.model.cluster.target import Target
+from svc.model.session.ending import SessionOver
 from svc.model.session.parameters import Parameters, ceiling, facts, resolved
 from svc.model.session.request import SessionRequest
 
@@ -147,6 +148,73 @@ class ILocalEndpoint(Interface):
         """The port that a person's tools expect, from the catalog's labels.
 
         Called by the resident; None: the kind has none and the resident chooses.
+        """
+
+
+class ILocalDialogue(Interface):
+    """What a local endpoint itself says to one tool: before its session, and instead of one.
+
+    Sans-IO, one for each connection.  A tool that must be heard before a session opens names
+    the session's parameters in it; one that reads a protocol is told in its words why a session
+    was refused or cut.
+    """
+
+    parameters: Mapping[str, str] | None = Attribute(
+        "What the tool asks for, by the kind's names; None: it has not said so yet."
+    )
+
+    def heard(data: bytes) -> bytes:
+        """What to answer to bytes that come before the session; nothing of them goes into it.
+
+        Raises:
+            Malformed: the tool says what cannot begin a session.
+        """
+
+    def answered(data: bytes) -> None:
+        """Bytes of the session are about to be passed to the tool."""
+
+    def refused(error: SvcError) -> bytes:
+        """The last words to a tool whose session does not open."""
+
+    def ended(over: SessionOver) -> bytes:
+        """The last words to a tool whose session was cut; empty where none fit."""
+
+
+class ISpeakingEndpoint(ILocalEndpoint):
+    """A local endpoint that talks to a tool before its session opens."""
+
+    dialogue: Callable[[], ILocalDialogue] = Attribute("Begins one, for one connection.")
+
+
+class ILocalCheck(Interface):
+    """Looks at what a tool says to a local endpoint before, and while, a session has it.
+
+    Sans-IO, one for each connection.  It passes bytes or refuses, and changes none.
+    """
+
+    resource: str = Attribute("The resource that the tool asks for; empty: not said so far.")
+
+    def heard(data: bytes) -> None:
+        """Look at the next bytes from the tool.
+
+        Raises:
+            SvcError: the connection is not to be served any more.
+        """
+
+    def refused(error: SvcError) -> bytes:
+        """The last words to a tool that is refused, or whose session does not open."""
+
+
+class ICheckedEndpoint(ILocalEndpoint):
+    """A local endpoint whose tools are checked.  Its resources have names on a port they share."""
+
+    def check(names: Mapping[str, str] | None, resource: str) -> ILocalCheck:
+        """Begin the checks of one connection.
+
+        Args:
+            names: What a tool may call this endpoint, and the resource that each name is for;
+                it can change.  None: any, where nothing but the person's programs can ask.
+            resource: Of an endpoint that has one; empty where names tell.
         """
 
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from attrs import frozen
 from twisted.internet.defer import Deferred
 
+from svc.client.places import CLIENT_FILE
 from svc.config import Address
 from svc.config.forms import DIAL, PIN
-from svc.config.source import CLIENT_FILE
 from svc.errors import ConfigError, Fault, SvcError, UsageError
 from svc.join.enroll import Enrolled, JoinRequest, enroll_direct, enroll_through_proxy
 from svc.model.certificate import CertificateRefused

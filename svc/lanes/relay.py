@@ -12,7 +12,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer, ISSLTransport
-from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
@@ -216,6 +216,13 @@ class Relay:
                 first=self._first,
             )
             self.done.callback(ended)
+
+
+def only_side(side: RelaySide) -> Any:
+    """A factory that connects this one side of a relay."""
+    factory = Factory.forProtocol(lambda: side)
+    factory.noisy = False
+    return factory
 
 
 def _can_half_close(transport: Any) -> bool:

@@ -52,7 +52,7 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
     if len(data) > max_bytes:
         raise Malformed(f"canonical JSON: it is longer than {max_bytes} bytes")
     try:
-        value: Json = json.loads(data.decode("utf-8"), parse_float=_refuse, parse_constant=_refuse)
+        value: Json = _decode(data.decode("utf-8"))
     except (ValueError, RecursionError):  # the parser stops deep nesting by itself
         raise Malformed("canonical JSON: it is not JSON, or a number is not an integer") from None
     if encode(value) != data:
@@ -115,3 +115,6 @@ def _encode_mapping(value: Mapping[object, object], levels: int) -> str:
 
 def _refuse(text: str) -> Json:
     raise ValueError(text)
+
+
+_decode = json.JSONDecoder(parse_float=_refuse, parse_constant=_refuse).decode

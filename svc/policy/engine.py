@@ -83,6 +83,19 @@ class SlicePlan:
     resource: Mapping[str, str]
 
 
+@frozen
+class RequestScope:
+    """What a request makes the engine look at.
+
+    Attributes:
+        policies: The policies whose scope fits.
+        facts: The facts of a request that they read.
+    """
+
+    policies: frozenset[str] = frozenset()
+    facts: frozenset[str] = frozenset()
+
+
 _EMPTY_DENY = Evaluation(allowed=False, decision="deny", policies=(), errors=())
 
 
@@ -98,6 +111,8 @@ class CompiledPolicy:
         entities: Who and what there is.
         claims: The policies of the text that read what nothing enforces; the
             permits among them are not in *index*.
+        max_plans: How many combinations of principal, action and resource are kept.
+        max_answers: How many answers are kept.
 
     Raises:
         EntitiesRefused: *entities* do not fit the vocabulary.
@@ -111,6 +126,8 @@ class CompiledPolicy:
         index: SliceIndex,
         entities: Iterable[Entity],
         claims: tuple[ClaimRead, ...] = (),
+        max_plans: int = MAX_PLANS,
+        max_answers: int = MAX_ANSWERS,
     ) -> None:
         self.version = version
         self.claims = claims
@@ -120,10 +137,16 @@ class CompiledPolicy:
         self._view = EntityView(entities)
         self._handle = _parse_entities(self._view, vocabulary)
         # Keyed by texts: names that are equal and not one object would be compared in Python.
-        self._plan_of = lru_cache(MAX_PLANS)(self._make_plan)
-        self._remembered = lru_cache(MAX_ANSWERS)(self._evaluate)
+        self._plan_of = lru_cache(max_plans)(self._make_plan)
+        self._remembered = lru_cache(max_answers)(self._evaluate)
 
-    def with_entities(self, entities: Iterable[Entity], revision: int) -> CompiledPolicy:
+    def with_entities(
+        self,
+        entities: Iterable[Entity],
+        revision: int,
+        max_plans: int = MAX_PLANS,
+        max_answers: int = MAX_ANSWERS,
+    ) -> CompiledPolicy:
         """The same policies over other entities; nothing of the text is parsed again.
 
         Blocks for about 10 µs an entity: call it in a thread when there are many.
@@ -138,6 +161,8 @@ class CompiledPolicy:
             index=self._index,
             entities=entities,
             claims=self.claims,
+            max_plans=max_plans,
+            max_answers=max_answers,
         )
 
     @property
@@ -169,6 +194,13 @@ class CompiledPolicy:
         plan = self._plan(request)
         uids = self._view.closure(_looked_at(request.principal, request.resource, plan.slice))
         return tuple(self._view.entities[uid] for uid in uids)
+
+    def scope_of(self, request: AccessRequest) -> RequestScope:
+        """The policies that can concern *request*, and the facts that they read."""
+        if self.vocabulary.refusal(request) is not None:
+            return RequestScope()
+        plan = self._plan(request)
+        return RequestScope(plan.slice.ids, frozenset(fact.name for fact in plan.reads))
 
     def reasons(self) -> dict[str, str]:
         """Each policy's ``@reason`` by its ``@id``, for explanations."""
@@ -263,6 +295,7 @@ class CompiledPolicy:
         return _answer_of(result.decision, result.diagnostics.reasons, result.diagnostics.errors)
 
 
+@lru_cache(4)
 def parse_schema(vocabulary: Vocabulary) -> Schema:
     """The schema's handle."""
     return Schema.from_str(vocabulary.schema, release_gil=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,24 @@ from twisted.internet.protocol import ProcessProtocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from svc.policy.child import job
+from svc.errors import Malformed
+from svc.model.policy.access import AccessRequest, Entity
+from svc.policy.child import MAX_INPUT, job, questions_job
 from svc.policy.prescan import PolicyLimits, check_size
-from svc.policy.refusals import GUARD_CRASHED, GUARD_TIMEOUT, INVALID, REASONS, refused
+from svc.policy.refusals import (
+    GUARD_CRASHED,
+    GUARD_TIMEOUT,
+    INVALID,
+    REASONS,
+    TOO_LARGE,
+    PolicyRefused,
+    refused,
+)
+from svc.policy.trial import TrialAnswer, answer_from_form
 from svc.policy.vocabulary import Vocabulary
 
 DEADLINE = 30.0
-MAX_OUTPUT = 64 * 1024
+MAX_OUTPUT = 256 * 1024
 _REMEMBERED = 64
 _OUT_OF_TIME = frozenset({signal.SIGXCPU, signal.SIGKILL})  # the kernel's own limits
 _PROGRAM = (
@@ -88,16 +99,53 @@ class PolicyGuard:
         known = (sha256(data).digest(), vocabulary.digest)
         if known in self._passed:
             return
-        await self._one_at_a_time.acquire()
-        try:
-            await self._run(data)
-        finally:
-            self._one_at_a_time.release()
+        await self._run(data)
         self._passed[known] = None
         while len(self._passed) > _REMEMBERED:
             self._passed.pop(next(iter(self._passed)))
 
-    async def _run(self, data: bytes) -> None:
+    async def ask(
+        self,
+        text: str,
+        requests: Iterable[AccessRequest],
+        entities: Iterable[Entity],
+        *,
+        vocabulary: Vocabulary,
+        proposed: bool,
+    ) -> tuple[TrialAnswer, ...]:
+        """How *text* decides *requests*, evaluated in the child process.
+
+        Args:
+            entities: Those that the answers can depend on.
+            proposed: As for ``questions_job``.
+
+        Raises:
+            PolicyRefused: with one of the reasons of ``svc.policy.refusals``.
+        """
+        check_size(text, self.limits)
+        asked = tuple(requests)
+        data = questions_job(text, vocabulary, self.limits, asked, entities, proposed=proposed)
+        if len(data) > MAX_INPUT:
+            raise refused(
+                TOO_LARGE, f"policy: it and the entities it names take over {MAX_INPUT} bytes"
+            )
+        answers = (await self._run(data)).get("answers")
+        try:
+            found = tuple(map(answer_from_form, answers if isinstance(answers, list) else ()))
+        except Malformed:
+            found = ()
+        if len(found) != len(asked):
+            raise _crashed()
+        return found
+
+    async def _run(self, data: bytes) -> dict[str, Any]:
+        await self._one_at_a_time.acquire()
+        try:
+            return await self._tried(data)
+        finally:
+            self._one_at_a_time.release()
+
+    async def _tried(self, data: bytes) -> dict[str, Any]:
         child = _Child(data)
         self._processes.spawnProcess(
             child, self._command[0], self._command, env={}, path="/", childFDs=None
@@ -109,7 +157,7 @@ class PolicyGuard:
             if overdue.active():
                 overdue.cancel()
             child.kill()
-        _judge(child)
+        return _judged(child)
 
 
 class _Child(ProcessProtocol):
@@ -158,7 +206,7 @@ class _Child(ProcessProtocol):
             self.ended.callback(None)
 
 
-def _judge(child: _Child) -> None:
+def _judged(child: _Child) -> dict[str, Any]:
     if child.killed or child.signal in _OUT_OF_TIME:
         _log.warn("trying a policy took too long or used too much memory", reason=GUARD_TIMEOUT)
         raise refused(
@@ -170,12 +218,17 @@ def _judge(child: _Child) -> None:
         _log.warn(
             "trying a policy ended the guard process", reason=GUARD_CRASHED, signal=child.signal
         )
-        raise refused(
-            GUARD_CRASHED, "policy: it crashed the process that tries policies; make it simpler"
-        )
-    if answer:
-        reason = answer.get("reason")
+        raise _crashed()
+    if "reason" in answer:
+        reason = answer["reason"]
         raise refused(reason if reason in REASONS else INVALID, str(answer.get("text", "")))
+    return answer
+
+
+def _crashed() -> PolicyRefused:
+    return refused(
+        GUARD_CRASHED, "policy: it crashed the process that tries policies; make it simpler"
+    )
 
 
 def _answer(output: bytes) -> dict[str, Any] | None:

@@ -15,12 +15,14 @@ from collections.abc import Callable
 
 from attrs import field, frozen
 
+from svc.model.policy.access import EntityUid
 from svc.policy.prescan import TOKEN
 
 _UNFINISHED = "unexpected end of input"
 _QUOTED = re.compile(r"`([^`]+)`|: (\w+)\Z")
 _TOKEN_REFUSED = re.compile(rf"unexpected token|invalid token|{_UNFINISHED}")
 _END_REFUSED = "unexpected token `;`"
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SPACES = re.compile(r"\s+")
 
 
@@ -113,6 +115,16 @@ class PolicyLocations:
             ends = [token.start for token in tokens if token.text == ";"]
             return self.place_at(ends[0] if _END_REFUSED in refusal else len(self.text.rstrip()))
         return self.place_at(0)
+
+
+def entities_named(text: str) -> frozenset[EntityUid]:
+    """Every entity that the text names, as far as its tokens tell."""
+    tokens = _tokens(text)
+    found = set()
+    for kind, colons, id in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if colons.text == "::" and id.text.startswith('"') and kind.text.isidentifier():
+            found.add(EntityUid(kind.text, _ESCAPED.sub(r"\1", id.text[1:-1])))
+    return frozenset(found)
 
 
 def _quoted(statement: Statement, message: str) -> int:

@@ -107,6 +107,7 @@ class WireProtocol(Protocol):
         self._keepalive = keepalive
         self._handshake_secs = handshake_secs
         self._is_paused = self._is_holding = self._is_ready = self._is_lost = False
+        self._is_flushing = False
         self._before: list[Callable[[], object]] = []
         self._timers: dict[str, IDelayedCall] = {}
         self._reading = ReadHold(lambda: self.transport)
@@ -201,8 +202,9 @@ class WireProtocol(Protocol):
 
     def schedule(self) -> None:
         """Write what is queued in this turn of the reactor, once."""
-        if not self._is_lost and not self._is_paused and "flush" not in self._timers:
-            self._timers["flush"] = self.clock.callLater(0, self._flush)
+        if self._is_lost or self._is_paused or self._is_flushing or "flush" in self._timers:
+            return
+        self._timers["flush"] = self.clock.callLater(0, self._flush)
 
     def nudge(self) -> None:
         """As :meth:`schedule`, if there is anything to write."""
@@ -372,13 +374,21 @@ class WireProtocol(Protocol):
     def _flush(self) -> None:
         self._timers.pop("flush", None)
         before, self._before = self._before, []
-        for call in before:
-            call()
+        # What these queue is written below: a turn of its own for it would be a poll for nothing.
+        self._is_flushing = True
+        try:
+            for call in before:
+                call()
+        except BaseException:
+            self._is_flushing = False
+            self.schedule()
+            raise
+        self._is_flushing = False
         self._write()
         self._timeouts.written()
         for event in self.wire.take_events():
             self._act(event)
-        if self.wire.has_work and not self._is_paused:
+        if self.wire.has_work or self._before:
             self.schedule()
 
     def _write(self) -> None:

@@ -97,6 +97,7 @@ def note_part(note: GateNote) -> bytes:
             StreamEdit(offset=one.offset, size=one.size, name=one.name, values=one.values)
             for one in note.edits
         ],
+        closes=note.closes,
     ).SerializeToString()
     return _head(_NOTE_TAG, len(said)) + said
 
@@ -149,6 +150,7 @@ def _read_note(data: bytes) -> GateNote:
         raise Malformed("a note of a gated session says too much")
     return GateNote(
         pass_to=said.pass_to,
+        closes=said.closes,
         decisions=tuple(
             RangeDecision(n=one.n, offset=one.offset, size=one.size, allowed=one.allowed)
             for one in said.decisions

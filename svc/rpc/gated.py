@@ -115,6 +115,8 @@ class TaggedStream(StreamTransport):
         data = receiver.released()
         if data and not self.disconnecting and self._protocol is not None:
             self._protocol.dataReceived(data)
+        if note is not None and note.closes:
+            self._closed_by_proxy()
         if frame is None:
             return
         if frame.kind is TaggedKind.EOF:
@@ -123,9 +125,17 @@ class TaggedStream(StreamTransport):
         elif frame.kind is TaggedKind.CANCEL:
             self._ends.on_cancel()
 
+    def _closed_by_proxy(self) -> None:
+        if self._read_ended:
+            return
+        # Whoever ended first, and is not read any more, misses nothing.
+        if not (self._ends.receiver.may_be_closed or self.disconnecting or self._write_ended):
+            raise _ended_here(CUT_SHORT)
+        self._peer_wrote_all()
+
     def _ended(self) -> None:
         """The Proxy ended the call: in order only where the other end wrote all it had."""
-        if self._read_ended or self.disconnecting:
+        if self._read_ended or self.disconnecting or self._write_ended:
             super()._ended()
         else:
             raise _ended_here(CUT_SHORT)

@@ -5,7 +5,9 @@ Imported before anything else of the program, so it imports next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+TYPE_CHECKING = False  # as in typing, which imports much
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 HARMLESS = frozenset(
     {

@@ -7,6 +7,7 @@ are the real ones, and both ends make the edits that the kind's own sides make.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -16,6 +17,7 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
 from svc.audit.log.record import Sealer
+from svc.errors import Denied
 from svc.interfaces.kinds import ServedKind
 from svc.model.audit.record import AuditRecord
 from svc.model.policy.access import AccessRequest, ContextValue, Decision
@@ -35,6 +37,7 @@ from svc.proxy.sessions.gated import (
     as_record,
 )
 from svc.proxy.sessions.gated_stream import GatedStream
+from svc.proxy.sessions.watched import WatchedRequests
 
 Allows = Callable[[str, Mapping[str, ContextValue]], bool]
 """``allows(action, context)``: stands for the policy."""
@@ -52,6 +55,7 @@ class _FarEnd:
         self.receiver.note(note)
         if message is None:
             self.heard += self.receiver.released()
+            self.is_over = self.is_over or note.closes
         else:
             self.pass_on(message)
 
@@ -74,12 +78,14 @@ class PlayedSession:
     Attributes:
         records: What was recorded, in order; each could be sealed.
         failure: Why the gate broke the session off; None while it did not.
+        version: Of the policy; a test that changes it says so.
     """
 
     def __init__(
         self, kind: ServedKind, allows: Allows, parameters: Mapping[str, str] | None = None
     ) -> None:
         assert kind.gate is not None, "a kind without a gate has no requests"
+        self.version = self.revision = 1
         self.records: list[AuditRecord] = []
         self.failure: Failure | None = None
         self.is_over = False
@@ -103,14 +109,25 @@ class PlayedSession:
             decides=gate.decide_request,
             write=self._write,
             entropy=gate.entropy,
+            watched=WatchedRequests(partial(gate.still_allows_request, opened)),
+            standing=gate.stands,
         )
         self._requests, self._answers = FrameTagger(bytes(32)), FrameTagger(bytes(32))
         chain = RequestChain(request.session_uid)
         self._target = self._connected(self.session.requests, kind.dialer, chain)
         self._person = self._connected(self.session.answers, kind.local, None)
         gating: Any = kind.gate(self.session)
-        serving: Deferred[None] = Deferred.fromCoroutine(gating)
-        serving.addCallbacks(self._served, self._broken)
+        self._serving: Deferred[None] = Deferred.fromCoroutine(gating)
+        self._serving.addCallbacks(self._served, self._broken)
+
+    def policy_changes(self, allows: Allows) -> None:
+        """Another policy is in force: it breaks off what it does not allow."""
+        self._allows = allows
+        try:
+            self.session.watched.check()
+        except Denied as refusal:
+            self.session.ending = refusal.reason
+            self._serving.cancel()
 
     def person_says(self, data: bytes) -> None:
         """Bytes from the person's tool."""

@@ -39,8 +39,8 @@ MOVES_AFTER_MESSAGES = 64
 """Pieces, of both directions together, that a session carries before it asks for a lane, however
 few their bytes: 32 round trips, after which a lane saves more time than it takes to join."""
 
-_TOLD_SECS = 2.0
-"""How long a session whose lane broke waits to hear why."""
+_TOLD_SECS = 10.0
+"""How long a session whose lane broke waits to hear why; its Proxy waits less for the other end."""
 
 
 @implementer(IPushProducer)

@@ -36,6 +36,12 @@ CONNECTOR_WORDS = MappingProxyType(
         "address_out_of_reach": Fault.PRECONDITION,
         "target_unreachable": Fault.UNAVAILABLE,
         "target_deadline": Fault.DEADLINE,
+        "target_refused": Fault.PRECONDITION,
+        "target_login_refused": Fault.PRECONDITION,
+        "target_no_database": Fault.NOT_FOUND,
+        "target_busy": Fault.UNAVAILABLE,
+        "target_untrusted": Fault.PRECONDITION,
+        "no_credential": Fault.PRECONDITION,
         "connector_stopping": Fault.UNAVAILABLE,
         "connector_failed": Fault.INTERNAL,
     }

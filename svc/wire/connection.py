@@ -48,13 +48,13 @@ from svc.wire.headers import (
     parse_request,
     request_headers,
 )
+from svc.wire.heads import Fields
 from svc.wire.limits import WireLimits
 from svc.wire.reader import EmptyFragments, HeaderBlockTooLong, NoSettings, Pieces
 from svc.wire.sending import SendingHalf
 from svc.wire.status import Code, Status, parse_trailers, status_of_reset
 from svc.wire.streams import Stream
 
-_FIELD_BYTES = 32
 _LEAVING = b"svc-away"
 
 _NUISANCES: dict[type[Frame], Nuisance] = {
@@ -283,8 +283,9 @@ class Connection(SendingHalf):
             self._events.append(Readable(stream))
 
     def _on_request(self, event: h2e.RequestReceived) -> None:
-        fields = event.headers or []
-        size = sum(len(name) + len(value) + _FIELD_BYTES for name, value in fields)
+        fields: Any = event.headers or []
+        fields = fields if type(fields) is Fields else Fields(fields)
+        size = fields.size
         is_full = (
             len(self.streams) >= self.limits.max_streams
             or self._heads + size > self.limits.held_heads
@@ -299,7 +300,7 @@ class Connection(SendingHalf):
             Stream(connection=self, stream_id=0, began=self._now, head=size), event.stream_id
         )
         try:
-            head = parse_request(fields)
+            head = fields.head = fields.head or parse_request(fields)
         except NotGrpc as refused:
             stream.answer_http(http_refusal(refused.http_status))
         except Malformed as refused:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
 
 from attrs import frozen
 
@@ -73,6 +75,14 @@ def request_headers(
     Raises:
         Malformed: for a metadata name or value that cannot travel.
     """
+    return [*_own_fields(method, scheme, authority, timeout), *encode_metadata(metadata)]
+
+
+@lru_cache(maxsize=64)
+def _own_fields(
+    method: str, scheme: str, authority: str, timeout: float | None
+) -> tuple[tuple[bytes, bytes], ...]:
+    """Those beside the metadata; a process makes the same few calls again and again."""
     fields: Headers = [
         (b":method", b"POST"),
         (b":scheme", scheme.encode("ascii")),
@@ -84,8 +94,7 @@ def request_headers(
     ]
     if timeout is not None:
         fields.append((b"grpc-timeout", encode_timeout(timeout)))
-    fields.extend(encode_metadata(metadata))
-    return fields
+    return tuple(fields)
 
 
 def parse_request(fields: Iterable[tuple[bytes, bytes]]) -> RequestHead:
@@ -115,7 +124,8 @@ def parse_request(fields: Iterable[tuple[bytes, bytes]]) -> RequestHead:
     return RequestHead(
         method=path.decode("ascii") if _PATH.match(path) else "",
         timeout=None if raw_timeout is None else decode_timeout(raw_timeout),
-        metadata=_decode_metadata(own),
+        # One head may stand for many calls (``heads``), so nobody changes it.
+        metadata=MappingProxyType(_decode_metadata(own)),
         encoding=_encoding(pseudo.get(b"grpc-encoding", b"")),
     )
 

@@ -9,7 +9,7 @@ values and behaves as what it stands for; ``machine`` puts it in its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, SupportsIndex
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -90,13 +90,32 @@ class LeanSettings(Settings):
 
 
 class Entries(list[tuple[bytes, bytes]]):
-    """The entries of a header table, newest first: a hundred at most, so a list will do."""
+    """The entries of a header table, newest first: a hundred at most, so a list will do.
 
-    __slots__ = ()
+    Attributes:
+        changes: How often the table has changed.
+    """
+
+    __slots__ = ("changes",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = 0
 
     def appendleft(self, entry: tuple[bytes, bytes]) -> None:
         """As of a deque."""
+        self.changes += 1
         self.insert(0, entry)
+
+    def pop(self, index: SupportsIndex = -1) -> tuple[bytes, bytes]:
+        """As of a deque."""
+        self.changes += 1
+        return super().pop(index)
+
+    def clear(self) -> None:
+        """As of a deque."""
+        self.changes += 1
+        super().clear()
 
 
 class Dispatch:

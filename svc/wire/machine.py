@@ -52,7 +52,8 @@ from hyperframe.frame import (
 )
 
 from svc.wire.headers import Headers
-from svc.wire.lean import Dispatch, Entries, LeanSettings, configuration
+from svc.wire.heads import HeadDecoder, HeadEncoder
+from svc.wire.lean import Dispatch, LeanSettings, configuration
 from svc.wire.limits import WireLimits
 from svc.wire.messages import MalformedMessage, MessageStream
 from svc.wire.reader import FrameReader, check_size_updates
@@ -78,7 +79,16 @@ _BYTES_A_WORK = 128
 _STREAMS_A_WORK = 32
 _SETTINGS = frozenset(int(code) for code in SettingCodes)
 
+_METHOD = b"POST"
+
 Part = bytes | bytearray | memoryview
+
+
+def _size(fields: Headers) -> int:
+    size = 0
+    for name, value in fields:
+        size += len(name) + len(value) + _FIELD
+    return size
 
 
 def _settings(limits: WireLimits, *, is_client: bool) -> LeanSettings:
@@ -113,8 +123,7 @@ class Machine(H2Connection):
     def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
         super().__init__(configuration(client=is_client))
         self._frame_dispatch_table = Dispatch(self)  # type: ignore[assignment]
-        for coder in (self.encoder, self.decoder):
-            coder.header_table.dynamic_entries = Entries()  # type: ignore[assignment]
+        self.encoder, self.decoder = HeadEncoder(), HeadDecoder()
         self.local_settings = _settings(limits, is_client=is_client)
         self.remote_settings = LeanSettings(client=not is_client)
         # h2 takes these from an acknowledgement that changes them; ours changes nothing.
@@ -259,12 +268,23 @@ class Machine(H2Connection):
         self._parts.append(_HEADER.pack(size >> 8, size & 0xFF, 0, 0, stream_id))
         self._parts.extend(parts)
 
+    def request(self, stream_id: int, fields: Headers) -> None:
+        """Begin a call (client): what ``send_headers`` does, for *fields* of our own."""
+        if _size(fields) > _SURELY_ONE_FRAME:
+            self.send_headers(stream_id, fields)
+            return
+        self.state_machine.process_input(ConnectionInputs.SEND_HEADERS)
+        stream = self._begin_new_stream(stream_id, AllowedStreamIDs.ODD)
+        stream.state_machine.process_input(StreamInputs.SEND_HEADERS)
+        stream.request_method = _METHOD
+        self._send_block(stream_id, fields, _END_HEADERS)
+
     def respond(self, stream_id: int, fields: Headers, *, end_stream: bool = False) -> None:
         """Begin or end an answer (server): what ``send_headers`` does, for *fields* of our own.
 
         Neither an informational answer nor a field that must not be indexed is among them.
         """
-        if sum(len(name) + len(value) + _FIELD for name, value in fields) > _SURELY_ONE_FRAME:
+        if _size(fields) > _SURELY_ONE_FRAME:
             self.send_headers(stream_id, fields, end_stream=end_stream)
             return
         self.state_machine.process_input(ConnectionInputs.SEND_HEADERS)
@@ -274,6 +294,9 @@ class Machine(H2Connection):
         if end_stream:
             state.process_input(StreamInputs.SEND_END_STREAM)
             flags |= _END_STREAM
+        self._send_block(stream_id, fields, flags)
+
+    def _send_block(self, stream_id: int, fields: Headers, flags: int) -> None:
         block = self.encoder.encode(fields)
         self._data_to_send += _HEADER.pack(
             len(block) >> 8, len(block) & 0xFF, HeadersFrame.type, flags, stream_id

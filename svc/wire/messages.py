@@ -14,6 +14,8 @@ from h2.events import Event
 from h2.exceptions import InvalidBodyLengthError, ProtocolError
 from h2.stream import H2Stream, StreamState
 
+from svc.wire.heads import Fields
+
 _AUTHORITY = b":authority"
 
 
@@ -40,6 +42,8 @@ class MessageStream(H2Stream):
     def _initialize_content_length(self, headers: Iterable[Any]) -> None:
         if self._expected_content_length is not None:
             return  # trailers name no length
+        if type(headers) is Fields and not headers.names_length:
+            return  # no call of ours is a HEAD, whose answer would have a length without a name
         try:
             super()._initialize_content_length(headers)
         except ProtocolError as broken:
@@ -56,6 +60,9 @@ class MessageStream(H2Stream):
     def _process_received_headers(
         self, headers: Iterable[Any], header_validation_flags: Any, header_encoding: Any
     ) -> list[Any]:
+        known = headers if type(headers) is Fields else None
+        if known is not None and (checked := known.checked.get(header_validation_flags)):
+            return checked
         try:
             fields = super()._process_received_headers(
                 headers, header_validation_flags, header_encoding
@@ -65,4 +72,7 @@ class MessageStream(H2Stream):
         for name, value in fields:
             if name == _AUTHORITY and (not value or b"@" in value):
                 raise MalformedMessage(":authority is empty or contains user information")
-        return fields
+        if known is None:
+            return fields
+        checked = known.checked[header_validation_flags] = Fields(fields)
+        return checked

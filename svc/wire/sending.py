@@ -163,7 +163,7 @@ class SendingHalf:
 
     def _begin(self, stream: Stream, fields: Headers) -> None:
         self._add(stream, self._machine.get_next_available_stream_id())
-        self._machine.send_headers(stream.id, fields)
+        self._machine.request(stream.id, fields)
         self.unblock(stream)
 
     def _next_turns(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from svc.authority.admin import AdminService
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.policy.check import PolicyCheck
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.operators import Operators
@@ -46,6 +47,7 @@ from svc.policy.vocabulary import Vocabulary, vocabulary
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.store.sqlite.memory import memory_store
 from tests.pki.support import Counted
+from tests.policy.asking import asked_inline
 from tests.rpc.memory import Pair
 from tests.support.nothing import nothing
 
@@ -217,10 +219,23 @@ class Authority:
             members=members,
             catalog=catalog,
             policies=self.policies,
+            checks=self._checks(kinds),
             outbox=outbox,
             status=_standing,
         )
         self._begin()
+
+    def _checks(self, kinds: Any) -> PolicyCheck:
+        return PolicyCheck(
+            cluster=CLUSTER,
+            vocabulary=self.policy.vocabulary,
+            kinds=kinds,
+            refresh=self.state_cache.refresh,
+            operators=self.operators,
+            ask=partial(asked_inline, vocabulary=self.policy.vocabulary),
+            in_thread=lambda call: succeed(call()),
+            now=lambda: NOW,
+        )
 
     def __call__(self, method: str, request: Message, response_type: Any) -> Any:
         """As the control socket: one connection, one call."""

@@ -30,6 +30,7 @@ CARRIED = {
     "svc all": "runs a role",
     "svc demo": "shows a gateway, as lines for people",
     "svc up": "runs until it is interrupted",
+    "svc open": "its stdout is one URL",
     "svc proxy-ssh": "its stdout is the session's",
 }
 """Commands that end with no result."""

@@ -61,8 +61,12 @@ class StdioTests(TestCase):
         endpoint: Any = TCP4ClientEndpoint(reactor, "127.0.0.1", self.number)
         self.opened: list[Any] = []
         self.cut: list[Any] = []
-        pipes = StdioPipes(reactor, taken_in, taken_out)
-        return Deferred.fromCoroutine(carry(endpoint, pipes, self.opened.append, self.cut.append))
+
+        async def opened(session: Any) -> StdioPipes:
+            self.opened.append(session)
+            return StdioPipes(reactor, taken_in, taken_out)
+
+        return Deferred.fromCoroutine(carry(endpoint, opened, self.cut.append))
 
     def end(self) -> None:
         for descriptor in (self.input, self.output):

@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.trial.unittest import SynchronousTestCase
 
+from contrib import verify_audit
 from svc.audit.checkpoint.head import AnchorKey, to_line
 from svc.audit.log.covered import entries, prove_consistency, prove_inclusion
 from svc.audit.log.export import consistency, head_line, inclusion, json_line
@@ -243,6 +244,35 @@ class ExportTests(VerifierCase):
         self.assertTrue(self.accepts(data))
 
     @proves("G-AUD-02")
+    def test_in_parts(self) -> None:
+        """An export of many parts, checked by several processes, is judged as one of one part."""
+        lines = lines_of(self.export())
+        changes = {
+            "seq": (b'"seq":7,', b'"seq":8,'),
+            "prev": (b'"prev_hash":"', b'"prev_hash":"0'),
+            "text": (b'"origin":"a', b'"origin":"b'),
+            "again": (b'"form":', b'"form": '),
+        }
+        for at in (0, 6, ROWS - 1, ROWS):
+            for name, (old, new) in changes.items():
+                changed = list(lines)
+                changed[at] = changed[at].replace(old, new)
+                said = []
+                for part in (1 << 19, 1000, 5000):
+                    self.patch(verify_audit, "PART", part)
+                    said.append(self.judged(b"".join(changed)))
+                self.assertEqual([said[0]] * 3, said, (at, name))
+        self.assertEqual(self.judged(b"".join(lines)), "")
+
+    def judged(self, data: bytes) -> str:
+        """Why an export is refused, or nothing."""
+        keys = verify_audit.Keys([], [self.anchor.key_id])
+        try:
+            verify_audit.read_export(io.BytesIO(data), 0, keys, verify_audit.History())
+        except verify_audit.Refused as refused:
+            return str(refused)
+        return ""
+
     def test_lines_changed(self) -> None:
         """A line taken out, doubled, exchanged or put in is refused; so is a cut anywhere."""
         lines = lines_of(self.export())

@@ -50,6 +50,7 @@ class ReceivingEnd:
     ) -> None:
         self.receiver = GatedReceiver(FrameChecker(key), StreamEdits(edits or {}), chain)
         self.heard = b""
+        self.is_closed = False
         self.urgent: list[TaggedKind] = []
 
     def take(self, message: bytes) -> None:
@@ -57,6 +58,7 @@ class ReceivingEnd:
         note, frame = parse_gated(message)
         if note is not None:
             self.receiver.note(note)
+            self.is_closed = self.is_closed or note.closes
         if frame is not None:
             self.receiver.frame(frame)
             if frame.kind.is_urgent:

@@ -14,6 +14,7 @@ from svc.messages.tunnel import OpenNotice
 from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
 from svc.model.session.tunnels import EndReason, TunnelEnded
+from svc.proxy.uplink.reports import GATHER_SECS
 from svc.rpc.frames import EOF, FrameKind, parse_frame
 from tests.proxy.pieces import Node, ProxyTests, Talk, Wire, data
 from tests.support.proof import proves
@@ -419,6 +420,7 @@ class RefusedTests(ProxyTests):
             self.assertRefused(self.site.open(), reason, fault, DECISION)
             self.assertEqual(self.site.counts[("miss", "open", reason)], 1)
             self.assertEqual(self.site.counts[("miss", "issue", reason)], 1)
+        self.site.pass_time(GATHER_SECS)
         self.assertEqual([one.reason for one in self.authority.ended], ["unknown", "departed"])
 
     def test_refused_request(self) -> None:

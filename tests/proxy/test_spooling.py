@@ -13,8 +13,8 @@ from svc.errors import Fault, SvcError, TooMany
 from svc.messages.control import CountedEnd, Departure
 from svc.messages.spooled import MAX_ROWS
 from svc.model.session.tunnels import TunnelEnded
-from svc.proxy.uplink.journal import MOMENT_SECS, EndsFile, EndsJournal
-from svc.proxy.uplink.reports import Reports
+from svc.proxy.uplink.journal import MOMENT_SECS, EndsFile, EndsJournal, OwedEnd
+from svc.proxy.uplink.reports import GATHER_SECS, Reports
 from tests.audit.spools import Taken, files, record, written
 from tests.proxy.pieces import ProxyTests
 
@@ -275,6 +275,34 @@ class EndsTests(SpoolingTests):
         self.site.pass_time(1)
         self.assertEqual((len(self.authority.ended) + len(self.authority.departures)), 1)
         self.assertFalse((self.site.spools / "ends").exists())
+
+    def test_gathered(self) -> None:
+        """Ends that follow each other closely go in one report, and nothing waits for long."""
+        self.site.node()
+        for number in range(4):
+            self.site.reports.ended(CountedEnd(f"u{number}", "closed"))
+            self.site.turn()
+        self.assertEqual([one.session_uid for one in self.authority.ended], ["u0"])
+        self.site.pass_time(GATHER_SECS)
+        self.assertEqual(
+            [one.session_uid for one in self.authority.ended], ["u0", "u1", "u2", "u3"]
+        )
+        self.site.pass_time(GATHER_SECS)
+        self.site.reports.ended(CountedEnd("u4", "closed"))
+        self.site.turn()
+        self.assertEqual(self.authority.ended[-1].session_uid, "u4")
+        self.assertEqual(self.site.reports.waiting, 0)
+        self.assertFalse((self.site.spools / "ends").exists())
+
+    def test_young(self) -> None:
+        """While Authority answers, what waits when others were answered is not written down."""
+        for number in range(8):
+            self.site.journal.add(OwedEnd(CountedEnd(f"u{number}", "closed")))
+            self.site.journal.answered(f"u{number - 1}")
+            self.site.pass_time(MOMENT_SECS / 2)
+            self.assertFalse((self.site.spools / "ends").exists())
+        self.site.pass_time(MOMENT_SECS)
+        self.assertEqual([one[0] for one in self.on_disk()], ["u7"])
 
     def test_killed(self) -> None:
         """An end that waits is told by the next process, with its reason and counts."""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from hpack import Encoder
 from hyperframe.frame import DataFrame, HeadersFrame, PingFrame, SettingsFrame
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import Protocol
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.interfaces.rpc import IRpcCall, RpcService
+from svc.rpc.call import MessageEnd
 from svc.rpc.server.server import RpcServerFactory
+from svc.rpc.stream import StreamTransport
 from svc.wire.framing import prefix
 from svc.wire.limits import WireLimits
 from tests.support.nothing import nothing
@@ -108,3 +114,69 @@ class TurnTests(SynchronousTestCase):
         self.server.dataReceived(PingFrame(0, b"12345678").serialize())
         self.clock.step()
         self.assertEqual(len(self.heard), heard)
+
+
+class WritingTests(SynchronousTestCase):
+    """What is written between two reads costs one turn of the reactor."""
+
+    def setUp(self) -> None:
+        self.calls: list[IRpcCall] = []
+
+        async def serve(call: IRpcCall) -> None:
+            self.calls.append(call)
+            await Deferred()
+
+        self.clock = Steps()
+        factory = RpcServerFactory(
+            [RpcService("a.B", {"C": serve})],
+            self.clock,
+            admit=nothing,
+            limits=WireLimits(),
+            plaintext=True,
+        )
+        server = factory.buildProtocol(None)
+        assert server is not None
+        self.server = server
+        self.transport = StringTransport()
+        self.server.makeConnection(self.transport)
+        frames = [SettingsFrame(0), HeadersFrame(1, Encoder().encode(_HEAD), flags=["END_HEADERS"])]
+        self.server.dataReceived(
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"".join(each.serialize() for each in frames)
+        )
+        self.stream = StreamTransport(cast(MessageEnd, self.calls[0]))
+        self.stream.start(Protocol())
+        while self._is_due():
+            self.clock.step()
+        self.transport.clear()
+
+    def _is_due(self) -> bool:
+        return any(call.getTime() <= self.clock.seconds() for call in self.clock.getDelayedCalls())
+
+    def test_one_turn(self) -> None:
+        """All that one turn wrote to a stream goes out in the next, which leaves none to come."""
+        self.stream.write(b"a" * 100)
+        self.stream.write(b"b" * 100)
+        self.clock.step()
+        self.assertEqual(self.transport.value().count(b"a" * 100 + b"b" * 100), 1)
+        self.assertFalse(self._is_due())
+
+    def test_asked_meanwhile(self) -> None:
+        """What asks to run before the next writing while one is prepared is not forgotten."""
+        self.server.before_writing(
+            lambda: self.server.before_writing(lambda: self.stream.write(b"later"))
+        )
+        for _ in range(3):
+            self.clock.step()
+        self.assertIn(b"later", self.transport.value())
+
+    def test_one_that_fails(self) -> None:
+        """A function that fails before the writing holds back nothing of the others."""
+
+        def fail() -> None:
+            raise RuntimeError("a fault of the caller")
+
+        self.stream.write(b"of another")
+        self.server.before_writing(fail)
+        self.assertRaises(RuntimeError, self.clock.step)
+        self.clock.step()
+        self.assertIn(b"of another", self.transport.value())

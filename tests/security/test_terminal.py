@@ -9,8 +9,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 import svc.cli
-from svc.cli import person
 from svc.cli.output import pairs
+from svc.client.sessions import opened_text
 from svc.errors import SvcError
 
 EVIL = "\x1b]0;title\x07 \u202e hidden \x9b31m"
@@ -56,9 +56,7 @@ class TerminalTests(SynchronousTestCase):
 
     def test_decision_of_a_session(self) -> None:
         """The decision id of an open session is the Proxy's word, and is shown as text."""
-        with redirect_stderr(io.StringIO()) as told:
-            person._notice(_Session())  # type: ignore[arg-type]
-        self.assert_tame(told.getvalue())
+        self.assert_tame(opened_text(_Session()))  # type: ignore[arg-type]
 
     def test_names_of_facts(self) -> None:
         """So are the names under which `svc why` shows what policies say."""

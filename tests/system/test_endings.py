@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -15,8 +15,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.processes import begun, environment, svc_command, until
+from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
+from tests.system.piped import ITSELF, ProxySsh
 from tests.system.world import around
 
 TIMES = 10 if os.environ.get("SVC_LONG") == "1" else 1
@@ -41,47 +42,26 @@ class Cut:
 
 
 @define(eq=False)
-class ProxySsh:
+class Piped:
     """One session through `svc proxy-ssh`, whose pipes the test holds as a tool would."""
 
     person: GatewayPerson
-    process: Any = field(init=False)
-    given: int = field(init=False)
-    output: int = field(init=False)
-    errors: int = field(init=False)
+    environ: Mapping[str, str] = field(factory=dict)
+    command: ProxySsh = field(init=False)
 
     def open(self) -> None:
-        home = self.person.home
-        its_input, self.given = os.pipe()
-        self.output, its_output = os.pipe()
-        self.errors, its_errors = os.pipe()
-        words = svc_command("proxy-ssh", "echo", "--kind", "tcp")
-        with (
-            open(its_input, "rb") as stdin,
-            open(its_output, "wb") as stdout,
-            open(its_errors, "wb") as stderr,
-        ):
-            self.process = begun(words, environment(home), home, (stdin, stdout, stderr))
-        os.write(self.given, b"hello")
-        assert os.read(self.output, 5) == b"hello"
+        self.command = ProxySsh(self.person, environ=self.environ)
+        self.command.open()
 
     def cut(self) -> Cut:
         """Wait until the output ends; what stands on stderr by then."""
-        while os.read(self.output, 4096):
-            pass
-        # By then all of it is there: whoever reads on would wait for the end of the process.
-        os.set_blocking(self.errors, False)
-        said = os.read(self.errors, 65536).decode()
+        said = self.command.said()
         found = re.search(r"echo: session ended: .*; reason (\w+); decision ([0-9a-f]{32})", said)
         assert found is not None, f"on stderr when the output ended: {said!r}"
         return Cut(found[1], found[2])
 
     def close(self) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
-        for pipe in (self.given, self.output, self.errors):
-            os.close(pipe)
-        self.process.wait()
+        self.command.close()
 
 
 @define(eq=False)
@@ -138,7 +118,11 @@ class ThroughResident:
         self.peer.close()
 
 
-WAYS: dict[str, Callable[[GatewayPerson], Any]] = {"proxy-ssh": ProxySsh, "up": ThroughResident}
+WAYS: dict[str, Callable[[GatewayPerson], Any]] = {
+    "proxy-ssh": partial(Piped, environ=ITSELF),
+    "up": ThroughResident,
+    "proxy-ssh by up": Piped,
+}
 
 
 def _echo() -> GatewayTarget:
@@ -359,11 +343,12 @@ class EndingTests(SynchronousTestCase):
             config.write("\n[client]\ndirect_lane_after = 0\n")
         for end, reason, record in (
             (lambda: self.gateway.set_policy(NOBODY), "policy_changed", "session.end"),
+            (lambda: self.stop(CONNECTOR), "connector_stopping", "session.end"),
             (lambda: self.gateway.child(CONNECTOR).kill(), "tunnel_transport_error", "session.end"),
             (lambda: self.gateway.child(PROXY).kill(), "proxy_gone", "session.abandoned"),
         ):
             joined = self.joined()
-            session = ProxySsh(person)
+            session = Piped(person, ITSELF)
             session.open()
             until("its lane", partial(self.joined_since, joined))
             try:
@@ -388,7 +373,7 @@ class EndingTests(SynchronousTestCase):
 
     def await_reports(self) -> None:
         """Wait until Authority has the Proxy's reports: a later session's end is on record."""
-        before, later = self.ended(), ProxySsh(self.person)
+        before, later = self.ended(), Piped(self.person, ITSELF)
         later.open()
         later.close()
         until("the end of a later session", lambda: self.ended() > before)

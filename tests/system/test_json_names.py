@@ -124,6 +124,10 @@ class NamesTests(SynchronousTestCase):
         self.gateway.make_connector([self.second], SECOND)
         yield ("authority", "resources", "move", "--from", CONNECTOR, "--to", SECOND), b""
         yield ("authority", "policy", "set", "-"), POLICY.encode()
+        yield ("authority", "policy", "check", "-"), POLICY.encode()
+        asked = ("--as", "ada", "--action", "tcpConnect", "--resource", "echo")
+        yield ("authority", "policy", "check", *asked), b""
+        yield ("authority", "policy", "replay", "-", "--since", "1h"), POLICY.encode()
         yield ("authority", "policy", "show"), b""
         yield ("authority", "policy", "history"), b""
         yield ("authority", "keys", "renew", "all"), b""

@@ -340,7 +340,7 @@ class MovingTests(SynchronousTestCase):
             session.ends[0].transport.write(b"x" * 1000)
             session.lanes[breaking].abortConnection()
             session.turn(60)
-            session.pair.clock.advance(2)
+            session.pair.clock.advance(10)
             session.turn(60)
             for end in session.ends:
                 self.assertNotIsInstance(end.lost, (ConnectionDone, type(None)))
@@ -484,7 +484,7 @@ class MovingTests(SynchronousTestCase):
         one.transport.loseConnection()
         session.lanes[0].lose(ConnectionLost())
         session.turn(60)
-        session.pair.clock.advance(2)
+        session.pair.clock.advance(10)
         session.turn(60)
         self.assertNotIsInstance(one.lost, (ConnectionDone, type(None)))
 

@@ -50,6 +50,9 @@ _CREDENTIAL = re.compile(
     r"|(?<=://)[^/\s:@]*:[^/\s@]*(?=@)",
     re.IGNORECASE | re.DOTALL,
 )
+_PLAIN = re.compile(rf"[A-Za-z0-9._-]{{0,{MAX_TEXT}}}\Z")
+"""Text that is no credential by any of these, and is not cut: ids, names and hashes."""
+
 _CUT = re.compile(r"\[cut, [0-9]{1,9} characters, sha256 [0-9a-f]{64}\]\Z")
 MEMBERS: Mapping[str, Shape] = MappingProxyType(
     {
@@ -151,6 +154,8 @@ def tidy(text: str) -> str:
 
 def is_tidy(text: str) -> bool:
     """Whether *text* may be what :func:`tidy` left."""
+    if _PLAIN.match(text) is not None:
+        return True
     cut = _CUT.search(text)
     kept = text if cut is None else text[: cut.start()]
     return len(kept) <= MAX_TEXT and "\0" not in kept and _CREDENTIAL.search(kept) is None
@@ -232,7 +237,9 @@ def is_storable(value: Json) -> bool:
     """Whether a request's every text may be kept exactly."""
     if isinstance(value, str):
         return len(value) <= MAX_TEXT and "\0" not in value
-    if isinstance(value, Mapping):
+    if value is None or isinstance(value, int):
+        return True
+    if isinstance(value, (dict, Mapping)):  # a class before an abstract one, which is slow to ask
         return all(is_storable(key) and is_storable(item) for key, item in value.items())
     if isinstance(value, (list, tuple)):
         return all(is_storable(item) for item in value)

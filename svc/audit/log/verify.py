@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from json.scanner import make_scanner
 from typing import Any, cast
 
@@ -117,15 +118,19 @@ def verified_range(
     leaves: list[bytes] = []
     slices: dict[str, int] = {}
     fault, by_others = None, False
+    values_of = personal.get
     try:
         for seq, row in enumerate(rows, first):
             last = follow(row, seq, last)
-            digest = decided_over(check_record(row, personal.get(seq, ())))
-            if digest is not None:
-                slices.setdefault(digest, seq)
+            record = check_record(row, values_of(seq, ()))
+            if "entities_digest" in record:
+                digest = decided_over(record)
+                if digest is not None and digest not in slices:
+                    slices[digest] = seq
             hashes.append(last)
             leaves.append(leaf_hash(row.canonical, row.signature))
-            by_others = by_others or bool(row.signature) or PLACED in row.canonical
+            if "spool" in record or row.signature:
+                by_others = True
     except ChainFault as found:
         fault = (found.seq, found.kind, found.what)
     return VerifiedRange(
@@ -231,13 +236,18 @@ def check_record(row: ChainRow, personal: Sequence[PersonalValue] = ()) -> dict[
         ChainFault: it holds none, or a value is not the one hashed.
     """
     try:
-        record = _decoded(row.canonical.decode("utf-8"))
-    except (ValueError, RecursionError):
+        text = row.canonical.decode("utf-8")
+        record, end = _SCAN(text, 0)
+        if end != len(text):
+            raise ValueError("more than one value")
+    except (ValueError, RecursionError, StopIteration):
         raise ChainFault(row.seq, "record", "the record is not JSON") from None
     if type(record) is not dict:
         raise ChainFault(row.seq, "record", "the record is not an object")
     for value in personal:
-        there = marker(record, value.path)
+        there: object = record
+        for name in _names(value.path):
+            there = there.get(name) if type(there) is dict else None
         if not is_hidden(there, value):
             raise ChainFault(
                 row.seq, "personal", f"the value at {value.path!r} is not the one hashed"
@@ -256,10 +266,13 @@ def is_hidden(there: object, value: PersonalValue) -> bool:
 
     The salt has one length, and the value is JSON: else a byte could pass from one to the other.
     """
-    if len(value.salt) != SALT_BYTES or there != {PERSONAL: personal_hash(value.salt, value.value)}:
+    salt, text = value.salt, value.value
+    if len(salt) != SALT_BYTES or type(there) is not dict or len(there) != 1:
+        return False
+    if there.get(PERSONAL) != personal_hash(salt, text):
         return False
     try:
-        _decoded(value.value)
+        _decoded(text)
     except (ValueError, RecursionError):
         return False
     return True
@@ -276,10 +289,16 @@ def _decoded(text: str) -> object:
     return value
 
 
+@lru_cache(maxsize=256)
+def _names(path: str) -> tuple[str, ...]:
+    """The members that lead to a value; few paths exist, and each record has them again."""
+    return tuple(path.split("."))
+
+
 def marker(record: dict[str, object], path: str) -> object:
     """The value in *record* at a dotted path, or None."""
     place: object = record
-    for name in path.split("."):
+    for name in _names(path):
         if type(place) is not dict:
             return None
         place = place.get(name)

@@ -149,7 +149,9 @@ class QueueTransaction:
             memory = beside(memory, place.n, place.prev, judged.hash)
             self._filled.setdefault(spool, []).append(place.n)
         closed = place.n if judged.event is SPOOL_CLOSE else memory.closed
-        self._remember(spool, evolve(memory, closed=closed, lost=False))
+        if memory.lost or closed != memory.closed:
+            memory = evolve(memory, closed=closed, lost=False)
+        self._remember(spool, memory)
         if judged.event is SPOOL_OPEN:
             self._announced(judged, is_fresh=is_fresh)
         return link.seq

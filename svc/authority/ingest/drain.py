@@ -9,9 +9,10 @@ it is, marked once, and those behind it go on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 
 from attrs import define, field, frozen
-from twisted.internet.defer import CancelledError, DeferredLock
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.logger import Logger
 
 from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, WriteRights, validate_row
@@ -25,9 +26,13 @@ from svc.model.audit.outbox import Hold, QueuedRow
 from svc.model.audit.replay import GAP_SECS
 from svc.model.session.recorded import RecordedRequest
 from svc.runtime.services import AsyncService, BackgroundTasks
+from svc.runtime.threads import InThread, inline
 
 BATCH = 128
 """Rows judged, and then written, at a time."""
+
+PART = 64
+"""Rows that one thread judges at a time."""
 
 BATCH_BYTES = 1 << 20
 DRAIN_SECS = 1.0
@@ -61,6 +66,7 @@ class QueueConsumer:
         held: Told the reason of each row that is held from now on.
         may_write: The events of each role.
         recorded: Told of the requests whose records are in the log now.
+        in_thread: Judges rows; half of that is their signatures, which wait for no other thread.
     """
 
     store: IStore
@@ -70,6 +76,7 @@ class QueueConsumer:
     held: Callable[[str], object]
     may_write: WriteRights = MAY_WRITE
     recorded: Callable[[Iterable[RecordedRequest]], Awaitable[object]] = _nobody
+    in_thread: InThread = inline
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     async def drain(self) -> None:
@@ -82,33 +89,50 @@ class QueueConsumer:
         try:
             looks, look = 1, await self._look(0)
             while look.judged:
-                await self._take(look.judged)
-                after = look.judged[-1][0].id
-                if looks % _LOOKS == 0:
+                if looks % _LOOKS:
+                    look = await self._take_and_look(look)
+                else:
                     # Rows that keep coming must not put off gaps, or rows that waited for a key.
-                    after = 0
+                    await self._take(look.judged)
                     if look.is_holed:
                         await self._tell_gaps()
-                looks, look = looks + 1, await self._look(after)
+                    look = await self._look(0)
+                looks += 1
             if look.is_holed:
                 await self._tell_gaps()
         finally:
             self._lock.release()
 
+    async def _take_and_look(self, look: _QueueRead) -> _QueueRead:
+        """Take what was judged, and judge what follows while it is written."""
+        coming = Deferred.fromCoroutine(self._look(look.judged[-1][0].id))
+        try:
+            await self._take(look.judged)
+        except BaseException:
+            coming.addErrback(lambda _: None)
+            coming.cancel()
+            raise
+        return await coming
+
     async def _look(self, after: int) -> _QueueRead:
         keys = self.keys.now()
 
-        def judged_row(row: QueuedRow) -> RowVerdict:
-            facts, members = self.recorder.sealer.facts, self.keys.is_member
-            return validate_row(row.row, keys.get, facts, members, self.may_write)
-
-        def look(tx: ITransaction) -> _QueueRead:
+        def look(tx: ITransaction) -> tuple[Sequence[QueuedRow], bool]:
             known = [key for key in tx.outbox.unknown_keys() if key in keys]
             rows = tx.outbox.waiting(after, BATCH, BATCH_BYTES, known)
-            judged = [(row, judged_row(row)) for row in rows]
-            return _QueueRead(judged, bool(tx.spools.holed(self.now() - GAP_SECS, 1)))
+            return rows, bool(tx.spools.holed(self.now() - GAP_SECS, 1))
 
-        return await self.store.read("look at the audit queue", look)
+        def judge(rows: Sequence[QueuedRow]) -> list[tuple[QueuedRow, RowVerdict]]:
+            facts, members = self.recorder.sealer.facts, self.keys.is_member
+            return [
+                (row, validate_row(row.row, keys.get, facts, members, self.may_write))
+                for row in rows
+            ]
+
+        rows, is_holed = await self.store.read("look at the audit queue", look)
+        parts = range(0, len(rows), PART)
+        judging = [self.in_thread(partial(judge, rows[at : at + PART])) for at in parts]
+        return _QueueRead([one for part in judging for one in await part], is_holed)
 
     async def _take(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         try:

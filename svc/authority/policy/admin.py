@@ -8,6 +8,7 @@ from hashlib import sha256
 from attrs import define
 
 from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.binding import ReplayBinding, check_binding, read_binding
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
@@ -17,7 +18,6 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import POLICY_ACTIVATE, POLICY_REFUSED
 from svc.model.audit.record import Actor
 from svc.model.policy.version import PolicyVersion
-from svc.policy.engine import CompiledPolicy
 from svc.policy.words import OPERATORS_POLICY
 from svc.proto.gate.v1 import admin_pb2 as pb
 
@@ -49,6 +49,7 @@ class PolicyAdmin:
             SvcError: the text is refused (recorded), and nothing changed.
         """
         facts = await self.state_cache.refresh()
+        bound = read_binding(request.replay) if request.replay else None
         base = 0 if facts.policy is None else facts.policy.version
         applied = self.in_force.engine
         is_applied = applied is not None and applied.version == base
@@ -57,11 +58,12 @@ class PolicyAdmin:
             return pb.SetPolicyResponse(version=base, sha256=digest, unchanged=True)
         try:
             engine = await self.in_force.trial(request.text, facts, base + 1)
-            self._keep_operators(engine)
+            decision = self.operators.decide(engine, self.operators.own_uid, EDIT_POLICY)
+            keep_operators(decision is not None and decision.allowed, self.operators.own_uid)
         except SvcError as refusal:
             await self._record_refusal(request.text, actor, refusal)
             raise
-        stored = await self._activate(request.text, actor, base)
+        stored = await self._activate(request.text, actor, base, bound)
         await self.in_force.follow(await self.state_cache.refresh())
         applied = self.in_force.engine
         if applied is None or applied.version < stored.version:
@@ -101,7 +103,7 @@ class PolicyAdmin:
                 reason="unknown_version",
                 fault=Fault.NOT_FOUND,
             )
-        return _shown(stored, stored.text)
+        return shown(stored, stored.text)
 
     async def history(
         self, request: pb.PolicyHistoryRequest, actor: Actor
@@ -110,21 +112,13 @@ class PolicyAdmin:
         stored = await self.store.read(
             "policy history", lambda tx: tx.policies.history(HISTORY_LIMIT)
         )
-        return pb.PolicyHistoryResponse(versions=[_shown(one, "") for one in stored])
+        return pb.PolicyHistoryResponse(versions=[shown(one, "") for one in stored])
 
-    def _keep_operators(self, engine: CompiledPolicy) -> None:
-        """Nobody may lock the cluster's own operators out (G-OPEN-57)."""
-        decision = self.operators.decide(engine, self.operators.own_uid, EDIT_POLICY)
-        if decision is None or not decision.allowed:
-            raise Denied(
-                f'the policy would lock out Operator::"local:{self.operators.own_uid}"; add: '
-                '@id("operators-administer") permit (principal is Operator, '
-                'action in Action::"administer", resource is Cluster);',
-                reason="policy_locks_out",
-                fault=Fault.PRECONDITION,
-            )
+    async def _activate(
+        self, text: str, actor: Actor, base: int, bound: ReplayBinding | None = None
+    ) -> PolicyVersion:
+        digest = self.in_force.vocabulary.digest
 
-    async def _activate(self, text: str, actor: Actor, base: int) -> PolicyVersion:
         def activate(tx: ITransaction) -> PolicyVersion:
             active = self.recorder.rows(tx).policy_in_force()
             if (0 if active is None else active.version) != base:
@@ -133,6 +127,8 @@ class PolicyAdmin:
                     reason="policy_changed",
                     fault=Fault.ABORTED,
                 )
+            if bound is not None:
+                check_binding(bound, tx.audit, text, "" if active is None else active.text, digest)
             added = tx.policies.add(text, actor.id, self.now())
             stored = tx.policies.activate(added.version, self.now())
             self.recorder.append(
@@ -144,6 +140,9 @@ class PolicyAdmin:
                     "policy_digest": stored.sha256.hex(),
                     "previous_digest": None if active is None else active.sha256.hex(),
                     "validated": True,
+                    "replay_digest": None if bound is None else bound.digest,
+                    "replay_first": None if bound is None else bound.first,
+                    "replay_last": None if bound is None else bound.last,
                 },
                 state=[POLICIES.now(tx, stored.version)],
             )
@@ -165,7 +164,27 @@ class PolicyAdmin:
         )
 
 
-def _shown(stored: PolicyVersion, text: str) -> pb.ShowPolicyResponse:
+def keep_operators(may_edit: bool, own_uid: int) -> None:
+    """Nobody may lock the cluster's own operators out (G-OPEN-57).
+
+    Args:
+        may_edit: Whether the proposed text lets the Authority's own user change the policy.
+
+    Raises:
+        Denied: it does not.
+    """
+    if not may_edit:
+        raise Denied(
+            f'the policy would lock out Operator::"local:{own_uid}"; add: '
+            '@id("operators-administer") permit (principal is Operator, '
+            'action in Action::"administer", resource is Cluster);',
+            reason="policy_locks_out",
+            fault=Fault.PRECONDITION,
+        )
+
+
+def shown(stored: PolicyVersion, text: str) -> pb.ShowPolicyResponse:
+    """A version as it is told, with this text."""
     return pb.ShowPolicyResponse(
         version=stored.version,
         text=text,

@@ -74,16 +74,16 @@ class Operators:
 
     def decide(self, engine: IPolicyEngine | None, uid: int, action: str) -> Decision | None:
         """The policy's answer; None while no policy is in force."""
-        if engine is None:
-            return None
-        return engine.decide(
-            AccessRequest(
-                request_kind="admin",
-                principal=EntityUid("Operator", f"local:{uid}"),
-                action=action,
-                resource=EntityUid("Cluster", self.cluster),
-                context=context_at(self.now()),
-            )
+        return None if engine is None else engine.decide(self.request(uid, action))
+
+    def request(self, uid: int, action: str) -> AccessRequest:
+        """What the policy is asked for an operator."""
+        return AccessRequest(
+            request_kind="admin",
+            principal=EntityUid("Operator", f"local:{uid}"),
+            action=action,
+            resource=EntityUid("Cluster", self.cluster),
+            context=context_at(self.now()),
         )
 
     async def _refused(self, uid: int, action: str, decision: Decision | None) -> str:

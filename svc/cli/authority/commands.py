@@ -17,6 +17,7 @@ from svc.cli.authority.keys import keys
 from svc.cli.authority.members import groups, nodes, persons
 from svc.cli.authority.outbox import outbox
 from svc.cli.authority.policy import policy
+from svc.cli.authority.replay import replay_policy
 from svc.cli.authority.state import state
 from svc.cli.authority.status import status
 from svc.cli.authority.store import store
@@ -35,6 +36,7 @@ def authority(context: click.Context) -> int:
 
 
 audit.add_command(outbox)
+policy.add_command(replay_policy)
 for _command in (
     status,
     nodes,

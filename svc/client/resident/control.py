@@ -1,7 +1,8 @@
 """The resident's control socket: one JSON question and one JSON answer on each line.
 
 A unix socket of mode 0600 in a directory of mode 0700, and the peer's uid is
-asked all the same (rule R19).  It tells and refreshes; it opens nothing.
+asked all the same (rule R19).  It tells and refreshes, and carries the session of a command that
+hands over its pipes; policy decides that session as any other.
 """
 
 from __future__ import annotations
@@ -13,14 +14,18 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from twisted.internet.protocol import Factory
+from twisted.internet.interfaces import IFileDescriptorReceiver
+from twisted.internet.protocol import Factory, connectionDone
 from twisted.logger import Logger
 from twisted.protocols.basic import LineOnlyReceiver
+from twisted.python.failure import Failure
+from zope.interface import implementer
 
+from svc.client.hand_over import CARRY, GO
+from svc.client.places import CONTROL_SOCKET
+from svc.client.resident.handed import Caller
 from svc.errors import Malformed, SvcError, Unavailable
 from svc.pki.files import check_directory
-
-SOCKET = "control.sock"
 
 _log = Logger(namespace="svc_client")
 
@@ -30,6 +35,11 @@ Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """``await answer(question)``; raises SvcError for a question it does not take."""
 
 
+Carry = Callable[[dict[str, Any], Caller], Awaitable[None]]
+"""``await carry(question, caller)``: one session between a caller's pipes."""
+
+
+@implementer(IFileDescriptorReceiver)
 class ControlProtocol(LineOnlyReceiver):
     """One caller: one question, one answer, the end."""
 
@@ -41,12 +51,15 @@ class ControlProtocol(LineOnlyReceiver):
         self,
         guard: Callable[[Any], bool],
         answer: Answer,
+        carry: Carry,
         spawn: Callable[[str, Coroutine[Any, Any, object]], object],
     ) -> None:
         self._guard = guard
         self._answer = answer
+        self._carry = carry
         self._spawn = spawn
         self._asked = False
+        self._caller = Caller(lambda data: self.transport.write(data))
 
     def connectionMade(self) -> None:
         """Let in whom the guard lets in."""
@@ -54,18 +67,38 @@ class ControlProtocol(LineOnlyReceiver):
             self.transport.abortConnection()
 
     def lineReceived(self, line: bytes) -> None:
-        """The question; further ones are not read."""
+        """The question; of further ones, only the word of a caller whose session stands."""
         if not self._asked:
             self._asked = True
-            self._spawn("control question", self._serve(line))
+            self._spawn("control question", self._served(line))
+        elif line == GO.encode("ascii"):
+            self._caller.went()
+
+    def fileDescriptorReceived(self, descriptor: int) -> None:
+        """A pipe that a caller hands over."""
+        os.set_inheritable(descriptor, False)
+        self._caller.take(descriptor)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The caller has gone, and what it asked for with it."""
+        self._caller.lost()
+
+    async def _served(self, line: bytes) -> None:
+        try:
+            await self._caller.serve(lambda: self._serve(line))
+        finally:
+            self.transport.loseConnection()
 
     async def _serve(self, line: bytes) -> None:
         try:
-            answer = await self._answer(_question(line))
+            question = _question(line)
+            if question.get("ask") == CARRY:
+                await self._carry(question, self._caller)
+                return
+            answer = await self._answer(question)
         except SvcError as error:
             answer = {"error": {"reason": error.reason, "text": error.text}}
         self.transport.write(json.dumps(answer).encode("ascii") + b"\n")
-        self.transport.loseConnection()
 
 
 class ControlFactory(Factory):
@@ -77,9 +110,10 @@ class ControlFactory(Factory):
         self,
         guard: Callable[[Any], bool],
         answer: Answer,
+        carry: Carry,
         spawn: Callable[[str, Coroutine[Any, Any, object]], object],
     ) -> None:
-        self._made = guard, answer, spawn
+        self._made = guard, answer, carry, spawn
 
     def buildProtocol(self, addr: object) -> ControlProtocol:
         """One a caller."""
@@ -104,7 +138,7 @@ def ask_resident(
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asked:
             asked.settimeout(seconds)
             try:
-                asked.connect(f"/proc/self/fd/{descriptor}/{SOCKET}")
+                asked.connect(f"/proc/self/fd/{descriptor}/{CONTROL_SOCKET}")
             except (FileNotFoundError, ConnectionRefusedError):
                 return None
             return _exchange(asked, question)

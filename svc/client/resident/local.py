@@ -17,10 +17,18 @@ from typing import Any
 from attrs import define, field, frozen
 from twisted.internet.defer import maybeDeferred
 from twisted.internet.error import CannotListenError
-from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
-from twisted.internet.protocol import Factory
+from twisted.internet.interfaces import (
+    IDelayedCall,
+    IListeningPort,
+    IReactorTime,
+    IStreamServerEndpoint,
+)
+from twisted.internet.protocol import Factory, connectionDone
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from svc.errors import SvcError
+from svc.interfaces.kinds import ILocalDialogue
 from svc.lanes.relay import Relay, RelaySide
 from svc.rpc.peer import peer_of
 
@@ -28,6 +36,12 @@ _log = Logger(namespace="svc_client")
 
 LIBPQ_NAME = ".s.PGSQL.5432"
 """What libpq (psql and nearly all drivers of PostgreSQL) looks for in the directory it is given."""
+
+DIALOGUE_SECS = 15.0
+"""How long a tool may take to say what session it wants."""
+
+LAST_WORDS_SECS = 5.0
+"""How long it may take to read why it has none."""
 
 WhoseTcp = Callable[[tuple[str, int], tuple[str, int]], int | None]
 """``whose(here, peer)``: the uid at the far end of a loopback connection, or None."""
@@ -96,7 +110,85 @@ class LocalSide(RelaySide):
         if no_delay is not None:
             with suppress(OSError):  # A peer already gone has no options to set.
                 no_delay(True)
+        self._let_in()
+
+    def _let_in(self) -> None:
         self._begin(self.relay)
+
+
+class SpokenSide(LocalSide):
+    """One whose tool must be heard before its session opens.
+
+    Attributes:
+        dialogue: With this tool.
+    """
+
+    def __init__(
+        self, relay: Relay, *, guard: Callable[[Any], bool], begin: Begin, speaking: Speaking
+    ) -> None:
+        super().__init__(relay, guard, begin)
+        self.dialogue = speaking.dialogue()
+        self._clock = speaking.clock
+        self._deadline: IDelayedCall | None = None
+
+    def last_words(self, words: bytes) -> None:
+        """Say this and close; whoever does not take it is left after a while."""
+        if not self.is_lost:
+            self.out.write(words)
+            self.close()
+            self._await(LAST_WORDS_SECS)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Of the dialogue, until it has said what the session is to be."""
+        if self._has_begun():
+            super().dataReceived(data)
+            return
+        try:
+            answer = self.dialogue.heard(data)
+        except SvcError as refusal:
+            self.last_words(self.dialogue.refused(refusal))
+            return
+        if answer:
+            self.out.write(answer)
+        if self._has_begun():
+            self._await(None)
+            self.transport.pauseProducing()
+            self._begin(self.relay)
+
+    def readConnectionLost(self) -> None:
+        """A tool that leaves before it has said anything wants no session."""
+        if self._has_begun():
+            super().readConnectionLost()
+        else:
+            self.transport.abortConnection()
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The tool is gone."""
+        self._await(None)
+        super().connectionLost(reason)
+
+    def _has_begun(self) -> bool:
+        return self.dialogue.parameters is not None
+
+    def _let_in(self) -> None:
+        self._await(DIALOGUE_SECS)
+        self.transport.resumeProducing()
+
+    def _await(self, seconds: float | None) -> None:
+        """Leave the tool after a time; None: no longer."""
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        self._deadline = None
+        if seconds is not None:
+            self._deadline = self._clock.callLater(seconds, self.transport.abortConnection)
+
+
+@frozen
+class Speaking:
+    """How connections of a kind that talks first begin."""
+
+    dialogue: Callable[[], ILocalDialogue]
+    clock: IReactorTime
 
 
 class LocalConnections(Factory):
@@ -104,14 +196,22 @@ class LocalConnections(Factory):
 
     noisy = False
 
-    def __init__(self, guard: Callable[[Any], bool], begin: Begin) -> None:
+    def __init__(
+        self, guard: Callable[[Any], bool], begin: Begin, speaking: Speaking | None = None
+    ) -> None:
         self._guard = guard
         self._begin = begin
+        self._speaking = speaking
 
     def buildProtocol(self, addr: object) -> RelaySide:
         """One relay a connection."""
         relay = Relay()
-        relay.left = LocalSide(relay, self._guard, self._begin)
+        if self._speaking is None:
+            relay.left = LocalSide(relay, self._guard, self._begin)
+        else:
+            relay.left = SpokenSide(
+                relay, guard=self._guard, begin=self._begin, speaking=self._speaking
+            )
         return relay.left
 
 
@@ -237,10 +337,3 @@ async def close_port(port: IListeningPort | None) -> None:
     if port is not None:
         closing: Awaitable[object] = maybeDeferred(port.stopListening)
         await closing
-
-
-def only_side(side: RelaySide) -> Any:
-    """A factory that connects this one side of a relay."""
-    factory = Factory.forProtocol(lambda: side)
-    factory.noisy = False
-    return factory

@@ -129,6 +129,18 @@ def policies_of(error: SvcError) -> tuple[str, ...]:
     return tuple(name for name in error.details.get("policies", "").split(",") if name)
 
 
+def wrong_kind(resource: str, kind: str, found: str, refusal: SvcError) -> SvcError:
+    """The refusal of a session of *kind*, for a resource that is of the kind *found*."""
+    if found in ("", kind):
+        return refusal
+    return SvcError(
+        f"{resource}: is a {found} resource; run this with --kind {found}",
+        reason=refusal.reason,
+        fault=refusal.fault,
+        details=refusal.details,
+    )
+
+
 def refused_text(resource: str, error: SvcError) -> str:
     """A refusal as one line for a person; not yet escaped."""
     text = error.text.removeprefix(f"{resource}: ")

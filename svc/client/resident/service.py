@@ -10,38 +10,43 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attrs import define, evolve, field, frozen
 from twisted.internet.error import CannotListenError
 from twisted.internet.interfaces import IListeningPort, IStreamServerEndpoint
+from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from svc.client.ended import CutSessions, SessionSide
 from svc.client.resident.addresses import addresses, ports
 from svc.client.resident.cache import read_endpoints, write_endpoints
+from svc.client.resident.checked import CheckedConnections, CheckedSide, Checking
+from svc.client.resident.hosts import SharedPort, secret
 from svc.client.resident.local import (
     LocalConnections,
     SocketDirectory,
+    Speaking,
+    SpokenSide,
     TcpGuard,
     TcpPorts,
     UnixGuard,
     close_port,
-    only_side,
 )
 from svc.client.resident.refused import RecentRefusals
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
-from svc.interfaces.kinds import ServedKind
-from svc.lanes.relay import Relay
+from svc.interfaces.kinds import ICheckedEndpoint, ISpeakingEndpoint, ServedKind
+from svc.lanes.relay import Relay, only_side
 from svc.messages.session import Listed
 from svc.model.ids import is_resource_id
 from svc.runtime.services import AsyncService, BackgroundTasks
 
 _log = Logger(namespace="svc_client")
 
-LIBPQ_KIND = "tcp"
+LIBPQ_KINDS = frozenset({"postgres", "tcp"})
 """Nothing here tells a database from another TCP service: each gets what libpq looks for."""
 
 RETRY_SECS = 15.0
@@ -61,6 +66,7 @@ class Endpoint:
         socket: Path of its unix socket, or empty.
         directory: Where libpq finds that socket: what ``psql -h`` is given; empty for ssh.
         problem: Why something of it is missing; empty when all is well.
+        url: What a browser is given; empty for what is not for browsers.
     """
 
     resource: str
@@ -70,6 +76,7 @@ class Endpoint:
     socket: str = ""
     directory: str = ""
     problem: str = ""
+    url: str = ""
 
     @property
     def public(self) -> dict[str, Any]:
@@ -82,6 +89,7 @@ class Endpoint:
             "socket": self.socket,
             "directory": self.directory,
             "problem": self.problem,
+            "url": self.url,
         }
 
 
@@ -134,6 +142,8 @@ class Resident(AsyncService):
     moved: Callable[[], Awaitable[None]]
     cuts: CutSessions = field(init=False)
     _kept: dict[str, str] = field(factory=dict, init=False)
+    _key: bytes = field(default=b"", init=False)
+    _shared: dict[str, SharedPort] = field(factory=dict, init=False)
     _open: dict[str, _OpenEndpoint] = field(factory=dict, init=False)
     _relays: set[Relay] = field(factory=set, init=False)
     _wanted: Mapping[str, Listed] | None = field(default=None, init=False)
@@ -157,10 +167,13 @@ class Resident(AsyncService):
     async def start(self) -> None:
         """Read where things stood last."""
         self._kept = read_endpoints(self.place.state)
+        self._key = secret(self.place.state, self.dialer.entropy)
 
     async def stop(self) -> None:
         """Close every endpoint and end every session."""
         self._has_stopped, self._wanted = True, None
+        for shared in self._shared.values():
+            await shared.close()
         for name in list(self._open):
             await self._close(name)
         for relay in list(self._relays):
@@ -268,21 +281,38 @@ class Resident(AsyncService):
             there.endpoint = evolve(there.endpoint, problem=UNPROTECTED)
         elif not there.endpoint.address:
             await self._make_tcp(there, self._kept[there.endpoint.resource])
+        if self.place.tcp and not there.endpoint.url:
+            await self._make_name(there)
 
     async def _make_tcp(self, made: _OpenEndpoint, address: str) -> None:
         place, resource = self.place, made.endpoint.resource
         tries = ports(place.cluster, resource, made.native, place.offset)
-        factory = LocalConnections(self.tcp_guard, self._begin(resource))
+        names: dict[str, str] = {}
+        factory = self._connections(self.tcp_guard, made.endpoint, names)
         opened = await self.tcp_ports.open(address, tries, factory)
         if opened.port is None:
             made.endpoint = evolve(made.endpoint, problem=opened.problem)
             return
         made.ports.append(opened.port)
         made.endpoint = evolve(made.endpoint, address=f"{address}:{opened.number}")
+        names[made.endpoint.address] = resource
+
+    async def _make_name(self, made: _OpenEndpoint) -> None:
+        """A name for browsers, on the port that all resources of the kind share."""
+        kind, place = made.endpoint.kind, self.place
+        if not ICheckedEndpoint.providedBy(self.kinds[kind].local):
+            return
+        seed = f"names of {kind} for {place.uid}"
+        shared = self._shared.setdefault(kind, SharedPort(self._key, place.cluster, seed))
+        anyone = Endpoint("", kind, served=True)
+        await shared.open(self.tcp_ports, self._connections(self.tcp_guard, anyone, shared.names))
+        problem = made.endpoint.problem or shared.problem
+        url = shared.add(made.endpoint.resource)
+        made.endpoint = evolve(made.endpoint, url=url, problem=problem)
 
     async def _make_socket(self, made: _OpenEndpoint) -> None:
         name = f"{made.endpoint.resource}.sock"
-        factory = LocalConnections(UnixGuard(self.place.uid), self._begin(made.endpoint.resource))
+        factory = self._connections(UnixGuard(self.place.uid), made.endpoint, None)
         try:
             port = await self.unix_endpoint(self.sockets.address(name)).listen(factory)
         except CannotListenError as error:
@@ -291,7 +321,7 @@ class Resident(AsyncService):
             return
         made.ports.append(port)
         made.endpoint = evolve(made.endpoint, socket=str(self.sockets.path / name))
-        if made.endpoint.kind == LIBPQ_KIND:
+        if made.endpoint.kind in LIBPQ_KINDS:
             with suppress(OSError):  # psql has the port, then, as all others
                 there = self.sockets.show_to_libpq(made.endpoint.resource)
                 made.endpoint = evolve(made.endpoint, directory=str(there))
@@ -300,22 +330,47 @@ class Resident(AsyncService):
         closing = self._open.pop(name)
         if closing.endpoint.directory:
             self.sockets.hide_from_libpq(name)
+        if closing.endpoint.url:
+            self._shared[closing.endpoint.kind].remove(name)
         for port in closing.ports:
             await close_port(port)
+
+    def _connections(
+        self, guard: Callable[[Any], bool], endpoint: Endpoint, names: Mapping[str, str] | None
+    ) -> Factory:
+        local, clock = self.kinds[endpoint.kind].local, self.dialer.clock
+        begin, speaking = self._begin(endpoint.resource), None
+        if ICheckedEndpoint.providedBy(local):
+            make = partial(local.check, names, endpoint.resource)
+            return CheckedConnections(guard, begin, Checking(make, clock, self.refusals.note))
+        if ISpeakingEndpoint.providedBy(local):
+            speaking = Speaking(local.dialogue, clock)
+        return LocalConnections(guard, begin, speaking)
 
     def _begin(self, resource: str) -> Callable[[Relay], object]:
         return lambda relay: self.tasks.spawn("local session", self._serve(resource, relay))
 
     async def _serve(self, resource: str, relay: Relay) -> None:
         """One local connection, from its verdict to its end."""
+        checked = relay.left if isinstance(relay.left, CheckedSide) else None
+        resource = resource or (checked.check.resource if checked is not None else "")
         there = self._open.get(resource)
+        spoken = relay.left if isinstance(relay.left, SpokenSide) else None
         self._relays.add(relay)
         try:
             if there is not None:
-                await self._connect(SessionIntent(resource, self.kinds[there.endpoint.kind]), relay)
+                asked = spoken.dialogue.parameters if spoken is not None else None
+                kind = self.kinds[there.endpoint.kind]
+                await self._connect(SessionIntent(resource, kind, asked or {}), relay)
                 await relay.done
         except SvcError as refusal:
             self.refusals.note(resource, refusal)
+            if spoken is not None:
+                spoken.last_words(spoken.dialogue.refused(refusal))
+                await relay.done
+            if checked is not None:
+                checked.say_last(refusal)
+                await relay.done
         finally:
             self._relays.discard(relay)
             relay.abort()
@@ -330,9 +385,16 @@ class Resident(AsyncService):
 
     async def _begun(self, intent: SessionIntent, relay: Relay) -> None:
         session = self.dialer.endpoint(intent)
-        relay.right = SessionSide(relay, lambda: self._cut(session))
+        spoken = relay.left if isinstance(relay.left, SpokenSide) else None
+        passed = None if spoken is None else spoken.dialogue.answered
+        relay.right = SessionSide(relay, lambda: self._cut(session, spoken), passed)
         await session.connect(only_side(relay.right))
         self.refusals.opened()
 
-    def _cut(self, session: ClientSession) -> None:
-        self.cuts.note(session.intent.resource, session.over())
+    def _cut(self, session: ClientSession, spoken: SpokenSide | None) -> bool:
+        over = session.over()
+        self.cuts.note(session.intent.resource, over)
+        words = b"" if spoken is None else spoken.dialogue.ended(over)
+        if spoken is not None and words:
+            spoken.last_words(words)
+        return bool(words)

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IReactorTime
 from svc.client.heads import KnownHead
 from svc.client.link import ProxyLink
 from svc.client.own_certificate import check_own, identity_status
+from svc.client.resident.handed import HandedSessions
 from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import Resident
 from svc.errors import Malformed
@@ -31,6 +32,7 @@ class StatusService:
     """
 
     resident: Resident
+    handed: HandedSessions
     link: ProxyLink
     identity: IIdentity
     refusals: RecentRefusals
@@ -74,7 +76,7 @@ class StatusService:
             },
             "no_new_sessions": self._no_new_sessions(),
             "endpoints": [endpoint.public for endpoint in self.resident.endpoints],
-            "sessions": self.resident.sessions,
+            "sessions": self.resident.sessions + self.handed.count,
             **({} if self.head is None else {"audit": self.head.public}),
             "ended": [{**asdict(one), "at": rfc3339(one.at)} for one in self.resident.cuts.kept],
             "refused": [

@@ -59,6 +59,7 @@ def admin_service(
         members=members,
         catalog=catalog,
         policies=rooms.policies,
+        checks=rooms.checks,
         outbox=queue.admin,
         status=status,
     )

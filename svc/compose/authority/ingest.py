@@ -17,6 +17,7 @@ from svc.compose.authority.parts import Parts
 from svc.compose.authority.shared import SharedServices
 from svc.model.audit.outbox import Hold
 from svc.runtime.services import PeriodicTask
+from svc.runtime.threads import in_pool
 
 
 @define
@@ -57,6 +58,7 @@ def audit_queue(p: Parts, rooms: SharedServices, heads: HeadWriter) -> AuditQueu
             held=lambda reason: counters[reason].inc(),
             may_write=may_write,
             recorded=rooms.gated.recorded,
+            in_thread=in_pool(clock),
         ),
         p.tasks,
     )

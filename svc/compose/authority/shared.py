@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 
 from attrs import define
 
@@ -12,6 +13,7 @@ from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.policy.check import PolicyCheck
 from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.reload import ChangeFollower
 from svc.authority.policy.snapshot import SnapshotPublisher
@@ -45,6 +47,7 @@ class SharedServices:
     policy: PolicyInForce
     operators: Operators
     policies: PolicyAdmin
+    checks: PolicyCheck
     ends: SessionEnds
     gated: GatedSessions
     enrollment: Enrollment
@@ -104,6 +107,16 @@ def shared_services(p: Parts) -> SharedServices:
         recorder=p.recorder,
         now=now,
     )
+    checks = PolicyCheck(
+        cluster=cluster,
+        vocabulary=p.words,
+        kinds=p.kinds.by_name,
+        refresh=state_cache.refresh,
+        operators=operators,
+        ask=partial(guard.ask, vocabulary=p.words),
+        in_thread=in_pool(p.runtime.reactor),
+        now=now,
+    )
     ends = SessionEnds(
         store=p.store,
         recorder=p.recorder,
@@ -157,6 +170,7 @@ def shared_services(p: Parts) -> SharedServices:
         policy=policy,
         operators=operators,
         policies=policies,
+        checks=checks,
         ends=ends,
         gated=gated,
         enrollment=enrollment,

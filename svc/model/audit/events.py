@@ -145,6 +145,19 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("proxy_id", _PUBLIC, "the Proxy concerned"),
     Field("record_digest", _PUBLIC, "SHA-256 of the record's bytes as they arrived"),
     Field("recording_sha256", _PUBLIC, "digest of the recording"),
+    Field("replay_digest", _PUBLIC, "SHA-256 of the replay that the policy was bound to"),
+    Field(
+        name="replay_first",
+        sensitivity=_PUBLIC,
+        meaning="first record that was replayed",
+        shape=_NUMBER,
+    ),
+    Field(
+        name="replay_last",
+        sensitivity=_PUBLIC,
+        meaning="last record that was replayed",
+        shape=_NUMBER,
+    ),
     Field("request_sha256", _PUBLIC, "digest of the person's signed session request"),
     Field("resource_identity", _PUBLIC, "which of the resources that have had this id"),
     Field(
@@ -385,7 +398,8 @@ POLICY_ACTIVATE = _event(
     "policy.activate",
     "I",
     "a policy came into force",
-    "policy_digest previous_digest note validated row_digest local_uid",
+    "policy_digest previous_digest note validated row_digest local_uid"
+    " replay_digest replay_first replay_last",
 )
 POLICY_REFUSED = _event(
     3004, "policy.refused", "W", "a policy was refused", "policy_digest note local_uid"

@@ -139,6 +139,8 @@ def accept(
         at: Seconds since the epoch; when a hole that this row shows was seen.
         most: So many holes are remembered; None: all.
     """
+    if n == memory.high + 1 and not memory.holes:
+        return ReplayedRow(evolve(memory, high=n, top=row_hash))
     if n > memory.high:
         holes = memory.holes
         if n > memory.high + 1:

@@ -31,7 +31,7 @@ class Edit:
 
     Attributes:
         offset: Of the first byte it is about, counted from the stream's first.
-        size: How many bytes.
+        size: How many bytes; 0: it inserts before the next byte.
         name: One of those the receiver knows.
         values: What the receiver puts into it.
     """
@@ -52,23 +52,29 @@ class StreamEdits:
 
     Attributes:
         known: The closed list of this side of the kind.
+        is_last_made: What was passed on last is an edit's, and not the peer's own.
     """
 
     known: Mapping[str, MakeEdit]
+    is_last_made: bool = field(default=False, init=False)
     _at: int = field(default=0, init=False)
     _announced: int = field(default=0, init=False)
     _pending: deque[Edit] = field(factory=deque, init=False)
     _held: bytearray = field(factory=bytearray, init=False)
 
-    def announce(self, edit: Edit) -> None:
-        """Take an edit of bytes that are still to come.
+    def announce(self, edit: Edit) -> bytes:
+        """Take an edit of bytes that are still to come, or make an insertion.
+
+        Returns:
+            What an insertion adds, to be passed on at once: the bytes after it may never come.
 
         Raises:
-            Malformed: it is not of the list, too large, or not about what comes next in order.
+            Malformed: it is not of the list, too large, or not about what comes next in order;
+                or the kind's side could not make it.
         """
         if edit.name not in self.known:
             raise _refused("the Proxy requested an unknown edit of a gated session")
-        if not 0 < edit.size <= MAX_EDIT_BYTES or len(self._pending) >= MAX_PENDING:
+        if not 0 <= edit.size <= MAX_EDIT_BYTES or len(self._pending) >= MAX_PENDING:
             raise _refused("an edit of a gated session is too large, or one of too many")
         if len(edit.values) > MAX_VALUES or any(
             len(value) > MAX_VALUE_CHARACTERS for value in edit.values.values()
@@ -76,8 +82,13 @@ class StreamEdits:
             raise _refused("an edit of a gated session adds too many bytes")
         if edit.offset < max(self._at, self._announced):
             raise _refused("an edit of a gated session concerns bytes that have already passed")
+        if not edit.size:
+            if self._pending or edit.offset != self._at:
+                raise _refused("an insertion into a gated session is not at what comes next")
+            return self._made(edit)
         self._announced = edit.offset + edit.size
         self._pending.append(edit)
+        return b""
 
     def apply(self, data: bytes) -> bytes:
         """What is to be passed on for *data*, the next bytes of the stream.
@@ -87,12 +98,14 @@ class StreamEdits:
         """
         if not self._pending:
             self._at += len(data)
+            self.is_last_made = self.is_last_made and not data
             return data
         passed, rest = bytearray(), memoryview(data)
         while rest:
             if not self._pending:
                 self._at += len(rest)
                 passed += rest
+                self.is_last_made = False
                 break
             edit = self._pending[0]
             before = min(max(0, edit.offset - self._at), len(rest))
@@ -109,6 +122,7 @@ class StreamEdits:
         return bytes(passed)
 
     def _made(self, edit: Edit) -> bytes:
+        self.is_last_made = True
         try:
             return self.known[edit.name](bytes(self._held), edit.values)
         except Exception as error:

@@ -31,11 +31,13 @@ class GateNote:
         pass_to: Bytes before this offset may be passed on; 0: as before.
         decisions: Of bytes that are not passed yet, in the order of their numbers.
         edits: Likewise, in the order of their offsets.
+        closes: The Proxy passes nothing more of this direction.
     """
 
     pass_to: int = 0
     decisions: tuple[RangeDecision, ...] = ()
     edits: tuple[Edit, ...] = ()
+    closes: bool = False
 
 
 @define
@@ -53,6 +55,7 @@ class GatedReceiver:
     _pass_to: int = field(default=0, init=False)
     _passed: int = field(default=0, init=False)
     _held: bytearray = field(factory=bytearray, init=False)
+    _inserted: bytes = field(default=b"", init=False)
 
     @property
     def received(self) -> int:
@@ -80,8 +83,8 @@ class GatedReceiver:
                 raise Malformed("a decision about answers", reason=DECISION_REFUSED)
             self.chain.announce(decision, self.received)
         for edit in note.edits:
-            self.edits.announce(edit)
-            if self.chain is not None:
+            self._inserted += self.edits.announce(edit)
+            if self.chain is not None and edit.size:
                 self.chain.edited(edit.offset, edit.size)
         self._pass_to = max(self._pass_to, note.pass_to)
 
@@ -120,7 +123,16 @@ class GatedReceiver:
             data = b""
         if chain is not None:
             chain.settle(self.received)
-        return data
+        inserted, self._inserted = self._inserted, b""
+        return inserted + data
+
+    @property
+    def may_be_closed(self) -> bool:
+        """Whether the Proxy may end this direction: requests, or answers after words of the kind.
+
+        Anything else would read as an answer's own end.
+        """
+        return self.chain is not None or self.edits.is_last_made
 
     def end(self) -> None:
         """The other end writes no more.

@@ -27,7 +27,7 @@ from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import SignedHead
 from svc.ops.store import StorePlace, store_place
 from svc.ops.verify.origins import check_origins
-from svc.ops.verify.rows import MANY, batches, checked_in_parallel, personal_of
+from svc.ops.verify.rows import MANY, batches, checked_in_parallel, personal_of, uncollected
 from svc.ops.verify.slices import check_slices
 from svc.pki.audit_signatures import head_verifier, origin_verifier
 from svc.pki.files import load_certificates
@@ -75,10 +75,11 @@ class OutsideLog:
             with checked_in_parallel(self.store, size, jobs) as checked:
                 found = judged(checked)
         else:
-            found = self.store.look(
-                "audit verify",
-                lambda tx: judged(verified_ranges(batches(tx.audit), personal_of(tx.audit))),
-            )
+            with uncollected():
+                found = self.store.look(
+                    "audit verify",
+                    lambda tx: judged(verified_ranges(batches(tx.audit), personal_of(tx.audit))),
+                )
         if found.by_others:
             check_origins(self.store, self.origins, found.records)
         check_slices(self.store, found.slices, found.records)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import cast
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IProtocol
+from twisted.internet.interfaces import IDelayedCall, IProtocol, IReactorTime
 from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -36,6 +36,9 @@ from svc.tunnel.transport import RegisteredTunnel
 
 _log = Logger(namespace="svc_proxy")
 
+_WORD_SECS = 1.0
+"""How long a session whose lane broke may go without a word why; its ends wait longer."""
+
 _FAULTS = {CANCELLED: Fault.CANCELLED}
 _TUNNEL = "tunnel_"
 
@@ -55,7 +58,9 @@ class Carried(Protocol):
         on_moved: Called when it has moved to a direct lane.
     """
 
-    def __init__(self, call: IRpcCall, grant: Signed, answer: AuthorizeAnswer) -> None:
+    def __init__(
+        self, call: IRpcCall, grant: Signed, answer: AuthorizeAnswer, *, clock: IReactorTime
+    ) -> None:
         self.over: Deferred[None] = Deferred(lambda _: self._break_off("cancelled"))
         self.tunnel: RegisteredTunnel | None = None
         self.is_left_behind = False
@@ -69,6 +74,8 @@ class Carried(Protocol):
         self._was_offered = False
         self._join_is_over = False
         self._is_breaking = False
+        self._clock = clock
+        self._unexplained: IDelayedCall | None = None
         self._call = call
         self._grant = grant
         self._decision_id = answer.decision_id
@@ -107,6 +114,13 @@ class Carried(Protocol):
     def may_move(self) -> bool:
         """Whether it passes bytes, and no lane was ever arranged for it."""
         return not self._was_offered and self._joining is not None
+
+    def check(self) -> None:
+        """Return if what passes now may go on.
+
+        Raises:
+            Denied: it may not.
+        """
 
     def move_by(self, rendezvous: Rendezvous) -> None:
         """Move to the lane of this meeting once both halves have met; for ``Session/Lane``."""
@@ -159,6 +173,8 @@ class Carried(Protocol):
 
     def _break_off(self, reason: str) -> None:
         self._is_breaking = True
+        if self._unexplained is not None and self._unexplained.active():
+            self._unexplained.cancel()
         joining, self._joining = self._joining, None
         if joining is not None:
             joining.cancel()
@@ -198,7 +214,11 @@ class Carried(Protocol):
         if self._is_breaking:
             return  # For a reason of its own, of which this is a part.
         if not ended.is_clean:
-            self.break_off("broken")
+            if self._join_is_over:
+                self.break_off(BROKEN)
+                return
+            # Whoever broke it says why on a connection of its own, which may be behind.
+            self._unexplained = self._clock.callLater(_WORD_SECS, self.break_off, BROKEN)
         elif self._join_is_over:
             self._finish()
 
@@ -206,6 +226,9 @@ class Carried(Protocol):
         self._joining = None
         self._join_is_over = True
         if self._broken_by_word():
+            return
+        if self._unexplained is not None:
+            self.break_off(BROKEN)
             return
         self.closed_by = self._end_frame_reader.reason or self.closed_by
         if self._rendezvous is not None:

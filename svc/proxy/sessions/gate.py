@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from attrs import define
 
 from svc.errors import SvcError
+from svc.interfaces.gating import RequestVerdict
 from svc.interfaces.kinds import ServedKind, kind_of
 from svc.messages.control import ProxyDecision
 from svc.model.ids import Entropy, random_id
@@ -69,21 +70,15 @@ class Gate:
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
         """
-        kind, asked, source = opened.kind, opened.request, opened.source_address
-        counted = kind.terms.actions.get(action)
-        if counted is None:
-            raise SvcError(f"{kind.name} has no action of this name", reason="unknown_action")
-        if not set(facts) <= set(kind.terms.context):
-            raise SvcError(f"{kind.name} has no fact of this name", reason="unknown_fact")
-        target = EntityUid(kind.terms.entity_type, asked.resource)
-        context = {**facts, **context_at(self.now(), source, kind.facts(asked))}
-        request = may_open(counted, action, opened.person_id, target, context)
+        kind, source = opened.kind, opened.source_address
+        request = self._asked(opened, action, facts)
         try:
+            basis = self._basis()
             decision = self.engine().decide(request)
         except SvcError:
-            self.on_decision(counted, "error")
+            self.on_decision(request.request_kind, "error")
             raise
-        self.on_decision(counted, decision.decision)
+        self.on_decision(request.request_kind, decision.decision)
         return GatedRequest(
             request=request,
             resource_kind=kind.name,
@@ -94,7 +89,43 @@ class Gate:
             entities_digest=decision.entities_digest,
             reason="" if decision.allowed else "denied",
             source_address=source,
+            basis=basis,
         )
+
+    def stands(self, verdict: RequestVerdict) -> bool:
+        """Whether a verdict of a moment ago was given by what is decided by now."""
+        try:
+            return verdict.basis == self._basis()
+        except SvcError:
+            return False
+
+    def _basis(self) -> tuple[int, ...]:
+        """Policy, entities and second."""
+        engine = self.engine()
+        return engine.version, engine.revision, int(self.now())
+
+    def still_allows_request(
+        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
+    ) -> bool:
+        """Whether a request that was allowed would be allowed now; not counted.
+
+        Raises:
+            SvcError: no decision is possible now.
+        """
+        return self.engine().decide(self._asked(opened, action, facts)).allowed
+
+    def _asked(
+        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
+    ) -> AccessRequest:
+        kind, asked = opened.kind, opened.request
+        counted = kind.terms.actions.get(action)
+        if counted is None:
+            raise SvcError(f"{kind.name} has no action of this name", reason="unknown_action")
+        if not set(facts) <= set(kind.terms.context):
+            raise SvcError(f"{kind.name} has no fact of this name", reason="unknown_fact")
+        target = EntityUid(kind.terms.entity_type, asked.resource)
+        context = {**facts, **context_at(self.now(), opened.source_address, kind.facts(asked))}
+        return may_open(counted, action, opened.person_id, target, context)
 
     def still_allows(
         self, request: SessionRequest, kind: ServedKind, person_id: str, source: str

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import cast
 
 from attrs import define, evolve, field, frozen
-from twisted.internet.defer import CancelledError, Deferred, FirstError, gatherResults
+from twisted.internet.defer import CancelledError, gatherResults
+from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
@@ -32,7 +33,9 @@ from svc.model.session.ranges import RangeDecision, RequestRange
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
+from svc.proxy.sessions.directions import until_both, until_either
 from svc.proxy.sessions.gated_stream import GatedStream
+from svc.proxy.sessions.watched import WatchedRequests
 from svc.rpc.call import MessageEnd
 from svc.rpc.gated import PassingStream
 
@@ -56,6 +59,7 @@ class GatedRequest:
     Attributes:
         reason: Why it was denied; empty for what is allowed.
         range_: Which decision of its session it is, and about which bytes.
+        basis: Policy, entities and second by which it was decided.
     """
 
     request: AccessRequest
@@ -68,6 +72,7 @@ class GatedRequest:
     reason: str
     source_address: str
     range_: RequestRange | None = None
+    basis: tuple[int, ...] = ()
 
 
 @frozen
@@ -87,6 +92,11 @@ WriteGated = Callable[[GatedRequest | GatedNote, str], Awaitable[object]]
 """Makes a record durable, given the session's uid."""
 
 
+def _is_forgotten(_: RequestVerdict) -> bool:
+    """For a session that decides each message by itself."""
+    return False
+
+
 @implementer(IGatedSession)
 @define(eq=False)
 class GatedSession:
@@ -96,6 +106,8 @@ class GatedSession:
         ceiling: Of its grant.
         decides: Decides by the newest policy, and counts.
         write: Records durably, or raises SvcError; is told the session's uid.
+        watched: Its requests that take long.
+        standing: Whether a verdict is still good.
     """
 
     opened: GatedOpen
@@ -103,6 +115,9 @@ class GatedSession:
     decides: DecideRequest
     write: WriteGated
     entropy: Entropy
+    watched: WatchedRequests
+    standing: Callable[[RequestVerdict], bool] = _is_forgotten
+    ending: str = field(default="", init=False)
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
     _numbered: int = field(default=0, init=False)
@@ -132,6 +147,7 @@ class GatedSession:
             decision_id=decided.decision_id,
             policies=decided.policies,
             reason=decided.reason,
+            basis=decided.basis,
         )
 
     async def _recorded(self, decided: GatedRequest, size: int) -> GatedRequest:
@@ -154,6 +170,14 @@ class GatedSession:
             self.requests.announce(announced)
         return decided
 
+    def stands(self, verdict: RequestVerdict) -> bool:
+        """See IGatedSession."""
+        return verdict.allowed and self.standing(verdict)
+
+    def watch(self, action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
+        """See IGatedSession."""
+        return self.watched.add(action, facts)
+
     async def record(self, event: str, details: Mapping[str, Json]) -> None:
         """See IGatedSession."""
         kind = self.opened.kind
@@ -170,18 +194,13 @@ class GatedSession:
             await serving
             stream.close()
 
-        serving = [
-            Deferred.fromCoroutine(closed(requests, self.requests)),
-            Deferred.fromCoroutine(closed(answers, self.answers)),
-        ]
-        try:
-            await gatherResults(serving, consumeErrors=True)
-        except FirstError as first:
-            first.subFailure.raiseException()
-        finally:
-            for one in serving:
-                one.addErrback(lambda _: None)
-                one.cancel()
+        await until_both(closed(requests, self.requests), closed(answers, self.answers))
+
+    async def either(self, requests: Awaitable[None], answers: Awaitable[None]) -> None:
+        """See IGatedSession."""
+        await until_either(requests, answers)
+        self.requests.close()
+        self.answers.close()
 
 
 class GatedCarried(Carried):
@@ -192,12 +211,23 @@ class GatedCarried(Carried):
         call: IRpcCall,
         grant: Signed,
         answer: AuthorizeAnswer,
+        *,
+        clock: IReactorTime,
         gate: ServeGated,
         session: GatedSession,
     ) -> None:
-        super().__init__(call, grant, answer)
+        super().__init__(call, grant, answer, clock=clock)
         self._gate = gate
         self._session = session
+
+    def check(self) -> None:
+        """See Carried."""
+        self._session.watched.check()
+
+    def break_off(self, reason: str) -> None:
+        """See Carried; the gate can say why."""
+        self._session.ending = self._session.ending or reason
+        super().break_off(reason)
 
     @property
     def may_move(self) -> bool:

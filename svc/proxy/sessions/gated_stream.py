@@ -5,8 +5,10 @@ See ADR 35 for how bytes that a gate passes become frames that go on.
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
+from re import Pattern
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -27,6 +29,9 @@ from svc.wire.machine import Part
 
 MAX_HELD = MAX_RANGE
 """Bytes of one direction that may wait for the gate; no request of a kind is longer."""
+
+_LONGEST_MARK = 16
+"""So many bytes are searched again when more have come: a mark may lie on the border."""
 
 
 @implementer(IGatedStream, IHalfCloseableProtocol, IPushProducer)
@@ -69,22 +74,37 @@ class GatedStream(Protocol):
         """See IGatedStream."""
         return bytes(self._held)
 
-    async def until(self, mark: bytes, most: int) -> bytes | None:
+    async def until(self, mark: bytes | Pattern[bytes], most: int) -> bytes | None:
         """See IGatedStream."""
         most = min(most, MAX_HELD)  # past it nothing more is read, so no mark would come
+        pattern = re.compile(re.escape(mark)) if isinstance(mark, bytes) else mark
         searched = 0
         if self._is_moot:
             return None
-        while (at := self._held.find(mark, searched, most)) < 0:
+        while (found := pattern.search(self._held, searched, most)) is None:
             if len(self._held) >= most:
                 raise Malformed(f"a request or an answer is longer than {most} bytes")
-            searched = max(0, len(self._held) - len(mark) + 1)
-            if not await self._more():
-                if self._held and not self._is_moot:
-                    raise Malformed("the stream ended in the middle of a request or an answer")
+            searched = max(0, len(self._held) - _LONGEST_MARK)
+            if not await self._more_of_it():
                 return None
-        self._read = at + len(mark)
+        self._read = found.end()
         return bytes(self._held[: self._read])
+
+    async def some(self) -> bytes | None:
+        """See IGatedStream."""
+        while not self._held and await self._more():
+            pass
+        return b"" if self._is_moot else self.held or None
+
+    async def at_least(self, size: int) -> bytes | None:
+        """See IGatedStream."""
+        if size > MAX_HELD:
+            raise Malformed(f"a request or an answer is longer than {MAX_HELD} bytes")
+        while len(self._held) < size and not self._is_moot:
+            if not await self._more_of_it():
+                return None
+        self._read = size
+        return None if self._is_moot else bytes(self._held[:size])
 
     async def pass_on(self, size: int) -> None:
         """See IGatedStream."""
@@ -102,10 +122,16 @@ class GatedStream(Protocol):
         """See IGatedStream."""
         if not 0 < size <= min(len(self._held), MAX_EDIT_BYTES):
             raise ValueError("an edit must concern bytes that are held")
+        self._pass(self.passed + size, (self._edit(size, name, values),))
+
+    def insert(self, name: str, values: Mapping[str, str]) -> None:
+        """See IGatedStream."""
+        self._say(self.passed, (self._edit(0, name, values),), None, is_said=False)
+
+    def _edit(self, size: int, name: str, values: Mapping[str, str]) -> Edit:
         # What is longer would end the session at whoever makes the edit.
         short = {word: value[:MAX_VALUE_CHARACTERS] for word, value in values.items()}
-        edit = Edit(offset=self.passed, size=size, name=name, values=short)
-        self._pass(self.passed + size, (edit,))
+        return Edit(offset=self.passed, size=size, name=name, values=short)
 
     def request_range(self, n: int, size: int) -> RequestRange:
         """The range of a request that begins with the first byte held.
@@ -125,9 +151,21 @@ class GatedStream(Protocol):
         self._decided.append(decision)
 
     def close(self) -> None:
-        """Nothing more is passed but the end of writing, when it comes."""
+        """See IGatedStream.
+
+        What ended by itself ends as it came; otherwise the other end is told that it is cut.
+        """
+        if self._is_done or self.finished.called:
+            return
         self._is_done = True
-        self._pass_eof()
+        assert self.out is not None
+        if self._eof and not self._held:
+            if self._decided:
+                self._say(0, (), None, is_said=False)
+            self.out.pass_on(self._eof)
+        else:
+            self.out.note(GateNote(decisions=tuple(self._decided[:MAX_NOTED]), closes=True))
+        self._finish()
 
     def give_up(self) -> None:
         """Whoever it writes to is gone: no more is decided, and what is cut off is no fault."""
@@ -145,7 +183,6 @@ class GatedStream(Protocol):
         elif frame.kind is TaggedKind.EOF:
             self._eof = bytes(message)
             self.readConnectionLost()
-            self._pass_eof()
         elif frame.offset != self._came:
             # Its receiver would refuse it; until then we would tell wrong offsets of it.
             raise Malformed("a frame is not at the offset where it belongs", reason=FRAME_ORDER)
@@ -189,6 +226,8 @@ class GatedStream(Protocol):
             self.transport.resumeProducing()
 
     def _take(self, frame: TaggedFrame, message: bytes) -> None:
+        if self._is_done:
+            return
         self._marks.add(frame)
         self._unsent.append((frame.offset, message))
         self._held += frame.data
@@ -233,21 +272,17 @@ class GatedStream(Protocol):
         self.out.note(GateNote(to, tuple(self._decided), edits), message)
         self._decided.clear()
 
-    def _pass_eof(self) -> None:
-        if not (self._is_done and self._eof) or self.finished.called:
-            return
-        if self._held:
-            self.finished.errback(Malformed("a gate left bytes undecided"))
-            return
-        if self._decided:
-            self._say(0, (), None, is_said=False)
-        assert self.out is not None
-        self.out.pass_on(self._eof)
-        self._finish()
-
     def _finish(self) -> None:
         if not self.finished.called:
             self.finished.callback(None)
+
+    async def _more_of_it(self) -> bool:
+        """Wait for more of what is held; False at the end, which is refused amid something."""
+        if await self._more():
+            return True
+        if self._held and not self._is_moot:
+            raise Malformed("the stream ended in the middle of a request or an answer")
+        return False
 
     async def _more(self) -> bool:
         """Wait for bytes; False where none come any more."""

@@ -8,6 +8,7 @@ granted, reports the end.  The session code does not know which lane carries it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError
@@ -57,6 +58,7 @@ from svc.proxy.sessions.granted import (
 from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
 from svc.proxy.sessions.prolonged import ProlongedSession, ProlongedSessions
+from svc.proxy.sessions.watched import WatchedRequests
 from svc.proxy.uplink.reports import Reports, counting_refusals
 from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.routes import RouteTable
@@ -379,16 +381,26 @@ class SessionOpens:
         """By its kind: joined unread, or through the kind's gate."""
         kind, request = opening.kind, opening.request
         if kind.gate is None:
-            return Carried(call, granted.signed, granted.answer)
+            return Carried(call, granted.signed, granted.answer, clock=self.clock)
         source = opening.decision.source_address
+        opened = GatedOpen(request, kind, person_id=opening.person.id, source_address=source)
         session = GatedSession(
-            opened=GatedOpen(request, kind, person_id=opening.person.id, source_address=source),
+            opened=opened,
             ceiling=granted.grant.ceiling,
             decides=self.gate.decide_request,
             write=self.record,
             entropy=self.gate.entropy,
+            watched=WatchedRequests(partial(self.gate.still_allows_request, opened)),
+            standing=self.gate.stands,
         )
-        return GatedCarried(call, granted.signed, granted.answer, gate=kind.gate, session=session)
+        return GatedCarried(
+            call,
+            granted.signed,
+            granted.answer,
+            clock=self.clock,
+            gate=kind.gate,
+            session=session,
+        )
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         tunnel = self.routes.find(opening.request.resource)
@@ -442,11 +454,15 @@ class SessionOpens:
 
     def _live_one(self, opening: PendingSession, grant: Grant, carried: Carried) -> Live:
         return Live(
-            check=lambda: self._check(opening, grant),
+            check=lambda: self._check_passing(opening, grant, carried),
             break_off=carried.break_off,
             node_id=grant.connector_id,
             check_assigned=lambda: self._check_assigned(grant),
         )
+
+    def _check_passing(self, opening: PendingSession, grant: Grant, carried: Carried) -> None:
+        self._check(opening, grant)
+        carried.check()
 
     def _check_assigned(self, grant: Grant) -> None:
         if not self.routes.still_assigned(grant.connector_id, grant.assigned):

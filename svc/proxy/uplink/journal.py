@@ -37,6 +37,7 @@ END_BYTES = 512
 """What an end may take of the disk: twice its size, because answered ones stay for a while."""
 
 _AGAIN_SECS = 5.0
+_CLOSE_SECS = 0.01
 _SLACK = 1000
 """Answered ends that may stand in the file beside as many as wait, before it is written again."""
 
@@ -98,6 +99,7 @@ class EndsJournal:
     tasks: BackgroundTasks
     clock: IReactorTime
     _new: dict[str, OwedEnd] = field(factory=dict)
+    _since: dict[str, float] = field(factory=dict)
     _kept: dict[str, OwedEnd] = field(factory=dict)
     _lines: int = 0
     _is_sound: bool = False
@@ -125,11 +127,13 @@ class EndsJournal:
         """It waits from now on."""
         if owed.ended.session_uid not in self._kept:
             self._new[owed.ended.session_uid] = owed
+            self._since.setdefault(owed.ended.session_uid, self.clock.seconds())
             self._soon(MOMENT_SECS)
 
     def answered(self, uid: str) -> None:
         """Authority has it, or will never take it."""
         self._new.pop(uid, None)
+        self._since.pop(uid, None)
         if self._kept.pop(uid, None) is not None:
             self._soon(MOMENT_SECS)
 
@@ -179,13 +183,22 @@ class EndsJournal:
             await self.in_thread(lambda: self.file.append(new.values()))
             self._lines += len(new)
         # Those answered meanwhile stand in the file, and are no longer waited for.
-        self._kept.update((uid, self._new.pop(uid)) for uid in new if uid in self._new)
+        for uid in new:
+            if uid in self._new:
+                self._kept[uid] = self._new.pop(uid)
+                del self._since[uid]
 
     def _soon(self, seconds: float) -> None:
         if self._timer is None or not self._timer.active():
             self._timer = self.clock.callLater(seconds, self._due)
 
     def _due(self) -> None:
+        oldest = next(iter(self._since.values()), 0.0)
+        left = oldest + MOMENT_SECS - self.clock.seconds()
+        if left > _CLOSE_SECS and not self._lines:
+            # What has waited since then was answered; nothing stands in the file to be tidied.
+            self._soon(left)
+            return
         self.tasks.spawn("write down ends of sessions", self.flush())
 
 

@@ -47,6 +47,9 @@ MAX_NOTICES = 1024
 MAX_ENDS = 100_000
 _BATCH = 1000
 _TIMEOUT = 10.0
+GATHER_SECS = 0.05
+"""How long ends gather after the last report, so that many of them go in one."""
+
 _AGAIN_SECS = 5.0
 """How long a report waits after Authority could not take it, though it is there."""
 
@@ -87,6 +90,8 @@ class Reports:
     _unreported: dict[str, None] = field(factory=dict)
     _delivering: bool = False
     _again: IDelayedCall | None = None
+    _gathering: IDelayedCall | None = None
+    _sent_at: float = float("-inf")
 
     @property
     def waiting(self) -> int:
@@ -187,15 +192,24 @@ class Reports:
         return counted or CountedEnd(uid, f"tunnel_{reason}")
 
     def ended(self, ended: CountedEnd) -> None:
-        """Queue one end."""
+        """Queue one end; it is sent at once if no report was sent a moment ago."""
         self._forget_lane(ended.session_uid)
         self._add(ended)
-        self.deliver()
+        if self._delivering or self._gathering is not None:
+            return
+        left = self._sent_at + GATHER_SECS - self.clock.seconds()
+        if left > 0:
+            self._gathering = self.clock.callLater(left, self.deliver)
+        else:
+            self.deliver()
 
     def deliver(self) -> None:
         """Send the waiting reports, unless that is in progress; also called when the Authority is
         back.
         """
+        gathering, self._gathering = self._gathering, None
+        if gathering is not None and gathering.active():
+            gathering.cancel()
         if not self._delivering and self.waiting:
             self._delivering = True
             self.tasks.spawn("deliver reports", self._deliver())
@@ -247,6 +261,7 @@ class Reports:
 
     async def _deliver_some(self, channel: IRpcChannel) -> bool:
         """Deliver the notice, or the batch of ends, that is next; False where all is deferred."""
+        self._sent_at = self.clock.seconds()
         if self._notices:
             return await self._notice(channel, self._notices[0])
         batch = list(islice(self._ends, _BATCH))

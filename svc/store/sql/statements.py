@@ -51,12 +51,14 @@ def storable(values: Iterable[object]) -> None:
         Malformed: a text contains NUL or a lone surrogate.
     """
     for value in values:
-        if isinstance(value, str) and not value.isascii():
+        if not isinstance(value, str):
+            continue
+        if not value.isascii():
             try:
                 value.encode("utf-8")
             except UnicodeEncodeError:
                 raise Malformed("store: a text contains a lone surrogate") from None
-        if isinstance(value, str) and "\0" in value:
+        if "\0" in value:
             raise Malformed("store: a text contains NUL")
 
 

@@ -160,6 +160,9 @@ class LedgerContract:
         for after, limit, expected in (("", 9, kept), ("", 1, kept[:1]), ("e1", 9, kept[1:])):
             found = await self.store.read("see", lambda tx, a=after, n=limit: tx.audit.slices(a, n))
             self.assertEqual(list(found), expected)
+        for named, expected in ((["e3", "e2"], kept[1:]), ([], [])):
+            found = await self.store.read("see", lambda tx, n=named: tx.audit.slices("", 9, n))
+            self.assertEqual(list(found), expected)
 
     async def test_cut(self: Any) -> None:
         """Records past one are dropped, with the slices of entities that no decision left names."""

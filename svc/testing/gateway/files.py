@@ -174,8 +174,8 @@ class Files:
         self.write(PROXY, self.table(PROXY) | known)
 
 
-def _offered(targets: Iterable[GatewayTarget]) -> list[dict[str, str]]:
-    return [{"id": one.id, "kind": one.kind, "address": one.address} for one in targets]
+def _offered(targets: Iterable[GatewayTarget]) -> list[dict[str, Any]]:
+    return [{"id": one.id, "kind": one.kind, "address": one.address, **one.more} for one in targets]
 
 
 def _flat(table: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from svc.config.keys import KEYS
 
@@ -48,12 +48,17 @@ SHORT: Mapping[str, Any] = {
 
 @frozen
 class GatewayTarget:
-    """One resource as a Connector's configuration and the catalog have it."""
+    """One resource as a Connector's configuration and the catalog have it.
+
+    Attributes:
+        more: Further keys of its table, of the kind's own.
+    """
 
     id: str
     address: str
     kind: str = "tcp"
     labels: tuple[str, ...] = ()
+    more: Mapping[str, Any] = field(factory=dict)
 
 
 def numbers_of(role: str, numbers: Mapping[str, Any]) -> dict[str, Any]:

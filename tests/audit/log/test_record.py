@@ -9,7 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.log.record import MAX_TEXT, Sealer, Unrecordable, personal_hash, seal
+from svc.audit.log.record import (
+    MAX_TEXT,
+    Sealer,
+    Unrecordable,
+    is_tidy,
+    personal_hash,
+    seal,
+    tidy,
+)
 from svc.audit.log.verify import ChainFault, verified_ranges, verify
 from svc.model.audit import events
 from svc.model.audit.record import Actor, AuditRecord, SealedRecord
@@ -210,6 +218,18 @@ class HostileTextTests(SynchronousTestCase):
         decode(form.canonical)
         for value in form.personal:
             decode(value.value.encode())
+
+    @settings(deadline=None)
+    @given(st.text(alphabet="=: /[]-\0\nBEGINPRVATKYbearokeswd._1", max_size=40) | st.text())
+    def test_tidy_text(self, text: str) -> None:
+        """Tidying leaves tidy text as it is."""
+        if is_tidy(text):
+            self.assertEqual(tidy(text), text)
+
+    def test_length(self) -> None:
+        """Text of letters is tidy up to the most that is kept."""
+        self.assertTrue(is_tidy("a" * MAX_TEXT))
+        self.assertFalse(is_tidy("a" * (MAX_TEXT + 1)))
 
 
 class ErasureTests(SynchronousTestCase):

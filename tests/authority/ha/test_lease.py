@@ -351,10 +351,12 @@ class ManyTests(World):
 
     def _write(self, members: list[Member], epochs: list[int]) -> None:
         written = []
+        before = self.rows()
         for each in members:
-            before = self.rows()
             each.write().addErrback(lambda failure: failure.trap(LeaseLost, StoreUnavailable))
-            if self.rows() > before:
+            after = self.rows()
+            if after > before:
                 written.append(each.leadership.epoch())
+            before = after
         self.assertLessEqual(len(written), 1)
         epochs.extend(written)

@@ -16,7 +16,9 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.ended import CutSessions
-from svc.client.resident.control import SOCKET, ControlFactory, ask_resident
+from svc.client.places import CONTROL_SOCKET
+from svc.client.resident.control import ControlFactory, ask_resident
+from svc.client.resident.handed import Caller
 from svc.client.resident.local import SocketDirectory, UnixGuard
 from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import Endpoint
@@ -43,6 +45,8 @@ class ControlTests(SynchronousTestCase):
         self.questions: list[dict[str, Any]] = []
         self.lets_in = True
         self.refuse: SvcError | None = None
+        self.callers: list[Caller] = []
+        self.carrying: Deferred[None] = Deferred()
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         self.questions.append(question)
@@ -50,11 +54,20 @@ class ControlTests(SynchronousTestCase):
             raise self.refuse
         return {"running": True}
 
+    async def carry(self, question: dict[str, Any], caller: Caller) -> None:
+        self.callers.append(caller)
+        await self.carrying
+
     def spawn(self, what: str, coro: Coroutine[Any, Any, object]) -> None:
         self.successResultOf(Deferred.fromCoroutine(coro))
 
     def ask(self, *pieces: bytes) -> Transport:
-        factory = ControlFactory(lambda transport: self.lets_in, self.answer, self.spawn)
+        factory = ControlFactory(
+            guard=lambda transport: self.lets_in,
+            answer=self.answer,
+            carry=self.carry,
+            spawn=self.spawn,
+        )
         protocol: Any = factory.buildProtocol(None)
         transport = Transport()
         protocol.makeConnection(transport)
@@ -95,6 +108,62 @@ class ControlTests(SynchronousTestCase):
         self.assertTrue(transport.disconnecting)
         self.assertEqual(self.questions, [])
 
+    def caller(self) -> tuple[Any, Transport]:
+        """A caller that hands over two pipes, and is being served."""
+        factory = ControlFactory(
+            guard=lambda transport: self.lets_in,
+            answer=self.answer,
+            carry=self.carry,
+            spawn=lambda what, coro: Deferred.fromCoroutine(coro),
+        )
+        protocol: Any = factory.buildProtocol(None)
+        transport = Transport()
+        protocol.makeConnection(transport)
+        self.sent = [*os.pipe(), *os.pipe()]
+        for descriptor in self.sent:
+            protocol.fileDescriptorReceived(descriptor)
+        protocol.dataReceived(b'{"ask": "carry"}\n')
+        return protocol, transport
+
+    def are_open(self) -> list[bool]:
+        return [os.path.exists(f"/proc/self/fd/{each}") for each in self.sent]
+
+    def test_pipes(self) -> None:
+        """A caller's two pipes are kept for its session, no more of them, and closed with it."""
+        protocol, transport = self.caller()
+        (caller,) = self.callers
+        self.assertEqual(caller.given, self.sent[:2])
+        self.assertEqual(self.are_open(), [True, True, False, False])
+        self.assertNoResult(caller.ready)
+        protocol.dataReceived(b"no\ngo\ngo\n")
+        self.successResultOf(caller.ready)
+        self.assertFalse(transport.disconnecting)
+        self.carrying.callback(None)
+        self.assertTrue(transport.disconnecting)
+        self.assertEqual(self.are_open(), [False] * 4)
+
+    def test_a_caller_that_goes(self) -> None:
+        """What is done for a caller that has gone is given up."""
+        protocol, _ = self.caller()
+        protocol.connectionLost()
+        self.assertTrue(self.carrying.called)
+        self.assertEqual(self.are_open(), [False] * 4)
+
+    def test_pipes_without_a_question(self) -> None:
+        """The pipes of a caller that asks nothing, or something else, are closed."""
+        factory = ControlFactory(
+            guard=lambda transport: True, answer=self.answer, carry=self.carry, spawn=self.spawn
+        )
+        for words in (b"", b'{"ask": "status"}\n'):
+            protocol: Any = factory.buildProtocol(None)
+            protocol.makeConnection(Transport())
+            self.sent = list(os.pipe())
+            for descriptor in self.sent:
+                protocol.fileDescriptorReceived(descriptor)
+            protocol.dataReceived(words)
+            protocol.connectionLost()
+            self.assertEqual(self.are_open(), [False, False])
+
 
 class AskTests(SynchronousTestCase):
     def setUp(self) -> None:
@@ -104,7 +173,7 @@ class AskTests(SynchronousTestCase):
         self.directory.mkdir(mode=0o700)
         listening = socket.socket(socket.AF_UNIX)
         handle = os.open(self.directory, os.O_RDONLY)
-        listening.bind(f"/proc/self/fd/{handle}/{SOCKET}")
+        listening.bind(f"/proc/self/fd/{handle}/{CONTROL_SOCKET}")
         os.close(handle)
         listening.listen()
 
@@ -236,17 +305,25 @@ class Residence:
     cuts = CutSessions(lambda: 1_900_000_000.0)
 
 
+class Handed:
+    """Sessions that were handed over, as the status service sees them."""
+
+    count = 2
+
+
 class StatusTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.link = Link()
         resident: Any = Residence()
         link: Any = self.link
+        handed: Any = Handed()
         self.refusals = RecentRefusals(lambda: 1_900_000_000.0)
         cluster = Cluster()
         self.person = cluster.person
         self.service = StatusService(
             resident=resident,
+            handed=handed,
             link=link,
             identity=cluster.person,
             refusals=self.refusals,
@@ -264,7 +341,7 @@ class StatusTests(SynchronousTestCase):
         self.refusals.note("db1", denied)
         told = self.successResultOf(self.ask(ask="status"))
         self.assertEqual(told["person"], self.person.principal.id)
-        self.assertEqual((told["proxy"]["connected"], told["sessions"]), (True, 3))
+        self.assertEqual((told["proxy"]["connected"], told["sessions"]), (True, 5))
         self.assertEqual(told["endpoints"][0]["address"], "127.64.3.7:15432")
         (refused,) = told["refused"]
         self.assertEqual((refused["reason"], refused["policies"]), ("denied", ["p1", "p2"]))

@@ -56,7 +56,9 @@ class EditTests(SynchronousTestCase):
         edits.apply(b"passed")
         for one in (
             edit(6, 1, name="other"),
-            edit(6, 0),
+            edit(5, 0),
+            edit(7, 0),
+            edit(6, 0, name="other"),
             edit(6, MAX_EDIT_BYTES + 1),
             edit(5, 1),
             edit(6, 1, "x" * (MAX_VALUE_CHARACTERS + 1)),
@@ -65,6 +67,19 @@ class EditTests(SynchronousTestCase):
             self.refused(edits, one)
         edits.announce(edit(8, 2))
         self.refused(edits, edit(9, 1))
+
+    def test_inserted(self) -> None:
+        """An insertion is made at once, wherever the next byte would come, and waits for none."""
+        edits = StreamEdits(KNOWN)
+        self.assertEqual(edits.announce(edit(0, 0, "a")), b"<a:>")
+        self.assertEqual(edits.announce(edit(0, 0, "b")), b"<b:>")
+        self.assertEqual(edits.apply(b"12"), b"12")
+        self.assertEqual(edits.announce(edit(2, 0, "c")), b"<c:>")
+        edits.announce(edit(2, 2))
+        self.refused(edits, edit(4, 0))
+        self.assertEqual(edits.apply(b"34"), b"<w:34>")
+        self.assertEqual(edits.announce(edit(4, 0, "d")), b"<d:>")
+        edits.end()
 
     def test_bounded(self) -> None:
         """No more edits wait than a fixed number."""

@@ -11,7 +11,10 @@ from svc.lanes.preface import GO, Preface, Side
 from svc.lanes.rendezvous import RENDEZVOUS_SECS, RendezvousTable
 from svc.messages.session import LANE_METHOD, lane_request, read_lane_response
 from svc.messages.tunnel import Hello, LaneOffer, OpenNotice
+from svc.model.session.ending import SessionOver
 from svc.proto.gate.v1 import session_pb2 as pb
+from svc.proxy.uplink.reports import GATHER_SECS
+from svc.rpc.frames import end_frame
 from tests.kinds.served import tcp
 from tests.lanes.sockets import HandDriven, SocketTransport
 from tests.proxy.pieces import Node, ProxyTests, Talk, Wire, data
@@ -144,6 +147,7 @@ class DirectTests(ProxyTests):
         self.hand.spin()
         self.site.turn()
         self.assertEqual(self.sockets[1].heard(), b"under way")
+        self.site.pass_time(GATHER_SECS)
         self.assertEqual([one.reason for one in self.authority.ended], ["closed"])
         self.assertEqual((client.is_over, client.reason), (True, ""))
 
@@ -237,13 +241,47 @@ class DirectTests(ProxyTests):
     def test_a_lane_that_breaks(self) -> None:
         """A lane that breaks is a session that breaks: both calls are told, Authority once."""
         _, _, client, carry = self.moved()
+        self.break_lane()
+        self.assertFalse(carry.is_over)
+        self.site.pass_time(1)
+        self.assertRefused(client, "broken", Fault.ABORTED)
+        self.assertTrue(carry.is_over)
+        self.assertEqual([one.reason for one in self.authority.ended], ["broken"])
+
+    def break_lane(self) -> None:
         self.sockets[0].far.close()
         self.sockets[1].far.send(b"to nobody")
         self.hand.spin()
         self.site.turn()
         self.assertLaneBroken()
-        self.assertRefused(client, "broken", Fault.ABORTED)
-        self.assertTrue(carry.is_over)
+
+    def test_why_a_lane_broke(self) -> None:
+        """What an end says of it on its own connection counts, though it comes after the break."""
+        _, _, _, carry = self.moved()
+        self.break_lane()
+        carry.say(end_frame(SessionOver("connector_stopping")))
+        carry.stream.end()
+        self.site.turn()
+        self.site.pass_time(GATHER_SECS)
+        self.assertEqual([one.reason for one in self.authority.ended], ["connector_stopping"])
+
+    def test_a_client_that_broke_the_lane(self) -> None:
+        """So it is with a client whose reset comes after the break."""
+        _, _, client, _ = self.moved()
+        self.break_lane()
+        client.stream.cancel()
+        self.site.turn()
+        self.site.pass_time(1)
+        self.assertEqual([one.reason for one in self.authority.ended], ["cancelled"])
+
+    def test_a_broken_lane_and_calls_that_end(self) -> None:
+        """Where both calls end in order though the lane broke, something may be missing."""
+        _, _, client, carry = self.moved()
+        self.break_lane()
+        client.stream.end()
+        carry.stream.end()
+        self.site.turn()
+        self.site.pass_time(GATHER_SECS)
         self.assertEqual([one.reason for one in self.authority.ended], ["broken"])
 
     def test_a_client_that_breaks_off(self) -> None:

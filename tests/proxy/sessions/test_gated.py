@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -14,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.log.kind_events import kind_events
 from svc.audit.spool.spool import Spool
-from svc.errors import Malformed, SvcError, Unavailable
+from svc.errors import Denied, Malformed, SvcError, Unavailable
 from svc.interfaces.gating import IGatedSession
 from svc.interfaces.kinds import KindEvent
 from svc.model.policy.access import AccessRequest, EntityUid
@@ -31,6 +32,7 @@ from svc.proxy.sessions.gated import (
     recording,
 )
 from svc.proxy.sessions.gated_stream import MAX_HELD, GatedStream
+from svc.proxy.sessions.watched import WatchedRequests
 from svc.rpc.frames import note_part, parse_tagged
 from svc.runtime.threads import inline
 from tests.audit.spools import ORIGIN, FaultyDisk, entropy, files
@@ -104,6 +106,63 @@ class StreamTests(SynchronousTestCase):
         self.assertEqual(out.said, b"one\n<two\n w>")
         self.assertEqual((stream.held, stream.passed), (b"rest", 8))
         self.assertRaises(ValueError, stream.edit, 5, "refuse", {})
+
+    def test_inserted(self) -> None:
+        """An insertion needs no byte, and stands between those that were passed on."""
+        stream, _, out = streaming()
+        stream.insert("refuse", {"why": "w"})
+        stream.feed(b"one")
+        so_far(stream.pass_on(3))
+        stream.insert("refuse", {"why": "v"})
+        self.assertEqual((out.said, stream.passed), (b"< w>one< v>", 3))
+
+    def test_a_pattern(self) -> None:
+        """A mark may be one of several, and is found across the pieces it came in."""
+        mark = re.compile(rb"\r\n\r\n|(?<!\r)\n")
+        for pieces, found in (
+            ((b"a\r\nb\r\n\r\nc",), b"a\r\nb\r\n\r\n"),
+            ((b"a\r", b"\nb\r\n\r", b"\nc"), b"a\r\nb\r\n\r\n"),
+            ((b"a\r\nb", b"\nc\r\n\r\n"), b"a\r\nb\n"),
+        ):
+            stream, _, _ = streaming()
+            line = so_far(stream.until(mark, 99))
+            for piece in pieces:
+                stream.feed(piece)
+            self.assertEqual(line, [found])
+
+    def test_some(self) -> None:
+        """Whatever has come is there to look at; at the end there is nothing."""
+        stream, _, _ = streaming()
+        some = so_far(stream.some())
+        self.assertEqual(some, [])
+        stream.feed(b"ab")
+        self.assertEqual((some, so_far(stream.some())), ([b"ab"], [b"ab"]))
+        so_far(stream.pass_on(2))
+        stream.readConnectionLost()
+        self.assertEqual(so_far(stream.some()), [None])
+        stream, _, _ = streaming()
+        some = so_far(stream.some())
+        stream.give_up()
+        self.assertEqual(some, [b""])
+
+    def test_at_least(self) -> None:
+        """So many bytes are given once they are there; a stream that ends amid them is broken."""
+        stream, _, _ = streaming()
+        three = so_far(stream.at_least(3))
+        stream.feed(b"ab")
+        self.assertEqual(three, [])
+        stream.feed(b"cd")
+        self.assertEqual((three, so_far(stream.at_least(1))), ([b"abc"], [b"a"]))
+        self.failureResultOf(Deferred.fromCoroutine(stream.at_least(MAX_HELD + 1)), Malformed)
+        five = Deferred.fromCoroutine(stream.at_least(5))
+        stream.readConnectionLost()
+        self.failureResultOf(five, Malformed)
+        so_far(stream.pass_on(4))
+        self.assertEqual(so_far(stream.at_least(1)), [None])
+        stream, _, _ = streaming()
+        some = so_far(stream.at_least(1))
+        stream.give_up()
+        self.assertEqual(some, [None])
 
     def test_a_long_value(self) -> None:
         """A denial by many policies is shortened, and ends no session at the other end."""
@@ -196,19 +255,19 @@ class StreamTests(SynchronousTestCase):
         self.assertIsInstance(line[0].value, Malformed)
 
     def test_the_end_is_passed_on(self) -> None:
-        """As it came, once the gate is done; not where the gate left bytes undecided."""
+        """As it came, once the gate is done; a gate that is done before says that it cuts."""
         stream, _, out = streaming()
-        stream.close()
-        self.assertNoResult(stream.finished)
         stream.frame(stream.sender.eof())
+        stream.close()
         self.successResultOf(stream.finished)
-        self.assertTrue(out.end.receiver.has_ended)
+        self.assertEqual((out.end.receiver.has_ended, out.end.is_closed), (True, False))
         stream, _, out = streaming()
-        stream.feed(b"x")
-        stream.frame(stream.sender.eof())
+        stream.feed(b"undecided")
         stream.close()
-        self.failureResultOf(stream.finished, Malformed)
-        self.assertFalse(out.end.receiver.has_ended)
+        self.successResultOf(stream.finished)
+        self.assertEqual((out.end.receiver.has_ended, out.end.is_closed), (False, True))
+        stream.feed(b"more")
+        self.assertEqual(out.said, b"")
 
     def test_a_slow_gate_holds_the_sender(self) -> None:
         """Past its limit it is not read, nor while the other side cannot write."""
@@ -242,7 +301,45 @@ class DecideTests(SynchronousTestCase):
             decides=self.decides,
             write=self.write,
             entropy=bytes,
+            watched=WatchedRequests(lambda action, facts: self.word == "allow"),
         )
+
+    def test_watched(self) -> None:
+        """A request under way may go on as long as the policy allows it, and nobody asks later."""
+        over = self.session.watch("redisRead", {})
+        self.session.watched.check()
+        self.word = "deny"
+        found = self.assertRaises(Denied, self.session.watched.check)
+        self.assertEqual(found.reason, "policy_changed")
+        over()
+        self.session.watched.check()
+
+    def serving(self) -> tuple[list[Any], Out, Out]:
+        """Both directions, as long as either lasts: how it came out, and what each side heard."""
+        session, person, target = self.session, Out(), Out()
+        for stream, out in ((session.requests, target), (session.answers, person)):
+            stream.out = out  # type: ignore[assignment]
+            stream.makeConnection(StringTransport())
+        said = [session.requests.until(b"\n", 9), session.answers.until(b"\n", 9)]
+        return so_far(session.either(*said)), person, target  # type: ignore[arg-type]
+
+    def says(self, stream: GatedStream, data: bytes) -> None:
+        frame = SendingEnd(REQUESTS).data(data)
+        stream.frame_received(parse_tagged(frame), frame)
+
+    def test_either(self) -> None:
+        """The end of one direction is the session's: the other waits no longer, both are closed."""
+        over, person, target = self.serving()
+        self.assertEqual(over, [])
+        self.says(self.session.answers, b"bye\n")
+        self.assertEqual((over, person.end.is_closed, target.end.is_closed), ([None], True, True))
+
+    def test_either_breaks(self) -> None:
+        """What breaks one direction breaks the session."""
+        over, person, _ = self.serving()
+        self.says(self.session.requests, b"too long a line")
+        self.assertIsInstance(over[0].value, Malformed)
+        self.assertFalse(person.end.is_closed)
 
     def decides(self, opened: GatedOpen, action: str, facts: Any) -> GatedRequest:
         self.assertIs(opened, self.opened)

@@ -17,7 +17,7 @@ from svc.model.session.tunnels import TunnelEnded
 from svc.model.signing import Purpose
 from svc.pki.identity import TransportIdentity
 from svc.proxy.shutdown import ProxyShutdown
-from svc.proxy.uplink.reports import MAX_ENDS
+from svc.proxy.uplink.reports import GATHER_SECS, MAX_ENDS
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.counter import OTHERS
 from svc.rpc.frames import open_frame
@@ -124,6 +124,7 @@ class PersonTests(RateTests):
             self.site.turn()
         self.assertEqual(len(self.authority.asked), 6)
         self.assertEqual(self.site.counts[("budget", "opens")], 1)
+        self.site.pass_time(GATHER_SECS)
         self.assertEqual(len(self.authority.ended), 6)
 
     def test_all_at_once(self) -> None:

@@ -409,10 +409,12 @@ class ListBindingsResponse(_message.Message):
     def __init__(self, bindings: _Optional[_Iterable[_Union[BindingRow, _Mapping]]] = ...) -> None: ...
 
 class SetPolicyRequest(_message.Message):
-    __slots__ = ("text",)
+    __slots__ = ("text", "replay")
     TEXT_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_FIELD_NUMBER: _ClassVar[int]
     text: str
-    def __init__(self, text: _Optional[str] = ...) -> None: ...
+    replay: bytes
+    def __init__(self, text: _Optional[str] = ..., replay: _Optional[bytes] = ...) -> None: ...
 
 class SetPolicyResponse(_message.Message):
     __slots__ = ("version", "sha256", "unchanged")
@@ -443,6 +445,74 @@ class ShowPolicyResponse(_message.Message):
     author: str
     created_at: int
     def __init__(self, version: _Optional[int] = ..., text: _Optional[str] = ..., sha256: _Optional[str] = ..., author: _Optional[str] = ..., created_at: _Optional[int] = ...) -> None: ...
+
+class CheckPolicyRequest(_message.Message):
+    __slots__ = ("candidate", "text", "request", "replay")
+    CANDIDATE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    REPLAY_FIELD_NUMBER: _ClassVar[int]
+    candidate: bool
+    text: str
+    request: CheckedRequest
+    replay: bool
+    def __init__(self, candidate: _Optional[bool] = ..., text: _Optional[str] = ..., request: _Optional[_Union[CheckedRequest, _Mapping]] = ..., replay: _Optional[bool] = ...) -> None: ...
+
+class CheckedRequest(_message.Message):
+    __slots__ = ("person", "action", "resource", "facts")
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    person: str
+    action: str
+    resource: str
+    facts: _containers.RepeatedCompositeFieldContainer[CheckedFact]
+    def __init__(self, person: _Optional[str] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., facts: _Optional[_Iterable[_Union[CheckedFact, _Mapping]]] = ...) -> None: ...
+
+class CheckedFact(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class CheckPolicyResponse(_message.Message):
+    __slots__ = ("version", "sha256", "decision", "active")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    ACTIVE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    sha256: str
+    decision: CheckedDecision
+    active: ShowPolicyResponse
+    def __init__(self, version: _Optional[int] = ..., sha256: _Optional[str] = ..., decision: _Optional[_Union[CheckedDecision, _Mapping]] = ..., active: _Optional[_Union[ShowPolicyResponse, _Mapping]] = ...) -> None: ...
+
+class CheckedDecision(_message.Message):
+    __slots__ = ("decision", "policies", "considered", "missing_facts", "errors", "assumed")
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    CONSIDERED_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FACTS_FIELD_NUMBER: _ClassVar[int]
+    ERRORS_FIELD_NUMBER: _ClassVar[int]
+    ASSUMED_FIELD_NUMBER: _ClassVar[int]
+    decision: str
+    policies: _containers.RepeatedCompositeFieldContainer[CheckedPolicy]
+    considered: _containers.RepeatedScalarFieldContainer[str]
+    missing_facts: _containers.RepeatedScalarFieldContainer[str]
+    errors: _containers.RepeatedScalarFieldContainer[str]
+    assumed: _containers.RepeatedCompositeFieldContainer[CheckedFact]
+    def __init__(self, decision: _Optional[str] = ..., policies: _Optional[_Iterable[_Union[CheckedPolicy, _Mapping]]] = ..., considered: _Optional[_Iterable[str]] = ..., missing_facts: _Optional[_Iterable[str]] = ..., errors: _Optional[_Iterable[str]] = ..., assumed: _Optional[_Iterable[_Union[CheckedFact, _Mapping]]] = ...) -> None: ...
+
+class CheckedPolicy(_message.Message):
+    __slots__ = ("id", "reason")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    reason: str
+    def __init__(self, id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ReleaseRowRequest(_message.Message):
     __slots__ = ("id", "note")

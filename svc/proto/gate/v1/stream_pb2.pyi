@@ -27,14 +27,16 @@ class StreamFrame(_message.Message):
     def __init__(self, open: _Optional[bytes] = ..., data: _Optional[bytes] = ..., eof: _Optional[bool] = ..., moved: _Optional[bool] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., signal: _Optional[_Union[StreamSignal, _Mapping]] = ..., tagged: _Optional[bytes] = ..., note: _Optional[_Union[StreamNote, _Mapping]] = ...) -> None: ...
 
 class StreamNote(_message.Message):
-    __slots__ = ("pass_to", "decisions", "edits")
+    __slots__ = ("pass_to", "decisions", "edits", "closes")
     PASS_TO_FIELD_NUMBER: _ClassVar[int]
     DECISIONS_FIELD_NUMBER: _ClassVar[int]
     EDITS_FIELD_NUMBER: _ClassVar[int]
+    CLOSES_FIELD_NUMBER: _ClassVar[int]
     pass_to: int
     decisions: _containers.RepeatedCompositeFieldContainer[StreamDecision]
     edits: _containers.RepeatedCompositeFieldContainer[StreamEdit]
-    def __init__(self, pass_to: _Optional[int] = ..., decisions: _Optional[_Iterable[_Union[StreamDecision, _Mapping]]] = ..., edits: _Optional[_Iterable[_Union[StreamEdit, _Mapping]]] = ...) -> None: ...
+    closes: bool
+    def __init__(self, pass_to: _Optional[int] = ..., decisions: _Optional[_Iterable[_Union[StreamDecision, _Mapping]]] = ..., edits: _Optional[_Iterable[_Union[StreamEdit, _Mapping]]] = ..., closes: _Optional[bool] = ...) -> None: ...
 
 class StreamDecision(_message.Message):
     __slots__ = ("n", "offset", "size", "allowed")

@@ -1,0 +1,144 @@
+"""Reads the requests that the log holds, so that they can be decided again.  Pure.
+
+A session's start or refusal is Authority's own decision; ``request.decision`` with
+a request is what a Proxy says that it decided within a session.  One without a
+request is the Proxy's side of an opening, which Authority's record tells whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from svc.audit.log.record import PERSONAL
+from svc.audit.log.verify import ChainFault, PersonalOf, is_hidden
+from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
+from svc.model.audit.ledger import ChainRow, PersonalValue
+
+BY_AUTHORITY = "authority"
+BY_PROXY = "proxy"
+
+_EVENTS = (SESSION_START.name, SESSION_REFUSED.name, REQUEST_DECISION.name)
+_MARKS = tuple(f'"event":"{name}"'.encode() for name in _EVENTS)
+_OF_THE_POLICY = "denied"
+"""The reason of a session's refusal by the policy; for any other one the policy allowed it."""
+
+
+@frozen(hash=False)
+class RecordedRequest:
+    """One request as it was decided.
+
+    Attributes:
+        form: The request, as ``request_form`` gives it, without what was erased.
+        erased: The facts of its context that were erased, or of which a part was.
+        decision: What the policy said; the request may have failed for another reason.
+        entities_digest: Names the entities that the decision was made over.
+        told_by: Whose word it is: Authority decided it itself, or a Proxy reports it.
+    """
+
+    seq: int
+    time: str
+    session_uid: str
+    form: Mapping[str, Any]
+    erased: tuple[str, ...]
+    decision: str
+    policies: tuple[str, ...]
+    policy_version: int
+    entities_digest: str
+    told_by: str
+
+
+def recorded_requests(
+    batches: Iterable[Sequence[ChainRow]], personal_of: PersonalOf
+) -> Iterator[RecordedRequest]:
+    """Every request that these rows record, in their order.
+
+    The one place that knows in which form requests are recorded.
+
+    Raises:
+        ChainFault: a row of such an event is not a record as this gateway writes it.
+    """
+    for batch in batches:
+        if not batch:
+            continue
+        personal: Mapping[int, Sequence[PersonalValue]] | None = None
+        for row in batch:
+            if not any(mark in row.canonical for mark in _MARKS):
+                continue
+            record = _record(row)
+            if record.get("event") not in _EVENTS or "request" not in record:
+                continue
+            if personal is None:
+                personal = personal_of(batch[0].seq, batch[-1].seq)
+            yield _read(row.seq, record, personal.get(row.seq, ()))
+
+
+def _record(row: ChainRow) -> Mapping[str, Any]:
+    try:
+        record = json.loads(row.canonical)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise ChainFault(row.seq, "record", "the record is not JSON")
+    return record
+
+
+def _read(
+    seq: int, record: Mapping[str, Any], personal: Sequence[PersonalValue]
+) -> RecordedRequest:
+    form = record["request"]
+    context = form.get("context") if isinstance(form, dict) else None
+    version = record.get("policy_version", 0)
+    if not isinstance(context, dict) or not isinstance(version, int):
+        raise ChainFault(seq, "record", "its request is malformed")
+    told, erased = _opened(context, {value.path: value for value in personal})
+    event, reason = record["event"], record.get("reason")
+    decision = str(record.get("decision"))
+    if event == SESSION_START.name or (event == SESSION_REFUSED.name and reason != _OF_THE_POLICY):
+        decision = "allow"
+    return RecordedRequest(
+        seq=seq,
+        time=str(record.get("time")),
+        session_uid=str(record.get("session_uid", "")),
+        form={**form, "context": told},
+        erased=erased,
+        decision=decision,
+        policies=tuple(map(str, record.get("policies", ()))),
+        policy_version=version,
+        entities_digest=str(record.get("entities_digest", "")),
+        told_by=BY_PROXY if event == REQUEST_DECISION.name else BY_AUTHORITY,
+    )
+
+
+def _opened(
+    context: Mapping[str, Any], values: Mapping[str, PersonalValue]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The facts with their personal values, and the names of those that lack one."""
+    told: dict[str, Any] = {}
+    erased: list[str] = []
+    for name, fact in context.items():
+        if type(fact) is not dict:
+            told[name] = fact
+            continue
+        whole = _value(f"request.context.{name}", fact, values)
+        if whole is None:
+            erased.append(name)
+        else:
+            told[name] = whole
+    return told, tuple(erased)
+
+
+def _value(path: str, fact: Any, values: Mapping[str, PersonalValue]) -> Any:
+    """The fact with what is personal in it; None where that was erased."""
+    if type(fact) is not dict:
+        return fact
+    if set(fact) == {PERSONAL}:
+        kept = values.get(path)
+        if kept is None or not is_hidden(fact, kept):
+            return None
+        return json.loads(kept.value)
+    parts = {name: _value(f"{path}.{name}", part, values) for name, part in fact.items()}
+    return None if None in parts.values() else parts

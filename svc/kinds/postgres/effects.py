@@ -1,0 +1,108 @@
+"""What a text of SQL would do: its effects, the tables and functions it names.
+
+Pure.  It guards the parser, which is C and can be killed by a text; what it cannot read, or does
+not know, is *incomplete*.  Not decidable from a text, and not decided: views, rules, triggers,
+bodies of functions, operators and casts of people's own, what a search path resolves a name to.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+from postgast.native import lib
+
+from svc.kinds.postgres.nodes import GRAMMAR
+
+LONGEST = 8192
+"""A longer text is not given to the parser in this process."""
+
+MOST_NAMES = 256
+"""Names of one sort that a text's facts may hold."""
+
+LONGEST_NAME = 256
+
+_OPERATORS = re.compile(rb"[-+*/<>=~!@#%^&|`?]{64}")
+"""The scanner's time is quadratic in such a run."""
+
+
+class Unreadable(Exception):
+    """The text was not parsed; says why, and never holds a part of it."""
+
+
+@frozen
+class TextEffects:
+    """What a text would do.
+
+    Attributes:
+        effects: Words such as ``read``, ``write`` and ``ddl``.
+        reads: Tables read; ``writes`` those written.  One that a statement both changes and shows
+            is in both.
+        objects: Whatever else is named: by DDL, by locks.
+        incomplete: Why it may do more than this says; empty: it does not.
+        ends_transaction: Whether it does nothing but end a transaction.
+    """
+
+    effects: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    objects: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
+    incomplete: str = ""
+    ends_transaction: bool = False
+
+    @property
+    def facts(self) -> Mapping[str, frozenset[str]]:
+        """As policies read them."""
+        named = self.reads | self.writes | self.objects
+        return {
+            "effects": self.effects,
+            "objects": named,
+            "tables_read": self.reads,
+            "tables_written": self.writes,
+            "schemas": frozenset(map(schema_of, named)),
+            "functions": self.functions,
+        }
+
+
+UNQUALIFIED = "?"
+"""In place of a schema: the search path decides."""
+
+
+def schema_of(name: str) -> str:
+    """The schema of a name as :func:`dotted` wrote it."""
+    parts = re.findall(r'"(?:[^"]|"")*"|[^."]+', name)
+    return parts[-2] if len(parts) > 1 else UNQUALIFIED
+
+
+def parse_tree(text: bytes) -> Mapping[str, Any]:
+    """The parse tree of a text.
+
+    Raises:
+        Unreadable: a guard, or the parser, refused it.
+    """
+    if len(text) > LONGEST:
+        raise Unreadable("text_too_long")
+    if b"\0" in text:
+        raise Unreadable("text_with_nul")  # where the C parser would stop, unseen
+    if _OPERATORS.search(text):
+        raise Unreadable("run_of_operators")
+    try:
+        text.decode("utf-8", "strict")  # the parser does not look
+    except UnicodeDecodeError:
+        raise Unreadable("not_utf8") from None
+    result = lib.pg_query_parse(text)
+    try:
+        if result.error:
+            raise Unreadable("syntax")
+        parsed: Mapping[str, Any] = json.loads(result.parse_tree)
+    except RecursionError:
+        raise Unreadable("nested_too_deeply") from None
+    finally:
+        lib.pg_query_free_parse_result(result)
+    if parsed.get("version") != GRAMMAR:
+        raise Unreadable("another_grammar")
+    return parsed

@@ -1,0 +1,305 @@
+"""At the Proxy: reads one PostgreSQL session, decides each statement, lets the server refuse.
+
+A denied text is never passed.  An unparsable word goes in its place (the Connector puts it
+there), so the server itself fails the request, aborts the transaction and skips to Sync as it
+does for any error; the one error that names the word becomes the reason (at the person's end).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from svc.errors import Malformed
+from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
+from svc.kinds.postgres.effects import TextEffects
+from svc.kinds.postgres.messages import HEAD, size_of, text_at
+from svc.kinds.postgres.pipeline import Pipeline
+from svc.kinds.postgres.terms import OPAQUE, QUERY
+from svc.kinds.postgres.walk import text_effects, union
+
+LONGEST_TEXT = 64 * 1024
+"""A longer Query or Parse is not held; nobody reads its text."""
+
+LONGEST_NAMES = 2048
+"""Bytes that the names at the beginning of a message may take."""
+
+PASSES = RequestVerdict(allowed=True, decision_id="")
+"""Of what is never denied: the end of a transaction."""
+
+FUNCTION_CALL = TextEffects(effects=frozenset({"call"}), incomplete="function_call")
+UNKNOWN_PORTAL = TextEffects(effects=frozenset({"read"}), incomplete="unknown_portal")
+LONG_TEXT = TextEffects(incomplete="text_too_long")
+
+
+async def serve(session: IGatedSession) -> None:
+    """One session, from the server's greeting to its end."""
+    gate = PostgresGate(session)
+    await session.both(gate.requests(), gate.answers())
+
+
+@define(eq=False)
+class PostgresGate:
+    """The gate of one session."""
+
+    session: IGatedSession
+    pipeline: Pipeline = field(factory=Pipeline)
+    _fresh: tuple[TextEffects, RequestVerdict] | None = None
+    _room: Deferred[None] | None = None
+    _is_over: bool = False
+
+    # -- requests
+
+    async def requests(self) -> None:
+        """From the person."""
+        stream = self.session.requests
+        while (head := await stream.at_least(HEAD)) is not None:
+            size = size_of(head)
+            take = _REQUESTS.get(head[0])
+            if take is None:
+                raise Malformed("a request that the PostgreSQL protocol does not have")
+            await self._until_room()
+            if self.pipeline.is_skipping and head[0] not in b"SX":
+                await drop(stream, size)  # the server would only read past it
+            else:
+                await take(self, stream, size)
+
+    async def _until_room(self) -> None:
+        """Read no further while the server owes as much as we keep."""
+        while self.pipeline.is_full and not self._is_over:
+            self._room = Deferred()
+            await self._room
+
+    def _make_room(self) -> None:
+        room, self._room = self._room, None
+        if room is not None:
+            room.callback(None)
+
+    async def _decide(self, effects: TextEffects) -> RequestVerdict:
+        if effects.ends_transaction:
+            return PASSES
+        action = OPAQUE if effects.incomplete else QUERY
+        return await self.session.decide(action, effects.facts)
+
+    async def _deny(
+        self, stream: IGatedStream, size: int, verdict: RequestVerdict, *, simply: bool
+    ) -> None:
+        first = min(size, LONGEST_TEXT)
+        await whole(stream, first)
+        if self.pipeline.is_skipping:  # since it was decided
+            await drop(stream, size)
+            return
+        self.pipeline.denied(verdict, simply=simply)
+        stream.edit(first, "deny", {"decision": verdict.decision_id})
+        await drop(stream, size - first)
+
+    async def _text(self, stream: IGatedStream, size: int) -> bytes | None:
+        """The body of a message that holds a text; None: it is too long to be read."""
+        if size > LONGEST_TEXT:
+            return None
+        return (await whole(stream, size))[HEAD:size]
+
+    async def _query(self, stream: IGatedStream, size: int) -> None:
+        body = await self._text(stream, size)
+        effects = LONG_TEXT if body is None else text_effects(_ended(body))
+        verdict = await self._decide(effects)
+        await self._ask_simply(stream, size, verdict)
+
+    async def _call(self, stream: IGatedStream, size: int) -> None:
+        verdict = await self._decide(FUNCTION_CALL)
+        await self._ask_simply(stream, size, verdict)
+
+    async def _ask_simply(self, stream: IGatedStream, size: int, verdict: RequestVerdict) -> None:
+        if not verdict.allowed:
+            await self._deny(stream, size, verdict, simply=True)
+        elif self.pipeline.is_skipping:
+            await drop(stream, size)
+        else:
+            self.pipeline.asked_simply()
+            await stream.pass_on(size)
+
+    async def _parse(self, stream: IGatedStream, size: int) -> None:
+        body = await self._text(stream, size)
+        if body is None:
+            body, effects = await names(stream, size), LONG_TEXT
+            name, _ = text_at(body)
+        else:
+            name, after = text_at(body)
+            effects = text_effects(text_at(body, after)[0])
+        verdict = await self._decide(effects)
+
+        def note() -> None:
+            self.pipeline.parsed(name, effects)
+            self._fresh = (effects, verdict)
+
+        await self._pass(stream, size, verdict, note)
+
+    async def _bind(self, stream: IGatedStream, size: int) -> None:
+        body = await names(stream, size)
+        portal, after = text_at(body)
+        candidates = self.pipeline.behind(text_at(body, after)[0])
+        if not candidates:
+            first = min(size, HEAD + LONGEST_NAMES)
+            self.pipeline.bound_to_nothing()
+            stream.edit(first, "unknown", {})
+            await drop(stream, size - first)
+            return
+        effects = tuple(one.effects for one in candidates)
+        fresh, self._fresh = self._fresh, None
+        is_its = fresh is not None and effects == (fresh[0],)
+        verdict = await self._decide_again(effects, fresh[1] if fresh and is_its else None)
+        await self._pass(
+            stream, size, verdict, lambda: self.pipeline.bound(portal, effects, verdict)
+        )
+
+    async def _execute(self, stream: IGatedStream, size: int) -> None:
+        name, _ = text_at(await names(stream, size))
+        portal = self.pipeline.portal(name)
+        if portal is None:
+            verdict = await self._decide(UNKNOWN_PORTAL)
+        else:
+            fresh, portal.fresh = portal.fresh, None
+            verdict = await self._decide_again(portal.candidates, fresh)
+        await self._pass(stream, size, verdict, self.pipeline.executed)
+
+    async def _decide_again(
+        self, candidates: tuple[TextEffects, ...], fresh: RequestVerdict | None
+    ) -> RequestVerdict:
+        """The verdict of the message before, where it stands: both are one request."""
+        if fresh is not None and self.session.stands(fresh):
+            return fresh
+        return await self._decide(union(candidates))
+
+    async def _pass(
+        self,
+        stream: IGatedStream,
+        size: int,
+        verdict: RequestVerdict,
+        note: Callable[[], object],
+    ) -> None:
+        """Pass a message of the extended protocol, or deny it."""
+        if not verdict.allowed:
+            await self._deny(stream, size, verdict, simply=False)
+        elif self.pipeline.is_skipping:
+            await drop(stream, size)
+        else:
+            note()
+            await stream.pass_on(size)
+
+    async def _describe(self, stream: IGatedStream, size: int) -> None:
+        self.pipeline.described()  # shows no rows
+        await stream.pass_on(size)
+
+    async def _close(self, stream: IGatedStream, size: int) -> None:
+        body = await names(stream, size)
+        name, _ = text_at(body, 1)
+        self.pipeline.closed(name if body[:1] == b"S" else None)
+        await stream.pass_on(size)
+
+    async def _sync(self, stream: IGatedStream, size: int) -> None:
+        self.pipeline.synced()
+        await stream.pass_on(size)
+
+    async def _copy_end(self, stream: IGatedStream, size: int) -> None:
+        self.pipeline.copied()
+        await stream.pass_on(size)
+
+    async def _plain(self, stream: IGatedStream, size: int) -> None:
+        await stream.pass_on(size)
+
+    # -- answers
+
+    async def answers(self) -> None:
+        """From the server."""
+        try:
+            await self._answers()
+        finally:
+            self._is_over = True
+            self._make_room()
+
+    async def _answers(self) -> None:
+        stream, need = self.session.answers, HEAD
+        while await stream.at_least(need) is not None:
+            held, at, need = stream.held, 0, HEAD
+            while len(held) - at >= HEAD:
+                size = size_of(held, at)
+                if held[at] not in _LOOKED_AT:
+                    at += size
+                    continue
+                body = b""
+                if held[at] in _READ and size <= LONGEST_TEXT:
+                    if len(held) - at < size:
+                        need = size
+                        break
+                    body = held[at + HEAD : at + size]
+                verdict = self.pipeline.answered(held[at], body)
+                if verdict is not None:
+                    await stream.pass_on(at)
+                    stream.edit(size, "denied", told(verdict))
+                    held, at = held[at + size :], 0
+                else:
+                    at += size
+            await stream.pass_on(at)
+            if not self.pipeline.is_full:
+                self._make_room()
+
+
+def told(verdict: RequestVerdict) -> Mapping[str, str]:
+    """What the person's end words a denial with."""
+    policies = ", ".join(verdict.policies)
+    return {"decision": verdict.decision_id, "policies": policies, "reason": verdict.reason}
+
+
+def _ended(body: bytes) -> bytes:
+    """The text of a Query, without its end; one with a NUL in it is refused further on."""
+    if body[-1:] != b"\0":
+        raise Malformed("a text in the PostgreSQL protocol has no end")
+    return body[:-1]
+
+
+async def whole(stream: IGatedStream, size: int) -> bytes:
+    """The message, once all of it is here."""
+    held = await stream.at_least(size)
+    if held is None:
+        raise Malformed("the stream ended in the middle of a request")
+    return held
+
+
+async def names(stream: IGatedStream, size: int) -> bytes:
+    """The beginning of a message's body, with the names in it."""
+    first = min(size, HEAD + LONGEST_NAMES)
+    return (await whole(stream, first))[HEAD:first]
+
+
+async def drop(stream: IGatedStream, size: int) -> None:
+    """Let nothing arrive in the place of the next bytes."""
+    while size > 0:
+        first = min(size, LONGEST_TEXT)
+        await whole(stream, first)
+        stream.edit(first, "drop", {})
+        size -= first
+
+
+Take = Callable[[PostgresGate, IGatedStream, int], Awaitable[None]]
+
+_REQUESTS: Mapping[int, Take] = {
+    ord("Q"): PostgresGate._query,
+    ord("F"): PostgresGate._call,
+    ord("P"): PostgresGate._parse,
+    ord("B"): PostgresGate._bind,
+    ord("D"): PostgresGate._describe,
+    ord("E"): PostgresGate._execute,
+    ord("C"): PostgresGate._close,
+    ord("S"): PostgresGate._sync,
+    ord("c"): PostgresGate._copy_end,
+    ord("f"): PostgresGate._copy_end,
+    ord("d"): PostgresGate._plain,
+    ord("H"): PostgresGate._plain,
+    ord("X"): PostgresGate._plain,
+}
+
+_LOOKED_AT = frozenset(b"123TnCIsGEZ")
+_READ = frozenset(b"CEZ")
+"""Those of them whose body is read."""

@@ -1,0 +1,206 @@
+"""At the person's machine: what a PostgreSQL client is told before, after and beside its session.
+
+The client's StartupMessage comes before the session opens: it names the database and the role
+that the person asks for.  No password is wanted, since whoever gets here is the person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from attrs import define, field, frozen
+from zope.interface import implementer
+
+from svc.errors import Malformed, SvcError
+from svc.interfaces.kinds import ILocalDialogue, ISpeakingEndpoint
+from svc.kinds.opaque import LabelledPort
+from svc.kinds.postgres.messages import (
+    DENIED_CODE,
+    DENIED_WORD,
+    denied_word,
+    error_message,
+    fatal,
+    fields_of,
+    message,
+    text_at,
+)
+from svc.kinds.postgres.terms import DATABASE, ROLE
+from svc.model.session.edits import MakeEdit
+from svc.model.session.ending import SessionOver
+
+LONGEST_STARTUP = 10_000
+"""As long as PostgreSQL itself takes one."""
+
+_SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
+_NEWEST_MINOR = 0
+
+
+def denied(came: bytes, values: Mapping[str, str]) -> bytes:
+    """The server's complaint about the word, as the denial that it stands for.
+
+    Only such a complaint: a Proxy cannot make another error, or rows, into a denial.
+    """
+    decision = values.get("decision", "")
+    if denied_word(came[5:]) != DENIED_WORD + decision.encode("ascii", "replace"):
+        raise Malformed("the Proxy calls an answer a denial that is none")
+    said = fields_of(came[5:])
+    policies = " ".join(values.get("policies", "").split())
+    reason = " ".join(values.get("reason", "").split()) or "denied"
+    by = f"Policy: {policies}." if policies else "No policy allows it."
+    return error_message(
+        {
+            b"S": said.get(b"S", b"ERROR"),
+            b"V": said.get(b"V", b"ERROR"),
+            b"C": DENIED_CODE,
+            b"M": f"svc: the statement is not allowed (reason: {reason})".encode(),
+            b"D": f"{by} The statement did not reach the server.".encode(),
+            b"H": f"svc why {decision}".encode(),
+        }
+    )
+
+
+@implementer(ILocalDialogue)
+@define(eq=False)
+class PostgresDialogue:
+    """With one client.
+
+    Attributes:
+        parameters: What the client asks for; None before it has said so.
+    """
+
+    parameters: Mapping[str, str] | None = None
+    _held: bytes = b""
+    _asked: set[int] = field(factory=set)
+    _owes: int = 0
+    _head: bytes = b""
+
+    def heard(self, data: bytes) -> bytes:
+        """See ILocalDialogue."""
+        self._held += data
+        if len(self._held) < 8:
+            return b""
+        size, code = int.from_bytes(self._held[:4], "big"), int.from_bytes(self._held[4:8], "big")
+        if code in (_SSL, _GSS):
+            if size != 8 or len(self._held) != 8 or code in self._asked:
+                # What came before our answer would be taken for what is protected.
+                raise _refusal("08P01", "a request for encryption is not the only thing said")
+            self._asked.add(code)
+            self._held = b""
+            return b"N"
+        if code >> 16 != 3 or not 8 < size <= LONGEST_STARTUP:
+            raise _refusal("0A000", "this is not a StartupMessage of protocol 3")
+        if len(self._held) > size:
+            raise _refusal("08P01", "more than the StartupMessage was sent")
+        if len(self._held) < size:
+            return b""
+        return self._started(self._held[8:], code & 0xFFFF)
+
+    def _started(self, body: bytes, minor: int) -> bytes:
+        settings = startup_settings(body)
+        known, unknown = {}, []
+        for name, value in settings.items():
+            if name.startswith("_pq_."):
+                unknown.append(name)
+            elif name in _REFUSED and value.lower() not in _REFUSED[name]:
+                raise _refusal("0A000", f"{name} cannot be chosen through svc")
+            else:
+                known[name] = value
+        role = known.get("user", "")
+        if not role:
+            raise _refusal("28000", "no user is named; name the database role that you want")
+        encoding = known.get("client_encoding", "UTF8").strip("'").lower().replace("-", "")
+        if encoding not in ("utf8", "auto", "unicode"):
+            raise _refusal("0A000", "svc reads statements in UTF-8 only: set client_encoding=UTF8")
+        self.parameters = {DATABASE: known.get("database") or role, ROLE: role}
+        if minor <= _NEWEST_MINOR and not unknown:
+            return b""
+        names = b"".join(name.encode() + b"\0" for name in unknown)
+        body = _NEWEST_MINOR.to_bytes(4, "big") + len(unknown).to_bytes(4, "big") + names
+        return message(b"v", body)
+
+    def answered(self, data: bytes) -> None:
+        """See ILocalDialogue."""
+        at = 0
+        while at < len(data):
+            if self._owes:
+                step = min(self._owes, len(data) - at)
+                self._owes -= step
+            else:
+                step = min(5 - len(self._head), len(data) - at)
+                self._head += data[at : at + step]
+                if len(self._head) == 5:
+                    self._owes = max(0, int.from_bytes(self._head[1:], "big") - 4)
+                    self._head = b""
+            at += step
+
+    def refused(self, error: SvcError) -> bytes:
+        """See ILocalDialogue."""
+        code = error.details.get("sqlstate") or _CODES.get(error.reason, "42501")
+        decision = error.details.get("decision_id", "")
+        policies = error.details.get("policies", "")
+        return fatal(
+            code,
+            f"svc: {error.text} (reason: {error.reason})",
+            f"Policy: {policies}." if policies else "",
+            f"svc why {decision}" if decision else "",
+        )
+
+    def ended(self, over: SessionOver) -> bytes:
+        """See ILocalDialogue."""
+        if self._owes or self._head:
+            return b""  # amid a message nothing can be said
+        hint = f"svc why {over.decision_id}" if over.decision_id else ""
+        text = f"svc: the session has ended: {over.text} (reason: {over.reason})"
+        return fatal("57P01", text, hint=hint)
+
+
+def startup_settings(body: bytes) -> dict[str, str]:
+    """The settings of a StartupMessage, after its version.
+
+    Raises:
+        SvcError: it is not of its form.
+    """
+    found: dict[str, str] = {}
+    at = 0
+    try:
+        while body[at : at + 1] != b"\0":
+            name, at = text_at(body, at)
+            value, at = text_at(body, at)
+            found[name.decode("utf-8")] = value.decode("utf-8")
+    except (Malformed, UnicodeDecodeError):
+        raise _refusal("08P01", "the StartupMessage is malformed") from None
+    if at != len(body) - 1:
+        raise _refusal("08P01", "the StartupMessage is malformed")
+    return found
+
+
+_NO = frozenset({"", "false", "off", "no", "0"})
+_REFUSED: Mapping[str, frozenset[str]] = {"replication": _NO, "options": _NO, "role": _NO}
+"""What a StartupMessage may not ask for, unless with one of these values, which say nothing."""
+
+_CODES: Mapping[str, str] = {
+    "no_credential": "28000",
+    "target_login_refused": "28000",
+    "target_no_database": "3D000",
+    "target_busy": "53300",
+    "target_unreachable": "08001",
+    "target_deadline": "08001",
+    "target_refused": "08004",
+    "bad_parameter": "22023",
+}
+
+
+def _refusal(code: str, text: str) -> Malformed:
+    return Malformed(text, details={"sqlstate": code})
+
+
+@implementer(ISpeakingEndpoint)
+@frozen(kw_only=True)
+class PostgresPorts(LabelledPort):
+    """The native port, the dialogue with each client, and the one edit of answers."""
+
+    edits: Mapping[str, MakeEdit] = field(factory=lambda: {"denied": denied})
+    dialogue: Callable[[], ILocalDialogue] = PostgresDialogue
+
+
+LOCAL = PostgresPorts(default_port=5432)

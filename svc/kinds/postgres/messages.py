@@ -1,0 +1,89 @@
+"""Messages of PostgreSQL's protocol 3, as far as both ends of a session and its gate need them.
+
+Pure.  A message is a byte that tells its kind, four bytes of length that count themselves, and a
+body.  The first one of a connection has no such byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from svc.errors import Malformed
+
+HEAD = 5
+"""Bytes before a message's body."""
+
+DENIED_WORD = b"svc_denied_"
+"""What stands in the place of a denied text, with the decision's id: no statement begins so."""
+
+SYNTAX_ERROR, DENIED_CODE = b"42601", b"42501"
+
+
+def message(kind: bytes, body: bytes) -> bytes:
+    """One message."""
+    return kind + (len(body) + 4).to_bytes(4, "big") + body
+
+
+def size_of(held: bytes, at: int = 0) -> int:
+    """The whole size of the message that begins at *at*; its head must be there.
+
+    Raises:
+        Malformed: its length is shorter than the length itself, or negative as PostgreSQL reads it.
+    """
+    length = int.from_bytes(held[at + 1 : at + HEAD], "big")
+    if not 4 <= length < 1 << 31:
+        raise Malformed("a message of the PostgreSQL protocol has an impossible length")
+    return length + 1
+
+
+def text_at(body: bytes, at: int = 0) -> tuple[bytes, int]:
+    """The text that ends with NUL, and where what follows it begins.
+
+    Raises:
+        Malformed: it does not end.
+    """
+    end = body.find(b"\0", at)
+    if end < 0:
+        raise Malformed("a text in the PostgreSQL protocol has no end")
+    return body[at:end], end + 1
+
+
+def fields_of(body: bytes) -> dict[bytes, bytes]:
+    """The fields of an ErrorResponse or a NoticeResponse; of one that is twice, the last."""
+    return {part[:1]: part[1:] for part in body.split(b"\0") if part}
+
+
+def error_message(fields: Mapping[bytes, bytes]) -> bytes:
+    """An ErrorResponse; what is no field's to hold is left out of each."""
+    parts = (kind + value.replace(b"\0", b" ") + b"\0" for kind, value in fields.items() if value)
+    return message(b"E", b"".join(parts) + b"\0")
+
+
+def fatal(code: str, text: str, detail: str = "", hint: str = "") -> bytes:
+    """The ErrorResponse that ends a session."""
+    fields = {"S": "FATAL", "V": "FATAL", "C": code, "M": text, "D": detail, "H": hint}
+    return error_message(
+        {name.encode(): " ".join(value.split()).encode() for name, value in fields.items()}
+    )
+
+
+def startup_message(settings: Mapping[str, str]) -> bytes:
+    """The first message of a session, protocol 3.0."""
+    pairs = b"".join(
+        name.encode() + b"\0" + value.encode() + b"\0" for name, value in settings.items()
+    )
+    body = (3 << 16).to_bytes(4, "big") + pairs + b"\0"
+    return (len(body) + 4).to_bytes(4, "big") + body
+
+
+def denied_word(body: bytes) -> bytes:
+    """The word of a denial that an ErrorResponse complains of; empty: it tells of something else.
+
+    Both the gate and the person's end look: neither has to believe the other.
+    """
+    fields = fields_of(body)
+    if fields.get(b"C") != SYNTAX_ERROR:
+        return b""
+    said = fields.get(b"M", b"")
+    at = said.find(DENIED_WORD)
+    return said[at : at + len(DENIED_WORD) + 32] if at >= 0 else b""

@@ -1,0 +1,275 @@
+"""What the server still owes, and which text stands behind each name.
+
+Sans-IO.  A client may send many requests before it reads an answer, and the server skips what
+follows an error up to the next Sync.  So a name may stand for more than one text until the
+server's answer settles it: a map that believed requests alone would let a text through that the
+server never took.  One exact queue of owed answers settles it; an answer that does not fit it
+ends the session.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+
+from attrs import define, field, frozen
+
+from svc.errors import Malformed
+from svc.interfaces.gating import RequestVerdict
+from svc.kinds.postgres.effects import TextEffects
+from svc.kinds.postgres.messages import DENIED_WORD, denied_word
+
+MOST_NAMES = 4096
+"""Prepared statements, and portals, of one session."""
+
+MOST_OWED = 16_384
+"""Answers owed at once; the server has sent its first ones long before."""
+
+MOST_DENIED = 1024
+"""Denials whose error has not come; those that the server skips are never told."""
+
+
+@frozen
+class Candidate:
+    """One text that a name may stand for.
+
+    Attributes:
+        number: Of its Parse; 0: the server has it for certain.
+        batch: How many Syncs came before its Parse.
+    """
+
+    number: int
+    effects: TextEffects
+    batch: int
+
+
+@define
+class Portal:
+    """What a Bind made.
+
+    Attributes:
+        fresh: The verdict by which it was made, until its first Execute has used it.
+    """
+
+    candidates: tuple[TextEffects, ...]
+    cycle: int
+    fresh: RequestVerdict | None
+
+
+@frozen
+class Owed:
+    """One answer owed.
+
+    Attributes:
+        kind: The answer's own byte, where it has one; ``Z`` ends a simple query, ``S`` a Sync,
+            ``x`` is an error and nothing else, ``c`` the end of a COPY that may not be one.
+        name: The statement that a Parse or Close is about; None: no statement.
+    """
+
+    kind: str
+    number: int = 0
+    name: bytes | None = None
+
+
+_EXTENDED = frozenset("123TCx")
+
+
+@define
+class Pipeline:
+    """The state of one session.
+
+    Attributes:
+        is_skipping: The server has failed and reads past everything up to the next Sync.
+        is_copying: The server takes rows, and ignores Sync.
+    """
+
+    is_skipping: bool = False
+    is_copying: bool = False
+    _owed: deque[Owed] = field(factory=lambda: deque([Owed("Z")]))
+    _names: dict[bytes, list[Candidate]] = field(factory=dict)
+    _portals: dict[bytes, Portal] = field(factory=dict)
+    _denied: OrderedDict[bytes, RequestVerdict] = field(factory=OrderedDict)
+    _number: int = 0
+    _confirmed: int = 0
+    _syncs: int = 0
+    _cycle: int = 0
+    _done: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more may be asked before something was answered."""
+        return len(self._owed) >= MOST_OWED
+
+    # -- questions
+
+    def behind(self, name: bytes) -> tuple[Candidate, ...]:
+        """Every text that a statement's name may stand for; none: it is not known here."""
+        candidates = self._names.get(name, [])
+        if candidates and candidates[-1].batch == self._syncs:
+            # No Sync since that Parse: if the server skips it, it skips what follows, too.
+            candidates = candidates[-1:]
+        return tuple(candidates)
+
+    def portal(self, name: bytes) -> Portal | None:
+        """What a portal's name stands for; None: it is not known here."""
+        return self._portals.get(name)
+
+    # -- requests, as they are passed on
+
+    def asked_simply(self) -> None:
+        """A Query or a FunctionCall."""
+        self._owed.append(Owed("Z"))
+        self._cycle += 1
+
+    def denied(self, verdict: RequestVerdict, *, simply: bool) -> None:
+        """The word of a denial goes in the request's place."""
+        self._denied[DENIED_WORD + verdict.decision_id.encode("ascii")] = verdict
+        if len(self._denied) > MOST_DENIED:
+            self._denied.popitem(last=False)
+        if simply:
+            self.asked_simply()
+        else:
+            self._owed.append(Owed("x"))
+
+    def parsed(self, name: bytes, effects: TextEffects) -> None:
+        """A Parse."""
+        if len(self._names) >= MOST_NAMES and name not in self._names:
+            raise Malformed(f"a session prepares more than {MOST_NAMES} statements")
+        self._number += 1
+        candidate = Candidate(self._number, effects, self._syncs)
+        self._names.setdefault(name, []).append(candidate)
+        if len(self._names[name]) > MOST_NAMES:
+            raise Malformed("a session prepares one statement too often without an answer")
+        self._owed.append(Owed("1", self._number, name))
+
+    def bound(
+        self, portal: bytes, candidates: tuple[TextEffects, ...], verdict: RequestVerdict
+    ) -> None:
+        """A Bind."""
+        if len(self._portals) >= MOST_NAMES and portal not in self._portals:
+            raise Malformed(f"a session opens more than {MOST_NAMES} portals")
+        self._portals[portal] = Portal(candidates, self._cycle, verdict)
+        self._owed.append(Owed("2"))
+
+    def bound_to_nothing(self) -> None:
+        """A Bind of a statement that the server does not know."""
+        self._owed.append(Owed("2"))
+
+    def executed(self) -> None:
+        """An Execute."""
+        self._owed.append(Owed("C"))
+
+    def described(self) -> None:
+        """A Describe."""
+        self._owed.append(Owed("T"))
+
+    def closed(self, name: bytes | None) -> None:
+        """A Close, of a statement or (None) of a portal."""
+        self._number += 1
+        self._owed.append(Owed("3", self._number, name))
+
+    def synced(self) -> None:
+        """A Sync."""
+        self.is_skipping = False
+        self._syncs += 1
+        if not self.is_copying:
+            self._owed.append(Owed("S"))
+            self._cycle += 1
+
+    def copied(self) -> None:
+        """A CopyDone or CopyFail; a server that takes no rows ignores it."""
+        if self.is_copying:
+            self.is_copying = False
+        elif self._owed:
+            self._owed.append(Owed("c"))
+
+    # -- answers
+
+    def answered(self, kind: int, body: bytes) -> RequestVerdict | None:
+        """An answer of a kind that is looked at; the verdict that it tells of, if it does.
+
+        Raises:
+            Malformed: nobody asked for it.
+        """
+        if kind in b"123":
+            self._settled(chr(kind))
+        elif kind in b"Tn":
+            self._is_head("T", taken=True)
+        elif kind in b"CIs":
+            self._is_head("C", taken=True)
+            if kind == ord("C") and body in (b"DISCARD ALL\0", b"DEALLOCATE ALL\0"):
+                self._forget_confirmed()
+        elif kind == ord("G"):
+            self._begins_copy()
+        elif kind == ord("E"):
+            return self._failed(body)
+        elif kind == ord("Z"):
+            self._ready(body)
+        return None
+
+    def _head(self) -> str:
+        while self._owed and self._owed[0].kind == "c":
+            self._owed.popleft()
+        return self._owed[0].kind if self._owed else ""
+
+    def _is_head(self, kind: str, *, taken: bool) -> bool:
+        is_it = self._head() == kind
+        if is_it and taken:
+            self._owed.popleft()
+        return is_it
+
+    def _settled(self, kind: str) -> None:
+        if self._head() != kind:
+            raise Malformed("the server answers what nobody asked")
+        owed = self._owed.popleft()
+        if kind == "2" or owed.name is None:
+            return
+        self._confirmed = owed.number
+        self._keep(owed.name, lambda one: one.number >= owed.number)
+
+    def _forget_confirmed(self) -> None:
+        for name in list(self._names):
+            self._keep(name, lambda one: one.number > self._confirmed)
+
+    def _keep(self, name: bytes, wanted: object) -> None:
+        kept = [one for one in self._names.get(name, ()) if wanted(one)]  # type: ignore[operator]
+        if kept:
+            self._names[name] = kept
+        else:
+            self._names.pop(name, None)
+
+    def _begins_copy(self) -> None:
+        """Every Sync up to the end of the rows is ignored, those on their way, too."""
+        if not self._head():
+            raise Malformed("the server asks for rows that nobody offers")
+        first = self._owed.popleft()
+        self.is_copying = True
+        while self.is_copying and self._owed and self._owed[0].kind in "Sc":
+            if self._owed.popleft().kind == "c":
+                self.is_copying = False
+            else:
+                self._cycle -= 1
+        self._owed.appendleft(first)
+
+    def _failed(self, body: bytes) -> RequestVerdict | None:
+        if self._head() in _EXTENDED:
+            while self._owed and self._owed[0].kind != "S":
+                owed = self._owed.popleft()
+                if owed.kind == "1" and owed.name is not None:
+                    number = owed.number
+                    self._keep(owed.name, lambda one, gone=number: one.number != gone)
+                elif owed.kind == "Z":
+                    self._cycle -= 1
+            self.is_skipping = not self._owed
+        self.is_copying = False
+        return self._denied.pop(denied_word(body), None)
+
+    def _ready(self, body: bytes) -> None:
+        if self._head() not in ("Z", "S"):
+            raise Malformed("the server answers what nobody asked")
+        self._owed.popleft()
+        self._done += 1
+        if body == b"I":
+            last = self._done - 1
+            self._portals = {
+                name: portal for name, portal in self._portals.items() if portal.cycle >= last
+            }

@@ -1,0 +1,138 @@
+"""At the person's machine: which requests are the person's own, and which a foreign page has made.
+
+A browser sends what any page tells it to.  What it says of where a request comes from decides
+(rules R7 and R32); programs that are no browsers say nothing of it and pass by their Host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from urllib.parse import urlsplit
+
+from attrs import define, field
+from zope.interface import implementer
+
+from svc.errors import Denied, SvcError
+from svc.interfaces.kinds import ILocalCheck
+from svc.kinds.web.answers import json_answer, page_answer, plain
+from svc.kinds.web.head import BadHead, HttpRequest
+from svc.kinds.web.split import RequestSplit
+
+_OWN_SITES = frozenset({b"same-origin", b"none"})
+
+_CONTINUE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Continue to {name}?</title>
+<h1>Continue to {name}?</h1>
+<p>Another site sent you here.</p>
+<p><a href="{target}" rel="noreferrer">Continue</a></p>
+</html>
+"""
+
+
+class CrossSite(Denied):
+    """A request that another site has made.
+
+    Attributes:
+        target: Where a person who went there may go on to; empty: nowhere.
+    """
+
+    def __init__(self, text: str, target: bytes = b"") -> None:
+        super().__init__(text, reason="cross_site")
+        self.target = target
+
+
+@implementer(ILocalCheck)
+@define
+class RequestCheck:
+    """The checks of one connection.
+
+    Attributes:
+        names: See :class:`svc.interfaces.kinds.ICheckedEndpoint`; compared exactly.
+        resource: What the first request is for; empty before it has come.
+    """
+
+    names: Mapping[str, str] | None
+    fixed: str
+    resource: str = field(default="", init=False)
+    _requests: RequestSplit = field(factory=RequestSplit, init=False)
+    _is_past: bool = field(default=False, init=False)
+
+    def heard(self, data: bytes) -> None:
+        """See ILocalCheck."""
+        if self._is_past:
+            return
+        try:
+            for part in self._requests.split(data):
+                if isinstance(part, HttpRequest):
+                    self._judge(part)
+        except BadHead:
+            # The gate reads the same head, and answers it in its turn.
+            self.resource = self.resource or self.fixed
+            if not self.resource:
+                raise
+            self._is_past = True
+
+    def refused(self, error: SvcError) -> bytes:
+        """See ILocalCheck."""
+        if isinstance(error, CrossSite) and error.target:
+            target = escape(error.target.decode("ascii"))
+            return page_answer("403 Forbidden", _CONTINUE.format(name=self.fixed, target=target))
+        told = {
+            "reason": error.reason,
+            "message": plain(error.text),
+            **{name: plain(value) for name, value in error.details.items()},
+        }
+        return json_answer(_status(error), told)
+
+    def _judge(self, head: HttpRequest) -> None:
+        asked = head.headers.one(b"host").decode("ascii").lower()
+        resource = self.fixed if self.names is None else self.names.get(asked, "")
+        if not resource or resource != (self.resource or self.fixed or resource):
+            raise SvcError(
+                "no resource is served under this name; `svc status` shows the names",
+                reason="unknown_host",
+            )
+        self.fixed = self.fixed or resource
+        if self.names is not None:
+            _check_site(head, f"http://{asked}")
+        if head.upgrades:
+            self._is_past = True
+        self.resource = resource
+
+
+def _check_site(head: HttpRequest, own: str) -> None:
+    sites = head.headers.all(b"sec-fetch-site")
+    origins = head.headers.all(b"origin")
+    if any(origin.decode("latin-1") != own for origin in origins):
+        raise CrossSite("a page of another site has made this request")
+    if sites and any(site not in _OWN_SITES for site in sites):
+        raise CrossSite("another site has made this request", _goes_on(head))
+    if not sites and any(_site(one) != own for one in head.headers.all(b"referer")):
+        raise CrossSite("a page of another site has made this request")
+
+
+def _goes_on(head: HttpRequest) -> bytes:
+    """Where a person who followed a link is asked whether to go on."""
+    went = head.headers.one(b"sec-fetch-mode"), head.headers.one(b"sec-fetch-dest")
+    is_navigation = went == (b"navigate", b"document") and head.method in (b"GET", b"HEAD")
+    return head.target if is_navigation else b""
+
+
+def _site(referer: bytes) -> str:
+    try:
+        parts = urlsplit(referer.decode("latin-1"))
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _status(error: SvcError) -> str:
+    if isinstance(error, BadHead):
+        return "400 Bad Request"
+    if error.reason == "unknown_host":
+        return "421 Misdirected Request"
+    return "403 Forbidden" if error.fault is Denied.fault else "503 Service Unavailable"

@@ -1,0 +1,183 @@
+"""At the Connector: how an application is described and reached, and what it gets of a request.
+
+A table of ``[[connector.resources]]`` of this kind::
+
+    address = "10.2.0.15:3000"            # port 80, or 443 with TLS, where it is left out
+    host = "grafana.internal"             # what the application knows itself by; else the address
+    tls = "verify"                        # or "off", the default
+    ca_file = "/etc/svc/grafana-ca.pem"   # the system's trust, where it is left out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import evolve, field, frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import (
+    IAddress,
+    IHandshakeListener,
+    IProtocol,
+    IProtocolFactory,
+    IReactorTCP,
+    IStreamClientEndpoint,
+)
+from twisted.internet.protocol import connectionDone
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from svc.errors import ConfigError, Malformed
+from svc.kinds.address import split_address
+from svc.kinds.opaque import AddressDialer
+from svc.kinds.web.head import HOST
+from svc.kinds.web.rewrite import RequestRewriter
+from svc.kinds.web.secured import VerifiedTlsEndpoint
+from svc.kinds.web.words import DROP
+from svc.model.cluster.target import Target
+from svc.model.session.edits import MakeEdit
+
+_OWN_KEYS = frozenset({"host", "tls", "ca_file"})
+_OFF, _VERIFY = "off", "verify"
+_TLS_PORT = 443
+
+
+def drop(came: bytes, values: Mapping[str, str]) -> bytes:
+    """Nothing of a denied request reaches the target."""
+    return b""
+
+
+@implementer(IHandshakeListener)
+class _ToTarget(ProtocolWrapper):
+    """A connection to the target that writes requests as the target may get them.
+
+    Attributes:
+        secured: Fires when the target has proved itself; fails where the connection was lost.
+    """
+
+    transport: Any
+
+    def __init__(self, factory: Any, wrapped: IProtocol, host: bytes) -> None:
+        super().__init__(factory, wrapped)
+        self.secured: Deferred[None] = Deferred()
+        self._rewriter = RequestRewriter(host)
+
+    def handshakeCompleted(self) -> None:
+        """TLS stands, and the certificate is good."""
+        self.secured.callback(None)
+
+    def write(self, data: bytes) -> None:
+        """Write requests; what is none ends the session."""
+        out = self._rewriter.feed(data)
+        if out:
+            self.transport.write(out)
+
+    def dataReceived(self, data: bytes) -> None:
+        """Pass answers on as they are; one that is none ends the session."""
+        try:
+            self._rewriter.answered(data)
+        except Malformed:
+            self.transport.abortConnection()
+            return
+        super().dataReceived(data)  # type: ignore[no-untyped-call]
+
+    def writeSequence(self, data: Any) -> None:
+        """As :meth:`write`."""
+        self.write(b"".join(data))
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The target is gone, maybe before it had proved itself."""
+        super().connectionLost(reason)  # type: ignore[no-untyped-call]
+        if not self.secured.called:
+            self.secured.errback(reason)
+
+
+class _Wrapping(WrappingFactory):
+    noisy = False
+
+    def __init__(self, wrapped: Any, host: bytes) -> None:
+        super().__init__(wrapped)  # type: ignore[no-untyped-call]
+        self._host = host
+
+    def buildProtocol(self, addr: IAddress | None) -> Any:
+        inner = self.wrappedFactory.buildProtocol(addr)
+        return None if inner is None else _ToTarget(self, inner, self._host)
+
+
+@implementer(IStreamClientEndpoint)
+@frozen(kw_only=True)
+class RequestsEndpoint:
+    """Reaches an application, and lets only requests through, their heads rewritten.
+
+    Attributes:
+        below: Reaches the target.
+        host: The name that the target knows itself by.
+        is_secured: Whether there is a handshake of TLS to wait for.
+    """
+
+    below: IStreamClientEndpoint
+    host: bytes
+    is_secured: bool = False
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """See IStreamClientEndpoint."""
+        return Deferred.fromCoroutine(self._connect(protocolFactory))
+
+    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
+        wrapper: Any = await self.below.connect(_Wrapping(factory, self.host))
+        if self.is_secured:
+            try:
+                await wrapper.secured
+            except BaseException:
+                wrapper.transport.abortConnection()
+                raise
+        else:
+            wrapper.secured.addErrback(lambda _: None)
+        return wrapper.wrappedProtocol  # type: ignore[no-any-return]
+
+
+@frozen(kw_only=True)
+class WebDialer(AddressDialer):
+    """Reaches an application by ``address``, which gets ``host`` as its name."""
+
+    edits: Mapping[str, MakeEdit] = field(factory=lambda: {DROP: drop})
+
+    def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
+        """A target with an address, the name it is asked by, and how it proves itself."""
+        tls = table.get("tls", _OFF)
+        if tls not in (_OFF, _VERIFY):
+            raise ConfigError(f"{path}.tls", f'must be "{_VERIFY}" or "{_OFF}"')
+        ca_file = table.get("ca_file", "")
+        if not isinstance(ca_file, str) or ("ca_file" in table and (not ca_file or tls == _OFF)):
+            raise ConfigError(f"{path}.ca_file", f'must be a path, and goes with tls = "{_VERIFY}"')
+        rest = {key: value for key, value in table.items() if key not in _OWN_KEYS}
+        usual = evolve(self, default_port=_TLS_PORT) if tls == _VERIFY else self
+        target = super(WebDialer, usual).parse(resource_id, rest, path)
+        host = table.get("host", _host_of(target.address, usual.default_port))
+        found = HOST.match(host.encode("utf-8")) if isinstance(host, str) else None
+        if found is None:
+            raise ConfigError(f"{path}.host", "must be a host name, with or without a port")
+        name = found[1].decode("ascii").strip("[]")
+        return evolve(target, options={"host": host, "name": name, "tls": tls, "ca_file": ca_file})
+
+    def endpoint(
+        self, reactor: IReactorTCP, target: Target, ceiling: Mapping[str, str]
+    ) -> IStreamClientEndpoint:
+        """Nothing but requests reaches the address."""
+        below, host = super().endpoint(reactor, target, ceiling), str(target.options["host"])
+        is_secured = target.options["tls"] == _VERIFY
+        if is_secured:
+            name = str(target.options["name"])
+            ca_file = str(target.options["ca_file"])
+            below = VerifiedTlsEndpoint(below=below, server_name=name, ca_file=ca_file)
+        return RequestsEndpoint(below=below, host=host.encode("ascii"), is_secured=is_secured)
+
+
+def _host_of(address: str, default_port: int | None) -> str:
+    """As a browser writes it: without the port where that is the usual one."""
+    _, port = split_address(address)
+    return address.removesuffix(f":{port}") if port == default_port else address
+
+
+DIALER = WebDialer(kind="web", default_port=80)

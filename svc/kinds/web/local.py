@@ -1,0 +1,119 @@
+"""At the person's machine: the port, and the answers that are not the target's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import escape
+
+from attrs import field, frozen
+from zope.interface import implementer
+
+from svc.interfaces.kinds import ICheckedEndpoint
+from svc.kinds.opaque import LabelledPort
+from svc.kinds.web.answers import json_answer, page_answer, plain, without_body
+from svc.kinds.web.check import RequestCheck
+from svc.kinds.web.websocket import POLICY_VIOLATION, closing_frame
+from svc.kinds.web.words import (
+    BAD_ANSWER,
+    BETWEEN_POLICIES,
+    CLOSES,
+    DECISION,
+    DENIED,
+    ENDED,
+    FORM,
+    NO_BODY,
+    PAGE,
+    POLICIES,
+    REASON,
+    REFUSED,
+    TEXT,
+    WEBSOCKET,
+)
+from svc.model.session.edits import MakeEdit
+from svc.model.session.ending import SessionOver, known_ending
+
+_WORD = re.compile(r"[a-z0-9_]{1,64}\Z")
+_DECISION = re.compile(r"[0-9a-f]{32}\Z")
+
+_HTML = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Not allowed</title>
+<h1>Not allowed</h1>
+<p>{message}</p>
+<dl>
+<dt>Reason</dt><dd>{reason}</dd>
+<dt>Policies</dt><dd>{policies}</dd>
+<dt>Decision</dt><dd><code>{decision_id}</code></dd>
+</dl>
+<p>To see why: <code>svc why {decision_id}</code></p>
+</html>
+"""
+
+
+def denied(came: bytes, values: Mapping[str, str]) -> bytes:
+    """403, as a page for a person and as JSON for a program."""
+    decision, closes = values.get(DECISION, ""), bool(values.get(CLOSES))
+    decision = decision if _DECISION.match(decision) else ""
+    policies = [one for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
+    told = {
+        "reason": _word(values.get(REASON, "")) or "denied",
+        "message": "The policy does not allow this request.",
+        "decision_id": decision,
+        "policies": policies,
+        "explain": f"svc why {decision}",
+    }
+    if values.get(FORM) == PAGE:
+        page = {name: escape(plain(value)) for name, value in told.items()}
+        return page_answer("403 Forbidden", _HTML.format(**page), closes=closes)
+    return _worded(json_answer("403 Forbidden", told, closes=closes), values)
+
+
+def refused(came: bytes, values: Mapping[str, str]) -> bytes:
+    """400, for a request that could be read in two ways."""
+    return json_answer("400 Bad Request", _fault(values))
+
+
+def bad_answer(came: bytes, values: Mapping[str, str]) -> bytes:
+    """502, in place of an answer that could be."""
+    return json_answer("502 Bad Gateway", _fault(values))
+
+
+def ended(came: bytes, values: Mapping[str, str]) -> bytes:
+    """Why a connection ends before its time: to a WebSocket, or to a request that waits."""
+    over = SessionOver(known_ending(values.get(REASON, "")))
+    if values.get(FORM) == WEBSOCKET:
+        return closing_frame(POLICY_VIOLATION, f"{over.text} ({over.reason})")
+    told = {"reason": over.reason, "message": f"The connection was ended: {over.text}."}
+    return json_answer("403 Forbidden", told)
+
+
+def _fault(values: Mapping[str, str]) -> dict[str, str]:
+    return {"reason": _word(values.get(REASON, "")), "message": plain(values.get(TEXT, ""))}
+
+
+def _worded(answer: bytes, values: Mapping[str, str]) -> bytes:
+    return without_body(answer) if values.get(FORM) == NO_BODY else answer
+
+
+def _word(text: str) -> str:
+    return text if _WORD.match(text) else ""
+
+
+@implementer(ICheckedEndpoint)
+@frozen(kw_only=True)
+class WebPorts(LabelledPort):
+    """The native port, the checks of each connection, and the answers that are worded here."""
+
+    edits: Mapping[str, MakeEdit] = field(
+        factory=lambda: {DENIED: denied, REFUSED: refused, BAD_ANSWER: bad_answer, ENDED: ended}
+    )
+
+    def check(self, names: Mapping[str, str] | None, resource: str) -> RequestCheck:
+        """See ICheckedEndpoint."""
+        return RequestCheck(names, resource)
+
+
+LOCAL = WebPorts(default_port=80)

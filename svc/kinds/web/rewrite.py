@@ -1,0 +1,140 @@
+"""What the target gets of a request's head: no more than the gate has read, and nothing forged.
+
+Bodies pass as they are.  Headers that speak of one connection, that name the
+person or the way, or that change method or path behind the gate's back, are
+dropped whoever sent them (rule R4).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import define, field
+
+from svc.errors import Malformed
+from svc.kinds.web.head import HEAD_END, MAX_HEAD, HttpRequest, read_answer
+from svc.kinds.web.split import RequestSplit
+from svc.kinds.web.websocket import is_opened_by
+
+_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
+"""What ``Connection`` cannot take away: without it the target would read another request."""
+
+_DROPPED = frozenset(
+    {
+        b"connection",
+        b"forwarded",
+        b"host",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"svc-identity",
+        b"te",
+        b"trailer",
+        b"upgrade",
+        b"via",
+        b"x-http-method",
+        b"x-http-method-override",
+        b"x-method-override",
+        b"x-original-url",
+        b"x-real-ip",
+        b"x-rewrite-url",
+    }
+)
+_DROPPED_BEGINNINGS = (b"x-forwarded-", b"svc-", b"x-svc-")
+
+
+def rewritten(head: HttpRequest, host: bytes) -> bytes:
+    """The head as the target gets it; path and query are the very bytes that came.
+
+    Args:
+        host: The target's name.
+    """
+    named = head.headers.words(b"connection") - _FRAMING
+    lines = [b"%s %s HTTP/%s" % (head.method, head.target, head.version), b"Host: " + host]
+    for name, value in head.headers.fields:
+        lower = name.lower()
+        is_dropped = lower in _DROPPED or lower in named or b"_" in name
+        if not is_dropped and not lower.startswith(_DROPPED_BEGINNINGS):
+            lines.append(name + b": " + value)
+    if head.upgrades:
+        lines += (b"Connection: Upgrade", b"Upgrade: websocket")
+    elif head.is_last:
+        lines.append(b"Connection: close")
+    return b"\r\n".join((*lines, b"", b""))
+
+
+class NextBytes(Enum):
+    """What of a connection may come next."""
+
+    FIRST = "first"
+    OTHERS = "others"
+    LAST = "last"
+    ASKED = "asked"
+    SWITCHED = "switched"
+
+
+def _state_after(head: HttpRequest) -> NextBytes:
+    if head.upgrades:
+        return NextBytes.ASKED
+    return NextBytes.LAST if head.is_last else NextBytes.OTHERS
+
+
+@define
+class RequestRewriter:
+    """The requests of one connection, as they come and as the target gets them."""
+
+    host: bytes
+    _requests: RequestSplit = field(factory=RequestSplit, init=False)
+    _answer: bytearray = field(factory=bytearray, init=False)
+    _state: NextBytes = field(default=NextBytes.FIRST, init=False)
+    _websocket_key: bytes = field(default=b"", init=False)
+
+    def feed(self, data: bytes) -> bytes:
+        """What the target gets of these bytes.
+
+        Raises:
+            Malformed: they are no requests.
+        """
+        if self._state is NextBytes.SWITCHED:
+            return data
+        if self._state is NextBytes.ASKED and data:
+            raise Malformed("bytes for a WebSocket that the target has not opened")
+        out = bytearray()
+        for part in self._requests.split(data):
+            if isinstance(part, HttpRequest):
+                self._advance(part)
+                out += rewritten(part, self.host)
+            elif part and self._state is NextBytes.ASKED:
+                raise Malformed("bytes for a WebSocket that the target has not opened")
+            else:
+                out += part
+        if self._state is NextBytes.ASKED and not self._requests.is_between:
+            raise Malformed("bytes for a WebSocket that the target has not opened")
+        return bytes(out)
+
+    def answered(self, data: bytes) -> None:
+        """Watch what the target answers to an upgrade: after anything but 101 nothing more goes.
+
+        Raises:
+            Malformed: that is no answer.
+        """
+        if self._state is not NextBytes.ASKED:
+            return
+        self._answer += data
+        while self._state is NextBytes.ASKED and (found := HEAD_END.search(self._answer)):
+            head = read_answer(bytes(self._answer[: found.end()]))
+            del self._answer[: found.end()]
+            if not head.is_interim:
+                is_opened = head.status == 101 and is_opened_by(head, self._websocket_key)
+                self._state = NextBytes.SWITCHED if is_opened else NextBytes.LAST
+        if len(self._answer) > MAX_HEAD and self._state is NextBytes.ASKED:
+            raise Malformed("the head of an answer is too long")
+
+    def _advance(self, head: HttpRequest) -> None:
+        if self._state in (NextBytes.LAST, NextBytes.ASKED):
+            raise Malformed("a request follows the one that said it was the last")
+        if head.upgrades and self._state is not NextBytes.FIRST:
+            raise Malformed("a WebSocket is not the first request of its connection")
+        self._websocket_key = head.websocket_key
+        self._state = _state_after(head)

@@ -1,0 +1,1 @@
+"""Has recorded requests decided again by a candidate policy.  Begin with ``run``."""

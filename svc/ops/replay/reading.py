@@ -1,0 +1,168 @@
+"""Reads recorded requests, and writes them as lines for the process that decides them again."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+
+from attrs import define, field
+
+from svc.audit.log.requests import RecordedRequest, recorded_requests
+from svc.audit.log.verify import ChainFault, follow
+from svc.interfaces.store import ITransaction
+from svc.model.audit.ledger import ChainRow
+from svc.model.audit.record import GENESIS, rfc3339
+from svc.ops.replay.span import ReplaySpan
+from svc.ops.store import StorePlace
+from svc.ops.verify.rows import batches, personal_of
+from svc.policy.replay.lines import SliceWindow, request_line, slice_line
+
+MOST_NAMES = 200_000
+"""So many people and resources are told apart."""
+
+MOST_NAMED = 500
+"""So many slices are asked for at once."""
+
+_REMEMBERED = 8192
+
+
+@define
+class ReplayCoverage:
+    """What the log had to be decided, and on whose word."""
+
+    requests: int = 0
+    told_by: Counter[str] = field(factory=Counter)
+    entities: Counter[str] = field(factory=Counter)
+    versions: Counter[int] = field(factory=Counter)
+    actions: Counter[str] = field(factory=Counter)
+    resources: set[str] = field(factory=set)
+    people: set[str] = field(factory=set)
+
+    def count(self, request: RecordedRequest) -> None:
+        """One more."""
+        form = request.form
+        self.requests += 1
+        self.told_by[request.told_by] += 1
+        self.versions[request.policy_version] += 1
+        self.actions[str(form["action"])] += 1
+        for names, side in ((self.resources, "resource"), (self.people, "principal")):
+            if len(names) < MOST_NAMES:
+                names.add(str(form[side]["id"]))
+
+
+@define
+class RequestReader:
+    """Turns records into the child's lines, and counts what they cover."""
+
+    place: StorePlace
+    span: ReplaySpan
+    coverage: ReplayCoverage = field(factory=ReplayCoverage)
+    last_hash: bytes = GENESIS
+    _sent: SliceWindow = field(factory=SliceWindow, init=False)
+    _openings: OrderedDict[str, str] = field(factory=OrderedDict, init=False)
+    _begun: bool = field(default=False, init=False)
+    _since: str = field(init=False)
+    _until: str = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        until = self.span.until
+        self._since, self._until = rfc3339(self.span.since), "" if until is None else rfc3339(until)
+
+    def give(self, first: int, last: int, send: Callable[[bytes], None]) -> None:
+        """Send the lines of the records *first* to *last*."""
+
+        def look(tx: ITransaction) -> None:
+            for batch in batches(tx.audit, first, last - first + 1):
+                self._follow(batch)
+                send(self._batch(tx, batch))
+
+        self.place.look("policy replay", look)
+
+    def _follow(self, batch: Sequence[ChainRow]) -> None:
+        for row in batch:
+            before = self.last_hash if self._begun else row.prev_hash
+            seq = row.seq
+            self.last_hash = follow(row, seq, before)
+            self._begun = True
+
+    def _batch(self, tx: ITransaction, batch: Sequence[ChainRow]) -> bytes:
+        wanted = [
+            request
+            for request in recorded_requests([batch], personal_of(tx.audit))
+            if self._is_in(request)
+        ]
+        texts = self._texts(tx, {one.entities_digest for one in wanted})
+        lines: list[bytes] = []
+        for request in wanted:
+            _check_form(request)
+            self.coverage.count(request)
+            digest = self._slice(tx, request, texts)
+            text = texts.get(digest)
+            if text is not None and self._sent.get(digest) is None:
+                self._sent.add(digest, text)
+                lines.append(slice_line(digest, text))
+            decided = (request.decision, request.policies, request.policy_version)
+            lines.append(request_line(request.seq, digest, request.form, request.erased, decided))
+        return b"".join(lines)
+
+    def _texts(self, tx: ITransaction, digests: set[str]) -> dict[str, str]:
+        """The slices of a batch; those that were sent may be let go before it ends."""
+        sent = {each: self._sent.get(each) for each in digests}
+        texts = {each: text for each, text in sent.items() if text is not None}
+        wanted = sorted(digests - texts.keys())
+        for start in range(0, len(wanted), MOST_NAMED):
+            some = wanted[start : start + MOST_NAMED]
+            texts |= {one.digest: one.text for one in tx.audit.slices("", len(some), some)}
+        return texts
+
+    def _is_in(self, request: RecordedRequest) -> bool:
+        return request.time >= self._since and (not self._until or request.time < self._until)
+
+    def _slice(self, tx: ITransaction, request: RecordedRequest, texts: dict[str, str]) -> str:
+        """Which slice it is decided over: its own, or that of its session's opening.
+
+        A Proxy keeps no slices.  Its decisions mostly look at what the opening looked at, and
+        then name the same one.
+        """
+        own = request.entities_digest
+        if own in texts:
+            self.coverage.entities["recorded"] += 1
+            self._remember(request.session_uid, own)
+            return own
+        opening = self._opening(tx, request.session_uid)
+        if opening and opening not in texts:
+            texts.update(self._texts(tx, {opening}))
+        if opening in texts:
+            self.coverage.entities["of_opening"] += 1
+            return opening
+        self.coverage.entities["missing"] += 1
+        return own
+
+    def _remember(self, session_uid: str, digest: str) -> None:
+        self._openings.setdefault(session_uid, digest)
+        if len(self._openings) > _REMEMBERED:
+            self._openings.popitem(last=False)
+
+    def _opening(self, tx: ITransaction, session_uid: str) -> str:
+        """The slice that a session's opening was decided over; empty where nothing tells it."""
+        found = self._openings.get(session_uid)
+        if found is not None:
+            return found
+        session = tx.sessions.get(session_uid) if session_uid else None
+        rows = () if session is None else tx.audit.by_decision(session.decision_id)
+        found = ""
+        for row in rows:
+            record = json.loads(row.canonical)
+            if "request" in record:
+                found = str(record.get("entities_digest", ""))
+        self._remember(session_uid, found)
+        return found
+
+
+def _check_form(request: RecordedRequest) -> None:
+    form = request.form
+    sides = (form.get("principal"), form.get("resource"))
+    whole = all(isinstance(side, dict) and {"type", "id"} == set(side) for side in sides)
+    if not whole or not {"action", "request_kind"} <= set(form):
+        raise ChainFault(request.seq, "record", "its request is malformed")

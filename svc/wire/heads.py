@@ -1,0 +1,113 @@
+"""Header blocks that come again, coded and judged once for a connection.
+
+The calls of one connection begin and end with the same few lists of fields.  Once the header table
+of their direction holds them, each such list is the same few bytes, whose coding changes nothing
+in that table: until the table does change, the block stands for the list, and the list for the
+block.  What is remembered is small and bounded, and forgotten with the first change of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from hpack import Decoder, Encoder
+
+from svc.wire.headers import RequestHead
+from svc.wire.lean import Entries
+
+_MOST = 8
+"""Lists of fields remembered in each direction."""
+
+_LONGEST = 64
+"""Bytes of a block that is remembered: it names fields of a table, one or two bytes each."""
+
+_FIELD = 32
+_CONTENT_LENGTH = b"content-length"
+
+
+class Fields(list[Any]):
+    """A list of fields that is remembered; nobody changes it.
+
+    Attributes:
+        size: Counted as HTTP/2 counts.
+        names_length: Whether ``content-length`` is among them.
+        checked: What they are once they have been judged, by what they were judged as.
+        head: The head of the call that they are, once it was read.
+    """
+
+    __slots__ = ("checked", "head", "names_length", "size")
+
+    def __init__(self, fields: Iterable[Any]) -> None:
+        super().__init__(fields)
+        self.size = sum(len(name) + len(value) + _FIELD for name, value in self)
+        self.names_length = any(name == _CONTENT_LENGTH for name, _ in self)
+        self.checked: dict[Hashable, Fields] = {}
+        self.head: RequestHead | None = None
+
+
+class HeadDecoder(Decoder):
+    """Reads blocks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries = self.header_table.dynamic_entries = Entries()  # type: ignore[assignment]
+        self._known: dict[bytes, Fields] = {}
+        self._known_at = 0
+
+    def decode(self, data: bytes, raw: bool = False) -> Iterable[Any]:
+        """The fields of a block, as hpack reads them."""
+        entries = self._entries
+        if not raw or len(data) > _LONGEST:
+            return super().decode(data, raw)
+        if self._known_at != entries.changes:
+            self._known.clear()
+            self._known_at = entries.changes
+        known = self._known.get(data)
+        if known is not None and self._takes(known):
+            return known
+        fields = super().decode(data, raw)
+        if self._known_at != entries.changes or self._resizes(data):
+            return fields
+        if len(self._known) >= _MOST:
+            self._known.clear()
+        known = self._known[bytes(data)] = Fields(fields)
+        return known
+
+    def _takes(self, known: Fields) -> bool:
+        """Whether the limits let it pass still."""
+        within = self.header_table_size <= self.max_allowed_table_size
+        return within and known.size <= self.max_header_list_size
+
+    @staticmethod
+    def _resizes(data: bytes) -> bool:
+        """Whether a block begins with a new size of the table: that counts each time."""
+        return bool(data) and data[0] >> 5 == 1
+
+
+class HeadEncoder(Encoder):
+    """Makes blocks of plain pairs; of fields that must not be indexed there is none among ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._entries = self.header_table.dynamic_entries = Entries()  # type: ignore[assignment]
+        self._known: dict[tuple[Any, ...], bytes] = {}
+        self._known_at = 0
+
+    def encode(self, headers: Any, huffman: bool = True) -> bytes:
+        """The block of some fields, as hpack makes it."""
+        entries, key = self._entries, tuple(headers)
+        if self.header_table.resized or not huffman:
+            return super().encode(key, huffman)
+        if self._known_at != entries.changes:
+            self._known.clear()
+            self._known_at = entries.changes
+        block = self._known.get(key)
+        if block is not None:
+            return block
+        block = super().encode(key, huffman)
+        if self._known_at == entries.changes and len(block) <= _LONGEST:
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            self._known[key] = block
+        return block

@@ -1,0 +1,1 @@
+"""The kind postgres: its parser, its gate, its login, its dialogue."""

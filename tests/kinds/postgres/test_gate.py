@@ -1,0 +1,391 @@
+"""The gate in memory: what passes, what is denied in which place, and what ends a session."""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import Malformed
+from svc.kinds.postgres.messages import fields_of, message
+from tests.kinds.postgres.talk import (
+    BOUND,
+    CLOSED,
+    FLUSH,
+    PARSED,
+    READY,
+    SYNC,
+    Talk,
+    bind,
+    close,
+    complaint,
+    describe,
+    done,
+    error,
+    execute,
+    kinds,
+    parse,
+    parts,
+    query,
+    word_of,
+)
+
+
+class SimpleTests(SynchronousTestCase):
+    """The simple protocol."""
+
+    def test_passes(self) -> None:
+        """What is allowed passes as it is, with one record."""
+        talk = Talk()
+        asked = query("SELECT * FROM sales.orders")
+        self.assertEqual(talk.asks(asked), asked)
+        answer = message(b"T", b"\0\0") + message(b"D", b"\0\0") + done("SELECT 1") + READY
+        self.assertEqual(talk.answers(answer), answer)
+        self.assertEqual(talk.decided, [("dbQuery", "allow")])
+        record = talk.played.records[0]
+        assert record.request is not None
+        context = record.request.context
+        self.assertEqual(set(context["tables_read"]), {"sales.orders"})  # type: ignore[arg-type]
+        self.assertEqual((context["database"], context["db_role"]), ("shop", "app"))
+
+    def test_byte_by_byte(self) -> None:
+        """Where the pieces are cut does not matter."""
+        talk = Talk()
+        asked = query("SELECT 1") + query("DROP TABLE a") + query("SELECT 2")
+        sent = b"".join(talk.asks(asked[at : at + 1]) for at in range(len(asked)))
+        self.assertEqual(kinds(sent), "QQQ")
+        self.assertNotIn(b"DROP", sent)
+        answer = done("SELECT 1") + READY + complaint(word_of(sent)) + READY + done("SELECT 1")
+        got = b"".join(talk.answers(answer[at : at + 1]) for at in range(len(answer)))
+        self.assertEqual(kinds(got), "CZEZC")
+        self.assertIn(b"C42501\0", got)
+
+    def test_denied(self) -> None:
+        """The text stays here; the server's complaint becomes the denial, without a position."""
+        talk = Talk()
+        sent = talk.asks(query("DROP TABLE a"))
+        self.assertEqual([kind for kind, _ in parts(sent)], ["Q"])
+        word = word_of(sent)
+        self.assertEqual(sent, query(word))
+        got = talk.answers(complaint(word) + READY)
+        (_, body), ready = parts(got)
+        self.assertEqual(ready, ("Z", b"I"))
+        fields = fields_of(body)
+        self.assertEqual(fields[b"C"], b"42501")
+        self.assertEqual(fields[b"S"], b"ERROR")
+        self.assertNotIn(b"P", fields)
+        self.assertEqual(fields[b"H"].decode(), f"svc why {word.removeprefix('svc_denied_')}")
+        self.assertIn(b"played", fields[b"D"])
+        self.assertEqual(talk.decided, [("dbQuery", "deny")])
+
+    def test_decided_whole(self) -> None:
+        """Several statements in one text pass together or not at all."""
+        talk = Talk()
+        self.assertNotIn(b"SELECT", talk.asks(query("SELECT 1; DROP TABLE a; COMMIT")))
+
+    def test_other_errors(self) -> None:
+        """An error of the server's that names another word is passed as it is."""
+        talk = Talk()
+        talk.asks(query("SELECT 1"))
+        for said in (
+            complaint("svc_denied_" + "f" * 32),
+            error("42P01", "svc_denied_"),
+            error("42601", "svc_denied_"),
+        ):
+            self.assertEqual(talk.answers(said), said)
+
+    def test_opaque(self) -> None:
+        """What cannot be read is another action, which this policy does not allow."""
+        talk = Talk()
+        texts = ("SELEC 1", "DO $$ BEGIN END $$", "EXECUTE p", "SELECT '" + "x" * 9000 + "'")
+        for text in texts:
+            self.assertIn(b"svc_denied_", talk.asks(query(text)))
+        self.assertEqual(talk.decided, [("dbQueryOpaque", "deny")] * len(texts))
+        talk.allows = lambda action, context: True
+        self.assertEqual(talk.asks(query(texts[0])), query(texts[0]))
+
+    def test_too_long_to_hold(self) -> None:
+        """A text that nobody holds is denied by its beginning, and none of it passes."""
+        talk = Talk()
+        sent = talk.asks(query("SELECT '" + "x" * 500_000 + "'") + query("SELECT 1"))
+        self.assertEqual(kinds(sent), "QQ")
+        self.assertLess(len(sent), 200)
+        talk.allows = lambda action, context: True
+        asked = query("SELECT '" + "x" * 500_000 + "'")
+        self.assertEqual(talk.asks(asked), asked)
+
+    def test_ends_are_never_denied(self) -> None:
+        """Nobody is kept in a transaction, whatever the policy says."""
+        talk = Talk(lambda action, context: False)
+        for text in ("COMMIT", "ROLLBACK", "ROLLBACK TO SAVEPOINT a", "END"):
+            self.assertEqual(talk.asks(query(text)), query(text))
+        self.assertEqual(talk.decided, [])
+        self.assertIn(b"svc_denied_", talk.asks(query("COMMIT; SELECT 1")))
+
+    def test_function_call(self) -> None:
+        """The protocol's own call of a function is denied, unless what is opaque is allowed."""
+        talk = Talk()
+        call = message(b"F", bytes(14))
+        sent = talk.asks(call)
+        self.assertEqual(kinds(sent), "Q")
+        self.assertEqual(kinds(talk.answers(complaint(word_of(sent)) + READY)), "EZ")
+        talk.allows = lambda action, context: True
+        self.assertEqual(talk.asks(call), call)
+
+    def test_copy_in(self) -> None:
+        """Rows pass without being read; what follows them is decided again."""
+        talk = Talk()
+        asked = query("COPY a FROM STDIN")
+        self.assertEqual(talk.asks(asked), asked)
+        begins = message(b"G", b"\0\0\0")
+        self.assertEqual(talk.answers(begins), begins)
+        rows = message(b"d", b"DROP TABLE a;\n") + message(b"c", b"")
+        self.assertEqual(talk.asks(rows), rows)
+        talk.answers(done("COPY 1") + READY)
+        self.assertIn(b"svc_denied_", talk.asks(query("DROP TABLE a")))
+        self.assertIsNone(talk.played.failure)
+
+    def test_notices_at_any_time(self) -> None:
+        """Notices, notifications and settings come when they come."""
+        talk = Talk()
+        said = message(b"N", b"SNOTICE\0\0") + message(b"A", bytes(6)) + message(b"S", b"a\0b\0")
+        self.assertEqual(talk.answers(said), said)
+
+
+class ExtendedTests(SynchronousTestCase):
+    """The extended protocol, where the server skips what follows an error."""
+
+    def test_passes(self) -> None:
+        """A whole round passes, and is one request: decided at its Parse, and recorded once."""
+        talk = Talk()
+        asked = parse("", "SELECT 1") + bind("", "") + describe("") + execute() + SYNC
+        self.assertEqual(talk.asks(asked), asked)
+        answer = PARSED + BOUND + message(b"n", b"") + done("SELECT 1") + READY
+        self.assertEqual(talk.answers(answer), answer)
+        self.assertEqual(talk.decided, [("dbQuery", "allow")])
+
+    def test_each_run_is_recorded(self) -> None:
+        """What runs again is decided and recorded again, in the same second too."""
+        talk = Talk()
+        talk.asks(parse("s", "SELECT 1") + SYNC)
+        talk.answers(PARSED + READY)
+        talk.asks((bind("", "s") + execute()) * 3 + SYNC)
+        self.assertEqual(len(talk.decided), 3)
+        talk.answers((BOUND + done("SELECT 1")) * 3 + READY)
+        talk.asks(bind("p", "s") + execute("p", 1) * 3 + SYNC)
+        self.assertEqual(len(talk.decided), 6)
+
+    def test_policy_changes_amid_a_round(self) -> None:
+        """The verdict of a Parse is no longer good for its Bind."""
+        talk = Talk()
+        talk.asks(parse("", "SELECT 1"))
+        talk.played.version += 1
+        talk.allows = lambda action, context: False
+        self.assertEqual(kinds(talk.asks(bind("", "") + SYNC)), "PS")
+
+    def test_denied_parse(self) -> None:
+        """The server fails the Parse, skips to Sync, and the session goes on."""
+        talk = Talk()
+        sent = talk.asks(parse("s", "DROP TABLE a") + bind("", "s") + execute() + SYNC)
+        self.assertNotIn(b"DROP", sent)
+        # The Bind is of a name that nothing stands behind.
+        self.assertEqual(kinds(sent), "PBPS")
+        word = word_of(sent)
+        got = talk.answers(complaint(word) + READY)
+        self.assertEqual(kinds(got), "EZ")
+        self.assertIn(b"C42501\0", got)
+        asked = parse("", "SELECT 1") + bind("", "") + execute() + SYNC
+        self.assertEqual(talk.asks(asked), asked)
+        self.assertEqual(kinds(talk.answers(PARSED + BOUND + done("SELECT 1") + READY)), "12CZ")
+
+    def test_denied_later(self) -> None:
+        """A statement that was prepared before the policy changed is denied at its next Bind."""
+        talk = Talk()
+        talk.asks(parse("s", "SELECT 1") + SYNC)
+        talk.answers(PARSED + READY)
+        talk.played.version += 1
+        talk.allows = lambda action, context: False
+        talk.played.version += 1
+        sent = talk.asks(bind("", "s") + execute() + SYNC)
+        self.assertEqual(kinds(sent), "PPS")
+        self.assertEqual(sent[5:16], b"svc_denied\0")
+        word = word_of(sent)
+        self.assertEqual(kinds(talk.answers(complaint(word) + READY)), "EZ")
+        talk.allows = lambda action, context: True
+        asked = bind("", "s") + execute() + SYNC
+        self.assertEqual(talk.asks(asked), asked)
+
+    def test_denied_at_execute(self) -> None:
+        """A portal that was made before the policy changed is denied at its Execute."""
+        talk = Talk()
+        talk.asks(parse("s", "SELECT 1") + bind("p", "s") + execute("p", 1) + FLUSH)
+        talk.answers(PARSED + BOUND + message(b"s", b""))
+        talk.allows = lambda action, context: False
+        sent = talk.asks(execute("p", 1) + SYNC)
+        self.assertEqual(kinds(sent), "PS")
+        got = talk.answers(complaint(word_of(sent)) + READY)
+        self.assertIn(b"C42501\0", got)
+
+    def test_name_used_again_in_a_failed_batch(self) -> None:
+        """A map that believed requests would take the old text for the harmless new one."""
+        talk = Talk(lambda action, context: True)
+        talk.asks(parse("s", "DROP TABLE a") + SYNC)
+        talk.answers(PARSED + READY)
+        talk.played.version += 1
+        talk.allows = lambda action, context: "ddl" not in context["effects"]  # type: ignore[operator]
+        # The Parse fails at the server, so it skips the Close and the new Parse.
+        talk.asks(parse("x", "SELECT no_such") + close("s") + parse("s", "SELECT 1") + SYNC)
+        sent = talk.asks(bind("", "s") + execute() + SYNC)
+        self.assertEqual(kinds(sent)[0], "P")  # denied: the old text may still stand there
+        got = talk.answers(error("42703", "no column") + READY)
+        self.assertEqual(kinds(got), "EZ")
+        got = talk.answers(complaint(word_of(sent)) + READY)
+        self.assertIn(b"C42501\0", got)
+        self.assertEqual(kinds(talk.asks(bind("", "s") + SYNC)), "PS")
+
+    def test_name_closed_and_used_again(self) -> None:
+        """Once the server has settled it, a name stands for its new text alone."""
+        talk = Talk(lambda action, context: True)
+        talk.asks(parse("s", "DROP TABLE a") + SYNC)
+        talk.answers(PARSED + READY)
+        talk.played.version += 1
+        talk.allows = lambda action, context: "ddl" not in context["effects"]  # type: ignore[operator]
+        asked = close("s") + parse("s", "SELECT 1") + SYNC
+        self.assertEqual(talk.asks(asked), asked)
+        talk.answers(CLOSED + PARSED + READY)
+        asked = bind("", "s") + execute() + SYNC
+        self.assertEqual(talk.asks(asked), asked)
+
+    def test_bind_in_the_batch_of_its_parse(self) -> None:
+        """There the newest text alone counts: if its Parse is skipped, so is the Bind."""
+        talk = Talk(lambda action, context: True)
+        talk.asks(parse("", "DROP TABLE a") + SYNC)
+        talk.answers(PARSED + READY)
+        talk.played.version += 1
+        talk.allows = lambda action, context: "ddl" not in context["effects"]  # type: ignore[operator]
+        asked = parse("", "SELECT 1") + bind("", "") + execute() + SYNC
+        self.assertEqual(talk.asks(asked), asked)
+
+    def test_unknown_names(self) -> None:
+        """A statement not prepared here is not known to the server; a portal not made is opaque."""
+        talk = Talk()
+        sent = talk.asks(bind("", "nobody", bytes(100_000)) + SYNC)
+        self.assertEqual(kinds(sent), "BS")
+        self.assertIn(b"svc_unknown\0", sent)
+        self.assertEqual(kinds(talk.answers(error("26000", "no statement") + READY)), "EZ")
+        self.assertEqual(kinds(talk.asks(execute("cursor") + SYNC)), "PS")
+        self.assertEqual(talk.decided[-1], ("dbQueryOpaque", "deny"))
+
+    def test_skipped_by_the_server(self) -> None:
+        """What the server reads past is not passed, and is not decided."""
+        talk = Talk()
+        talk.asks(parse("", "SELECT no_such") + FLUSH)
+        talk.answers(error("42703", "no column"))
+        before = len(talk.decided)
+        sent = talk.asks(parse("", "SELECT 1") + bind("", "") + query("SELECT 2") + SYNC)
+        self.assertEqual(kinds(sent), "S")
+        self.assertEqual(len(talk.decided), before)
+        self.assertEqual(kinds(talk.answers(READY)), "Z")
+
+    def test_deallocated(self) -> None:
+        """DISCARD ALL and DEALLOCATE ALL make every settled name unknown."""
+        talk = Talk()
+        for tag in ("DISCARD ALL", "DEALLOCATE ALL"):
+            talk.asks(parse("s", "SELECT 1") + SYNC)
+            talk.answers(PARSED + READY)
+            talk.asks(query(tag))
+            talk.answers(done(tag) + READY)
+            self.assertIn(b"svc_unknown\0", talk.asks(bind("", "s") + SYNC))
+            talk.answers(error("26000", "no statement") + READY)
+
+    def test_many_owed(self) -> None:
+        """No more is read than what is kept of answers that are owed; then it goes on."""
+        talk = Talk()
+        talk.asks(parse("s", "SELECT 1") + SYNC)
+        talk.answers(PARSED + READY)
+        asked = describe("s") * 20_000 + SYNC
+        first = talk.asks(asked)
+        self.assertLess(len(first), len(asked))
+        self.assertEqual(len(kinds(first)), 16_384)
+        talk.answers(message(b"n", b"") * 16_000)
+        self.assertEqual(first + talk.sent(), asked)
+
+    def test_large_bind(self) -> None:
+        """Parameters pass in whatever size; those of a denied Bind do not pass at all."""
+        talk = Talk()
+        asked = parse("s", "SELECT $1") + bind("", "s", bytes(1_000_000)) + execute() + SYNC
+        self.assertEqual(talk.asks(asked), asked)
+        talk.answers(PARSED + BOUND + done("SELECT 1") + READY)
+        talk.allows = lambda action, context: False
+        sent = talk.asks(bind("", "s", bytes(1_000_000)) + SYNC)
+        self.assertEqual(kinds(sent), "PS")
+
+    def test_copy_in_the_extended_protocol(self) -> None:
+        """Sync is ignored while rows are taken, and counts again afterwards."""
+        talk = Talk()
+        talk.asks(parse("", "COPY a FROM STDIN") + bind("", "") + execute() + SYNC)
+        talk.answers(PARSED + BOUND + message(b"G", b"\0\0\0"))
+        talk.asks(message(b"d", b"1\n") + message(b"c", b"") + SYNC)
+        got = talk.answers(done("COPY 1") + READY)
+        self.assertEqual(kinds(got), "CZ")
+        self.assertIsNone(talk.played.failure)
+        asked = query("SELECT 1")
+        self.assertEqual(talk.asks(asked), asked)
+        talk.answers(done("SELECT 1") + READY)
+        self.assertIsNone(talk.played.failure)
+
+
+class BrokenTests(SynchronousTestCase):
+    """What ends a session."""
+
+    def ended(self, talk: Talk) -> None:
+        """It was, as malformed."""
+        assert talk.played.failure is not None
+        self.assertTrue(talk.played.failure.check(Malformed))
+
+    def test_requests(self) -> None:
+        """A request that the protocol does not have, or of an impossible length."""
+        for said in (
+            b"Z\0\0\0\x04",
+            b"p\0\0\0\x04",
+            b"\x16\x03\x01\0\0",
+            b"Q\0\0\0\x03",
+            b"Q\x80\0\0\0",
+            b"Q\xff\xff\xff\xff",
+            message(b"Q", b"SELECT 1"),
+            message(b"P", b"name"),
+            message(b"P", b"name\0SELECT 1"),
+            message(b"B", b"portal"),
+            message(b"B", b"x" * 5000),
+            message(b"C", b""),
+        ):
+            talk = Talk()
+            talk.asks(said)
+            self.ended(talk)
+            self.assertEqual(talk.sent(), b"")
+
+    def test_answers(self) -> None:
+        """An answer that nobody asked for: whose it is cannot be told."""
+        for said in (PARSED, BOUND, CLOSED, READY, message(b"G", b""), b"Z\0\0\0\x00"):
+            talk = Talk()
+            talk.answers(said)
+            self.ended(talk)
+
+    def test_another_answer(self) -> None:
+        """One that does not fit what is owed."""
+        talk = Talk()
+        talk.asks(parse("", "SELECT 1") + SYNC)
+        talk.answers(BOUND)
+        self.ended(talk)
+
+    def test_many_names(self) -> None:
+        """A session prepares no more statements than we keep."""
+        talk = Talk()
+        talk.asks(b"".join(parse(f"s{n}", "SELECT 1") for n in range(4097)))
+        self.ended(talk)
+
+    def test_ends_in_order(self) -> None:
+        """Terminate passes, and both ways end."""
+        talk = Talk()
+        self.assertEqual(kinds(talk.asks(message(b"X", b""))), "X")
+        talk.played.person_ends()
+        talk.played.target_ends()
+        self.assertEqual((talk.played.is_over, talk.played.failure), (True, None))

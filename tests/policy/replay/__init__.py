@@ -1,0 +1,1 @@
+"""Recorded requests, decided again."""

@@ -1,0 +1,285 @@
+"""A stock ``psql`` through the gateway: real processes from the local endpoint to a real server."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from contextlib import closing
+from typing import Any
+
+import pg8000.exceptions
+import pg8000.native
+import psycopg
+import psycopg2.errors
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway.files import free_ports
+from svc.testing.gateway.gateway import make_gateway
+from svc.testing.gateway.postgres import SETTINGS, PostgresServer
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
+from tests.support.postgres import connected, programs
+from tests.support.tools import missing
+
+KINDS = ["postgres", "ssh", "tcp"]
+NO_DDL = """@id("no-ddl")
+forbid (principal, action == Action::"dbQuery", resource)
+when { context has effects && context.effects.contains("ddl") };
+"""
+NO_OPENS = """@id("no-opens") forbid (principal, action == Action::"dbConnect", resource);\n"""
+PASSWORD = "correct horse"
+
+
+def psql() -> str:
+    """The program."""
+    found = shutil.which("psql")
+    if found is None:
+        missing("there is no psql; the Debian package postgresql-client brings one")
+    return found
+
+
+class PsqlTests(SynchronousTestCase):
+    """One gateway, one server, one person with a resident."""
+
+    def setUp(self) -> None:
+        """Start all of them."""
+        self.psql = psql()
+        port = free_ports()[0]
+        settings = {**SETTINGS, "listen_addresses": "127.0.0.1", "port": str(port)}
+        self.server = PostgresServer.made(programs(), settings)
+        self.addCleanup(self.server.remove)
+        access = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+        (self.server.directory / "data" / "pg_hba.conf").write_text(access, "ascii")
+        self.server.start()
+        url = f"{self.server.url()}?port={port}"
+        with connected(url) as cursor:
+            cursor.execute(f"CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'")
+            cursor.execute("CREATE TABLE orders AS SELECT 7 AS id")
+            cursor.execute("GRANT ALL ON orders TO app; ALTER TABLE orders OWNER TO app")
+        secret = self.server.directory / "app.password"
+        secret.touch(0o600)
+        secret.write_text(PASSWORD + "\n", "ascii")
+        wrong = self.server.directory / "wrong.password"
+        wrong.touch(0o600)
+        wrong.write_text("not it", "ascii")
+        files = {"app": str(secret), "wrong": str(wrong)}
+        target = GatewayTarget(
+            "orders",
+            f"127.0.0.1:{port}",
+            "postgres",
+            more={"tls": "off", "password_files": files},
+        )
+        self.gateway = make_gateway([target], numbers={"plugins.kinds": KINDS})
+        self.addCleanup(self.gateway.end)
+        self.gateway.set_policy(POLICY + NO_DDL)
+        self.person = self.gateway.add_person("ada", "ops")
+        config = self.person.directory / "client.toml"
+        config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
+        self.person.up("orders")
+
+    def command(self, *words: str, role: str = "app", database: str = "postgres") -> list[str]:
+        """Psql on the person's socket."""
+        (one,) = [e for e in self.person.status()["endpoints"] if e["resource"] == "orders"]
+        where = ["-h", one["directory"], "-U", role, "-d", database]
+        return [self.psql, "-X", "-w", "-A", "-t", "-v", "VERBOSITY=verbose", *where, *words]
+
+    def run_psql(self, text: str, **where: str) -> subprocess.CompletedProcess[str]:
+        """One run with a script."""
+        environ = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+        return subprocess.run(
+            self.command(**where),
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=environ,
+        )
+
+    def test_statements(self) -> None:
+        """SELECT passes, DROP TABLE is denied in PostgreSQL's words, and the session stays true."""
+        said = self.run_psql(
+            "SELECT id FROM orders;\nDROP TABLE orders;\nSELECT id + 1 FROM orders;\n"
+            "BEGIN;\nDROP TABLE orders;\nSELECT 1;\nROLLBACK;\nSELECT 'after';\n"
+        )
+        out = said.stdout.split()
+        self.assertEqual(out, ["7", "8", "BEGIN", "ROLLBACK", "after"], said.stderr)
+        found = re.findall(r"HINT:  svc why ([0-9a-f]{32})", said.stderr)
+        self.assertEqual(len(found), 2, said.stderr)
+        self.assertIn("ERROR:  42501: svc: the statement is not allowed", said.stderr)
+        self.assertIn("DETAIL:  Policy: no-ddl. The statement did not reach", said.stderr)
+        self.assertIn("ERROR:  25P02: current transaction is aborted", said.stderr)
+        log = (self.server.directory / "log").read_text("utf-8")
+        self.assertNotIn("DROP TABLE", log)
+        self.check_records(found)
+        self.check_refusals()
+        self.check_drivers()
+        self.check_cut()
+        self.assertIn("verified", self.gateway.verify())
+
+    def check_records(self, denied: list[str]) -> None:
+        """A record of each statement, and an explanation of a denial."""
+        words = ("audit", "show", "--event", "request.decision", "--last", "50", "--json")
+
+        def decisions() -> list[dict[str, Any]]:
+            shown = self.gateway.operator(*words).json
+            found = [one for one in shown if one["action"] == "db_query"]
+            return found if len(found) == 7 else []
+
+        recorded = until("the decisions are in the log", decisions)
+        by_id = {one["decision_id"]: one for one in recorded}
+        self.assertEqual({one["cedar_action"] for one in recorded}, {"dbQuery"})
+        self.assertEqual([by_id[one]["decision"] for one in denied], ["deny", "deny"])
+        context = by_id[denied[0]]["request"]["context"]
+        self.assertEqual((context["effects"], context["objects"]), (["ddl"], ["orders"]))
+        self.assertEqual((context["database"], context["db_role"]), ("postgres", "app"))
+        self.assertNotIn("DROP", str(recorded))
+        why = self.person.svc("why", denied[0]).checked().stdout
+        for word in ("deny", "dbQuery", "no-ddl"):
+            self.assertIn(word, why)
+        counted = {
+            decision: self.gateway.metric(
+                PROXY, "svc_request_authorize_total", kind="db_query", decision=decision
+            )
+            for decision in ("allow", "deny")
+        }
+        self.assertEqual(counted, {"allow": 5, "deny": 2})
+
+    def check_refusals(self) -> None:
+        """What does not open says why in PostgreSQL's words, and holds no secret."""
+        for where, told in (
+            ({"role": "nobody"}, "no credential for the role"),
+            ({"role": "wrong"}, "did not accept the Connector's credential"),
+            ({"database": "nowhere"}, "has no such database"),
+            ({"database": "no where"}, "parameter database: does not have the form"),
+        ):
+            said = self.run_psql("SELECT 1;\n", **where)
+            self.assertEqual(said.returncode, 2, said.stderr)
+            self.assertIn("FATAL", said.stderr)
+            self.assertIn(told, said.stderr)
+            self.assertNotIn("not it", said.stderr)
+
+    def where(self) -> tuple[str, int]:
+        """The person's local port."""
+        return self.person.endpoint("orders")
+
+    def check_drivers(self) -> None:
+        """Drivers report a denial as a permission error, and go on in the same session."""
+        host, port = self.where()
+        check_psycopg2(self, host, port)
+        check_psycopg3(self, host, port)
+        check_pg8000(self, host, port)
+        check_asyncpg(host, port)
+        log = (self.server.directory / "log").read_text("utf-8")
+        self.assertNotIn("DROP TABLE", log)
+
+    def check_cut(self) -> None:
+        """A session that the policy no longer allows ends with the reason in its own words."""
+        running = subprocess.Popen(
+            self.command(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(running.kill)
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write("SELECT 'here';\n")
+        running.stdin.flush()
+        self.assertEqual(running.stdout.readline(), "here\n")
+        self.gateway.set_policy(POLICY + NO_OPENS)
+        until("the cut in the status", lambda: self.person.status().get("ended"))
+        _, told = running.communicate("SELECT 'there';\n", timeout=60)
+        self.assertIn("FATAL:  57P01: svc: the session has ended: the policy no longer", told)
+
+
+def check_psycopg2(case: PsqlTests, host: str, port: int) -> None:
+    """The simple protocol, COPY both ways, savepoints."""
+    connection = psycopg2.connect(host=host, port=port, user="app", dbname="postgres")
+    with closing(connection), connection.cursor() as cursor:
+        cursor.execute("SAVEPOINT before")
+        with case.assertRaises(psycopg2.errors.InsufficientPrivilege) as caught:
+            cursor.execute("DROP TABLE orders")
+        case.assertIn("svc why ", caught.exception.diag.message_hint)
+        cursor.execute("ROLLBACK TO SAVEPOINT before")
+        cursor.copy_expert("COPY orders FROM STDIN", io.StringIO("8\n9\n"))
+        out = io.StringIO()
+        cursor.copy_expert("COPY orders TO STDOUT", out)
+        case.assertEqual(out.getvalue(), "7\n8\n9\n")
+        cursor.execute("SELECT repeat('x', 1000000)")
+        case.assertEqual(len(cursor.fetchone()[0]), 1_000_000)
+        connection.rollback()
+
+
+def check_psycopg3(case: PsqlTests, host: str, port: int) -> None:
+    """Prepared statements, pipelines, a statement that fails in the midst of one."""
+    connection = psycopg.connect(
+        host=host, port=port, user="app", dbname="postgres", autocommit=True, prepare_threshold=0
+    )
+    with connection:
+        for number in (1, 2):
+            row = connection.execute("SELECT id + %s FROM orders", (number,)).fetchone()
+            case.assertEqual(row, (7 + number,))
+        with connection.pipeline():
+            first = connection.execute("SELECT 1")
+            with case.assertRaises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("DROP TABLE orders")
+                connection.execute("SELECT 2")
+                first.fetchone()
+                connection.execute("SELECT 3").fetchone()
+        case.assertEqual(connection.execute("SELECT 4").fetchone(), (4,))
+        denied = case.assertRaises(psycopg.errors.InsufficientPrivilege)
+        with denied, connection.transaction():
+            connection.execute("INSERT INTO orders VALUES (100)")
+            connection.execute("DROP TABLE orders")
+        row = connection.execute("SELECT count(*) FROM orders WHERE id = 100").fetchone()
+        case.assertEqual(row, (0,))
+
+
+def check_pg8000(case: PsqlTests, host: str, port: int) -> None:
+    """Unnamed statements of the extended protocol."""
+    with closing(pg8000.native.Connection("app", host=host, port=port, database="postgres")) as it:
+        case.assertEqual(it.run("SELECT id FROM orders WHERE id = :id", id=7), [[7]])
+        with case.assertRaises(pg8000.exceptions.DatabaseError) as caught:
+            it.run("DROP TABLE orders")
+        case.assertEqual(caught.exception.args[0]["C"], "42501")
+        case.assertEqual(it.run("SELECT 1"), [[1]])
+
+
+def check_asyncpg(host: str, port: int) -> None:
+    """Named statements, cursors, many rows at once; in a process with a reactor of its own."""
+    words = [sys.executable, "-c", ASYNCPG, host, str(port)]
+    subprocess.run(words, check=True, timeout=60)
+
+
+ASYNCPG = """
+import asyncio, asyncpg, sys
+
+async def denied(running):
+    try:
+        await running
+    except asyncpg.InsufficientPrivilegeError as error:
+        assert error.hint.startswith("svc why "), error.hint
+    else:
+        raise AssertionError("it was not denied")
+
+async def run(host, port):
+    it = await asyncpg.connect(host=host, port=port, user="app", database="postgres")
+    assert await it.fetchval("SELECT id FROM orders WHERE id = $1", 7) == 7
+    await denied(it.execute("DROP TABLE orders"))
+    await denied(it.fetch("DROP TABLE orders"))
+    assert await it.fetchval("SELECT 1") == 1
+    async with it.transaction():
+        await it.executemany("INSERT INTO orders VALUES ($1)", [(n,) for n in range(200, 700)])
+        found = [row[0] async for row in it.cursor("SELECT id FROM orders WHERE id >= 200")]
+        assert len(found) == 500, found
+        await it.execute("DELETE FROM orders WHERE id >= 200")
+    await it.close()
+
+asyncio.run(run(sys.argv[1], int(sys.argv[2])))
+"""

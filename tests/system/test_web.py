@@ -1,0 +1,332 @@
+"""Web applications through a gateway of real processes, by stock curl: each request is decided."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import socket
+from base64 import b64encode
+from functools import cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+from attrs import define, field
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import GatewayPerson
+from svc.testing.gateway.processes import Ran, run, until
+from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
+from tests.system.targets import blocks, digest_of
+
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+MUCH = 48 * 1024 * 1024
+KINDS = ["ssh", "tcp", "web"]
+DASHBOARD = """
+@id("only-read")
+forbid (principal, action == Action::"webAccess", resource)
+unless {
+  context has method && context has path &&
+  (["GET", "HEAD"].contains(context.method) || context.path == "/upload")
+};
+
+@id("no-admin")
+forbid (principal, action == Action::"webAccess", resource)
+when { context has path && context.path like "/admin*" };
+"""
+NO_SOCKETS = """
+@id("no-sockets")
+forbid (principal, action == Action::"webAccess", resource)
+when { context has upgrade && context.upgrade };
+"""
+CLOSED = '@id("shut") forbid (principal, action == Action::"webConnect", resource);\n'
+
+
+class Application(BaseHTTPRequestHandler):
+    """Answers what it was asked, and remembers it."""
+
+    protocol_version = "HTTP/1.1"
+    server: Site
+
+    def do_GET(self) -> None:
+        """Say what came, or send so many bytes, or return the frames of a WebSocket."""
+        self.server.heard.append(f"{self.command} {self.path}")
+        if self.headers.get("Upgrade") == "websocket":
+            self._echo()
+            return
+        if self.path.startswith("/bytes/"):
+            self._send_blocks(int(self.path.rpartition("/")[2]))
+            return
+        left, digest = int(self.headers.get("Content-Length", 0)), hashlib.sha256()
+        size = left
+        while left:
+            piece = self.rfile.read(min(left, 1 << 20))
+            digest.update(piece)
+            left -= len(piece)
+        told = {
+            "asked": f"{self.command} {self.path}",
+            "headers": [[name, value] for name, value in self.headers.items()],
+            "size": size,
+            "sha256": digest.hexdigest(),
+        }
+        text = json.dumps(told).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(text)
+
+    def _send_blocks(self, size: int) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", str(size))
+        self.end_headers()
+        for block in blocks(size):
+            self.wfile.write(block)
+
+    def _echo(self) -> None:
+        proof = hashlib.sha1(self.headers["Sec-WebSocket-Key"].encode() + GUID).digest()
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Sec-WebSocket-Accept", b64encode(proof).decode())
+        self.end_headers()
+        self.close_connection = True
+        while head := self.rfile.read(2):
+            mask = self.rfile.read(4)
+            masked = self.rfile.read(head[1] & 0x7F)
+            text = bytes(each ^ mask[at % 4] for at, each in enumerate(masked))
+            self.wfile.write(bytes((head[0], len(text))) + text)
+
+    do_HEAD = do_POST = do_PUT = do_GET
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+class Site(ThreadingHTTPServer):
+    """A small application.
+
+    Attributes:
+        heard: Requests that reached it.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Application)
+        self.heard: list[str] = []
+        Thread(target=self.serve_forever, daemon=True).start()
+
+
+@define(eq=False)
+class Web:
+    """A gateway with one web resource, and a person whose resident runs."""
+
+    site: Site = field(factory=Site)
+    gateway: Gateway = field(init=False)
+    person: GatewayPerson = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        target = GatewayTarget("board", f"127.0.0.1:{self.site.server_address[1]}", "web")
+        self.gateway = make_gateway([target], numbers={"plugins.kinds": KINDS})
+        self.person = self.gateway.add_person("ada", "ops")
+        config = self.person.directory / "client.toml"
+        config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
+        self.gateway.set_policy(POLICY + DASHBOARD)
+        self.person.up("board")
+
+    @property
+    def url(self) -> str:
+        """Of the local endpoint."""
+        host, port = self.person.endpoint("board")
+        return f"http://{host}:{port}"
+
+
+@cache
+def web() -> Web:
+    """The one of this process."""
+    return Web()
+
+
+class WebTests(SynchronousTestCase):
+    """What a person with curl sees, and what is recorded of it."""
+
+    def setUp(self) -> None:
+        self.curl_path = stock_tool("curl", "curl")
+        self.web = web()
+        self.web.site.heard.clear()
+
+    def curl(self, *words: str) -> Ran:
+        """Run curl once."""
+        command = [self.curl_path, "-sS", "--noproxy", "*", "--max-time", "30", *words]
+        return run(command, self.web.person.home)
+
+    def decisions(self) -> list[dict[str, Any]]:
+        """The requests in the audit log so far."""
+        words = ("audit", "show", "--event", "request.decision", "--last", "99", "--json")
+        return [one for one in self.web.gateway.operator(*words).json if one["action"] == "web"]
+
+    def counted(self) -> dict[str, float]:
+        """What the Proxy has counted."""
+        return {
+            decision: self.web.gateway.metric(
+                PROXY, "svc_request_authorize_total", kind="web", decision=decision
+            )
+            for decision in ("allow", "deny")
+        }
+
+    @proves("G-SES-05")
+    def test_each_request(self) -> None:
+        """One connection: what is allowed passes, what is denied is answered and lives on."""
+        before, known = self.counted(), len(self.decisions())
+        url = self.web.url
+        written = "%{response_code} %{num_connects}\\n"
+        ran = self.curl(
+            *("-w", written, f"{url}/public?q=secret"),
+            *("--next", "-sS", "-w", written, "-d", "x=1", f"{url}/public"),
+            *("--next", "-sS", "-w", written, f"{url}/%61dmin/keys?q=secret"),
+            *("--next", "-sS", "-w", written, "-I", f"{url}/public"),
+        )
+        said = ran.checked().stdout
+        self.assertEqual(re.findall(r"(\d{3}) (\d)\n", said)[:1], [("200", "1")])
+        self.assertEqual(
+            re.findall(r"\b(\d{3}) (\d)$", said, re.MULTILINE),
+            [("200", "1"), ("403", "0"), ("403", "0"), ("200", "0")],
+        )
+        denials = [json.loads(one) for one in said.splitlines() if one.startswith('{"reason"')]
+        self.assertEqual([one["policies"] for one in denials], [["only-read"], ["no-admin"]])
+        self.assertEqual([one["reason"] for one in denials], ["denied", "denied"])
+        self.assertEqual(self.web.site.heard, ["GET /public?q=secret", "HEAD /public"])
+        recorded = until("the requests are in the log", lambda: self.decisions()[known:][3:])
+        recorded = self.decisions()[known:]
+        self.assertEqual(
+            [(one["cedar_action"], one["decision"], one.get("policies")) for one in recorded],
+            [
+                ("webAccess", "allow", ["ops-all"]),
+                ("webAccess", "deny", ["only-read"]),
+                ("webAccess", "deny", ["no-admin"]),
+                ("webAccess", "allow", ["ops-all"]),
+            ],
+        )
+        self.assertNotIn("secret", json.dumps(recorded))
+        facts = recorded[1]["request"]["context"]
+        self.assertEqual(
+            (facts["method"], facts["path"]["value"], facts["content_type"], facts["upgrade"]),
+            ("POST", "/public", "application/x-www-form-urlencoded", False),
+        )
+        self.assertEqual(facts["host"], url.removeprefix("http://").partition(":")[0])
+        after = self.counted()
+        self.assertEqual(
+            {name: after[name] - before[name] for name in after}, {"allow": 2, "deny": 2}
+        )
+        self.assertEqual(recorded[2]["decision_id"], denials[1]["decision_id"])
+        why = self.web.person.svc("why", denials[1]["decision_id"]).checked().stdout
+        for word in ("deny", "webAccess", "no-admin"):
+            self.assertIn(word, why)
+
+    def test_a_page(self) -> None:
+        """A browser that goes somewhere is shown a page."""
+        said = self.curl("-i", "-H", "Sec-Fetch-Mode: navigate", f"{self.web.url}/admin").checked()
+        self.assertIn("Content-Type: text/html", said.stdout)
+        self.assertRegex(said.stdout, r"<code>svc why [0-9a-f]{32}</code>")
+
+    def test_headers(self) -> None:
+        """What speaks of one connection, of the way, or of the person, stays behind."""
+        ran = self.curl(
+            *("-H", "svc-identity: bob", "-H", "Svc_Identity: bob", "-H", "X-Forwarded-For: 1"),
+            *("-H", "Forwarded: for=1", "-H", "Connection: X-Mine", "-H", "X-Mine: 1"),
+            *("-H", "X-Kept: yes", f"{self.web.url}/"),
+        )
+        headers = dict(json.loads(ran.checked().stdout)["headers"])
+        self.assertEqual(set(headers), {"Host", "User-Agent", "Accept", "X-Kept"})
+        port = self.web.site.server_address[1]
+        self.assertEqual(headers["Host"], f"127.0.0.1:{port}")
+
+    def test_malformed(self) -> None:
+        """A request that could be read in two ways is refused, and never reaches the target."""
+        host, port = self.web.person.endpoint("board")
+        with socket.create_connection((host, port), 20) as client:
+            named = f"Host: {host}:{port}\r\n\r\n".encode()
+            client.sendall(b"GET /a HTTP/1.1\r\n" + named + b"GET /b HTTP/1.1\nHost: a\n\n")
+            said = client.makefile("rb").read()
+        self.assertTrue(said.startswith(b"HTTP/1.1 200 OK\r\n"))
+        self.assertIn(b"HTTP/1.1 400 Bad Request\r\n", said)
+        self.assertIn(b'"reason": "bare_lf"', said)
+        self.assertEqual(self.web.site.heard, ["GET /a"])
+
+    def test_large_bodies(self) -> None:
+        """A file goes up and comes down whole, and nobody on the way keeps it."""
+        there = self.web.person.home / "large"
+        with there.open("wb") as file:
+            file.writelines(blocks(MUCH))
+        self.addCleanup(there.unlink)
+        up = self.curl("-T", str(there), f"{self.web.url}/upload").checked()
+        told = json.loads(up.stdout)
+        self.assertEqual((told["size"], told["sha256"]), (MUCH, digest_of(MUCH)))
+        again = self.web.person.home / "again"
+        self.addCleanup(again.unlink)
+        self.curl("-o", str(again), f"{self.web.url}/bytes/{MUCH}").checked()
+        self.assertEqual(hashlib.sha256(again.read_bytes()).hexdigest(), digest_of(MUCH))
+
+    def test_a_websocket(self) -> None:
+        """It is decided when it opens, streams, and ends with 1008 when the policy changes."""
+        host, port = self.web.person.endpoint("board")
+        with socket.create_connection((host, port), 20) as client:
+            replies = client.makefile("rb")
+            client.sendall(
+                f"GET /ws HTTP/1.1\r\nHost: {host}:{port}\r\n".encode()
+                + b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+                b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+            )
+            while (line := replies.readline()) != b"\r\n":
+                self.assertTrue(line.strip(), "no answer")
+            client.sendall(b"\x81\x82\0\0\0\0hi")
+            self.assertEqual(replies.read(4), b"\x81\x02hi")
+            self.web.gateway.set_policy(POLICY + DASHBOARD + NO_SOCKETS)
+            self.addCleanup(self.web.gateway.set_policy, POLICY + DASHBOARD)
+            head = replies.read(2)
+            self.assertEqual(head[0], 0x88)
+            reason = replies.read(head[1])
+        self.assertEqual(reason, b"\x03\xf0the policy no longer allows it (policy_changed)")
+
+    def test_policy_change(self) -> None:
+        """A connection that the policy no longer allows is ended, and its person told why."""
+        host, port = self.web.person.endpoint("board")
+        with socket.create_connection((host, port), 20) as client:
+            client.sendall(f"HEAD /a HTTP/1.1\r\nHost: {host}:{port}\r\n\r\n".encode())
+            self.assertIn(b"200 OK", client.recv(9999))
+            self.web.gateway.set_policy(POLICY + DASHBOARD + CLOSED)
+            self.addCleanup(self.web.gateway.set_policy, POLICY + DASHBOARD)
+            try:
+                self.assertEqual(client.recv(99), b"")
+            except ConnectionResetError:
+                pass
+        ended = until("the cut in the status", lambda: self.web.person.status().get("ended"))
+        self.assertEqual(ended[-1]["reason"], "policy_changed")
+        told = json.loads(self.curl(f"http://{host}:{port}/a").checked().stdout)
+        self.assertEqual((told["reason"], told["policies"]), ("denied", "shut"))
+
+    def test_a_name_for_browsers(self) -> None:
+        """Its port serves the very name, and only to pages of that name."""
+        url = self.web.person.svc("open", "--print", "board").checked().stdout.strip()
+        self.assertRegex(url, r"\Ahttp://board-[a-z2-7]{16}\.localhost:\d+/\Z")
+        written = ("-o", "/dev/null", "-w", "%{response_code}")
+        for words, code in (
+            ((url,), "200"),
+            (("-H", f"Origin: {url.rstrip('/')}", url), "200"),
+            (("-H", "Origin: http://other.example", url), "403"),
+            (("-H", "Sec-Fetch-Site: cross-site", url), "403"),
+            (("-H", "Host: board.localhost", url), "421"),
+            ((re.sub(r"//[^:]*", "//127.0.0.1", url),), "421"),
+            (("-H", "Host: other.example", self.web.url), "421"),
+            (("-H", "Origin: http://other.example", self.web.url), "403"),
+        ):
+            self.assertEqual(self.curl(*written, *words).checked().stdout, code, words)
+        self.assertEqual(self.web.site.heard, ["GET /", "GET /"])
+        refused = self.web.person.svc("open", "--print", "nothing")
+        self.assertIn("svc resources list", refused.stderr)
