@@ -40,6 +40,8 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 EXPORT, INCLUSION = "svc-audit-export-v1", "svc-audit-inclusion-v1"
 CONSISTENCY = "svc-audit-consistency-v1"
+REQUEST, ENTRY = "svc-audit-request-v1", "svc-audit-entry-v1"
+BATCH, MOST_ENTRIES = "request.batch", 256
 CHAIN_DOMAIN, HEAD_DOMAIN = b"svc-audit-v1\0", b"svc-audit-head-v1\0"
 LONGEST_LINE = 1 << 22
 PART = 1 << 19  # bytes of an export that one process looks at, at a time
@@ -48,7 +50,7 @@ PART = 1 << 19  # bytes of an export that one process looks at, at a time
 OWN = {"form", "hash", "origin_signature", "personal", "prev_hash", "seq"}
 
 # A record whose line is good by itself: its number, the hashes before it and of it, its leaf.
-Link = namedtuple("Link", "seq before hash leaf signed")
+Link = namedtuple("Link", "seq before hash leaf signed is_batch")
 
 # A head whose signature is good: what the log's keeper has stated, and cannot take back.
 Head = namedtuple("Head", "place log size root last_hash time key_id")
@@ -172,6 +174,84 @@ def is_grown(size: int, new_size: int, path: list[bytes], root: bytes, new_root:
     return bool(path) and climbed(fn, sn, path[0], path[1:]) == (root, new_root)
 
 
+class Batch:
+    """A record that commits to requests (docs/reference/audit.md, "Batches of requests")."""
+
+    def __init__(self, record: dict[str, Any], place: str) -> None:
+        batch = member(record, "batch", dict, place)
+        self.count, self.leaves = member(batch, "count", int, place), list[bytes]()
+        self.root = digest(batch.get("root"), place)
+        self.sessions = member(batch, "sessions", list, place)
+        good = 0 < len(self.sessions) <= self.count <= MOST_ENTRIES
+        for each in self.sessions if good else ():
+            good = good and type(each) is list and [type(one) for one in each] == [str, int, int]
+            good = good and 0 < each[1] <= each[2]
+        total = sum(last - first + 1 for _, first, last in self.sessions) if good else 0
+        demand(good and total == self.count, f"{place}: not the form of a batch")
+        self.due = [first for _, first, _ in self.sessions]
+        origin, spool = member(record, "origin", str, place), member(record, "spool", dict, place)
+        name, n = member(spool, "id", str, place), member(spool, "n", int, place)
+        demand(len(name) == 32 and 0 < n < 1 << 53, f"{place}: no place in a spool")
+        origin_bytes = origin.encode()
+        demand(len(origin_bytes) < 256, f"{place}: no origin")
+        spool_id = digest(name + "0" * 32, place)[:16]
+        begin = b"svc-request-entry-v1\0" + len(origin_bytes).to_bytes(1, "big") + origin_bytes
+        self.begin = begin + spool_id + n.to_bytes(8, "big")
+
+    def leaf(self, form: dict[str, Any], index: int, place: str) -> bytes:
+        """The leaf of entry *index*, once its session's header and personal values are right."""
+        demand(member(form, "index", int, place) == index, f"{place}: entry {index} is missing")
+        entry, header = member(form, "entry", dict, place), member(form, "header", dict, place)
+        at, number = member(entry, "session", int, place), member(entry, "session_n", int, place)
+        demand(0 <= at < len(self.sessions), f"{place}: it is of no session of the batch")
+        commitment, first, last = self.sessions[at]
+        demand(first <= number <= last, f"{place}: its number is not one of its session's")
+        text = to_canonical(header).encode()
+        made = hashlib.sha256(b"svc-request-session-v1\0" + len(text).to_bytes(4, "big") + text)
+        demand(made.hexdigest() == commitment, f"{place}: its session is not the one committed to")
+        check_personal(form, entry, place, of_request=True)
+        text = to_canonical(entry).encode()
+        where = index.to_bytes(4, "big") + len(text).to_bytes(4, "big")
+        return hashlib.sha256(self.begin + where + text).digest()
+
+    def take(self, form: dict[str, Any], place: str) -> bool:
+        """The next line of the batch; whether it was the last one."""
+        own = {"event", "form", "header", "index", "personal", "seq"}
+        entry = {name: value for name, value in form.items() if name not in own}
+        demand(form.get("event") == "request.decision", f"{place}: not a request")
+        self.leaves.append(self.leaf({**form, "entry": entry}, len(self.leaves), place))
+        at = entry["session"]
+        demand(entry["session_n"] == self.due[at], f"{place}: a request is missing")
+        self.due[at] += 1
+        if len(self.leaves) < self.count:
+            return False
+        level = self.leaves
+        while len(level) > 1:
+            odd = level[len(level) & ~1 :]
+            level = [request_node(*level[at : at + 2]) for at in range(0, len(level) - 1, 2)] + odd
+        demand(level[0] == self.root, f"{place}: the requests are not those that were signed")
+        return True
+
+    def is_under(self, leaf: bytes, index: int, path: list[bytes]) -> bool:
+        """Whether *leaf* is entry *index*."""
+        count, hashes = self.count, list(path)
+        if not 0 <= index < count:
+            return False
+        while count > 1:
+            if index ^ 1 < count:
+                if not hashes:
+                    return False
+                other = hashes.pop(0)
+                leaf = request_node(other, leaf) if index & 1 else request_node(leaf, other)
+            index, count = index >> 1, (count + 1) >> 1
+        return not hashes and leaf == self.root
+
+
+def request_node(left: bytes, right: bytes) -> bytes:
+    """The hash of two subtrees of a batch."""
+    return hashlib.sha256(b"svc-request-node-v1\0" + left + right).digest()
+
+
 class Keys:
     """The keys that were named on the command line, by the SHA-256 of their certificates."""
 
@@ -273,8 +353,15 @@ def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> i
         waiting.setdefault(head.size, []).append(head)
     edge, shown = list[bytes](), list[tuple[int, bytes]]()
     last, seq, covered, number = None if after else bytes(32), after, after, 0
+    batch: Batch | None = None  # of which lines are still to come
     for number, (line, link) in enumerate(with_links(stream), 1):
         place = f"line {number}"
+        if batch is not None:
+            form = parsed(line, place)
+            right = (form.get("form"), form.get("seq")) == (REQUEST, seq)
+            demand(right, f"{place}: a request of record {seq} is missing")
+            batch = None if batch.take(form, place) else batch
+            continue
         if link is None or link.seq != seq + 1 or last not in (None, link.before):
             form = parsed(line, place)  # a head; or what is wrong is said here
             if form.get("form") == EXPORT:
@@ -284,6 +371,7 @@ def read_export(stream: BinaryIO, after: int, keys: Keys, history: History) -> i
             if after == 0:
                 append(edge, seq - 1, link.leaf)
             history.unshown += after > 0 and link.signed  # in the tree alone
+            batch = Batch(parsed(line, place), place) if link.is_batch else None
             heads = waiting.pop(seq, [])
         else:
             heads = [read_head(form, place, keys)]
@@ -400,20 +488,31 @@ def read_record(
     check_personal(form, record, place)
     leaf = leaf_hash(text, form, place)
     signed = "origin_signature" in form
-    return Link(seq=seq, before=before, hash=found.digest(), leaf=leaf, signed=signed)
+    return Link(
+        seq=seq,
+        before=before,
+        hash=found.digest(),
+        leaf=leaf,
+        signed=signed,
+        is_batch=form.get("event") == BATCH,
+    )
 
 
-def check_personal(form: dict[str, Any], record: dict[str, Any], place: str) -> None:
+def check_personal(
+    form: dict[str, Any], record: dict[str, Any], place: str, *, of_request: bool = False
+) -> None:
     """Check that each personal value told is the one that the record holds as a salted hash."""
     if "personal" not in form:
         return
     for value in member(form, "personal", list, place):
         try:
-            there: Any = record
+            there: Any = {"request": record} if of_request else record
             for name in value["path"].split("."):
                 there = there[name]
-            salt = bytes.fromhex(value["salt"])
-            found = hashlib.sha256(salt + value["value"].encode()).hexdigest()
+            salt, path = bytes.fromhex(value["salt"]), value["path"].encode()
+            begin = b"svc-request-value-v1\0" + salt + len(path).to_bytes(2, "big") + path
+            begin = begin if of_request else salt
+            found = hashlib.sha256(begin + value["value"].encode()).hexdigest()
             json.loads(value["value"])  # With one length of salt: no byte can belong to either.
             is_salt = len(salt) == 16 and value["salt"] == salt.hex()
             good = len(value) == 3 and is_salt and there == {"personal": found}
@@ -428,17 +527,27 @@ def read_proof(path: str, wanted: int | None, keys: Keys, history: History) -> s
     hashes = [digest(each, path) for each in member(form, "path", list, path)]
     head = read_head(member(form, "head", dict, path), path, keys)
     history.saw(head)
-    if form.get("form") == INCLUSION:
+    if form.get("form") in (INCLUSION, ENTRY):
         own = set(form) - {"origin_signature", "personal"}
-        demand(own == {"form", "head", "path", "record", "seq"}, f"{path}: not a proof's members")
+        known = {"form", "head", "path", "record", "seq"}
+        known |= {"entry", "entry_path", "index", "header"} if form["form"] == ENTRY else set()
+        demand(own == known, f"{path}: not a proof's members")
         seq, record = member(form, "seq", int, path), member(form, "record", dict, path)
         demand(wanted in (None, seq), f"{path}: the proof is for record {seq}, not {wanted}")
         leaf = leaf_hash(to_canonical(record).encode(), form, path)
         holds = is_included(seq - 1, head.size, leaf, hashes, head.root)
         demand(holds, f"{path}: the record is not record {seq} of the log under the head")
-        check_personal(form, record, path)
-        what = f"{record.get('event')!a} at {record.get('time')!a}"
-        return f"{path}: record {seq}, {what}, is in the log of {head.size} records"
+        if form["form"] == INCLUSION:
+            check_personal(form, record, path)
+            what = f"{record.get('event')!a} at {record.get('time')!a}"
+            return f"{path}: record {seq}, {what}, is in the log of {head.size} records"
+        demand(record.get("event") == BATCH, f"{path}: record {seq} is no batch of requests")
+        batch, index = Batch(record, path), member(form, "index", int, path)
+        inner = [digest(each, path) for each in member(form, "entry_path", list, path)]
+        holds = batch.is_under(batch.leaf(form, index, path), index, inner)
+        demand(holds, f"{path}: it is not request {index} of record {seq}")
+        what = f"{form['entry'].get('cedar_action')!a} at {form['entry'].get('time')!a}"
+        return f"{path}: request {index} of record {seq}, {what}, is in a log of {head.size}"
     demand(wanted is None, f"{path}: not a proof of record {wanted}")
     known = {"form", "from_root", "from_size", "head", "path"}
     demand(form.get("form") == CONSISTENCY and set(form) == known, f"{path}: not a known proof")

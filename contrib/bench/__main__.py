@@ -29,6 +29,7 @@ from contrib.bench import (
     openings,
     peers,
     pgbench,
+    replays,
     shell_calls,
     silent,
     spooling,
@@ -256,6 +257,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "drains": lambda bench: drains.rows(bench.directory),
     "spool": lambda bench: spooling.rows(bench.directory),
     "audit": lambda bench: auditing.rows(bench.directory),
+    "replay": lambda bench: replays.rows(bench.directory, bench.records),
     "throughput": lambda bench: figures.throughput_rows(
         bench.ways, bench.ssh, bench.sink, bench.directory, bench.megabytes
     ),

@@ -1,7 +1,7 @@
-"""A process that drains: ``draining URL ROWS`` prints rows drained and rows appended a second.
+"""A process that drains: ``draining URL COUNT [batches]`` prints drained and appended a second.
 
-The rows are requests that a Proxy decided, signed by it; the same bytes are then appended as the
-leader's own, as many to a transaction.
+The rows are requests that a Proxy decided, signed by it, one each or in batches; the same bytes are
+then appended as the leader's own, as many to a transaction.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
+from contrib.bench.requesting import SESSIONS, request
+from svc.audit.ingest.requests import GatedKind
 from svc.audit.ingest.validate import may_write_with
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
@@ -28,10 +30,12 @@ from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
 from svc.compose.authority.state import origin_key
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
+from svc.model.audit.decision_ids import DecisionIds
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Offered
 from svc.model.audit.record import Actor, AuditRecord, chain_hash
+from svc.model.audit.request import SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 from svc.model.cluster.node import Leaf, Node
 from svc.model.ids import event_id, random_id
@@ -47,14 +51,13 @@ from svc.runtime.threads import in_pool
 from tests.support.nothing import nothing
 
 _CLUSTER = "bench.example"
-_MAY_WRITE = may_write_with((), {"tcpConnect": "connect"})
+_MAY_WRITE = may_write_with((), {"tcp": GatedKind("TcpService", {"tcpConnect": "connect"})})
 """Decisions of requests are the rows that are written most."""
 
 _ORIGIN, _LEADER, _PERSON = "p" * 26, "a" * 26, "b" * 26
-_SESSION = "5" * 32
 
 
-async def _measure(reactor: Any, url: str, count: int) -> None:
+async def _measure(reactor: Any, url: str, count: int, *, batches: bool) -> None:
     needs = StoreNeeds(
         clock=reactor, now=time.time, call_from_thread=reactor.callFromThread, chain_hash=chain_hash
     )
@@ -75,10 +78,9 @@ async def _measure(reactor: Any, url: str, count: int) -> None:
     await store.run("register", lambda tx: _register(tx, recorder, key))
     state_cache = ClusterStateCache(store, ledger, time.time, advanced=nothing)
     await state_cache.refresh()
-    rows = _made(
-        RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=os.urandom), count
-    )
-    for start in range(0, count, BATCH):
+    maker = RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=os.urandom)
+    rows = await _batches(store, maker, count) if batches else _made(maker, count)
+    for start in range(0, len(rows), BATCH):
         await store.run("queue", partial(_queue, rows[start : start + BATCH]))
     drain = QueueConsumer(
         store=store,
@@ -94,7 +96,7 @@ async def _measure(reactor: Any, url: str, count: int) -> None:
     drained = count / (time.monotonic() - begun)
     left = (await store.read("left", lambda tx: tx.outbox.counts())).rows
     assert not left, f"{left} rows were not drained"
-    appended = await _appended(store, [one.row for one in rows])
+    appended = await _appended(store, [one.row for one in rows]) * count / len(rows)
     await store.close()
     print(drained, appended)
 
@@ -130,18 +132,6 @@ def _register(tx: ITransaction, recorder: Recorder, key: ed25519.Ed25519PrivateK
         )
     )
     adopt(tx, recorder, operator(0), time.time())
-    tx.sessions.insert(
-        Session(
-            uid=_SESSION,
-            person_id=_PERSON,
-            resource_id="db1",
-            kind="tcp",
-            connector_id=_LEADER,
-            proxy_id=_ORIGIN,
-            decision_id=random_id(os.urandom),
-            started_at=1.0,
-        )
-    )
 
 
 def _made(maker: RowMaker, count: int) -> list[Offered]:
@@ -152,6 +142,40 @@ def _made(maker: RowMaker, count: int) -> list[Offered]:
         rows.append(Offered(row=row, origin=_ORIGIN, spool_id=spool_id, n=n))
         tip = row_hash(row.canonical)
         record = _decision()
+    return rows
+
+
+async def _batches(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
+    """As one commit of a hundred sessions makes them, a request of each."""
+    sessions = [SessionNumbers(random_id(os.urandom)) for _ in range(SESSIONS)]
+
+    def open_all(tx: ITransaction) -> None:
+        for one in sessions:
+            tx.sessions.insert(
+                Session(
+                    uid=one.session_uid,
+                    person_id=_PERSON,
+                    resource_id="db1",
+                    kind="tcp",
+                    connector_id="c" * 26,
+                    proxy_id=_ORIGIN,
+                    decision_id=random_id(os.urandom),
+                    started_at=time.time(),
+                )
+            )
+
+    await store.run("sessions", open_all)
+    spool_id, ids = random_id(os.urandom), DecisionIds(_ORIGIN, time.time, os.urandom)
+    first = maker.row(maker.opening(spool_id, ()), SpoolPlace(spool_id, 1, GENESIS))
+    rows = [Offered(row=first, origin=_ORIGIN, spool_id=spool_id, n=1)]
+    for n in range(2, count // SESSIONS + 2):
+        sealed = [maker.sealed(request(one, ids)) for one in sessions]
+        place = SpoolPlace(spool_id, n, row_hash(rows[-1].row.canonical))
+        numbers: dict[SessionNumbers, int] = {}
+        row = maker.batch(sealed, place, numbers)
+        for session, last in numbers.items():
+            session.last = last
+        rows.append(Offered(row=row, origin=_ORIGIN, spool_id=spool_id, n=n))
     return rows
 
 
@@ -168,7 +192,7 @@ def _decision() -> AuditRecord:
         event_id=event_id(at, os.urandom),
         time=at,
         event=REQUEST_DECISION,
-        actor=Actor("person", _PERSON),
+        actor=Actor("node", _ORIGIN),
         origin=_ORIGIN,
         action="connect",
         cedar_action="tcpConnect",
@@ -178,12 +202,12 @@ def _decision() -> AuditRecord:
         policies=("dev-uses-tcp",),
         policy_version=7,
         resource_id="db1",
-        resource_kind="tcp",
-        session_uid=_SESSION,
+        session_uid=random_id(os.urandom),
         details={"proxy_id": _ORIGIN, "source_address": "192.0.2.7"},
     )
 
 
 if __name__ == "__main__":
     _url, _rows = sys.argv[1], int(sys.argv[2])
-    react(lambda reactor: Deferred.fromCoroutine(_measure(reactor, _url, _rows)))
+    _batched = sys.argv[3:] == ["batches"]
+    react(lambda r: Deferred.fromCoroutine(_measure(r, _url, _rows, batches=_batched)))

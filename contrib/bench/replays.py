@@ -20,8 +20,7 @@ from cedarpy import Entities, PolicySet, is_authorized
 from contrib.bench.rows import Goal, Row, less_is_better, more_is_better
 from svc.audit.log.record import seal
 from svc.model.audit.events import SESSION_START
-from svc.model.audit.ledger import PersonalValue
-from svc.model.audit.record import GENESIS, Actor, AuditRecord, chain_hash
+from svc.model.audit.record import GENESIS, Actor, AuditRecord, SealedRecord, chain_hash
 from svc.model.policy.access import AccessRequest, Entity, EntityUid
 from svc.ops.replay.run import Replayed, replay
 from svc.ops.replay.span import ReplaySpan
@@ -117,20 +116,37 @@ def _entities(n: int) -> tuple[Entity, ...]:
     )
 
 
-def _request(n: int, share: int) -> AccessRequest:
-    """Of *share* requests in a row of one person on one database, all ask the same."""
-    person, database = n // share * 7919 % _PEOPLE, n // share % _DATABASES
+_ID, _PRINT, _NOW = "1" * 32, "f" * 32, 8_888_888_888
+"""What stands in a form for a record's number, a statement's fingerprint, and its time."""
+
+
+def _form(pair: int) -> SealedRecord:
+    """A record of this person and database, sealed once: every other differs in its numbers."""
+    request = _request(pair)
+    facts = {fact.name: fact for fact in _WORDS.terms.facts}
+    return seal(_record(request, slice_digest(_entities(pair))), lambda size: bytes(size), facts)
+
+
+def _numbered(canonical: bytes, n: int, share: int) -> bytes:
+    print_of = _fingerprint(n // share * share)
+    for old, new in ((_ID, f"{n:032x}"), (_PRINT, print_of), (str(_NOW), f"19{n:08d}")):
+        canonical = canonical.replace(old.encode(), new.encode())
+    return canonical
+
+
+def _request(pair: int) -> AccessRequest:
+    person, database = pair * 7919 % _PEOPLE, pair % _DATABASES
     return AccessRequest(
         request_kind="db_query",
         principal=EntityUid("User", f"u{person}"),
         action="dbQuery",
         resource=EntityUid("Database", f"d{database}"),
         context={
-            "now": int(_BEGIN) + n // 100,
+            "now": _NOW,
             "hour": 9,
             "effects": ("read",),
-            "objects": ("public.orders", f"public.t{n // share % 50}"),
-            "fingerprint": _fingerprint(n // share * share),
+            "objects": ("public.orders", f"public.t{pair % 50}"),
+            "fingerprint": _PRINT,
             "proxy_reported": {"source_address": "192.0.2.7"},
         },
     )
@@ -140,26 +156,19 @@ def log_of(file: Path, count: int, share: int) -> StorePlace:
     """A store on disk whose log has so many requests."""
     url = f"sqlite://{file.absolute()}"
     store_sqlite.migrate(url, "bench", lambda: _BEGIN, time.monotonic)
-    facts = {fact.name: fact for fact in _WORDS.terms.facts}
-    drawn = iter(range(1 << 62))
-
-    def entropy(size: int) -> bytes:
-        return sha256(next(drawn).to_bytes(8, "big")).digest()[:size]
-
-    slices: dict[str, str] = {}
-    values: list[tuple[int, PersonalValue]] = []
+    forms = [_form(pair) for pair in range(_PEOPLE)]
 
     def links() -> Iterator[tuple[int, bytes, bytes, str]]:
         last = GENESIS
         for n in range(1, count + 1):
-            entities = _entities(n // share)
-            digest = slice_digest(entities)
-            if digest not in slices:
-                slices[digest] = cedar_json(entities)
-            sealed = seal(_record(n, _request(n, share), digest), entropy, facts)
-            values.extend((n, value) for value in sealed.personal)
-            before, last = last, chain_hash(n, last, sealed.canonical)
-            yield n, before, last, sealed.canonical.decode()
+            canonical = _numbered(forms[n // share % _PEOPLE].canonical, n, share)
+            before, last = last, chain_hash(n, last, canonical)
+            yield n, before, last, canonical.decode()
+
+    def values() -> Iterator[tuple[int, str, bytes, str]]:
+        for n in range(1, count + 1):
+            for one in forms[n // share % _PEOPLE].personal:
+                yield n, one.path, one.salt, one.value
 
     with sqlite3.connect(file) as kept:
         kept.executemany(
@@ -167,26 +176,28 @@ def log_of(file: Path, count: int, share: int) -> StorePlace:
         )
         kept.executemany(
             "INSERT INTO personal_values (seq, path, salt, value) VALUES (?, ?, ?, ?)",
-            ((seq, one.path, one.salt, one.value) for seq, one in values),
+            values(),
         )
+        slices = {slice_digest(one): cedar_json(one) for one in map(_entities, range(_PEOPLE))}
         kept.executemany("INSERT INTO entity_slices (digest, text) VALUES (?, ?)", slices.items())
+    kept.close()
     return StorePlace(store_sqlite, url)
 
 
-def _record(n: int, request: AccessRequest, digest: str) -> AuditRecord:
+def _record(request: AccessRequest, digest: str) -> AuditRecord:
     return AuditRecord(
-        event_id=f"01ba60d3-3800-7b86-b273-{n:012x}",
-        time=_BEGIN + n / 100,
+        event_id="01ba60d3-3800-7b86-b273-000000000000",
+        time=_BEGIN,
         event=SESSION_START,
         actor=Actor("person", request.principal.id),
         origin="a" * 26,
         resource_id=request.resource.id,
         resource_kind="db",
-        session_uid=f"{n:032x}",
+        session_uid=_ID,
         action="db_query",
         cedar_action="dbQuery",
         decision="allow",
-        decision_id=f"{n:032x}",
+        decision_id=_ID,
         policies=("team-1",),
         policy_version=1,
         request=request,
@@ -198,7 +209,7 @@ def _bare() -> float:
     """Requests a second that Cedar decides with everything parsed, one after another."""
     policies = PolicySet.from_str(candidate(_SHORT // 2))
     entities = Entities.from_json_str(cedar_json(_entities(1)), parse_schema(_WORDS))
-    request = _request(1, 1)
+    request = _request(1)
     asked = {
         "principal": request.principal.form(),
         "action": {"type": "Action", "id": request.action},

@@ -13,6 +13,7 @@ from attrs import define
 from google.protobuf.message import Message
 
 from svc.authority.ingest.admin import QueueAdmin
+from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
 from svc.authority.registry.catalog import CatalogAdmin
@@ -43,6 +44,7 @@ class AdminService:
     policies: PolicyAdmin
     checks: PolicyCheck
     outbox: QueueAdmin
+    erasure: RequestErasure
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
     def service(self) -> RpcService:
@@ -86,6 +88,9 @@ class AdminService:
                 ),
                 "DiscardRow": self._guarded(
                     pb.DiscardRowRequest, MANAGE_AUDIT_QUEUE, outbox.discard
+                ),
+                "EraseValue": self._guarded(
+                    pb.EraseValueRequest, MANAGE_AUDIT_QUEUE, self.erasure.erase
                 ),
             },
         )

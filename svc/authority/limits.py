@@ -28,6 +28,9 @@ _ROWS = Rate(per_minute=100, burst=200)
 most, and the begin and end of a spool.  Rows of requests, where a kind writes them, are bounded by
 the budgets that the requests pass."""
 
+_ENTRIES = Rate(per_minute=2_400_000, burst=240_000)
+"""Requests of one Proxy that its batches bring; a batch counts for no less than a few."""
+
 _REPORTS_AT_ONCE = 8
 """Reports of one Proxy in work: it sends one after the other, and over two connections at most."""
 
@@ -57,6 +60,7 @@ class AskRates:
     unproven: Budget
     greetings: Budget
     rows: Budget
+    entries: Budget
     at_once: int
     _claims: Buckets
     _proxies: FairQuota = field(init=False)
@@ -89,6 +93,7 @@ class AskRates:
             unproven=budget("unproven", _UNPROVEN),
             greetings=budget("greetings", _GREETINGS),
             rows=budget("rows", _ROWS),
+            entries=budget("rows", _ENTRIES),
             at_once=at_once,
             claims=Buckets(denials),
         )
@@ -124,8 +129,10 @@ class AskRates:
             yield
 
     @contextmanager
-    def queueing(self, proxy_id: str, count: int) -> Iterator[Callable[[int], None]]:
-        """A Proxy sends this many rows; call the result with how many of them were new.
+    def queueing(
+        self, proxy_id: str, count: int, entries: int = 0
+    ) -> Iterator[Callable[[int, int], None]]:
+        """A Proxy sends this many rows, and requests in batches; tell how many of each were new.
 
         What was there already costs nothing.  More than a full bucket holds is paid with a full
         one, so that no batch waits for ever.
@@ -133,18 +140,25 @@ class AskRates:
         Raises:
             TooMany: it brings them too fast.
         """
-        caller, fresh = node(proxy_id), 0
+        caller, fresh = node(proxy_id), (0, 0)
         cost = min(float(count), self.rows.buckets.rate.burst)
+        more = min(float(entries), self.entries.buckets.rate.burst)
         self.rows.spend(caller, cost)
+        try:
+            self.entries.spend(caller, more)
+        except TooMany:
+            self.rows.give_back(caller, cost)
+            raise
 
-        def queued(rows: int) -> None:
+        def queued(rows: int, entries: int) -> None:
             nonlocal fresh
-            fresh = rows
+            fresh = (rows, entries)
 
         try:
             yield queued
         finally:
-            self.rows.give_back(caller, cost - min(cost, fresh))
+            self.rows.give_back(caller, cost - min(cost, fresh[0]))
+            self.entries.give_back(caller, more - min(more, fresh[1]))
 
     def claims(self, proxy_id: str, person_id: str) -> None:
         """A Proxy sends a request that it says is this person's; nothing is verified yet.

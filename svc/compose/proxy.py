@@ -34,6 +34,7 @@ from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import RpcService
 from svc.lanes.rendezvous import RendezvousTable
 from svc.messages.control import Departure
+from svc.model.audit.decision_ids import DecisionIds
 from svc.model.principal import Role
 from svc.model.session.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
 from svc.pki.identity import TransportIdentity
@@ -207,6 +208,7 @@ class ProxyAssembly:
             now=now,
             entropy=p.runtime.entropy,
             on_decision=gate_meter(p.metrics),
+            request_ids=DecisionIds(identity.principal.id, now, p.runtime.entropy),
         )
         sessions = SessionOpens(
             gate=gate,

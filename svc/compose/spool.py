@@ -167,6 +167,7 @@ def make_spooling(
         in_thread=in_thread,
         committed=lambda: delivery.committed(),
         has_room=has_room,
+        buffering=runtime.reactor if settings.audit.requests == "buffered" else None,
     )
     delivery = SpoolDelivery(spool=spool, channel=channel, tasks=tasks, clock=runtime.reactor)
     journal = EndsJournal(

@@ -806,10 +806,9 @@ def _numbers() -> tuple[Key, ...]:
             roles=p,
             meaning=(
                 "When the record of a request inside a session is on the Proxy's disk: "
-                "`durable`, before the request passes; `buffered`, soon after, so that a "
-                "crash may lose it."
+                "`durable`, before the request passes; `buffered`, at most a second after, so "
+                "that a crash may lose it."
             ),
-            later=True,
         ),
         Key(
             path="snapshot.heartbeat_secs",

@@ -196,6 +196,7 @@ class AuditSettings:
     head_every_records: int
     head_after_secs: float
     witness: tuple[str, ...]
+    requests: str
 
 
 @frozen

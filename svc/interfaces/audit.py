@@ -13,6 +13,7 @@ from zope.interface import Attribute, Interface
 
 from svc.model.audit.ledger import ChainHead, ChainRow
 from svc.model.audit.record import AuditRecord, SignedHead
+from svc.model.audit.request import RequestRecord
 from svc.model.signing import Signed
 
 HeadVerifier = Callable[[Signed, float], object]
@@ -52,6 +53,18 @@ class IAuditSink(Interface):
         Raises:
             SvcError: ``audit_spool_full`` or another reason why it is not written; what
                 it was to allow must not happen.
+        """
+
+    async def write_request(request: RequestRecord, holder: str) -> None:
+        """Return once the request may pass: it is durable, or soon will be where that is chosen.
+
+        What many ask for at once is one batch, one signature and one write to the disk.
+
+        Args:
+            holder: The id of the person who asked.
+
+        Raises:
+            SvcError: as :meth:`write`; the request must not pass.
         """
 
 

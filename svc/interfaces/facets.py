@@ -298,14 +298,24 @@ class IAuditLog(Interface):
     def tail(limit: int) -> tuple[ChainRow, ...]:
         """The last *limit* links, in order."""
 
-    def by_decision(decision_id: str) -> tuple[ChainRow, ...]:
-        """Every record that names this decision, in order."""
+    def by_decision(decision_id: str, near: int = 0) -> tuple[ChainRow, ...]:
+        """Every record that names this decision, in order.
+
+        Args:
+            near: At most so many records that name it or a lesser id instead, the greatest first.
+                A batch of requests is among them under the least id that its entries can have.
+        """
 
     def personal(first: int, last: int) -> Mapping[int, tuple[PersonalValue, ...]]:
         """The personal values that are not erased, by record, of the records *first* to *last*."""
 
-    def erase_personal(seq: int) -> int:
-        """Erase the personal values of a record; how many.  The chain still verifies."""
+    def erase_personal(seq: int, left: PersonalValue | None = None) -> int:
+        """Erase the personal values of a record; how many.  The chain still verifies.
+
+        Args:
+            left: Of a batch, the values that stay, in the place of those at its path; the
+                entries always stay.
+        """
 
     def slices(
         after: str, limit: int, among: Collection[str] | None = None

@@ -55,7 +55,8 @@ def batch(rows: Iterable[SpoolRow]) -> tuple[SpoolRow, ...]:
 
 def row_size(row: SpoolRow) -> int:
     """How many bytes *row* takes in a message at most, but for paths."""
-    return len(row.canonical) + sum(4 * len(one.value) for one in row.personal) + 256
+    values = (len(one.value) * (1 if one.value.isascii() else 4) for one in row.personal)
+    return len(row.canonical) + sum(values) + 256
 
 
 def spooled_message(spool_id: str, rows: Sequence[SpoolRow]) -> pb.SpooledRequest:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import pwd
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from svc.audit.log import show
+from svc.audit.log.entries import RequestSession, entry_record
+from svc.audit.log.find import find_entry
 from svc.audit.log.selection import Selection
+from svc.audit.log.verify import ChainFault, batch_at
 from svc.errors import Malformed, NoSuchRow
 from svc.interfaces.store import ITransaction
+from svc.model.audit.batch import BATCH_EVENT, is_batch
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import chain_hash
 from svc.model.canonical import Json, decode
@@ -49,22 +54,19 @@ class LogReader:
     tx: ITransaction
     _names: dict[tuple[str, str], str | None] = field(factory=dict, init=False)
     _askers: dict[str, str] = field(factory=dict, init=False)
+    _sessions: dict[str, RequestSession | None] = field(factory=dict, init=False)
 
     def newest(self, selection: Selection, most: int) -> ShownRecords:
         """The newest *most* that are wanted."""
         end = self._end()
         found: list[Shown] = []
         for each in self._backwards(end):
-            if isinstance(each, ChainRow):
-                record = _record(each)
-                if record is not None and selection.is_past(record):
-                    break
-                if record is not None and not selection.wants(record, self._opened_by):
-                    continue
-            # What cannot be read may be what is looked for, so it is always told.
-            if len(found) == most:
-                return ShownRecords(found[::-1], end, more=True)
-            found.append(self._shown(each))
+            record = _record(each) if isinstance(each, ChainRow) else None
+            if record is not None and selection.is_past(record):
+                break
+            found += reversed(self._wanted(each, record, selection))
+            if len(found) > most:
+                return ShownRecords(found[most - 1 :: -1], end, more=True)
         return ShownRecords(found[::-1], end)
 
     def after(self, selection: Selection, seq: int) -> ShownRecords:
@@ -73,9 +75,48 @@ class LogReader:
         found: list[Shown] = []
         for each in self._stretch(seq + 1, end) if end > seq else ():
             record = _record(each) if isinstance(each, ChainRow) else None
-            if record is None or selection.wants(record, self._opened_by):
-                found.append(self._shown(each))
+            found += self._wanted(each, record, selection)
         return ShownRecords(found, end)
+
+    def _wanted(
+        self, each: ChainRow | Shown, record: Shown | None, selection: Selection
+    ) -> list[Shown]:
+        """What is to be shown of a row; of a batch its entries, in their order.
+
+        What cannot be read may be what is looked for, so it is always told.
+        """
+        if record is None or not isinstance(each, ChainRow):
+            return [self._shown(each)]
+        found: list[Shown] = []
+        if is_batch(record) and selection.event != BATCH_EVENT:
+            return [
+                self._entry(each, one) if "damaged" not in one else one
+                for one in self._entries(each, record)
+                if "damaged" in one or selection.wants(one, self._opened_by)
+            ]
+        if selection.wants(record, self._opened_by):
+            found.append(self.one(each))
+        return found
+
+    def _entries(self, row: ChainRow, record: Shown) -> Iterator[dict[str, Any]]:
+        """The entries of a batch as records, or a mark where they are not what was signed."""
+        personal, unreadable = self._personal(row.seq)
+        try:
+            batch = batch_at(row, dict(record), personal)
+        except ChainFault as fault:
+            yield dict(show.damaged(row.seq, unreadable or fault.what))
+            return
+        for index in range(len(batch.entries)):
+            yield entry_record(record, batch, index, self._session)
+
+    def _entry(self, row: ChainRow, record: dict[str, Any]) -> Shown:
+        return show.entry_document(row, record, self._name)
+
+    def _session(self, uid: str) -> RequestSession | None:
+        """Whose session it is, and of what."""
+        if uid not in self._sessions:
+            self._sessions[uid] = session_of(self.tx, uid)
+        return self._sessions[uid]
 
     def numbered(self, seq: int) -> ShownRecords:
         """The record of this number, or a mark where it cannot be shown.
@@ -85,7 +126,13 @@ class LogReader:
         """
         if seq > self._end():
             raise NoSuchRow(f"audit log: there is no record {seq}")
-        return ShownRecords([self._shown(each) for each in self._stretch(seq, seq)], seq)
+        found: list[Shown] = []
+        for each in self._stretch(seq, seq):
+            found.append(self._shown(each))
+            record = _record(each) if isinstance(each, ChainRow) else None
+            if isinstance(each, ChainRow) and record is not None and is_batch(record):
+                found += self._wanted(each, record, Selection())
+        return ShownRecords(found, seq)
 
     def decided(self, decision: str) -> ShownRecords:
         """Every record that names this decision.
@@ -97,6 +144,10 @@ class LogReader:
         """
         try:
             found = [self.one(row) for row in self.tx.audit.by_decision(decision)]
+            entry = find_entry(self.tx.audit, decision)
+            if entry is not None:
+                record = entry_record(entry.record, entry.batch, entry.index, self._session)
+                found.append(self._entry(entry.row, record))
         except Exception as failed:
             # Whatever a damaged store answers.
             _log.debug("the whole log is read for a decision", reason=type(failed).__name__)
@@ -173,6 +224,17 @@ class LogReader:
         if key not in self._names:
             self._names[key] = _name_of(self.tx, kind, id)
         return self._names[key]
+
+
+def session_of(tx: ITransaction, uid: str) -> RequestSession | None:
+    """What Authority knows of the session of a request, from the session's own row."""
+    try:
+        found = tx.sessions.get(uid)
+    except Exception as failed:
+        # Whatever a damaged store answers.
+        _log.debug("a session cannot be read", reason=type(failed).__name__)
+        return None
+    return None if found is None else RequestSession(found.person_id, found.resource_id, found.kind)
 
 
 def persons_called(tx: ITransaction, word: str) -> frozenset[str]:

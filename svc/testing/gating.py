@@ -7,7 +7,6 @@ are the real ones, and both ends make the edits that the kind's own sides make.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import count
 from typing import Any
 
@@ -16,9 +15,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
+from svc.audit.log.entries import seal_request
 from svc.audit.log.record import Sealer
 from svc.errors import Denied
 from svc.interfaces.kinds import ServedKind
+from svc.model.audit.decision_ids import DecisionIds
 from svc.model.audit.record import AuditRecord
 from svc.model.policy.access import AccessRequest, ContextValue, Decision
 from svc.model.session.edits import StreamEdits
@@ -29,15 +30,8 @@ from svc.model.session.request import SessionRequest
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
-from svc.proxy.sessions.gated import (
-    GatedNote,
-    GatedOpen,
-    GatedRequest,
-    GatedSession,
-    as_record,
-)
+from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, as_record, as_request
 from svc.proxy.sessions.gated_stream import GatedStream
-from svc.proxy.sessions.watched import WatchedRequests
 
 Allows = Callable[[str, Mapping[str, ContextValue]], bool]
 """``allows(action, context)``: stands for the policy."""
@@ -100,18 +94,11 @@ class PlayedSession:
             now=lambda: 1.0,
             entropy=lambda size: next(ids).to_bytes(size, "big"),
             on_decision=lambda counted, word: None,
+            request_ids=DecisionIds("p" * 26, lambda: 1.0, lambda size: next(ids).to_bytes(size)),
         )
         request = _request(kind, parameters or {})
         opened = GatedOpen(request, kind, person_id="a" * 26, source_address="192.0.2.1")
-        self.session = GatedSession(
-            opened=opened,
-            ceiling=kind.ceiling(request),
-            decides=gate.decide_request,
-            write=self._write,
-            entropy=gate.entropy,
-            watched=WatchedRequests(partial(gate.still_allows_request, opened)),
-            standing=gate.stands,
-        )
+        self.session = gate.session(opened, kind.ceiling(request), self._write)
         self._requests, self._answers = FrameTagger(bytes(32)), FrameTagger(bytes(32))
         chain = RequestChain(request.session_uid)
         self._target = self._connected(self.session.requests, kind.dialer, chain)
@@ -165,7 +152,7 @@ class PlayedSession:
             policies=() if refusal else ("played",),
             errors=(refusal,) if refusal else (),
             policy_version=1,
-            entities_digest="",
+            entities_digest="0" * 64,
             request=request,
         )
 
@@ -179,7 +166,10 @@ class PlayedSession:
         record = as_record(
             decided, origin="p" * 26, session_uid=uid, now=1.0, entropy=self.session.entropy
         )
-        self._sealer.seal(record)
+        if isinstance(decided, GatedRequest):
+            seal_request(as_request(decided, 1.0), bytes, self._sealer.facts)
+        else:
+            self._sealer.seal(record)
         self.records.append(record)
 
     def _served(self, _: object) -> None:

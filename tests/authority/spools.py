@@ -9,6 +9,7 @@ from attrs import define, evolve
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from zope.interface import implementer
 
+from svc.audit.ingest.requests import GatedKind
 from svc.audit.ingest.validate import may_write_with
 from svc.audit.log.kind_events import kind_events
 from svc.audit.log.record import Sealer
@@ -22,6 +23,7 @@ from svc.errors import SvcError
 from svc.interfaces.kinds import KindEvent
 from svc.interfaces.store import IStore
 from svc.messages.spooled import SpoolState
+from svc.model.audit.decision_ids import DecisionIds
 from svc.model.audit.events import (
     RECORDING_DELIVERED,
     REFUSALS_SUMMARY,
@@ -32,6 +34,7 @@ from svc.model.audit.events import (
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Offered, QueuedRow
 from svc.model.audit.record import Actor, AuditRecord, Event
+from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, read_place, row_hash, row_signer
 from svc.model.canonical import Json
 from svc.model.ids import event_id, random_id
@@ -44,7 +47,8 @@ from tests.authority.house import ADA, WORDS, Holder, House, value_of
 FACTS = {fact.name: fact for fact in WORDS.terms.facts}
 NOTED = kind_events("tcp", {"tcp.odd": KindEvent("something odd", {"size": "number public"})})
 WITH_REQUESTS = may_write_with(
-    (RECORDING_DELIVERED, ROLE_START, ROLE_STOP, *NOTED.values()), {"tcpConnect": "connect"}
+    (RECORDING_DELIVERED, ROLE_START, ROLE_STOP, *NOTED.values()),
+    {"tcp": GatedKind("TcpService", {"tcpConnect": "connect"})},
 )
 """With what Proxies write once there are kinds whose requests they decide."""
 
@@ -58,7 +62,6 @@ class Origin:
         self.holder: Holder = house.node(role, name, self.key.public_key().public_bytes_raw())
         house.refresh()
         self.id = self.holder.id
-        self.sessions: dict[str, str] = {}
         self.maker = RowMaker(
             origin=self.id,
             key=self.key,
@@ -66,6 +69,7 @@ class Origin:
             now=house.now,
             entropy=house.entropy,
         )
+        self.ids = DecisionIds(self.id, house.now, house.entropy)
         self.begin()
 
     def begin(self, *former: str) -> SpoolRow:
@@ -95,7 +99,7 @@ class Origin:
         )
 
     def decision(self, note: str = "db1") -> SpoolRow:
-        """A decided request, of a session of its own resource: the row a Proxy writes most."""
+        """A decided request: the row a Proxy writes most."""
         details: dict[str, Json] = {"proxy_id": self.id, "source_address": "192.0.2.7"}
         request = AccessRequest(
             request_kind="connect",
@@ -117,28 +121,56 @@ class Origin:
                 policies=("dev-uses-tcp",),
                 policy_version=1,
                 resource_id=note,
-                resource_kind="tcp",
-                session_uid=self.session(note),
             )
         )
 
-    def session(self, resource: str) -> str:
-        """The session of a resource that this Proxy carries; granted at its first use."""
-        uid = self.sessions.get(resource)
-        if uid is None:
-            uid = self.sessions[resource] = random_id(self.house.entropy)
-            session = Session(
-                uid=uid,
-                person_id=ADA,
-                resource_id=resource,
-                kind="tcp",
-                connector_id="c" * 26,
-                proxy_id=self.id,
-                decision_id=random_id(self.house.entropy),
-                started_at=self.house.now(),
-            )
-            self.house.run(lambda tx: tx.sessions.insert(session))
-        return uid
+    def session(self, **more: Any) -> SessionNumbers:
+        """A session of ada's that Authority granted to this Proxy."""
+        uid, house = random_id(self.house.entropy), self.house
+        made = Session(
+            uid=uid,
+            person_id=ADA,
+            resource_id="db1",
+            kind="tcp",
+            connector_id=house.connector.id,
+            proxy_id=self.id,
+            decision_id=random_id(house.entropy),
+            started_at=house.now(),
+        )
+        store = house.store.store
+        value_of(store.run("a session", lambda tx: tx.sessions.insert(evolve(made, **more))))
+        return SessionNumbers(uid)
+
+    def request(self, numbers: SessionNumbers, **more: Any) -> RequestRecord:
+        """A decided request of a session."""
+        asked = AccessRequest(
+            request_kind="connect",
+            principal=EntityUid("User", ADA),
+            action="tcpConnect",
+            resource=EntityUid("TcpService", "db1"),
+            context=context_at(self.house.now(), "192.0.2.7"),
+        )
+        made = RequestRecord(
+            numbers=numbers,
+            time=self.house.now(),
+            request=asked,
+            decision="allow",
+            decision_id=self.ids.next(),
+            policies=("dev-uses-tcp",),
+            policy_version=1,
+            entities_digest="e" * 64,
+        )
+        return evolve(made, **more)
+
+    def batch(self, *requests: RequestRecord) -> SpoolRow:
+        """The row of requests that were decided together."""
+        sealed = [self.maker.sealed(one) for one in requests]
+        place, numbers = SpoolPlace(self.spool_id, self.last + 1, self.tip), dict[Any, int]()
+        row = self.maker.batch(sealed, place, numbers)
+        for session, n in numbers.items():
+            session.last = n
+        self.last, self.tip = place.n, row_hash(row.canonical)
+        return row
 
     def summary(self) -> SpoolRow:
         """Another sort of row."""

@@ -21,6 +21,7 @@ from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
 from svc.authority.admin import AdminService
 from svc.authority.ingest.admin import QueueAdmin
+from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
@@ -221,6 +222,7 @@ class Authority:
             policies=self.policies,
             checks=self._checks(kinds),
             outbox=outbox,
+            erasure=RequestErasure(outbox.store, outbox.recorder),
             status=_standing,
         )
         self._begin()

@@ -552,13 +552,6 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "absolute path",
     ),
     (
-        "buffered audit",
-        "proxy",
-        '[audit]\nrequests = "buffered"',
-        "audit.requests",
-        "not in this build",
-    ),
-    (
         "own certificate",
         "client",
         '[proxy.tls]\ncert = "/c"\nkey = "/k"',

@@ -46,7 +46,6 @@ LATER = {
     "discovery.auto_scopes": '[{name = "lab", kinds = ["kube"]}]',
     "oidc.issuer": '"https://id.example"',
     "oidc.client_id": '"svc"',
-    "audit.requests": '"buffered"',
 }
 """A good value other than the default for each key that this build does not serve."""
 

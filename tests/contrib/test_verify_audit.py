@@ -21,17 +21,30 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from contrib import verify_audit
 from svc.audit.checkpoint.head import AnchorKey, to_line
-from svc.audit.log.covered import entries, prove_consistency, prove_inclusion
-from svc.audit.log.export import consistency, head_line, inclusion, json_line
-from svc.audit.log.record import seal
+from svc.audit.log.covered import covered_row, entries, prove_consistency, prove_inclusion
+from svc.audit.log.export import (
+    consistency,
+    entry_inclusion,
+    head_line,
+    inclusion,
+    json_line,
+    json_lines,
+)
+from svc.audit.log.record import Sealer, seal
 from svc.audit.log.verify import ChainFault
 from svc.model.audit import events
-from svc.model.audit.record import Actor, AuditRecord, SignedHead
-from svc.model.audit.spool import row_signer
+from svc.model.audit.batch import VALUES
+from svc.model.audit.ledger import GENESIS
+from svc.model.audit.record import Actor, AuditRecord, SealedRecord, SignedHead
+from svc.model.audit.request import SessionNumbers
+from svc.model.audit.spool import SpoolPlace, row_hash, row_signer
 from svc.model.signing import Purpose
 from svc.pki.root import ClusterKeys
 from tests.audit.log.test_record import HOSTILE
 from tests.audit.logs import FACTS, MemoryLog, heads_over, record, short_record
+from tests.audit.spools import maker as row_maker
+from tests.model.audit.test_batch import FACTS as REQUEST_FACTS
+from tests.model.audit.test_batch import request
 from tests.pki.support import World
 from tests.support.proof import proves
 
@@ -409,6 +422,102 @@ class ExportTests(VerifierCase):
         self.assertFalse(self.accepts(self.export(certified)))
         nothing = evolve(genuine, signed=evolve(genuine.signed, chain=()))
         self.assertFalse(self.accepts(self.export(nothing)))
+
+
+class RequestTests(VerifierCase):
+    """Batches of requests: each entry is checked, and each is proved by itself."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        maker, numbers = row_maker(), [SessionNumbers("1" * 32), SessionNumbers("2" * 32, 7)]
+        maker.sealer = Sealer(self.log.entropy, REQUEST_FACTS)
+        tip = GENESIS
+        for n in (2, 3):
+            sealed = [maker.sealed(request(numbers[at % 2], at)) for at in range(5)]
+            given = dict[SessionNumbers, int]()
+            row = maker.batch(sealed, SpoolPlace("5" * 32, n, tip), given)
+            for one, last in given.items():
+                one.last = last
+            tip = row_hash(row.canonical)
+            self.log.append(SealedRecord(row.canonical, row.personal), row.signature)
+        self.log.fill(2, short_record)
+        self.size = ROWS + 4
+
+    def lines(self) -> list[dict[str, Any]]:
+        """An export, line by line."""
+        head = self.head(self.size)
+        found = entries(self.log.entries, head, requests=True)
+        lines = [line for entry in found for line in json_lines(entry)]
+        return [json.loads(line) for line in [*lines, head_line(head)]]
+
+    def data(self, lines: list[dict[str, Any]]) -> bytes:
+        """The lines as a file."""
+        return "".join(f"{self.program['to_ascii'](each)}\n" for each in lines).encode()
+
+    def entry_proof(self, index: int, *, personal: bool = True) -> dict[str, Any]:
+        """A proof of one entry of the first batch."""
+        head = self.head(self.size)
+        _, hashes = prove_inclusion(self.log.bare, head, ROWS + 1)
+        [(row, beside)] = self.log.entries(ROWS + 1, 1)
+        if not personal:
+            beside = tuple(evolve(one, value="[]") if one.path == VALUES else one for one in beside)
+        found = covered_row(row, beside, requests=True)
+        proof: dict[str, Any] = json.loads(entry_inclusion(found, index, hashes, head))
+        return proof
+
+    def test_export(self) -> None:
+        """Entries follow the record of their batch; the whole is accepted, and nothing less."""
+        lines = self.lines()
+        self.assertEqual(sum(one.get("event") == "request.decision" for one in lines), 10)
+        self.assertIn("all as they were", self.holds(self.file("good", self.data(lines))))
+        first = next(at for at, one in enumerate(lines) if one.get("event") == "request.decision")
+        for at in range(first, first + 5):
+            self.assertFalse(self.accepts(self.data([*lines[:at], *lines[at + 1 :]])), at)
+        swapped = [*lines]
+        swapped[first], swapped[first + 2] = swapped[first + 2], swapped[first]
+        self.assertFalse(self.accepts(self.data(swapped)))
+        self.assertFalse(self.accepts(self.data([*lines[:first], lines[first], *lines[first:]])))
+        for changed in (
+            {"decision": "deny"},
+            {"index": 1},
+            {"seq": 1},
+            {"event": "x"},
+            {"header": lines[first + 1]["header"]},
+            {"session_n": 2},
+            {"personal": [{**lines[first]["personal"][0], "value": '"192.0.2.8"'}]},
+        ):
+            odd = [*lines[:first], {**lines[first], **changed}, *lines[first + 1 :]]
+            self.assertFalse(self.accepts(self.data(odd)), changed)
+        bare = [{name: one[name] for name in one if name != "personal"} for one in lines]
+        self.assertTrue(self.accepts(self.data(bare)))
+
+    def test_proofs(self) -> None:
+        """Each entry is proved, by what says nothing of another; a proof is of its entry alone."""
+        for index in range(5):
+            form = self.entry_proof(index)
+            text = self.data([form])
+            said = self.holds("--proof", self.file("p", text))
+            self.assertIn(f"request {index} of record {ROWS + 1}, 'redisRead' at", said)
+            other = "2" * 32 if index % 2 == 0 else "1" * 32
+            self.assertNotIn(other.encode(), text)
+            self.assertNotIn(f"GET {index + 1}".encode(), text)
+        self.assertNotIn(b"192.0.2.7", self.data([self.entry_proof(1, personal=False)]))
+        forms = [self.entry_proof(index, personal=False) for index in (1, 3)]
+        for name in ("entry", "entry_path", "index"):
+            odd = self.data([{**forms[0], name: forms[1][name]}])
+            self.assertIn("not request", self.refusal("--proof", self.file("odd", odd)))
+        odd = self.data([{**forms[0], "header": self.entry_proof(0)["header"]}])
+        self.assertIn("not the one committed to", self.refusal("--proof", self.file("odd", odd)))
+
+    def test_every_bit_of_a_proof(self) -> None:
+        """A proof of which any bit differs is refused."""
+        good, random = self.data([self.entry_proof(2)]), Random(3)
+        for _ in range(150):
+            bits = bytearray(good)
+            bit = random.randrange(8 * len(bits))
+            bits[bit >> 3] ^= 1 << (bit & 7)
+            with self.assertRaises((self.program["Refused"], UnicodeError)):
+                self.holds("--proof", self.file("odd", bytes(bits)))
 
 
 class HistoryTests(VerifierCase):

@@ -35,6 +35,7 @@ from svc.messages.tunnel import (
     encode_registration,
     encode_up,
 )
+from svc.model.audit.decision_ids import DecisionIds
 from svc.model.cluster.registration import DeclaredResource, Registration
 from svc.model.session.tunnels import (
     Miss,
@@ -294,6 +295,7 @@ class Site:
             now=world.now,
             entropy=world.entropy,
             on_decision=lambda kind, word: self._count("gate", kind, word),
+            request_ids=DecisionIds(self.cluster.proxy_id, world.now, world.entropy),
         )
         self.sessions = SessionOpens(
             gate=gate,

@@ -15,16 +15,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import field, frozen
 
-from svc.audit.ingest.about import about
+from svc.audit.ingest.requests import (
+    GatedKind,
+    SessionRow,
+    check_batch,
+    no_session,
+    recorded_requests,
+)
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
 from svc.audit.log.record import MAX_RECORD, MEMBERS, PERSONAL, is_storable
 from svc.audit.log.verify import is_hidden, marker
 from svc.errors import Malformed
+from svc.model.audit.batch import is_batch
 from svc.model.audit.events import (
     AUTHORITY_DOUBT,
     AUTHORITY_STANDBY,
     REFUSALS_SUMMARY,
+    REQUEST_BATCH,
     REQUEST_DECISION,
     ROLE_START,
     ROLE_STOP,
@@ -61,6 +69,7 @@ _OWN = frozenset(
         AUTHORITY_STANDBY,
         AUTHORITY_DOUBT,
         REFUSALS_SUMMARY,
+        REQUEST_BATCH,
     )
 )
 """What an origin says of itself alone."""
@@ -72,11 +81,17 @@ class WriteRights:
 
     Attributes:
         events: By role, by name.
-        actions: Of the kinds that are gated: the request kind that each counts as.
+        kinds: Those that are gated, by name.
     """
 
     events: Mapping[str, Mapping[str, Event]]
-    actions: Mapping[str, str] = field(factory=dict)
+    kinds: Mapping[str, GatedKind] = field(factory=dict)
+
+    @property
+    def actions(self) -> Mapping[str, str]:
+        """Of these kinds: the request kind that each counts as."""
+        every = [one.actions.items() for one in self.kinds.values()]
+        return {name: counted for actions in every for name, counted in actions}
 
 
 def _named(*events: Event) -> Mapping[str, Event]:
@@ -93,21 +108,23 @@ MAY_WRITE = WriteRights(
 """Where no kind has a gate."""
 
 
-def may_write_with(events: Iterable[Event], actions: Mapping[str, str]) -> WriteRights:
-    """Where kinds with a gate are enabled: Proxies record each request, and events of theirs.
+def may_write_with(events: Iterable[Event], kinds: Mapping[str, GatedKind]) -> WriteRights:
+    """Where kinds with a gate are enabled: Proxies record requests, and events of theirs.
 
     Args:
         events: Of those kinds.
-        actions: Of those kinds, and what each counts as.
+        kinds: By name.
     """
-    proxy = {**MAY_WRITE.events["proxy"], **_named(REQUEST_DECISION, *events)}
-    return WriteRights({**MAY_WRITE.events, "proxy": proxy}, actions)
+    # Single decisions are what a Proxy of an earlier build writes.
+    proxy = {**MAY_WRITE.events["proxy"], **_named(REQUEST_BATCH, REQUEST_DECISION, *events)}
+    return WriteRights({**MAY_WRITE.events, "proxy": proxy}, kinds)
 
 
 _NEEDED = frozenset(
     ["actor", "class", "code", "event", "event_id", "key_id", "origin", "severity", "spool", "time"]
 )
-_KNOWN = _NEEDED | set(MEMBERS) | {"policies", "request", "details"}
+_KNOWN = _NEEDED | set(MEMBERS) | {"policies", "request", "details", "batch"}
+_OF_A_BATCH = _NEEDED | {"node_id", "decision_id", "batch", "details"}
 _OF_A_KIND = _NEEDED | {"session_uid", "resource_id", "resource_kind", "details"}
 """What a kind's own event says: what was decided is told by no other than request.decision."""
 
@@ -134,11 +151,7 @@ def anybody(_kind: str, _id: str) -> bool:
 
 @frozen
 class ValidRow:
-    """A row whose signature and record are good.
-
-    Attributes:
-        about: Of what a Proxy writes about a session: what it says of that session.
-    """
+    """A row whose signature and record are good."""
 
     origin: str
     event: Event
@@ -146,7 +159,11 @@ class ValidRow:
     place: SpoolPlace
     details: Mapping[str, Json] = field(repr=False)
     hash: bytes = field(repr=False)
-    about: RecordedRequest | None = None
+    ids: tuple[str, ...] = field(default=(), repr=False)
+    """Of the decisions in a batch, ascending."""
+
+    requests: tuple[RecordedRequest, ...] = ()
+    """Those of a batch, in order, as they are held against checkpoints."""
 
     @property
     def former(self) -> dict[str, int]:
@@ -175,6 +192,7 @@ def validate_row(
     facts: Mapping[str, AttributeTerm],
     members: Members = anybody,
     may_write: WriteRights = MAY_WRITE,
+    session_row: SessionRow = no_session,
 ) -> RowVerdict:
     """Check *row* for unsigned, unknown key, forged, in this order; the first fault is the reason.
 
@@ -184,6 +202,7 @@ def validate_row(
         facts: The context facts of the vocabulary, by name.
         members: Of whom a record may be.
         may_write: The events of each role.
+        session_row: Authority's own row of a session.
     """
     if not row.is_signed:
         return RowVerdict(hold=Hold.UNSIGNED)
@@ -192,7 +211,7 @@ def validate_row(
         return RowVerdict(hold=Hold.UNKNOWN_KEY)
     try:
         verify_row(row, node.audit_key)
-        judged, record = _read(row, node, facts, may_write)
+        judged, record = _read(row, node, facts, may_write, session_row)
         _check_members(record, judged.details, members)
         return RowVerdict(judged)
     except (BadSignature, Malformed) as refused:
@@ -204,6 +223,7 @@ def _read(
     node: Node,
     facts: Mapping[str, AttributeTerm],
     may_write: WriteRights,
+    session_row: SessionRow,
 ) -> tuple[ValidRow, Mapping[str, Json]]:
     if len(row.canonical) > MAX_RECORD:
         raise Malformed("audit row: the record is too long")
@@ -212,6 +232,8 @@ def _read(
     assert isinstance(record, dict)  # or it had no place
     if not _NEEDED <= set(record) <= _KNOWN:
         raise Malformed("audit row: its members are not those of a record")
+    if ("batch" in record) is not is_batch(record):
+        raise Malformed("audit row: only a batch of requests may have a batch, and it must")
     if (origin, record["key_id"]) != (node.id, row.key_id):
         raise Malformed("audit row: it names a different origin or key from the one that signed it")
     event = _event(record, may_write.events.get(node.role, {}), node.role)
@@ -228,15 +250,24 @@ def _read(
         _check_of_a_kind(record, event)
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
-    _check_personal(row, record)
+    ids: list[str] = []
+    requests: tuple[RecordedRequest, ...] = ()
+    if event is REQUEST_BATCH:
+        batch = check_batch(row, record, may_write.kinds, facts, session_row, _check_context)
+        ids = sorted(str(one["decision_id"]) for one in batch.entries)
+        requests = recorded_requests(batch)
+    else:
+        _check_personal(row, record)
+    event_id = str(record["event_id"])
     judged = ValidRow(
         origin=origin,
         event=event,
-        event_id=str(record["event_id"]),
+        event_id=event_id,
         place=place,
         details=details,
         hash=row_hash(row.canonical),
-        about=about(record, details, event),
+        ids=tuple(ids),
+        requests=requests,
     )
     return judged, record
 
@@ -286,7 +317,7 @@ def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:
 
 def _check_own(record: Mapping[str, Json], details: Mapping[str, Json], event: Event) -> None:
     """What an origin says of itself, in words that are known: it has nothing to tell by text."""
-    if not set(record) <= _OF_ITSELF:
+    if not set(record) <= (_OF_A_BATCH if event is REQUEST_BATCH else _OF_ITSELF):
         raise Malformed("audit row: it has members that an event about its origin may not have")
     if event is not REFUSALS_SUMMARY:
         return
@@ -386,15 +417,17 @@ def _check_context(
 ) -> None:
     """As sealing left it: all is classified, and what is personal is hidden (rule R9)."""
     for name, value in values.items():
-        term, here = facts.get(name), f"{path}.{name}"
+        term = facts.get(name)
         if term is None:
-            raise Malformed(f"audit row: {here} is not classified")
+            raise Malformed(f"audit row: {path}.{name} is not classified")
         if term.classified != "public":
-            _require_marker(here, value)
-        elif isinstance(term.type, tuple) and isinstance(value, dict):
-            _check_context(here, value, {each.name: each for each in term.type})
-        elif isinstance(value, dict):
-            raise Malformed(f"audit row: {here} contains a record that is not classified")
+            _require_marker(f"{path}.{name}", value)
+        elif not isinstance(value, dict):
+            continue
+        elif isinstance(term.type, tuple):
+            _check_context(f"{path}.{name}", value, {each.name: each for each in term.type})
+        else:
+            raise Malformed(f"audit row: {path}.{name} contains a record that is not classified")
 
 
 def _check_personal(row: SpoolRow, record: dict[str, Json]) -> None:

@@ -52,6 +52,7 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "audit.key": "purpose",
         "audit.cut": "records",
         "audit.erased": "person|count",
+        "audit.request.erased": "erased",
         "audit": "spool rows",
         "spool": "spool",
         "authority": "leader",
@@ -162,6 +163,12 @@ class _Told:
 
     def _asked(self) -> str:
         return _text(self.record.get("cedar_action")) or _text(self.record.get("action"))
+
+    def _erased(self) -> str:
+        """Of values of requests the first, and how many more."""
+        named = self._texts("erased")
+        more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+        return f"value {named[0]}{more}" if named else ""
 
     def _count(self) -> str:
         return self._word("count", "count")

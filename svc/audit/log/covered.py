@@ -19,8 +19,9 @@ from svc.audit.checkpoint.proofs import (
     consistency_ranges,
     inclusion_ranges,
 )
-from svc.audit.log.verify import ChainFault, beyond_end, check_record, follow
+from svc.audit.log.verify import ChainFault, batch_at, beyond_end, check_record, follow
 from svc.errors import NoSuchRow
+from svc.model.audit.batch import RequestBatch, is_batch
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import GENESIS, SignedHead
 
@@ -30,11 +31,16 @@ BATCH = 1024
 
 @frozen
 class CoveredRow:
-    """A row, the record it holds, and its personal values where they were asked for."""
+    """A row, the record it holds, and its personal values where they were asked for.
+
+    Attributes:
+        batch: What the row commits to, where it is a batch of requests and they are asked for.
+    """
 
     row: ChainRow
     record: dict[str, object]
     personal: Sequence[PersonalValue] = ()
+    batch: RequestBatch | None = None
 
 
 ReadEntries = Callable[[int, int], Sequence[tuple[ChainRow, Sequence[PersonalValue]]]]
@@ -43,13 +49,16 @@ ReadEntries = Callable[[int, int], Sequence[tuple[ChainRow, Sequence[PersonalVal
 May be of another snapshot of the store each time: covered rows do not change."""
 
 
-def entries(read: ReadEntries, head: SignedHead, after: int = 0) -> Iterator[CoveredRow]:
+def entries(
+    read: ReadEntries, head: SignedHead, after: int = 0, *, requests: bool = False
+) -> Iterator[CoveredRow]:
     """The entries past *after*, as far as *head* covers them; the last one is as it says.
 
     Args:
         head: Its signature has been judged.
         after: From the first record on the tree is made, too: it covers origins' signatures,
             which the chain does not.
+        requests: Whether the entries of batches are wanted; then *read* gives what is beside them.
 
     Raises:
         NoSuchRow: *after* is past what the head covers.
@@ -64,13 +73,23 @@ def entries(read: ReadEntries, head: SignedHead, after: int = 0) -> Iterator[Cov
         for row, personal in batch:
             seq += 1
             last = follow(row, seq, last)
-            entry = CoveredRow(row, check_record(row, personal), personal)
+            entry = covered_row(row, personal, requests=requests)
             if tree is not None:
                 tree.append(leaf_hash(row.canonical, row.signature))
             if seq == end:
                 _check_end(head, last, tree)
             yield entry
     _check_end(head, last, tree)
+
+
+def covered_row(
+    row: ChainRow, personal: Sequence[PersonalValue], *, requests: bool = False
+) -> CoveredRow:
+    """The record of a row.  Raises ChainFault: what belongs to it is not what it hides."""
+    record = check_record(row, personal)
+    if not is_batch(record):
+        return CoveredRow(row, record, personal)
+    return CoveredRow(row, record, batch=batch_at(row, record, personal) if requests else None)
 
 
 def _hash_at(read: ReadEntries, head: SignedHead, seq: int) -> bytes:

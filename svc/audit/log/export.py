@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import cast
@@ -19,11 +19,14 @@ from svc.audit.checkpoint.head import to_line
 from svc.audit.log.covered import CoveredRow
 from svc.audit.log.show import as_json
 from svc.audit.log.verify import ChainFault
+from svc.model.audit.batch import entry_path
+from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import SignedHead
 from svc.model.canonical import Json, decode
 
 EXPORT_FORM = "svc-audit-export-v1"
 INCLUSION_FORM = "svc-audit-inclusion-v1"
+REQUEST_FORM, ENTRY_FORM = "svc-audit-request-v1", "svc-audit-entry-v1"
 CONSISTENCY_FORM = "svc-audit-consistency-v1"
 
 _canonical = json.JSONEncoder(
@@ -109,6 +112,18 @@ def _spliced(text: str, places: Sequence[str], ours: Sequence[str]) -> str | Non
     return "".join(parts)
 
 
+def json_lines(entry: CoveredRow) -> Iterator[str]:
+    """The record, and of a batch each of its entries on a line of its own after it."""
+    yield json_line(entry)
+    for index in range(0 if entry.batch is None else len(entry.batch.entries)):
+        told = _request(entry, index)
+        own = dict(entry.batch.entries[index]) if entry.batch else {}
+        del told["entry"]
+        form: dict[str, Json] = {"form": REQUEST_FORM, "seq": entry.row.seq}
+        form["event"] = REQUEST_DECISION.name
+        yield as_json({**own, **form, **told})
+
+
 def head_line(head: SignedHead) -> str:
     """The head that covers the records before it, with the one certificate of its key."""
     return to_line(head).decode("ascii")
@@ -127,6 +142,42 @@ def inclusion(entry: CoveredRow, hashes: Sequence[bytes], head: SignedHead) -> s
             **_signature(entry),
         }
     )
+
+
+def entry_inclusion(
+    entry: CoveredRow, index: int, hashes: Sequence[bytes], head: SignedHead
+) -> str:
+    """A proof that one entry of the batch *entry* is in the log; it shows no other entry."""
+    assert entry.batch is not None
+    path = entry_path(entry.batch.leaves(), index)
+    return as_json(
+        {
+            "entry_path": [each.hex() for each in path],
+            "form": ENTRY_FORM,
+            "head": _head(head),
+            "path": [each.hex() for each in hashes],
+            "record": _exact(entry),
+            "seq": entry.row.seq,
+            **_request(entry, index),
+            **_signature(entry),
+        }
+    )
+
+
+def _request(entry: CoveredRow, index: int) -> dict[str, Json]:
+    """One entry, the header of its session, and those of its personal values that are told."""
+    assert entry.batch is not None
+    form: dict[str, Json] = {
+        "entry": entry.batch.entries[index],
+        "index": index,
+        "header": entry.batch.header(index).form(),
+    }
+    values = entry.batch.values(index)
+    if values:
+        form["personal"] = [
+            {"path": each.path, "salt": each.salt.hex(), "value": each.value} for each in values
+        ]
+    return form
 
 
 def consistency(size: int, root: bytes, hashes: Sequence[bytes], head: SignedHead) -> str:

@@ -75,7 +75,7 @@ MEMBERS: Mapping[str, Shape] = MappingProxyType(
 """What a record may say beside who did what when; whoever seals and whoever checks goes by it."""
 
 
-_Hide = Callable[[str, Json], Json]
+Hide = Callable[[str, Json], Json]
 
 
 class Unrecordable(SvcError):
@@ -124,6 +124,8 @@ def seal(
             form["request"] = _request(record, facts or {}, hide)
         if record.details:
             form["details"] = _details(record.event, record.details, hide)
+        if record.batch is not None:
+            form["batch"] = record.batch
         if record.state is not None:
             form["state"] = record.state.form()
         if record.spool is not None:
@@ -182,7 +184,7 @@ def _envelope(record: AuditRecord) -> dict[str, Json]:
     return form
 
 
-def _details(event: Event, details: Mapping[str, Json], hide: _Hide) -> dict[str, Json]:
+def _details(event: Event, details: Mapping[str, Json], hide: Hide) -> dict[str, Json]:
     known = {each.name: each for each in event.fields}
     form: dict[str, Json] = {}
     for name in sorted(details):
@@ -212,7 +214,7 @@ def _shaped(known: Field, value: Json) -> Json:
     raise Malformed(f"details.{known.name} is not of the shape {known.shape.value}")
 
 
-def _request(record: AuditRecord, facts: Mapping[str, AttributeTerm], hide: _Hide) -> Json:
+def _request(record: AuditRecord, facts: Mapping[str, AttributeTerm], hide: Hide) -> Json:
     request = record.request
     assert request is not None
     exact = _exact(request)
@@ -220,7 +222,7 @@ def _request(record: AuditRecord, facts: Mapping[str, AttributeTerm], hide: _Hid
         if record.decision == "allow":
             raise Malformed("an allowed request cannot be recorded exactly")
         return _tidied(request)
-    exact["context"] = _classified("request.context", exact["context"], facts, hide)
+    exact["context"] = classified("request.context", exact["context"], facts, hide)
     return exact
 
 
@@ -256,8 +258,8 @@ def _tidied(request: AccessRequest) -> Json:
     }
 
 
-def _classified(
-    path: str, values: Json, facts: Mapping[str, AttributeTerm], hide: _Hide
+def classified(
+    path: str, values: Json, facts: Mapping[str, AttributeTerm], hide: Hide
 ) -> dict[str, Json]:
     """The context with its personal facts hidden; a fact nobody classified is refused."""
     assert isinstance(values, Mapping)
@@ -270,7 +272,7 @@ def _classified(
             form[name] = hide(f"{path}.{name}", value)
         elif isinstance(term.type, tuple) and isinstance(value, Mapping):
             within = {each.name: each for each in term.type}
-            form[name] = _classified(f"{path}.{name}", value, within, hide)
+            form[name] = classified(f"{path}.{name}", value, within, hide)
         elif isinstance(value, Mapping):
             raise Malformed(f"{path}.{name} contains a record that is not classified")
         else:

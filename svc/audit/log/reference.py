@@ -141,6 +141,34 @@ first row of a spool is `spool.open`, which names the earlier spools that the or
 `spool.close` is the last row after a clean shutdown. Rows that have not arrived after 10 minutes
 are recorded as `audit.gap`, and as `audit.filled` if they arrive later.
 
+## Batches of requests
+
+A Proxy records the requests that it decides in sessions in batches. A batch is one record,
+`request.batch`, with the member `batch`: `count`, `root`, `last_id`, and `sessions`, a list of
+commitment, first and last number for each session header. Beside the record are its headers, its
+entries and their personal values; `audit show`, `export` and `svc why` show each entry as a
+`request.decision`, at `SEQ.INDEX`.
+
+| Part | Members |
+|---|---|
+| header | `session_uid`, `policy_version`, `entities_digest`, `resource_type`, `salt`. Person, \
+resource and kind are those of the session |
+| entry | `session` (number of its header, from 0), `session_n` (counts the requests of a session \
+from 1 without a gap), `time`, `action`, `cedar_action`, `decision`, `decision_id`; if they \
+apply `policies`, `reason`, `context`, `range`, `frames` |
+
+```
+commitment = SHA-256("svc-request-session-v1" 00, length as 4 bytes, header)
+leaf = SHA-256("svc-request-entry-v1" 00, length of origin as 1 byte, origin, spool id as 16 bytes,
+               n of the spool as 8 bytes, index as 4 bytes, length as 4 bytes, entry)
+node = SHA-256("svc-request-node-v1" 00, left, right)
+value = SHA-256("svc-request-value-v1" 00, salt, length as 2 bytes, path, value)
+```
+
+`root` is the root over the leaves; the tree has the shape of RFC 6962. A personal value of an entry
+is `{"personal": HEX}` with the hash of `value`; its path is that in the record shown, such as
+`request.context.client_address`. A batch has 1 to 256 entries.
+
 ## Verifying
 
 `svc --config C authority audit verify` prints `verified N records, head seq S hash H, anchor A`
@@ -153,13 +181,15 @@ with status 6 and names the first bad record and the kind of fault:
 | `hash` | the record differs from the one that was hashed |
 | `prev_link` | it does not name the record before it |
 | `record` | the stored text is not a record |
-| `personal` | a personal value is not the one that was hashed |
+| `personal` | a personal value is not the one that was hashed, or one of a request is missing \
+and no `audit.request.erased` names it |
 | `head_mismatch` | the records differ from those that a signed head covers |
 | `head_beyond_end` | a head covers more records than there are: the tail was cut, or an \
 older store was restored |
 | `head_link` | a head is missing, doubled or out of order |
 | `head_signature` | a head's signature or certificate is not valid |
 | `head_unreadable` | a head cannot be read |
+| `batch` | the requests that belong to a batch are missing, or are not those that it commits to |
 | `origin` | a record with a place in a spool was not signed by its origin for that place |
 | `no_anchor` | there are records but no head, so nothing is proved |
 | `slice_changed` | the stored entities of a decision do not match the digest in its record |
@@ -212,6 +242,9 @@ is written as `\\u` and four lower-case hex digits (twice for a character past U
 | a record | those of the record; `form` (`svc-audit-export-v1`), `seq`, `prev_hash`, `hash`; with \
 `--personal` and only then `personal`, a list of `path`, `salt` (hex) and `value` (JSON as \
 text); `origin_signature` (base64) if another instance than the leader wrote it |
+| a request, after the record of its batch | those of the entry; `form` (`svc-audit-request-v1`), \
+`event` (`request.decision`), `seq`, `index`, `header` (of its session, where the record \
+`session.start` has person and resource); with `--personal` and only then `personal` |
 | the last one | a signed head over all records so far: `head`, `signature` (base64), `chain` (the \
 certificate of its key, DER in base64) |
 
@@ -230,7 +263,8 @@ line. Both are copies for searching; they end with the same record as `json` and
 
 ## Proofs
 
-`svc --config C authority audit prove SEQ [--to N]` writes a proof that record SEQ is in the log,
+`svc --config C authority audit prove SEQ [--to N]` writes a proof that record SEQ is in the log
+(with `SEQ.INDEX`, that a request of a batch is; it shows no other request),
 `… prove --from M [--to N]` a proof that the log of M records is the beginning of the later one.
 Both proofs refer to the newest signed head, or to the head over N records. A proof is one line in
 the form of an export:
@@ -239,6 +273,8 @@ the form of an export:
 |---|---|
 | `svc-audit-inclusion-v1` | `seq`, `record`, `path`, `head`; `personal` as above if asked for, \
 `origin_signature` as above |
+| `svc-audit-entry-v1` | as `svc-audit-inclusion-v1`, of the record of a batch; `index`, `entry`, \
+`header`, and `entry_path`, the hashes from the entry to `root` |
 | `svc-audit-consistency-v1` | `from_size`, `from_root`, `path`, `head` |
 
 `path` is a list of hashes in hex: the audit path of RFC 6962 section 2.1.1 for the leaf SEQ - 1,

@@ -3,6 +3,8 @@
 A session's start or refusal is Authority's own decision; ``request.decision`` with
 a request is what a Proxy says that it decided within a session.  One without a
 request is the Proxy's side of an opening, which Authority's record tells whole.
+The entries of a batch are such decisions too; person and resource are those of
+the session, which Authority knows.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from typing import Any
 
 from attrs import frozen
 
+from svc.audit.log.entries import SessionOf, no_session, request_of
 from svc.audit.log.record import PERSONAL
-from svc.audit.log.verify import ChainFault, PersonalOf, is_hidden
+from svc.audit.log.verify import ChainFault, PersonalOf, batch_at, is_hidden
+from svc.model.audit.batch import BATCH_EVENT, RequestBatch, is_batch
 from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import ChainRow, PersonalValue
 
@@ -22,7 +26,7 @@ BY_AUTHORITY = "authority"
 BY_PROXY = "proxy"
 
 _EVENTS = (SESSION_START.name, SESSION_REFUSED.name, REQUEST_DECISION.name)
-_MARKS = tuple(f'"event":"{name}"'.encode() for name in _EVENTS)
+_MARKS = tuple(f'"event":"{name}"'.encode() for name in (*_EVENTS, BATCH_EVENT))
 _OF_THE_POLICY = "denied"
 """The reason of a session's refusal by the policy; for any other one the policy allowed it."""
 
@@ -37,6 +41,7 @@ class RecordedRequest:
         decision: What the policy said; the request may have failed for another reason.
         entities_digest: Names the entities that the decision was made over.
         told_by: Whose word it is: Authority decided it itself, or a Proxy reports it.
+        index: Of the entry in the batch that the record is; None where it is the request's own.
     """
 
     seq: int
@@ -49,17 +54,24 @@ class RecordedRequest:
     policy_version: int
     entities_digest: str
     told_by: str
+    index: int | None = None
 
 
 def recorded_requests(
-    batches: Iterable[Sequence[ChainRow]], personal_of: PersonalOf
+    batches: Iterable[Sequence[ChainRow]],
+    personal_of: PersonalOf,
+    session_of: SessionOf = no_session,
 ) -> Iterator[RecordedRequest]:
     """Every request that these rows record, in their order.
 
     The one place that knows in which form requests are recorded.
 
+    Args:
+        session_of: Whose session a request of a batch was made in, and of what.
+
     Raises:
-        ChainFault: a row of such an event is not a record as this gateway writes it.
+        ChainFault: a row of such an event is not a record as this gateway writes it, or the
+            session of a request is not known.
     """
     for batch in batches:
         if not batch:
@@ -69,11 +81,43 @@ def recorded_requests(
             if not any(mark in row.canonical for mark in _MARKS):
                 continue
             record = _record(row)
-            if record.get("event") not in _EVENTS or "request" not in record:
+            of_batch = is_batch(record)
+            if not of_batch and (record.get("event") not in _EVENTS or "request" not in record):
                 continue
             if personal is None:
                 personal = personal_of(batch[0].seq, batch[-1].seq)
-            yield _read(row.seq, record, personal.get(row.seq, ()))
+            beside = personal.get(row.seq, ())
+            if of_batch:
+                yield from _entries(row.seq, batch_at(row, record, beside), session_of)
+            else:
+                yield _read(row.seq, record, beside)
+
+
+def _entries(seq: int, batch: RequestBatch, session_of: SessionOf) -> Iterator[RecordedRequest]:
+    """The requests of a batch; a denied one without facts could not be recorded exactly."""
+    for index, entry in enumerate(batch.entries):
+        header = batch.header(index)
+        session = session_of(header.session_uid)
+        if session is None:
+            raise ChainFault(seq, "record", f"the session of its request {index} is not known")
+        context = entry.get("context")
+        if not isinstance(context, dict):
+            continue
+        values = {value.path: value.value for value in batch.values(index)}
+        told, erased = _opened(context, values)
+        yield RecordedRequest(
+            seq=seq,
+            time=str(entry.get("time")),
+            session_uid=header.session_uid,
+            form={**request_of(entry, header, session), "context": told},
+            erased=erased,
+            decision=str(entry.get("decision")),
+            policies=tuple(map(str, entry.get("policies", ()))),
+            policy_version=header.policy_version,
+            entities_digest=header.entities_digest,
+            told_by=BY_PROXY,
+            index=index,
+        )
 
 
 def _record(row: ChainRow) -> Mapping[str, Any]:
@@ -94,7 +138,7 @@ def _read(
     version = record.get("policy_version", 0)
     if not isinstance(context, dict) or not isinstance(version, int):
         raise ChainFault(seq, "record", "its request is malformed")
-    told, erased = _opened(context, {value.path: value for value in personal})
+    told, erased = _opened(context, _values(record, personal))
     event, reason = record["event"], record.get("reason")
     decision = str(record.get("decision"))
     if event == SESSION_START.name or (event == SESSION_REFUSED.name and reason != _OF_THE_POLICY):
@@ -113,8 +157,20 @@ def _read(
     )
 
 
+def _values(record: Mapping[str, Any], personal: Sequence[PersonalValue]) -> dict[str, str]:
+    """The values that are those which the record hides."""
+    found: dict[str, str] = {}
+    for value in personal:
+        there: Any = record
+        for name in value.path.split("."):
+            there = there.get(name) if type(there) is dict else None
+        if is_hidden(there, value):
+            found[value.path] = value.value
+    return found
+
+
 def _opened(
-    context: Mapping[str, Any], values: Mapping[str, PersonalValue]
+    context: Mapping[str, Any], values: Mapping[str, str]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The facts with their personal values, and the names of those that lack one."""
     told: dict[str, Any] = {}
@@ -131,14 +187,12 @@ def _opened(
     return told, tuple(erased)
 
 
-def _value(path: str, fact: Any, values: Mapping[str, PersonalValue]) -> Any:
+def _value(path: str, fact: Any, values: Mapping[str, str]) -> Any:
     """The fact with what is personal in it; None where that was erased."""
     if type(fact) is not dict:
         return fact
     if set(fact) == {PERSONAL}:
         kept = values.get(path)
-        if kept is None or not is_hidden(fact, kept):
-            return None
-        return json.loads(kept.value)
+        return None if kept is None else json.loads(kept)
     parts = {name: _value(f"{path}.{name}", part, values) for name, part in fact.items()}
     return None if None in parts.values() else parts

@@ -64,6 +64,35 @@ def document(
     return shown
 
 
+def entry_document(
+    row: ChainRow, record: dict[str, Json], name_of: NameOf = no_name
+) -> dict[str, Json]:
+    """An entry of the batch that *row* is, in the form of :func:`document`.
+
+    Args:
+        record: As :func:`svc.audit.log.requests.entry_record` gives it.
+    """
+    shown = {name: _marked(value) for name, value in record.items()}
+    actor = record.get("actor")
+    if isinstance(actor, Mapping):
+        name = name_of(str(actor.get("kind")), str(actor.get("id")))
+        shown["actor"] = actor if name is None else {**actor, "name": name}
+    subject = about(shown, name_of)
+    if subject:
+        shown["about"] = subject
+    shown |= {"seq": row.seq, "prev_hash": row.prev_hash.hex(), "hash": row.hash.hex()}
+    return shown
+
+
+def _marked(value: Json) -> Json:
+    """*value* with every erased place in it told."""
+    if not isinstance(value, Mapping):
+        return value
+    if set(value) == {PERSONAL}:
+        return {**value, "erased": True}
+    return {name: _marked(item) for name, item in value.items()}
+
+
 def damaged(first: int, what: str, last: int | None = None) -> dict[str, Json]:
     """The entry shown in place of records that cannot be read."""
     shown: dict[str, Json] = {"seq": first, "damaged": what}
@@ -105,7 +134,7 @@ class Columns:
 
 def _cells(shown: Mapping[str, Json]) -> list[str]:
     """What stands in the columns; of what is no record the first two."""
-    seq = str(shown["seq"])
+    seq = f"{shown['seq']}.{shown['index']}" if "index" in shown else str(shown["seq"])
     if "event" not in shown:
         return [NOTHING, f"{seq} to {shown['last_seq']}" if "last_seq" in shown else seq]
     columns = (

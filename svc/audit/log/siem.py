@@ -15,6 +15,7 @@ from typing import cast
 
 from svc import __version__
 from svc.audit.log.covered import CoveredRow
+from svc.audit.log.entries import SessionOf, entry_record
 from svc.audit.log.record import PERSONAL
 from svc.audit.log.show import as_json
 from svc.audit.log.verify import ChainFault
@@ -38,6 +39,15 @@ _KEYS = {
 
 _LEFT_OUT = ("code", "event", "request", "severity", "time")
 """In the header, or of more levels than a flat form can say."""
+
+
+def by_request(entry: CoveredRow, session_of: SessionOf) -> Iterator[CoveredRow]:
+    """The record itself, or each entry of a batch as a record of its own."""
+    if entry.batch is None:
+        yield entry
+        return
+    for index in range(len(entry.batch.entries)):
+        yield CoveredRow(entry.row, entry_record(entry.record, entry.batch, index, session_of))
 
 
 def splunk_hec(entry: CoveredRow) -> str:

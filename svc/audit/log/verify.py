@@ -19,9 +19,10 @@ from attrs import define, evolve, field, frozen
 from svc.audit.checkpoint.head import NO_HEAD, head_time
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
 from svc.audit.log.record import PERSONAL, SALT_BYTES, personal_hash
-from svc.errors import AuditBroken, SvcError
+from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier
-from svc.model.audit.events import DECIDED
+from svc.model.audit.batch import RequestBatch, hidden_paths, is_batch, read_batch
+from svc.model.audit.events import DECIDED, REQUEST_ERASED
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
 
@@ -46,7 +47,8 @@ class ChainFault(AuditBroken):
         seq: The first sequence number that is not as it was.
         kind: ``gap``, ``hash``, ``prev_link``, ``record``, ``personal``,
             ``head_mismatch``, ``head_beyond_end``, ``head_link``,
-            ``head_signature``, ``head_unreadable``, ``no_anchor``, ``origin`` or ``unreadable``.
+            ``head_signature``, ``head_unreadable``, ``no_anchor``, ``origin``, ``batch`` or
+            ``unreadable``.
         what: What was found there.
     """
 
@@ -98,6 +100,8 @@ class VerifiedRange:
         by_others: Whether a row may be one that another instance than the leader wrote.
         slices: Digests of the slices of entities that decisions were made over, each with the
             number of the first of these rows that names it.
+        missing: Personal values of entries that are not there.
+        erased: Those of which these rows say that they were erased.
     """
 
     prev: bytes | None
@@ -106,27 +110,40 @@ class VerifiedRange:
     fault: tuple[int, str, str] | None = None
     by_others: bool = False
     slices: Mapping[str, int] = field(factory=dict, repr=False)
+    missing: Sequence[str] = ()
+    erased: Sequence[str] = ()
 
 
 def verified_range(
-    first: int, rows: Sequence[ChainRow], personal: Mapping[int, Sequence[PersonalValue]]
+    first: int, rows: Sequence[ChainRow], personal: Mapping[int, Sequence[PersonalValue]] | None
 ) -> VerifiedRange:
-    """Check *rows*, which are to be the records from *first* on.  Nearly all work is here."""
+    """Check *rows*, which are to be the records from *first* on.  Nearly all work is here.
+
+    Args:
+        personal: What stands beside them; None where only the chain is to be checked.
+    """
     prev = rows[0].prev_hash if rows and rows[0].seq == first else None
     last = GENESIS if prev is None else prev
     hashes: list[bytes] = []
     leaves: list[bytes] = []
     slices: dict[str, int] = {}
     fault, by_others = None, False
-    values_of = personal.get
+    missing: list[str] = []
+    erased: list[str] = []
+    values_of = ({} if personal is None else personal).get
     try:
         for seq, row in enumerate(rows, first):
             last = follow(row, seq, last)
-            record = check_record(row, values_of(seq, ()))
+            beside = values_of(seq, ())
+            record = check_record(row, beside)
             if "entities_digest" in record:
                 digest = decided_over(record)
                 if digest is not None and digest not in slices:
                     slices[digest] = seq
+            if "batch" in record and personal is not None and is_batch(record):
+                missing += missing_values(seq, batch_at(row, record, beside))
+            if record.get("event") == REQUEST_ERASED.name:
+                erased += erased_values(record)
             hashes.append(last)
             leaves.append(leaf_hash(row.canonical, row.signature))
             if "spool" in record or row.signature:
@@ -140,6 +157,8 @@ def verified_range(
         fault=fault,
         by_others=by_others,
         slices=slices,
+        missing=missing,
+        erased=erased,
     )
 
 
@@ -156,7 +175,7 @@ def verified_ranges(
     for batch in batches:
         end = first + len(batch)
         yield verified_range(
-            first, batch, personal_of(first, end - 1) if personal_of and batch else {}
+            first, batch, personal_of(first, end - 1) if personal_of and batch else None
         )
         first = end
 
@@ -188,8 +207,11 @@ def verify(
     tree, last, size = Tree(), GENESIS, 0
     append, due, by_others = tree.append, _nearest(kept, outside), False
     slices: dict[str, int] = {}
+    missing, erased = dict[str, None](), set[str]()
     for part in checked:
         by_others = by_others or part.by_others
+        missing.update(dict.fromkeys(part.missing))
+        erased.update(part.erased)
         for digest, seq in part.slices.items():
             slices.setdefault(digest, seq)
         if part.prev is not None and part.prev != last:
@@ -204,8 +226,57 @@ def verify(
         last = part.hashes[-LEAF_BYTES:] or last
         if part.fault is not None:
             raise ChainFault(*part.fault)
+    _check_missing(missing, erased)
     found = _better(kept.finish(size), outside.finish(size), size, last)
     return evolve(found, by_others=by_others, slices=slices)
+
+
+def _check_missing(missing: Iterable[str], erased: set[str]) -> None:
+    """A personal value is only ever missing where a record names it as erased (rule R29)."""
+    for one in missing:
+        if one not in erased:
+            seq, index, path = one.split(":", 2)
+            what = f"the value at {path} of entry {index} is missing, and no record erased it"
+            raise ChainFault(int(seq), "personal", what)
+
+
+def missing_values(seq: int, batch: RequestBatch) -> list[str]:
+    """The personal values that are not beside batch *seq*, by the names that erasing gives them."""
+    there = {(one.index, one.path) for one in batch.personal}
+    return [
+        erased_name(seq, index, path)
+        for index, entry in enumerate(batch.entries)
+        for path in hidden_paths(entry)
+        if (index, path) not in there
+    ]
+
+
+def erased_name(seq: int, index: int, path: str) -> str:
+    """How an ``audit.request.erased`` names a value of an entry."""
+    return f"{seq}:{index}:{path}"
+
+
+def erased_values(record: Mapping[str, Any]) -> list[str]:
+    """What a record says was erased from entries."""
+    if record.get("event") != REQUEST_ERASED.name:
+        return []
+    details = record.get("details")
+    named = details.get("erased") if isinstance(details, Mapping) else None
+    return list(named) if isinstance(named, list) else []
+
+
+def batch_at(
+    row: ChainRow, record: Mapping[str, Any], beside: Sequence[PersonalValue]
+) -> RequestBatch:
+    """The batch that a row is.
+
+    Raises:
+        ChainFault: what stands beside it is not what it commits to.
+    """
+    try:
+        return read_batch(record, beside)
+    except Malformed as refused:
+        raise ChainFault(row.seq, "batch", refused.text) from refused
 
 
 def beyond_end(covered: int, size: int) -> str:
@@ -244,6 +315,8 @@ def check_record(row: ChainRow, personal: Sequence[PersonalValue] = ()) -> dict[
         raise ChainFault(row.seq, "record", "the record is not JSON") from None
     if type(record) is not dict:
         raise ChainFault(row.seq, "record", "the record is not an object")
+    if "batch" in record and is_batch(record):
+        return record  # what stands beside it is checked as a whole, where it is wanted
     for value in personal:
         there: object = record
         for name in _names(value.path):

@@ -18,6 +18,7 @@ from pathlib import Path
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
+from svc.audit.spool.batches import in_batches
 from svc.audit.spool.framing import framed
 from svc.audit.spool.quota import SEGMENT_COST, SpoolQuota
 from svc.audit.spool.refusals import closed, disk_full, full, refusal_of, why
@@ -27,6 +28,7 @@ from svc.errors import SvcError
 from svc.messages.spooled import row_message
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.record import AuditRecord
+from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 from svc.model.ids import random_id
 from svc.runtime import durable
@@ -35,6 +37,9 @@ _log = Logger(namespace="svc_audit")
 
 SEGMENT_BYTES = 1 << 20
 """A file that is longer is followed by another: room comes free a file at a time."""
+
+REQUEST_COST = 2048
+"""Taken of the room for what is around a request, until it is known how many share that."""
 
 MAX_FORMER = 250
 """So many former spools are named where a new one is announced."""
@@ -77,6 +82,24 @@ class SpoolEntry:
 
     record: AuditRecord | Callable[[str, int], AuditRecord]
     holder: str | None = None
+
+
+@frozen
+class SpoolRequest:
+    """A request to be written in a batch.
+
+    Attributes:
+        holder: The person who asked.
+        cost: What was taken of the room for it, and is given back but for what it needs.
+    """
+
+    sealed: SealedRequest
+    holder: str
+    cost: int
+
+
+Waiting = SpoolEntry | SpoolRequest
+"""What is written together: rows of their own first, and the requests in batches after them."""
 
 
 @frozen
@@ -127,13 +150,16 @@ class _Batch:
     rows: list[Numbered] = field(factory=list)
     data: bytearray = field(factory=bytearray)
     held: dict[str, int] = field(factory=dict)
+    numbers: dict[SessionNumbers, int] = field(factory=dict)
+    taken: int = 0
+    """Bytes of the room that were taken for it here."""
+    paid: list[tuple[SpoolRequest, int]] = field(factory=list)
+    """Requests, for which room was taken before, and what each needs of it."""
 
-    def add(self, row: SpoolRow, data: bytes, holder: str | None) -> None:
+    def add(self, row: SpoolRow, data: bytes) -> None:
         """Take the row that was made for the place."""
         self.rows.append((self.place.n, row))
         self.data += data
-        if holder is not None:
-            self.held[holder] = self.held.get(holder, 0) + len(data)
         self.place = SpoolPlace(self.place.spool_id, self.place.n + 1, row_hash(row.canonical))
 
 
@@ -185,7 +211,7 @@ class SpoolFiles:
         """Whether a spool can be written: not after the disk refused, until it is tried again."""
         return self._live is not None
 
-    def commit(self, entries: Sequence[SpoolEntry]) -> list[Outcome]:
+    def commit(self, entries: Sequence[Waiting]) -> list[Outcome]:
         """Write the records of *entries* in their order; each has its outcome."""
         outcomes: list[Outcome] = [None] * len(entries)
         refusal = closed() if self._is_closed else self._commit(entries, outcomes)
@@ -221,11 +247,30 @@ class SpoolFiles:
             self._free(spool.remove())
             del self._stored[spool_id]
 
+    def take(self, request: RequestRecord, holder: str) -> SpoolRequest:
+        """Seal a request and take room for it; it has to be committed or given back.
+
+        Touches no file, so whoever is about to let the request pass calls it.
+
+        Raises:
+            SvcError: it may not be written, or there is no room for it.
+        """
+        sealed = self.maker.sealed(request)
+        cost = sealed.size + REQUEST_COST
+        if not self.room.take(cost, holder):
+            raise full()
+        return SpoolRequest(sealed, holder, cost)
+
+    def give_back(self, request: SpoolRequest, needed: int = 0) -> None:
+        """Give back the room that a request does not need."""
+        over = request.cost - needed
+        self.room.give_back(over, {request.holder: over} if over else {})
+
     def _free(self, segments: Sequence[Segment]) -> None:
         for one in segments:
             self.room.give_back(one.cost, one.held)
 
-    def _commit(self, entries: Sequence[SpoolEntry], outcomes: list[Outcome]) -> Outcome:
+    def _commit(self, entries: Sequence[Waiting], outcomes: list[Outcome]) -> Outcome:
         """Write; returns why nothing was written, where it was not."""
         for _ in range(2):
             outcomes[:] = [None] * len(entries)
@@ -286,7 +331,7 @@ class SpoolFiles:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         live.descriptor = os.open(path, flags, 0o600)
 
-    def _write(self, live: _Live, entries: Sequence[SpoolEntry], outcomes: list[Outcome]) -> None:
+    def _write(self, live: _Live, entries: Sequence[Waiting], outcomes: list[Outcome]) -> None:
         stored = live.stored
         batch = _Batch(SpoolPlace(stored.spool_id, stored.last + 1, live.prev))
         try:
@@ -294,13 +339,15 @@ class SpoolFiles:
                 self._add(batch, SpoolEntry(self._opening))
             for number, entry in enumerate(entries):
                 try:
-                    self._add(batch, entry)
+                    if isinstance(entry, SpoolEntry):
+                        self._add(batch, entry)
                 except SvcError as refusal:
                     outcomes[number] = refusal
+            self._add_requests(batch, [one for one in entries if isinstance(one, SpoolRequest)])
             if batch.rows:
                 self._make_durable(live, bytes(batch.data))
         except Exception:
-            self.room.give_back(len(batch.data), batch.held)
+            self.room.give_back(batch.taken, batch.held)
             self._give_up_empty(live)
             raise
         live.prev = batch.place.prev
@@ -317,7 +364,26 @@ class SpoolFiles:
         data = framed(place.n, row_message(row).SerializeToString())
         if not self.room.take(len(data), entry.holder):
             raise full()
-        batch.add(row, data, entry.holder)
+        batch.taken += len(data)
+        if entry.holder is not None:
+            batch.held[entry.holder] = batch.held.get(entry.holder, 0) + len(data)
+        batch.add(row, data)
+
+    def _add_requests(self, batch: _Batch, requests: Sequence[SpoolRequest]) -> None:
+        """Make the rows of requests for which room was taken."""
+        for part in in_batches(requests):
+            row = self.maker.batch([one.sealed for one in part], batch.place, batch.numbers)
+            data = framed(batch.place.n, row_message(row).SerializeToString())
+            # Each pays for itself, and all in equal parts for what is around them.
+            shared = max(0, len(data) - sum(one.sealed.size for one in part)) // len(part) + 1
+            left = len(data)
+            for one in part:
+                needed = min(one.sealed.size + shared, one.cost, left)
+                left -= needed
+                batch.paid.append((one, needed))
+            self.room.found(left)
+            batch.taken += left
+            batch.add(row, data)
 
     def _opening(self, spool_id: str, _: int) -> AuditRecord:
         """Names the spools that are kept, newest last, with the numbers of their last rows."""
@@ -344,6 +410,11 @@ class SpoolFiles:
         segment.size += len(batch.data)
         for holder, count in batch.held.items():
             segment.held[holder] = segment.held.get(holder, 0) + count
+        for request, needed in batch.paid:
+            segment.held[request.holder] = segment.held.get(request.holder, 0) + needed
+            self.give_back(request, needed)
+        for session, n in batch.numbers.items():
+            session.last = n
         for n, row in batch.rows:
             segment.last = n
             stored.remember(n, row)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from svc.audit.log.entries import seal_request
 from svc.audit.log.record import Sealer
+from svc.audit.spool.batches import OpenBatch
 from svc.messages.spooled import check_row
-from svc.model.audit.events import SPOOL_CLOSE, SPOOL_OPEN
+from svc.model.audit.batch import RequestPlace
+from svc.model.audit.events import REQUEST_BATCH, SPOOL_CLOSE, SPOOL_OPEN
+from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.record import Actor, AuditRecord, Event
+from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, audit_key_id, row_signer
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id
@@ -37,7 +42,9 @@ class RowMaker:
     def _its_id(self) -> str:
         return audit_key_id(self.key.public_key().public_bytes_raw())
 
-    def row(self, record: AuditRecord, place: SpoolPlace) -> SpoolRow:
+    def row(
+        self, record: AuditRecord, place: SpoolPlace, beside: Sequence[PersonalValue] = ()
+    ) -> SpoolRow:
         """The row of *record* at its place.
 
         Raises:
@@ -48,12 +55,38 @@ class RowMaker:
         signature = row_signer(self.key)(sealed.canonical)
         row = SpoolRow(
             canonical=sealed.canonical,
-            personal=sealed.personal,
+            personal=(*sealed.personal, *beside),
             key_id=self.key_id,
             signature=signature,
         )
         check_row(row)
         return row
+
+    def sealed(self, request: RequestRecord) -> SealedRequest:
+        """A request as an entry of a batch.  Raises SvcError: it must not pass."""
+        return seal_request(request, self.sealer.entropy, self.sealer.facts)
+
+    def batch(
+        self,
+        entries: Sequence[SealedRequest],
+        place: SpoolPlace,
+        numbers: dict[SessionNumbers, int],
+    ) -> SpoolRow:
+        """The row of a batch at its place.
+
+        Args:
+            numbers: The newest number of each session; those of the batch are put in.
+        """
+        batch = OpenBatch(numbers)
+        for one in entries:
+            batch.add(one, self.entropy)
+        parts = batch.parts(RequestPlace(self.origin, place.spool_id, place.n))
+        record = evolve(
+            self._own(REQUEST_BATCH, {"proxy_id": self.origin}),
+            batch=parts.form,
+            decision_id=parts.decision_id,
+        )
+        return self.row(record, place, parts.beside)
 
     def opening(self, spool_id: str, former: tuple[str, ...]) -> AuditRecord:
         """The first record of a spool, which names the ones before that are still kept."""

@@ -11,22 +11,34 @@ from collections.abc import Callable, Sequence
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.audit.spool.disk import Extent, Outcome, SpoolEntry, SpoolFiles
+from svc.audit.spool.disk import (
+    Extent,
+    Outcome,
+    SpoolEntry,
+    SpoolFiles,
+    SpoolRequest,
+    Waiting,
+)
 from svc.audit.spool.refusals import full
 from svc.audit.spool.segments import Numbered
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.audit import IAuditSink
 from svc.model.audit.record import AuditRecord
+from svc.model.audit.request import RequestRecord
 from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_audit")
 
-BATCH = 256
+BATCH = 1024
 """Records in one write."""
+
+BUFFERED_SECS = 0.25
+"""How long a request that passed may wait for others, before all are written."""
 
 MAX_WAITING = 16_384
 """Records that wait for the disk; past it their writers are refused at once."""
@@ -37,7 +49,8 @@ LEVELS = (0.5, 0.75, 0.9)
 MEND_SECS = 5.0
 """Between two tries to begin a spool on a disk that refused."""
 
-_Waiter = tuple[SpoolEntry, Deferred[None]]
+_Waiter = tuple[Waiting, Deferred[None] | None]
+"""What is to be written, and who waits for it; nobody does where a request passed already."""
 
 
 @implementer(IAuditSink)
@@ -48,12 +61,17 @@ class Spool:
     Attributes:
         committed: Called when there are new rows to be delivered.
         has_room: Called when there is a spool, and room for what others than the origin cause.
+        buffering: Times the writes of requests, which pass before they are on the disk; None
+            where each waits for the disk.
     """
 
     files: SpoolFiles
     in_thread: InThread
     committed: Callable[[], object]
     has_room: Callable[[], object]
+    buffering: IReactorTime | None = None
+    _soon: IDelayedCall | None = None
+    _retried: list[_Waiter] = field(factory=list)
     _waiting: deque[_Waiter] = field(factory=deque)
     _is_writing: bool = False
     _in_batch: int = 0
@@ -86,6 +104,7 @@ class Spool:
             self._report()
         else:
             self._report(await self.in_thread(self.files.open))
+            self._retry()
 
     def check(self) -> None:
         """What would have to be recorded must not be begun while nothing can be.
@@ -113,12 +132,49 @@ class Spool:
             self._begin()
         await durable
 
+    async def write_request(self, request: RequestRecord, holder: str) -> None:
+        if len(self._waiting) + len(self._retried) >= MAX_WAITING:
+            raise full()
+        if self.buffering is not None:
+            self.check()  # nothing passes while nothing is written
+        entry = self.files.take(request, holder)
+        durable: Deferred[None] | None = None
+        if self.buffering is None:
+            durable = Deferred()
+        self._waiting.append((entry, durable))
+        if not self._is_writing:
+            if self.buffering is None or len(self._waiting) >= BATCH:
+                self._begin()
+            elif self._soon is None:
+                self._soon = self.buffering.callLater(BUFFERED_SECS, self._flush)
+        if durable is not None:
+            await durable
+
+    def _flush(self) -> None:
+        self._soon = None
+        if self._waiting and not self._is_writing:
+            self._begin()
+
+    def _retry(self) -> None:
+        """Write what passed before the disk refused it, once there is a spool again."""
+        if self._failed is None and self._retried:
+            self._waiting.extendleft(reversed(self._retried))
+            self._retried.clear()
+            self._flush()
+
     async def close(self) -> None:
         """Close the spool after writing the waiting rows; no further rows are accepted."""
+        if self._soon is not None:
+            self._soon.cancel()
+        self._waiting.extendleft(reversed(self._retried))
+        self._retried.clear()
+        self._flush()
         while self._is_writing:
             idle: Deferred[None] = Deferred()
             self._idle.append(idle)
             await idle
+        if self._retried:
+            _log.error("requests that passed are not on record", requests=len(self._retried))
         refusal = await self.in_thread(self.files.close)
         if refusal is not None:
             _log.warn("the audit spool was not closed properly", reason=refusal.reason)
@@ -143,6 +199,9 @@ class Spool:
         self._is_writing = True
         batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
         self._in_batch = len(batch)
+        if self._soon is not None:
+            self._soon.cancel()
+            self._soon = None
         written = Deferred.fromCoroutine(self._write(batch))
         written.addErrback(self._broken, batch)
         written.addCallback(lambda _: self._written())
@@ -151,8 +210,8 @@ class Spool:
         entries = [entry for entry, _ in batch]
         outcomes: list[Outcome] = await self.in_thread(lambda: self.files.commit(entries))
         self._report(next((one for one in outcomes if one is not None), None))
-        for (_, durable), refusal in zip(batch, outcomes, strict=True):
-            _answer(durable, refusal)
+        for waiter, refusal in zip(batch, outcomes, strict=True):
+            self._answer(waiter, refusal)
         if None in outcomes:
             self.committed()
 
@@ -162,8 +221,22 @@ class Spool:
         refusal = Unavailable(
             "the audit spool cannot be written, so no session opens", reason="audit_unavailable"
         )
-        for _, durable in batch:
-            _answer(durable, refusal)
+        for waiter in batch:
+            self._answer(waiter, refusal)
+
+    def _answer(self, waiter: _Waiter, refusal: SvcError | None) -> None:
+        entry, durable = waiter
+        if refusal is not None and durable is None:
+            self._retried.append(waiter)  # it passed, so it stays until it is written
+            return
+        if refusal is not None and isinstance(entry, SpoolRequest):
+            self.files.give_back(entry)
+        if durable is None or durable.called:
+            return  # its writer went away
+        if refusal is None:
+            durable.callback(None)
+        else:
+            durable.errback(refusal)
 
     def _written(self) -> None:
         """Go on with what was asked for meanwhile, by those just answered too."""
@@ -193,12 +266,3 @@ class Spool:
         elif self._level and room.used < LEVELS[0] / 2 * room.most:
             _log.info("the audit spool has free space again", used=room.used, most=room.most)
             self._level = 0
-
-
-def _answer(durable: Deferred[None], refusal: SvcError | None) -> None:
-    if durable.called:
-        return  # its writer went away
-    if refusal is None:
-        durable.callback(None)
-    else:
-        durable.errback(refusal)

@@ -13,9 +13,11 @@ from collections.abc import Callable
 from attrs import define
 
 from svc.audit.ingest.validate import MAY_WRITE, ValidRow, WriteRights, validate_row
-from svc.authority.ingest.apply import QueueTransaction, is_of_session, standing_of
+from svc.audit.log.find import is_repeated
+from svc.authority.ingest.apply import QueueTransaction, standing_of
+from svc.authority.ingest.notes import checked_note
 from svc.authority.state.recorder import Recorder
-from svc.errors import Fault, Malformed, NoSuchRow, SvcError
+from svc.errors import Fault, NoSuchRow, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import AUDIT_DISCARDED, AUDIT_RELEASED
 from svc.model.audit.outbox import QueuedRow, RowClaim
@@ -25,8 +27,6 @@ from svc.model.audit.spool import audit_key_id, read_place, row_digest, row_hash
 from svc.model.canonical import Json
 from svc.model.cluster.node import Node
 from svc.proto.gate.v1 import admin_pb2 as pb
-
-MAX_NOTE = 1024
 
 
 class NotReleasable(SvcError):
@@ -56,7 +56,7 @@ class QueueAdmin:
             NoSuchRow: it is not in the queue.
             NotReleasable: it is unsigned or forged, or the log has it.
         """
-        note = _note(request.note)
+        note = checked_note(request.note)
 
         def release(tx: ITransaction) -> int:
             row = _held_row(tx, request.id)
@@ -76,7 +76,7 @@ class QueueAdmin:
             NoSuchRow: it is not in the queue.
             NotReleasable: it is not held.
         """
-        note = _note(request.note)
+        note = checked_note(request.note)
 
         def discard(tx: ITransaction) -> bytes:
             row, at = _held_row(tx, request.id), self.now()
@@ -106,7 +106,9 @@ class QueueAdmin:
 
         facts = self.recorder.sealer.facts
         # Whom it names the operator has seen: that alone is no word against its origin.
-        verdict = validate_row(row.row, signer, facts, may_write=self.may_write)
+        verdict = validate_row(
+            row.row, signer, facts, may_write=self.may_write, session_row=tx.sessions.get
+        )
         judged = verdict.judged
         if judged is None:
             assert verdict.hold is not None
@@ -114,16 +116,10 @@ class QueueAdmin:
                 f"row {row.id} is {verdict.hold.value}: it cannot be accepted into the log; "
                 "discard it (an audit record keeps its digest)"
             )
-        if judged.about is not None:
-            session = tx.sessions.get(judged.about.session_uid)
-            if not is_of_session(session, judged.origin, judged.about):
-                raise NotReleasable(
-                    f"row {row.id} is forged: it is about no session of its Proxy's, or says "
-                    "something else of it; discard it"
-                )
         place = judged.place
         seq = tx.origins.seq(judged.origin, place.spool_id, place.n)
-        if seq is not None or tx.origins.events([judged.event_id]):
+        is_known = seq is not None or bool(tx.origins.events([judged.event_id]))
+        if is_known or (judged.ids and is_repeated(tx.audit, judged.ids)):
             raise NotReleasable(
                 f"row {row.id} is replayed: the log already has a row with its position or "
                 "event id; discard it"
@@ -185,11 +181,3 @@ def _held_row(tx: ITransaction, row_id: int) -> QueuedRow:
             f"row {row_id} is not held: the leader will process it", reason="row_not_held"
         )
     return found[0]
-
-
-def _note(text: str) -> str:
-    if not text.strip():
-        raise Malformed("reason: required, for the audit record")
-    if len(text) > MAX_NOTE:
-        raise Malformed(f"reason: longer than {MAX_NOTE} characters")
-    return text

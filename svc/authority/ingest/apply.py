@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from attrs import define, evolve, field, frozen
 
 from svc.audit.ingest.validate import RowVerdict, ValidRow
+from svc.audit.log.find import is_repeated
 from svc.authority.ingest.origins import is_in_force
 from svc.authority.state.recorder import Recorder, node
 from svc.authority.state.tables import SignedRows, StateUnsigned
@@ -32,7 +33,6 @@ from svc.model.audit.replay import (
 )
 from svc.model.canonical import Json
 from svc.model.session.recorded import RecordedRequest
-from svc.model.session.session import Session
 
 
 @frozen
@@ -57,20 +57,6 @@ class QueuedRowGone(SvcError):
     """A row is not in the queue any more: it must not be appended from there."""
 
 
-_NOT_ITS_SESSION = "it is about no session of its Proxy's, or says something else of it"
-
-
-def is_of_session(session: Session | None, origin: str, about: RecordedRequest) -> bool:
-    """Whether what a Proxy says of a session is what our own row says."""
-    said = (origin, about.person_id, about.resource_id, about.resource_kind)
-    return session is not None and said == (
-        session.proxy_id,
-        session.person_id,
-        session.resource_id,
-        session.kind,
-    )
-
-
 @define
 class QueueTransaction:
     """One transaction's work on the queue; made again whenever the transaction runs."""
@@ -87,7 +73,6 @@ class QueueTransaction:
     _accepted: list[AcceptedRow] = field(factory=list, init=False)
     _events: set[str] = field(factory=set, init=False)
     _requests: list[RecordedRequest] = field(factory=list, init=False)
-    _sessions: dict[str, Session | None] = field(factory=dict, init=False)
 
     def take_all(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         """Take rows, in order; a question for each would cost a database more than the answer."""
@@ -114,19 +99,11 @@ class QueueTransaction:
         if standing is RowStanding.REPLAYED or judged.event_id in self._events:
             self._hold(row, RowVerdict(hold=Hold.REPLAYED, why="it was accepted before"))
             return
-        if judged.about is not None:
-            if not self._is_of_its_session(judged.origin, judged.about):
-                self._hold(row, RowVerdict(hold=Hold.FORGED, why=_NOT_ITS_SESSION))
-                return
-            self._requests.append(judged.about)
+        if judged.ids and is_repeated(self.tx.audit, judged.ids):
+            why = "a decision in it is on record already"
+            self._hold(row, RowVerdict(hold=Hold.REPLAYED, why=why))
+            return
         self.append(row, judged)
-
-    def _is_of_its_session(self, origin: str, about: RecordedRequest) -> bool:
-        """Whether our own row of the session says the same of it (rule R25)."""
-        uid = about.session_uid
-        if uid not in self._sessions:
-            self._sessions[uid] = self.tx.sessions.get(uid)
-        return is_of_session(self._sessions[uid], origin, about)
 
     def append(self, row: QueuedRow, judged: ValidRow) -> int:
         """Append a row, whatever the memory says; the record that it becomes."""
@@ -136,6 +113,7 @@ class QueueTransaction:
         )
         self._accepted.append(AcceptedRow(row.id, link.seq, judged.event_id, *spool, place.n))
         self._events.add(judged.event_id)
+        self._requests.extend(judged.requests)
         memory = self._memory(*spool)
         is_fresh = memory == SpoolMemory()
         if memory.standing(place.n, place.prev, judged.hash) is RowStanding.NEW:

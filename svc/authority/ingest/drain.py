@@ -22,9 +22,11 @@ from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import StateUnsigned
 from svc.errors import AlreadyExists, AuditBroken, LeaseLost, StoreUnavailable, SvcError
 from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.batch import sessions_named
 from svc.model.audit.outbox import Hold, QueuedRow
 from svc.model.audit.replay import GAP_SECS
 from svc.model.session.recorded import RecordedRequest
+from svc.model.session.session import Session
 from svc.runtime.services import AsyncService, BackgroundTasks
 from svc.runtime.threads import InThread, inline
 
@@ -41,6 +43,9 @@ DRAIN_SECS = 1.0
 _HOLED = 16
 _LOOKS = 64
 """Spools told of in one transaction."""
+
+_SESSIONS = 4096
+"""Sessions that are remembered, so that none is read for each of its batches."""
 
 _log = Logger(namespace="svc_authority")
 
@@ -77,6 +82,7 @@ class QueueConsumer:
     may_write: WriteRights = MAY_WRITE
     recorded: Callable[[Iterable[RecordedRequest]], Awaitable[object]] = _nobody
     in_thread: InThread = inline
+    _sessions: dict[str, Session] = field(factory=dict, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     async def drain(self) -> None:
@@ -120,19 +126,31 @@ class QueueConsumer:
         def look(tx: ITransaction) -> tuple[Sequence[QueuedRow], bool]:
             known = [key for key in tx.outbox.unknown_keys() if key in keys]
             rows = tx.outbox.waiting(after, BATCH, BATCH_BYTES, known)
+            self._know_sessions(tx, rows)
             return rows, bool(tx.spools.holed(self.now() - GAP_SECS, 1))
 
         def judge(rows: Sequence[QueuedRow]) -> list[tuple[QueuedRow, RowVerdict]]:
             facts, members = self.recorder.sealer.facts, self.keys.is_member
             return [
-                (row, validate_row(row.row, keys.get, facts, members, self.may_write))
+                (row, validate_row(row.row, keys.get, facts, members, self.may_write, sessions))
                 for row in rows
             ]
 
         rows, is_holed = await self.store.read("look at the audit queue", look)
+        sessions = self._sessions.get  # as it was read with these rows
         parts = range(0, len(rows), PART)
         judging = [self.in_thread(partial(judge, rows[at : at + PART])) for at in parts]
         return _QueueRead([one for part in judging for one in await part], is_holed)
+
+    def _know_sessions(self, tx: ITransaction, rows: Sequence[QueuedRow]) -> None:
+        """Read the sessions that batches name, of which nothing changes but their ends."""
+        named = {uid for row in rows for uid in sessions_named(row.row.personal)}
+        if len(self._sessions) + len(named) > _SESSIONS:
+            self._sessions = {uid: one for uid, one in self._sessions.items() if uid in named}
+        for uid in named - self._sessions.keys():
+            found = tx.sessions.get(uid)
+            if found is not None:
+                self._sessions[uid] = found
 
     async def _take(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         try:

@@ -17,9 +17,11 @@ from svc.authority.limits import AskRates
 from svc.errors import Denied, Fault, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.spooled import SpoolState
+from svc.model.audit.batch import entries_claimed
 from svc.model.audit.outbox import Offered, QueueCounts
 from svc.model.audit.replay import RowStanding, SpoolMemory, accept
-from svc.model.audit.spool import SpoolRow, read_place, row_digest, row_hash
+from svc.model.audit.spool import SpoolRow, place_of, read_place, row_digest, row_hash
+from svc.model.canonical import decode
 from svc.model.cluster.node import Node
 from svc.ratelimit.quota import EACH, KEPT
 
@@ -27,6 +29,8 @@ MAX_ROWS = 1 << 17
 """Of the whole queue; Proxies have three quarters of it, and one origin an eighth (rule R12)."""
 
 MAX_BYTES = 512 << 20
+_LEAST_ENTRIES = 16
+"""A batch costs no less than so many requests: its row costs as much as they do."""
 
 
 class QueueFull(SvcError):
@@ -68,34 +72,36 @@ class QueueIntake:
         offered = [self._placed(proxy, spool_id, row) for row in rows]
         covered = self.covered()
 
-        def run(tx: ITransaction) -> tuple[SpoolState, int]:
+        def run(tx: ITransaction) -> tuple[SpoolState, list[Offered]]:
             memory = tx.spools.memory(proxy.id, spool_id) or SpoolMemory()
             fresh = self._fresh(tx, offered) if offered else []
             memory, fresh = self._without_discarded(tx, proxy, spool_id, memory, fresh)
             if fresh:
                 self._check_room(tx, proxy, fresh)
                 tx.outbox.add(fresh, self.now())
-            return _state(tx, proxy.id, spool_id, memory, covered), len(fresh)
+            return _state(tx, proxy.id, spool_id, memory, covered), fresh
 
         if not offered:
             asked = await self.store.read("how far a spool is", run)
             return asked[0]
-        with self.rates.queueing(proxy.id, len(offered)) as told:
+        with self.rates.queueing(proxy.id, *_cost(offered)) as told:
             state, queued = await self.store.run("queue rows of a spool", run)
-            told(queued)
+            told(*_cost(queued))
         if queued:
             self.arrived()
         return state
 
     @staticmethod
     def _placed(proxy: Node, spool_id: str, row: SpoolRow) -> Offered:
-        origin, place = read_place(row.canonical)
+        form = decode(row.canonical)
+        origin, place = place_of(form)
         if (origin, place.spool_id) != (proxy.id, spool_id):
             raise Denied(
                 "spooled: a row names a different origin or spool from the one it was sent with",
                 reason="other_origin",
             )
-        return Offered(row=row, origin=origin, spool_id=spool_id, n=place.n)
+        entries = entries_claimed(form)
+        return Offered(row=row, origin=origin, spool_id=spool_id, n=place.n, entries=entries)
 
     @staticmethod
     def _fresh(tx: ITransaction, offered: Sequence[Offered]) -> list[Offered]:
@@ -137,7 +143,7 @@ class QueueIntake:
         return memory, left
 
     def _check_room(self, tx: ITransaction, proxy: Node, fresh: Sequence[Offered]) -> None:
-        more = QueueCounts(len(fresh), bytes=sum(len(one.row.canonical) for one in fresh))
+        more = QueueCounts(len(fresh), bytes=sum(_size(one.row) for one in fresh))
         for counts, part in (
             (tx.outbox.counts(proxy.id), 1 / EACH),
             (tx.outbox.counts(), 1 - 1 / KEPT),
@@ -148,6 +154,17 @@ class QueueIntake:
                     "the audit queue has no room for these rows; they stay in the spool. Held rows "
                     "take room too: see `svc authority audit outbox list`"
                 )
+
+
+def _size(row: SpoolRow) -> int:
+    """As the queue counts it, a little more than less."""
+    return len(row.canonical) + sum(len(one.value) for one in row.personal)
+
+
+def _cost(offered: Sequence[Offered]) -> tuple[int, int]:
+    """Rows of their own, and the requests in the others, as these say; judged is it later."""
+    entries = [one.entries for one in offered if one.entries]
+    return len(offered) - len(entries), sum(max(one, _LEAST_ENTRIES) for one in entries)
 
 
 def _state(

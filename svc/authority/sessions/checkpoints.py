@@ -102,7 +102,7 @@ class GatedSessions:
     async def recorded(self, requests: Iterable[RecordedRequest]) -> None:
         """Take records that are in the log now, in their order."""
         for one in requests:
-            if one.range_ is None or one.session_uid in self._mismatched:
+            if one.session_uid in self._mismatched:
                 continue
             chain = self._chain(one.session_uid)
             word = chain.record(one.range_, one.allowed, self.now())

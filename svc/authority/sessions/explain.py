@@ -12,6 +12,8 @@ from typing import Any
 
 from attrs import define
 
+from svc.audit.log.entries import RequestSession, entry_record
+from svc.audit.log.find import find_entry
 from svc.authority.state.cache import ClusterStateCache
 from svc.errors import Denied
 from svc.interfaces.identity import IChainVerifier
@@ -20,7 +22,6 @@ from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.messages.session import Explanation, decode_why_request
 from svc.model.audit.events import SESSION_ABANDONED, SESSION_END
-from svc.model.audit.ledger import ChainRow
 from svc.model.cluster.node import Node
 from svc.model.ids import is_random_id
 from svc.model.policy.access import EntityUid
@@ -75,19 +76,17 @@ class Explainer:
     ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
         """The decision's record, and that of its session's end; None and nothing without them."""
 
-        def look(tx: ITransaction) -> tuple[ChainRow, ...]:
+        def look(tx: ITransaction) -> list[Mapping[str, Any]]:
             issued = self.state_cache.rows(tx).certificate(certificate_sha256)
             if issued is None or issued.revoked_at is not None:
                 raise Denied("the certificate was revoked", reason="revoked_certificate")
-            return tx.audit.by_decision(decision_id) if is_random_id(decision_id) else ()
+            return _records_of(tx, decision_id) if is_random_id(decision_id) else []
 
-        rows = await self.store.read("why", look)
         decided, end = None, {}
-        for row in rows:
-            record: Mapping[str, Any] = json.loads(row.canonical)
+        for record in await self.store.read("why", look):
             if record["event"] in _ENDS:
                 end = dict(record)
-            elif decided is None and "decision" in record:
+            elif decided is None and "decision" in record and "actor" in record:
                 decided = record
         return decided, end
 
@@ -123,3 +122,18 @@ class Explainer:
             return {}
         reasons, named = engine.reasons(), record.get("policies", ())
         return {one: reasons[one][:_REASON] for one in named if one in reasons}
+
+
+def _records_of(tx: ITransaction, decision_id: str) -> list[Mapping[str, Any]]:
+    """The records that name a decision, and the entry of a batch as one of its own."""
+
+    def session_of(uid: str) -> RequestSession | None:
+        found = tx.sessions.get(uid)
+        if found is None:
+            return None
+        return RequestSession(found.person_id, found.resource_id, found.kind)
+
+    found = [json.loads(row.canonical) for row in tx.audit.by_decision(decision_id)]
+    if not found and (entry := find_entry(tx.audit, decision_id)) is not None:
+        found.append(entry_record(entry.record, entry.batch, entry.index, session_of))
+    return found

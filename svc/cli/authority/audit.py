@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from svc.errors import AuditBroken, Malformed, StoreUnavailable
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
+    from svc.audit.log.covered import CoveredRow
     from svc.audit.log.selection import Selection
     from svc.audit.log.verify import Verified
     from svc.interfaces.store import ITransaction
@@ -128,14 +129,20 @@ def export_log(
 
     if as_json and form != "json":
         raise click.UsageError(f"--json and --format {form}: give only one of them")
-    forms = {"json": export.json_line, "cef": siem.cef, "splunk-hec": siem.splunk_hec}
-    line = forms[form]
-    head, entries = _log(context).entries(after, personal=personal)
+    log = _log(context)
+    head, entries = log.entries(after, personal=personal)
+    session_of = lru_cache(1024)(log.session)
+
+    def lines_of(entry: CoveredRow) -> Iterator[str]:
+        if form == "json":
+            return export.json_lines(entry)
+        line = siem.cef if form == "cef" else siem.splunk_hec
+        return map(line, siem.by_request(entry, session_of))
 
     def lines() -> Iterator[str]:
         count = 0
         for count, entry in enumerate(entries, 1):  # noqa: B007
-            yield line(entry)
+            yield from lines_of(entry)
         if count and form == "json":
             yield export.head_line(head)
 
@@ -144,7 +151,7 @@ def export_log(
 
 
 @audit.command("prove")
-@click.argument("seq", metavar="[SEQ]", required=False, type=click.IntRange(1, LARGEST))
+@click.argument("place", metavar="[SEQ[.INDEX]]", required=False, type=WORD)
 @click.option(
     "--from",
     "first",
@@ -164,7 +171,7 @@ def export_log(
 @click.pass_context
 def prove(
     context: click.Context,
-    seq: int | None,
+    place: str | None,
     first: int | None,
     over: int | None,
     personal: bool,
@@ -173,16 +180,57 @@ def prove(
     """Write a proof and its signed head, for contrib/verify_audit.py to check offline.
 
     It proves that record SEQ is in the log or, with --from, that the log has only been appended to.
+    SEQ.INDEX is one request of a batch; its proof shows no other request.
     """
+    seq, index = (None, None) if place is None else _place(place)
     if (seq is None) == (first is None):
         raise click.UsageError("give either SEQ or --from")
     if personal and seq is None:
         raise click.UsageError("--personal: applies only to the proof of a record (SEQ)")
     log = _log(context)
-    if seq is not None:
+    if seq is not None and index is not None:
+        print_lines([log.entry_inclusion(seq, index, over, personal=personal)])
+    elif seq is not None:
         print_lines([log.inclusion(seq, over, personal=personal)])
     elif first is not None:
         print_lines([log.consistency(first, over)])
+
+
+@audit.command("erase")
+@click.argument("place", metavar="SEQ.INDEX", type=WORD)
+@click.argument("path", metavar="FIELD", type=WORD)
+@click.option("--reason", required=True, type=WORD, help="The reason, for the audit record.")
+@json_option
+@click.pass_context
+def erase(context: click.Context, place: str, path: str, reason: str, as_json: bool) -> None:
+    """Erase the personal value FIELD of the recorded request SEQ.INDEX.
+
+    FIELD is its name in `svc authority audit show --long`, such as
+    request.context.proxy_reported. The log verifies as before, because a record names what was
+    erased. Copies are not changed: backups, exports, and the spool of a Proxy until a signed head
+    covers the batch.
+    """
+    from svc.cli.control import admin
+    from svc.proto.gate.v1 import admin_pb2 as pb
+
+    seq, index = _place(place)
+    if index is None:
+        raise click.UsageError("name one request, as SEQ.INDEX")
+    request = pb.EraseValueRequest(seq=seq, index=index, path=path, note=reason)
+    answer = admin(context)("EraseValue", request, pb.EraseValueResponse)
+    form: dict[str, Json] = {"seq": seq, "index": index, "path": path, "record": answer.seq}
+    print_result(as_json, form, [f"erased {path} of request {place}: record {answer.seq}"])
+
+
+def _place(text: str) -> tuple[int, int | None]:
+    """The number of a record, and of a request in it if one is named."""
+    number, dot, index = text.partition(".")
+    words = [number, index] if dot else [number]
+    if not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
+        raise click.UsageError("SEQ must be a number, or SEQ.INDEX as `audit show` writes it")
+    if not 1 <= int(number) <= LARGEST:
+        raise click.UsageError(f"SEQ must be from 1 to {LARGEST}")
+    return int(number), int(index) if dot else None
 
 
 @audit.command("adopt")

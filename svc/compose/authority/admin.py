@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from svc.authority.admin import AdminService
 from svc.authority.control import ControlService
+from svc.authority.ingest.erase import RequestErasure
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.compose.authority.ingest import AuditQueue
@@ -61,5 +62,6 @@ def admin_service(
         policies=rooms.policies,
         checks=rooms.checks,
         outbox=queue.admin,
+        erasure=RequestErasure(queue.admin.store, queue.admin.recorder),
         status=status,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from attrs import define
 
 from svc.audit.checkpoint.signer import HeadWriter
+from svc.audit.ingest.requests import GatedKind
 from svc.audit.ingest.validate import MAY_WRITE, may_write_with
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
@@ -47,8 +48,8 @@ def audit_queue(p: Parts, rooms: SharedServices, heads: HeadWriter) -> AuditQueu
     keys = OriginKeys(rooms.state_cache)
     gated = [kind for kind in p.kinds.by_name.values() if not kind.opaque]
     events = [event for kind in gated for event in kind.events.values()]
-    actions = {name: counted for kind in gated for name, counted in kind.terms.actions.items()}
-    may_write = may_write_with(events, actions) if gated else MAY_WRITE
+    known = {one.name: GatedKind(one.terms.entity_type, one.terms.actions) for one in gated}
+    may_write = may_write_with(events, known) if gated else MAY_WRITE
     final_pass = FinalQueuePass(
         QueueConsumer(
             store=p.store,

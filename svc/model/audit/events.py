@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 6
+CATALOGUE_VERSION = 7
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -62,6 +62,12 @@ DETAILS: Mapping[str, Field] = _by_name(
         shape=_NUMBER,
     ),
     Field("email", _PERSONAL, "a person's mail address"),
+    Field(
+        name="erased",
+        sensitivity=_PUBLIC,
+        meaning="the erased values of requests, as record:entry:path",
+        shape=_TEXTS,
+    ),
     Field("expected_id", _PUBLIC, "public id of a key that may join without a token"),
     Field(name="first_n", sensitivity=_PUBLIC, meaning="first spool row concerned", shape=_NUMBER),
     Field(
@@ -166,23 +172,9 @@ DETAILS: Mapping[str, Field] = _by_name(
         meaning="ids of the resources concerned",
         shape=_TEXTS,
     ),
-    Field(
-        name="range_offset",
-        sensitivity=_PUBLIC,
-        meaning="where the request begins in what the person sent",
-        shape=_NUMBER,
-    ),
-    Field(name="range_size", sensitivity=_PUBLIC, meaning="how many bytes it has", shape=_NUMBER),
-    Field("range_tags", _PUBLIC, "digest of the tags of its frames, which tells nothing of it"),
     Field("role", _PUBLIC, "role of the node or person"),
     Field("row_digest", _PUBLIC, "SHA-256 of the row this record puts in force"),
     Field("serial", _PUBLIC, "serial number of the certificate, in hex"),
-    Field(
-        name="session_n",
-        sensitivity=_PUBLIC,
-        meaning="which decision of its session, from 1",
-        shape=_NUMBER,
-    ),
     Field("signed_digest", _PUBLIC, "SHA-256 of the row that the newest signed record names"),
     Field("since", _PUBLIC, "start of the time concerned"),
     Field("source_address", _PERSONAL, "address of the peer, as the Proxy reports it"),
@@ -251,11 +243,7 @@ SESSION_MISMATCH = _event(
     _TRAFFIC,
 )
 REQUEST_DECISION = _event(
-    1010,
-    "request.decision",
-    "I",
-    "a request was decided",
-    "proxy_id source_address session_n range_offset range_size range_tags",
+    1010, "request.decision", "I", "a request was decided", "proxy_id source_address"
 )
 REFUSALS_SUMMARY = _event(
     1011,
@@ -263,6 +251,13 @@ REFUSALS_SUMMARY = _event(
     "W",
     "one caller's refusals in a minute, which have no record each; the reason names the budget",
     "count since until proxy_id person_id connector_id",
+)
+REQUEST_BATCH = _event(
+    1012,
+    "request.batch",
+    "I",
+    "requests were decided; each is shown as a `request.decision` of its own",
+    "proxy_id",
 )
 RECORDING_DELIVERED = _event(
     1020,
@@ -514,6 +509,13 @@ AUDIT_ERASED = _event(
     "I",
     "personal values that belong to records were erased",
     "count person_id since until local_uid",
+)
+REQUEST_ERASED = _event(
+    4018,
+    "audit.request.erased",
+    "I",
+    "a personal value was erased from the record of a request",
+    "erased note local_uid",
 )
 AUDIT_FILLED = _event(
     4015,

@@ -62,6 +62,8 @@ class Offered:
     origin: str
     spool_id: str
     n: int
+    entries: int = 0
+    """Requests in it, if it is a batch and says the truth; nothing trusts it."""
 
 
 @frozen

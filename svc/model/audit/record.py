@@ -158,6 +158,8 @@ class AuditRecord:
     request: AccessRequest | None = None
     entities_digest: str | None = None
     details: Mapping[str, Json] = NOTHING
+    batch: Mapping[str, Json] | None = None
+    """What a row commits to of requests that stand beside it; see ``svc.model.audit.batch``."""
     state: StateChange | None = None
     """The protected rows it changes; such a record is signed (rule R8)."""
     spool: SpoolPlace | None = None

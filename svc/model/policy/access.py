@@ -128,6 +128,11 @@ def request_form(request: AccessRequest) -> dict[str, Any]:
     }
 
 
+def context_form(context: Mapping[str, ContextValue]) -> dict[str, Any]:
+    """The facts of a request as :func:`request_form` writes them.  Raises Malformed."""
+    return _record(context, _MAX_DEPTH)
+
+
 def request_from_form(form: Any) -> AccessRequest:
     """The request that :func:`request_form` wrote.
 

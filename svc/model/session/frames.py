@@ -207,7 +207,7 @@ class FrameMarks:
             frames.popleft()
 
     def digest(self, offset: int, size: int) -> bytes:
-        """A digest, of 16 bytes, of the tags of all frames that have bytes of this range.
+        """A digest of the tags of all frames that have bytes of this range.
 
         Tags are made with a key that neither the Proxy nor Authority has, so the digest lets
         nobody guess what was said.
@@ -219,7 +219,7 @@ class FrameMarks:
                 break
             if last > offset:
                 hashed.update(_MARK.pack(seq, tag))
-        return hashed.digest()[:TAG_BYTES]
+        return hashed.digest()
 
 
 def _nonce(kind: TaggedKind, seq: int) -> bytes:

@@ -5,7 +5,7 @@ person's bytes.  The Proxy writes both into its record, with a digest of the tag
 that range.  The Connector sees the frames, is told the numbers and ranges, and chains::
 
     head = SHA-256("svc-request-chain-v1\0" ‖ head before ‖ entry)
-    entry = n (8) ‖ offset (8) ‖ size (4) ‖ tags (16) ‖ allowed (1)
+    entry = n (8) ‖ offset (8) ‖ size (4) ‖ tags (32) ‖ allowed (1)
 
 from SHA-256("svc-request-chain-v1\0" ‖ session_uid (16)).  Whoever has the records makes the same
 chain of them, or one of the two is not true.
@@ -30,7 +30,7 @@ MAX_PENDING = 1024
 """Decisions whose bytes have not all come."""
 
 _CHAIN = b"svc-request-chain-v1\0"
-_ENTRY = struct.Struct(">QQI16sB")
+_ENTRY = struct.Struct(">QQI32sB")
 
 
 @frozen
@@ -41,7 +41,7 @@ class RequestRange:
         n: Which decision of its session, from 1, without gaps.
         offset: Of the first byte, counted from the person's first.
         size: How many bytes.
-        tags: Digest of the tags of the frames that have them, 16 bytes.
+        tags: Digest of the tags of the frames that have them, 32 bytes.
     """
 
     n: int

@@ -31,16 +31,13 @@ class RecordedRequest:
     """What the record of a request says of its session.
 
     Attributes:
-        range_: Which decision it was; None: the record does not say.
+        range_: Which decision it was, and about which bytes.
         allowed: Whether it was allowed.
     """
 
     session_uid: str
-    person_id: str
-    resource_id: str
-    resource_kind: str
-    range_: RequestRange | None = None
-    allowed: bool = False
+    range_: RequestRange
+    allowed: bool
 
 
 @define

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache, partial
 
 from attrs import define, field
 
@@ -14,6 +15,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import GENESIS, rfc3339
 from svc.ops.replay.span import ReplaySpan
+from svc.ops.show import session_of
 from svc.ops.store import StorePlace
 from svc.ops.verify.rows import batches, personal_of
 from svc.policy.replay.lines import SliceWindow, request_line, slice_line
@@ -87,11 +89,7 @@ class RequestReader:
             self._begun = True
 
     def _batch(self, tx: ITransaction, batch: Sequence[ChainRow]) -> bytes:
-        wanted = [
-            request
-            for request in recorded_requests([batch], personal_of(tx.audit))
-            if self._is_in(request)
-        ]
+        wanted = [request for request in self._recorded(tx, batch) if self._is_in(request)]
         texts = self._texts(tx, {one.entities_digest for one in wanted})
         lines: list[bytes] = []
         for request in wanted:
@@ -105,6 +103,10 @@ class RequestReader:
             decided = (request.decision, request.policies, request.policy_version)
             lines.append(request_line(request.seq, digest, request.form, request.erased, decided))
         return b"".join(lines)
+
+    def _recorded(self, tx: ITransaction, batch: Sequence[ChainRow]) -> Iterator[RecordedRequest]:
+        sessions = lru_cache(_REMEMBERED)(partial(session_of, tx))
+        return recorded_requests([batch], personal_of(tx.audit), sessions)
 
     def _texts(self, tx: ITransaction, digests: set[str]) -> dict[str, str]:
         """The slices of a batch; those that were sent may be let go before it ends."""

@@ -11,20 +11,29 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given
 from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.rewind import standing
-from svc.audit.log.covered import CoveredRow, entries, prove_consistency, prove_inclusion
-from svc.audit.log.export import consistency, inclusion
+from svc.audit.log.covered import (
+    CoveredRow,
+    covered_row,
+    entries,
+    prove_consistency,
+    prove_inclusion,
+)
+from svc.audit.log.entries import RequestSession
+from svc.audit.log.export import consistency, entry_inclusion, inclusion
 from svc.audit.log.verify import ChainFault, Verified, VerifiedRange, verified_ranges, verify
 from svc.config import RoleSettings
 from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
 from svc.interfaces.audit import HeadVerifier, OriginVerifier
 from svc.interfaces.store import ITransaction
+from svc.model.audit.batch import VALUES
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import SignedHead
+from svc.ops.show import session_of
 from svc.ops.store import StorePlace, store_place
 from svc.ops.verify.origins import check_origins
 from svc.ops.verify.rows import MANY, batches, checked_in_parallel, personal_of, uncollected
@@ -94,7 +103,26 @@ class OutsideLog:
     def entries(self, after: int, *, personal: bool) -> tuple[SignedHead, Iterator[CoveredRow]]:
         """The newest head, and the entries past *after* that it covers."""
         head = self.head()
-        return head, entries(self._reader(personal=personal), head, after)
+        reader = Reader(self.store, personal, requests=True)
+        return head, entries(reader, head, after, requests=True)
+
+    def session(self, uid: str) -> RequestSession | None:
+        """Whose session the requests of a batch are of."""
+        return self.store.look("audit read", lambda tx: session_of(tx, uid))
+
+    def entry_inclusion(self, seq: int, index: int, over: int | None, *, personal: bool) -> str:
+        """A proof that entry *index* of batch *seq* is in the log, as :meth:`inclusion`.
+
+        Raises:
+            NoSuchRow: the record is no batch, or has no such entry.
+        """
+        head = self.head(over)
+        found, hashes = prove_inclusion(self._reader(), head, seq)
+        [(row, beside)] = Reader(self.store, personal, requests=True)(seq, 1)
+        batch = covered_row(row, beside, requests=True)
+        if batch.batch is None or index >= len(batch.batch.entries) or row != found.row:
+            raise NoSuchRow(f"audit log: record {seq} has no request {index}")
+        return entry_inclusion(batch, index, hashes, head)
 
     def inclusion(self, seq: int, over: int | None, *, personal: bool) -> str:
         """A proof that record *seq* is in the log under the head over *over* records."""
@@ -148,6 +176,7 @@ class Reader:
 
     store: StorePlace
     personal: bool
+    requests: bool = False
 
     def __call__(self, from_seq: int, limit: int) -> list[tuple[ChainRow, Sequence[PersonalValue]]]:
         """At most *limit* rows, with their personal values if they are to be told."""
@@ -155,11 +184,23 @@ class Reader:
         def look(tx: ITransaction) -> list[tuple[ChainRow, Sequence[PersonalValue]]]:
             rows = tx.audit.rows(from_seq, limit)
             values: Mapping[int, Sequence[PersonalValue]] = {}
-            if self.personal and rows:
+            if rows and (self.personal or (self.requests and any(map(_may_be_batch, rows)))):
                 values = tx.audit.personal(rows[0].seq, rows[-1].seq)
-            return [(row, values.get(row.seq, ())) for row in rows]
+            return [(row, self._told(row, values.get(row.seq, ()))) for row in rows]
 
         return self.store.look("audit read", look)
+
+    def _told(self, row: ChainRow, values: Sequence[PersonalValue]) -> Sequence[PersonalValue]:
+        """What is told of what stands beside a row: of a batch without personal values the rest."""
+        if self.personal:
+            return values
+        if not _may_be_batch(row):
+            return ()
+        return [evolve(one, value="[]") if one.path == VALUES else one for one in values]
+
+
+def _may_be_batch(row: ChainRow) -> bool:
+    return b'"event":"request.batch"' in row.canonical
 
 
 def outside_log(settings: RoleSettings, state: Path) -> OutsideLog:

@@ -15,7 +15,7 @@ from svc.policy.refusals import EntitiesRefused
 
 MOST_SLICES = 4096
 MAX_PLANS = 64
-MAX_ANSWERS = 256
+MAX_ANSWERS = 32
 """Of one slice: it holds one principal and one resource, and few facts are read of a request."""
 
 

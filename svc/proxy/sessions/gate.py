@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from attrs import define
 
@@ -10,12 +11,14 @@ from svc.errors import SvcError
 from svc.interfaces.gating import RequestVerdict
 from svc.interfaces.kinds import ServedKind, kind_of
 from svc.messages.control import ProxyDecision
+from svc.model.audit.decision_ids import DecisionIds
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import AccessRequest, ContextValue, EntityUid
 from svc.model.policy.requests import context_at, may_open
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
-from svc.proxy.sessions.gated import GatedOpen, GatedRequest
+from svc.proxy.sessions.gated import GatedOpen, GatedRequest, GatedSession, WriteGated
+from svc.proxy.sessions.watched import WatchedRequests
 
 
 @define
@@ -25,6 +28,7 @@ class Gate:
     Attributes:
         engine: Gives the engine in force, or raises while there is none fresh.
         on_decision: Told the request kind and the decision word of each decision.
+        request_ids: Of this Proxy, for decisions on requests inside sessions.
     """
 
     engine: Callable[[], CompiledPolicy]
@@ -32,6 +36,7 @@ class Gate:
     now: Callable[[], float]
     entropy: Entropy
     on_decision: Callable[[str, str], object]
+    request_ids: DecisionIds
 
     def kind(self, request: SessionRequest) -> ServedKind:
         """See :func:`svc.interfaces.kinds.kind_of`."""
@@ -62,6 +67,20 @@ class Gate:
             source_address=source,
         )
 
+    def session(
+        self, opened: GatedOpen, ceiling: Mapping[str, str], write: WriteGated
+    ) -> GatedSession:
+        """What a kind's gate is given: each of its requests is decided here."""
+        return GatedSession(
+            opened=opened,
+            ceiling=ceiling,
+            decides=self.decide_request,
+            write=write,
+            entropy=self.entropy,
+            watched=WatchedRequests(partial(self.still_allows_request, opened)),
+            standing=self.stands,
+        )
+
     def decide_request(
         self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
     ) -> GatedRequest:
@@ -83,12 +102,13 @@ class Gate:
             request=request,
             resource_kind=kind.name,
             decision=decision.decision,
-            decision_id=random_id(self.entropy),
+            decision_id=self.request_ids.next(),
             policies=decision.policies,
             policy_version=decision.policy_version,
             entities_digest=decision.entities_digest,
             reason="" if decision.allowed else "denied",
             source_address=source,
+            numbers=opened.numbers,
             basis=basis,
         )
 

@@ -25,11 +25,12 @@ from svc.lanes.join import RelayedBytes
 from svc.messages.control import AuthorizeAnswer
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import Actor, AuditRecord, Event
+from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
 from svc.model.session.ending import GATED_FAULTS
-from svc.model.session.ranges import RangeDecision, RequestRange
+from svc.model.session.ranges import RangeDecision
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
@@ -50,6 +51,12 @@ class GatedOpen:
     kind: ServedKind
     person_id: str
     source_address: str
+    numbers: SessionNumbers = field(init=False, eq=False)
+    """Of its recorded requests."""
+
+    @numbers.default
+    def _from_one(self) -> SessionNumbers:
+        return SessionNumbers(self.request.session_uid)
 
 
 @frozen
@@ -58,8 +65,8 @@ class GatedRequest:
 
     Attributes:
         reason: Why it was denied; empty for what is allowed.
-        range_: Which decision of its session it is, and about which bytes.
         basis: Policy, entities and second by which it was decided.
+        range: See :class:`svc.model.audit.request.RequestRecord`, as for frames.
     """
 
     request: AccessRequest
@@ -71,8 +78,10 @@ class GatedRequest:
     entities_digest: str
     reason: str
     source_address: str
-    range_: RequestRange | None = None
+    numbers: SessionNumbers = field(eq=False)
     basis: tuple[int, ...] = ()
+    range: tuple[int, int] | None = None
+    frames: bytes | None = None
 
 
 @frozen
@@ -155,7 +164,10 @@ class GatedSession:
         range_ = self.requests.request_range(self._numbered + 1, size)
         self._numbered = range_.n
         try:
-            await self.write(evolve(decided, range_=range_), self.opened.request.session_uid)
+            ranged = evolve(
+                decided, range=(range_.offset, range_.offset + range_.size), frames=range_.tags
+            )
+            await self.write(ranged, self.opened.request.session_uid)
         except BaseException:
             # Of a number that is lost amid others the Connector never hears: it ends the session.
             if self._numbered == range_.n:
@@ -284,27 +296,40 @@ def recording(
     """Writes to this Proxy's sink, each record on the share of the person whose request it is."""
 
     async def write(decided: GatedRequest | GatedNote, session_uid: str) -> None:
+        if isinstance(decided, GatedRequest):
+            await sink.write_request(as_request(decided, now()), decided.request.principal.id)
+            return
         record = as_record(decided, origin, session_uid, now=now(), entropy=entropy)
         await sink.write(record, record.actor.id)
 
     return write
 
 
+def as_request(decided: GatedRequest, now: float) -> RequestRecord:
+    """One request on its way into a batch."""
+    return RequestRecord(
+        numbers=decided.numbers,
+        time=now,
+        request=decided.request,
+        decision=decided.decision,
+        decision_id=decided.decision_id,
+        policies=decided.policies,
+        policy_version=decided.policy_version,
+        entities_digest=decided.entities_digest,
+        reason=decided.reason,
+        range=decided.range,
+        frames=decided.frames,
+    )
+
+
 def as_record(
     decided: GatedRequest | GatedNote, origin: str, session_uid: str, now: float, entropy: Entropy
 ) -> AuditRecord:
-    """The record of one request, or of an event of the kind's, as this Proxy writes it."""
+    """The record of an event of the kind's, or of one request, as its entry will be shown."""
     if isinstance(decided, GatedNote):
         return _as_note(decided, origin, now, entropy)
     request = decided.request
     details: dict[str, Json] = {"proxy_id": origin}
-    if request_range := decided.range_:
-        details |= {
-            "session_n": request_range.n,
-            "range_offset": request_range.offset,
-            "range_size": request_range.size,
-            "range_tags": request_range.tags.hex(),
-        }
     if decided.source_address:
         details["source_address"] = decided.source_address
     return AuditRecord(

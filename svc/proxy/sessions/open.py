@@ -8,7 +8,6 @@ granted, reports the end.  The session code does not know which lane carries it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError
@@ -44,7 +43,6 @@ from svc.proxy.sessions.gated import (
     GatedNote,
     GatedOpen,
     GatedRequest,
-    GatedSession,
     WriteGated,
 )
 from svc.proxy.sessions.granted import (
@@ -58,7 +56,6 @@ from svc.proxy.sessions.granted import (
 from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
 from svc.proxy.sessions.prolonged import ProlongedSession, ProlongedSessions
-from svc.proxy.sessions.watched import WatchedRequests
 from svc.proxy.uplink.reports import Reports, counting_refusals
 from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.routes import RouteTable
@@ -380,27 +377,13 @@ class SessionOpens:
     def _carried(self, call: IRpcCall, opening: PendingSession, granted: Granted) -> Carried:
         """By its kind: joined unread, or through the kind's gate."""
         kind, request = opening.kind, opening.request
+        joined = call, granted.signed, granted.answer
         if kind.gate is None:
-            return Carried(call, granted.signed, granted.answer, clock=self.clock)
+            return Carried(*joined, clock=self.clock)
         source = opening.decision.source_address
         opened = GatedOpen(request, kind, person_id=opening.person.id, source_address=source)
-        session = GatedSession(
-            opened=opened,
-            ceiling=granted.grant.ceiling,
-            decides=self.gate.decide_request,
-            write=self.record,
-            entropy=self.gate.entropy,
-            watched=WatchedRequests(partial(self.gate.still_allows_request, opened)),
-            standing=self.gate.stands,
-        )
-        return GatedCarried(
-            call,
-            granted.signed,
-            granted.answer,
-            clock=self.clock,
-            gate=kind.gate,
-            session=session,
-        )
+        session = self.gate.session(opened, granted.grant.ceiling, self.record)
+        return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         tunnel = self.routes.find(opening.request.resource)

@@ -18,6 +18,7 @@ from zope.interface import implementer
 from svc.errors import AuditBroken, Malformed, RecordLost
 from svc.interfaces.facets import IAuditLog, ILogRepair
 from svc.interfaces.store import ChainHash
+from svc.model.audit.batch import BESIDE
 from svc.model.audit.events import DECIDED
 from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
 from svc.store.sql.columns import RowColumns
@@ -169,7 +170,10 @@ class AuditLog:
         rows = self._db.all(self._select + "ORDER BY seq DESC LIMIT ?", limit)
         return tuple(map(_link, reversed(rows)))
 
-    def by_decision(self, decision_id: str) -> tuple[ChainRow, ...]:
+    def by_decision(self, decision_id: str, near: int = 0) -> tuple[ChainRow, ...]:
+        if near:
+            order = "WHERE decision_id <= ? ORDER BY decision_id DESC, seq DESC LIMIT ?"
+            return tuple(map(_link, self._db.all(self._select + order, decision_id, near)))
         rows = self._db.all(self._select + "WHERE decision_id = ? ORDER BY seq", decision_id)
         return tuple(map(_link, rows))
 
@@ -186,8 +190,15 @@ class AuditLog:
             found[seq] = (*found[seq], one) if seq in found else (one,)
         return found
 
-    def erase_personal(self, seq: int) -> int:
-        return self._db.change("DELETE FROM personal_values WHERE seq = ?", seq)
+    def erase_personal(self, seq: int, left: PersonalValue | None = None) -> int:
+        if left is not None:
+            change = "UPDATE personal_values SET salt = ?, value = ? WHERE seq = ? AND path = ?"
+            return self._db.change(change, left.salt, left.value, seq, left.path)
+        return self._db.change(
+            f"DELETE FROM personal_values WHERE seq = ? AND path NOT IN ({marks(len(BESIDE))})",
+            seq,
+            *BESIDE,
+        )
 
     def slices(
         self, after: str, limit: int, among: Collection[str] | None = None

@@ -24,7 +24,7 @@ from svc.model.signing import Purpose, Signed, sign
 from tests.authority.house import ADA, KINDS, Holder, House, value_of
 from tests.pki.support import CLUSTER
 
-ONE = RequestRange(n=1, offset=0, size=9, tags=bytes(16))
+ONE = RequestRange(n=1, offset=0, size=9, tags=bytes(32))
 
 
 class CheckpointTests(SynchronousTestCase):
@@ -82,15 +82,7 @@ class CheckpointTests(SynchronousTestCase):
 
     def record(self, *ranges: RequestRange, allowed: bool = True) -> None:
         requests = [
-            RecordedRequest(
-                session_uid=self.uid,
-                person_id=ADA,
-                resource_id="db1",
-                resource_kind="tcp",
-                range_=one,
-                allowed=allowed,
-            )
-            for one in ranges
+            RecordedRequest(session_uid=self.uid, range_=one, allowed=allowed) for one in ranges
         ]
         value_of(self.gated.recorded(requests))
 

@@ -13,6 +13,7 @@ from svc.messages.session import Explanation, encode_why_request, explanation_me
 from svc.model.session.request import WhyRequest
 from svc.model.signing import Purpose, sign
 from tests.authority.house import ADA, KINDS, Holder, House, refusal_of, value_of
+from tests.authority.spools import Leader, Origin
 from tests.pki.support import CLUSTER
 
 RANDOM = "0f" * 16
@@ -63,6 +64,18 @@ class ExplainTests(SynchronousTestCase):
         said = self.why(self.house.ada, self.denied(self.house.ada, "prod1"))
         self.assertEqual((said.explained, said.decision), (True, "deny"))
         self.assertEqual((said.policies, said.resource), (("nobody-production",), "prod1"))
+
+    def test_a_request(self) -> None:
+        """A request inside a session is explained to the person whose session it was."""
+        origin, leader = Origin(self.house, "edge7"), Leader(self.house)
+        numbers = origin.session()
+        requests = [origin.request(numbers, decision=one) for one in ("allow", "deny")]
+        leader.inject(origin.first, origin.batch(*requests))
+        leader.drain()
+        said = self.why(self.house.ada, requests[1].decision_id)
+        self.assertEqual((said.explained, said.decision, said.resource), (True, "deny", "db1"))
+        self.assertEqual((said.action, said.policies), ("tcpConnect", ("dev-uses-tcp",)))
+        self.assertFalse(self.why(self.house.eve, requests[1].decision_id).explained)
 
     def test_stranger_hidden_and_unknown_are_alike(self) -> None:
         """Another's decision, one on a hidden resource and an invented id get the same bytes."""

@@ -36,6 +36,20 @@ class Word:
         return f"refused: {error.reason}\n".encode()
 
 
+class Slow(StringTransportWithDisconnection):
+    """A transport that closes, unless its peer takes nothing."""
+
+    is_stuck = False
+
+    def loseConnection(self) -> None:
+        if not self.is_stuck:
+            super().loseConnection()
+
+    def abortConnection(self) -> None:
+        self.is_stuck = False
+        self.loseConnection()
+
+
 class CheckedTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
@@ -49,9 +63,8 @@ class CheckedTests(SynchronousTestCase):
             Checking(make, self.clock, lambda name, error: self.noted.append((name, error.reason))),
         )
         self.side = factory.buildProtocol(None)
-        self.transport: Any = StringTransportWithDisconnection()
+        self.transport = Slow()
         self.transport.protocol = self.side
-        self.transport.abortConnection = self.transport.loseConnection
 
     def connect(self) -> CheckedSide:
         self.side.makeConnection(self.transport)
@@ -83,7 +96,7 @@ class CheckedTests(SynchronousTestCase):
     def test_refused(self) -> None:
         """It is told why and noted; whoever does not close is left."""
         side = self.connect()
-        self.transport.loseConnection = lambda: None
+        self.transport.is_stuck = True
         side.dataReceived(b"bad")
         side.dataReceived(b"more\n")
         self.assertEqual(self.transport.value(), b"refused: denied\n")

@@ -151,7 +151,8 @@ class MessageTests(SynchronousTestCase):
             evolve(row, personal=(evolve(value, salt=b""),)),
             evolve(row, personal=(evolve(value, path="p" * 257),)),
             evolve(row, personal=(evolve(value, value="v" * (MAX_RECORD_BYTES + 1)),)),
-            evolve(row, personal=(evolve(value, value="v" * MAX_RECORD_BYTES),) * 3),
+            evolve(row, personal=(evolve(value, value="v" * MAX_RECORD_BYTES),) * 9),
+            evolve(row, personal=(evolve(value, value="é" * MAX_RECORD_BYTES),) * 3),
         ]
         for each in bad:
             self.assertRaises(Malformed, check_row, each)

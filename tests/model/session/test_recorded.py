@@ -16,7 +16,7 @@ UID = "1" * 32
 def requests(count: int) -> list[tuple[RequestRange, bool]]:
     """Decisions about as many requests."""
     return [
-        (RequestRange(n=n, offset=n * 9, size=9, tags=bytes([n % 256]) * 16), n % 3 != 0)
+        (RequestRange(n=n, offset=n * 9, size=9, tags=bytes([n % 256]) * 32), n % 3 != 0)
         for n in range(1, count + 1)
     ]
 
@@ -84,7 +84,7 @@ class RecordedTests(SynchronousTestCase):
         (range_, allowed), *rest = requests(3)
         for other in (
             (RequestRange(n=1, offset=range_.offset, size=8, tags=range_.tags), allowed),
-            (RequestRange(n=1, offset=range_.offset, size=9, tags=bytes(16)), allowed),
+            (RequestRange(n=1, offset=range_.offset, size=9, tags=bytes(32)), allowed),
             (range_, not allowed),
         ):
             self.setUp()

@@ -22,7 +22,7 @@ from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.session.edits import MAX_VALUE_CHARACTERS
 from svc.model.session.frames import MAX_FRAMES_HELD, TaggedKind
 from svc.model.session.gated import GateNote
-from svc.model.session.ranges import RequestChain, first_head, next_head
+from svc.model.session.ranges import RequestChain, RequestRange, first_head, next_head
 from svc.proxy.sessions.gated import (
     GatedNote,
     GatedOpen,
@@ -359,9 +359,10 @@ class DecideTests(SynchronousTestCase):
             decision_id="d" * 32,
             policies=("p",),
             policy_version=1,
-            entities_digest="",
+            entities_digest="e" * 64,
             reason="" if self.word == "allow" else "denied",
             source_address="",
+            numbers=opened.numbers,
         )
 
     async def write(self, decided: GatedRequest | GatedNote, uid: str) -> None:
@@ -453,17 +454,21 @@ class DecideTests(SynchronousTestCase):
             frame = sender.data(text)
             stream.frame_received(parse_tagged(frame), frame)
         first = self.writing = Deferred()
-        one = so_far(self.session.decide("redisRead", {}, 4))
+        earlier = so_far(self.session.decide("redisRead", {}, 4))
         so_far(self.session.requests.pass_on(0))
         self.writing = None
         self.word = "deny"
-        two = so_far(self.session.decide("redisRead", {}, 4))
-        self.assertEqual(([len(one), len(two)], out.messages), ([0, 1], 0))
+        later = so_far(self.session.decide("redisRead", {}, 4))
+        self.assertEqual(([len(earlier), len(later)], out.messages), ([0, 1], 0))
         first.callback(None)
-        ranges = [
-            one.range_ for one in self.written if isinstance(one, GatedRequest) and one.range_
-        ]
-        self.assertEqual([(one.n, one.offset, one.size) for one in ranges], [(2, 0, 4), (1, 0, 4)])
+        ranges = []
+        for n, one in zip((2, 1), self.written, strict=True):
+            assert isinstance(one, GatedRequest)
+            assert one.range is not None
+            assert one.frames is not None
+            size = one.range[1] - one.range[0]
+            ranges.append(RequestRange(n=n, offset=one.range[0], size=size, tags=one.frames))
+        self.assertEqual([(one.offset, one.size) for one in ranges], [(0, 4), (0, 4)])
         stream.edit(4, "refuse", {"why": "w"})
         chain = out.end.receiver.chain
         assert chain is not None
@@ -481,8 +486,7 @@ class DecideTests(SynchronousTestCase):
         self.verdict()
         (written,) = self.written
         assert isinstance(written, GatedRequest)
-        assert written.range_ is not None
-        self.assertEqual((written.range_.n, written.range_.size), (1, 0))
+        self.assertEqual(written.range, (0, 0))
 
     def test_a_share_of_the_spool(self) -> None:
         """One person's requests fill their own share; others' are recorded, and so are ends."""

@@ -542,6 +542,24 @@ class DiscardRowResponse(_message.Message):
     record_digest: str
     def __init__(self, record_digest: _Optional[str] = ...) -> None: ...
 
+class EraseValueRequest(_message.Message):
+    __slots__ = ("seq", "index", "path", "note")
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    index: int
+    path: str
+    note: str
+    def __init__(self, seq: _Optional[int] = ..., index: _Optional[int] = ..., path: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+
+class EraseValueResponse(_message.Message):
+    __slots__ = ("seq",)
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    seq: int
+    def __init__(self, seq: _Optional[int] = ...) -> None: ...
+
 class PolicyHistoryRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -1,0 +1,112 @@
+"""Makes the row of a batch from requests that were sealed (rule R29, ADR 36)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from attrs import define, field, frozen
+
+from svc.model.audit.batch import (
+    MAX_ENTRIES,
+    MAX_TEXT_BYTES,
+    SALT_BYTES,
+    RequestHeader,
+    RequestPlace,
+    RequestValue,
+    batch_form,
+    entry_leaves,
+    values_beside,
+)
+from svc.model.audit.decision_ids import greatest_id, least_id
+from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.request import SealedRequest, SessionNumbers
+from svc.model.canonical import Json
+from svc.model.ids import Entropy
+
+_HEADER_BYTES = 384
+"""Of a session's header, at most."""
+
+
+@frozen
+class BatchParts:
+    """What the signed row says of a batch, and what stands beside it."""
+
+    form: Mapping[str, Json]
+    decision_id: str
+    beside: tuple[PersonalValue, ...]
+
+
+@define
+class OpenBatch:
+    """Requests that are put together; the numbers in it are given once it is durable.
+
+    Attributes:
+        numbers: The newest number of each session, with those of this commit.
+    """
+
+    numbers: dict[SessionNumbers, int]
+    _texts: list[str] = field(factory=list, init=False)
+    _values: list[RequestValue] = field(factory=list, init=False)
+    _headers: list[RequestHeader] = field(factory=list, init=False)
+    _spans: list[list[int]] = field(factory=list, init=False)
+    _newest: dict[SessionNumbers, tuple[tuple[int, str, str], int]] = field(
+        factory=dict, init=False
+    )
+    _first_id: str = field(default="f" * 32, init=False)
+    _last_id: str = field(default="", init=False)
+
+    def add(self, sealed: SealedRequest, entropy: Entropy) -> None:
+        """The next entry."""
+        numbers, common = sealed.numbers, sealed.common
+        n = self.numbers.get(numbers, numbers.last) + 1
+        self.numbers[numbers] = n
+        known = self._newest.get(numbers)
+        if known is None or known[0] != common:
+            version, digest, kind = common
+            at = len(self._headers)
+            salt = entropy(SALT_BYTES)
+            self._headers.append(RequestHeader(numbers.session_uid, version, digest, kind, salt))
+            self._spans.append([n, n])
+            self._newest[numbers] = (common, at)
+        else:
+            at = known[1]
+            self._spans[at][1] = n
+        index = len(self._texts)
+        self._texts.append(sealed.text(at, n))
+        for one in sealed.values:
+            self._values.append(RequestValue(index, one.path, one.salt, one.value))
+        self._first_id = min(self._first_id, sealed.decision_id)
+        self._last_id = max(self._last_id, sealed.decision_id)
+
+    def parts(self, place: RequestPlace) -> BatchParts:
+        """The batch at its place."""
+        leaves = entry_leaves(place, [one.encode() for one in self._texts])
+        spans = [(first, last) for first, last in self._spans]
+        last_id = greatest_id(self._last_id)
+        return BatchParts(
+            form=batch_form(self._headers, spans, leaves, last_id),
+            decision_id=least_id(self._first_id),
+            beside=values_beside(self._headers, self._texts, self._values),
+        )
+
+
+class _Sized(Protocol):
+    @property
+    def sealed(self) -> SealedRequest: ...
+
+
+_Request = TypeVar("_Request", bound=_Sized)
+
+
+def in_batches(requests: Sequence[_Request]) -> Iterator[Sequence[_Request]]:
+    """*requests* in runs that one batch may hold."""
+    begin = size = 0
+    for at, one in enumerate(requests):
+        more = max(one.sealed.size, _HEADER_BYTES)  # each may bring a header of its own
+        if at - begin == MAX_ENTRIES or size + more > MAX_TEXT_BYTES:
+            yield requests[begin:at]
+            begin, size = at, 0
+        size += more
+    if requests:
+        yield requests[begin:]

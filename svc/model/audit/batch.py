@@ -1,0 +1,470 @@
+r"""Batches of request records: their hashes, the inner tree, and how each part is bounded.
+
+A batch is one row of a spool and one leaf of the log (rule R29, ADR 36).  The row is signed and
+holds commitments alone: to the header of each session, and to the entries by the root of a tree
+with prefixes of its own.  Headers, entries and personal values stand beside the row.  So a proof
+shows one entry with the header of its session, and a personal value can be erased from one entry
+while its leaf still verifies.  Pure; what an entry may say is ``svc.audit.ingest.requests``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+from attrs import field, frozen
+
+from svc.errors import Malformed
+from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.plain_json import read_plain, write_plain
+from svc.model.canonical import Json
+from svc.model.ids import is_random_id
+
+BATCH_EVENT = "request.batch"
+MAX_ENTRIES = 256
+MAX_ENTRY_BYTES = 48 * 1024
+MAX_TEXT_BYTES = 96 * 1024
+"""Of each of the three texts beside a row."""
+
+SALT_BYTES = 16
+SESSIONS, ENTRIES, VALUES = "batch.sessions", "batch.entries", "batch.personal"
+BESIDE = (ENTRIES, VALUES, SESSIONS)
+"""The texts beside a batch, as the paths of values that belong to a record."""
+
+NO_SALT = bytes(SALT_BYTES)
+"""Stands where the texts have no salt of their own: what is secret in them is salted inside."""
+
+LARGEST = 2**53 - 1
+_ENTRY, _NODE = b"svc-request-entry-v1\0", b"svc-request-node-v1\0"
+_SESSION, _VALUE = b"svc-request-session-v1\0", b"svc-request-value-v1\0"
+_HEADER = {"entities_digest", "policy_version", "resource_type", "salt", "session_uid"}
+_PARTS = frozenset(["count", "last_id", "root", "sessions"])
+_MAX_WORD, _MAX_PATH = 128, 256
+_UID = re.compile(r'"session_uid":"([0-9a-f]{32})"')
+
+
+@frozen
+class RequestHeader:
+    """What the requests of a session have in common, as long as the policy stays the same.
+
+    Attributes:
+        entities_digest: Of the entities that the decisions were made over.
+        resource_type: The Cedar type of the session's resource.
+        salt: Keeps anybody who knows a session from finding it in the row.
+    """
+
+    session_uid: str
+    policy_version: int
+    entities_digest: str
+    resource_type: str
+    salt: bytes = field(repr=False)
+
+    def form(self) -> dict[str, Json]:
+        """The JSON form."""
+        return {
+            "entities_digest": self.entities_digest,
+            "policy_version": self.policy_version,
+            "resource_type": self.resource_type,
+            "salt": self.salt.hex(),
+            "session_uid": self.session_uid,
+        }
+
+    @property
+    def commitment(self) -> bytes:
+        """What the signed row holds of it."""
+        return session_commitment(write_plain(self.form()).encode())
+
+    @classmethod
+    def of(cls, form: Any) -> RequestHeader:
+        """The header that :meth:`form` wrote.  Raises Malformed."""
+        if type(form) is not dict or form.keys() != _HEADER:
+            raise Malformed("request batch: a session header is malformed")
+        uid, version, type_ = form["session_uid"], form["policy_version"], form["resource_type"]
+        if not isinstance(uid, str) or not is_random_id(uid):
+            raise Malformed("request batch: a session header names no session")
+        if type(version) is not int or not 0 <= version <= LARGEST:
+            raise Malformed("request batch: a policy version is not a number")
+        if not isinstance(type_, str) or not 0 < len(type_) <= _MAX_WORD:
+            raise Malformed("request batch: a session header names no type of resource")
+        return cls(
+            session_uid=uid,
+            policy_version=version,
+            entities_digest=str(_checked(form["entities_digest"])),
+            resource_type=type_,
+            salt=_hex(form["salt"], SALT_BYTES),
+        )
+
+
+@frozen
+class RequestPlace:
+    """Where the entries of a batch are: part of the leaf of each of them."""
+
+    origin: str
+    spool_id: str
+    n: int
+
+    def prefix(self) -> bytes:
+        """What begins each leaf."""
+        origin = self.origin.encode()
+        return b"".join(
+            (
+                _ENTRY,
+                len(origin).to_bytes(1, "big"),
+                origin,
+                bytes.fromhex(self.spool_id),
+                self.n.to_bytes(8, "big"),
+            )
+        )
+
+
+@frozen
+class RequestValue:
+    """A personal value of one entry.
+
+    Attributes:
+        index: Of the entry in its batch.
+        path: Where its hash stands, as in the record that the entry is shown as.
+        value: Canonical JSON text.
+    """
+
+    index: int
+    path: str
+    salt: bytes = field(repr=False)
+    value: str
+
+    def form(self) -> list[Json]:
+        """The JSON form."""
+        return [self.index, self.path, self.salt.hex(), self.value]
+
+
+@frozen
+class RequestBatch:
+    """A batch whose commitments hold.
+
+    Attributes:
+        entries: In their order, each as its JSON form.
+        texts: Their canonical bytes.
+        personal: What is not erased, in the order of entries and paths.
+    """
+
+    place: RequestPlace
+    headers: tuple[RequestHeader, ...]
+    entries: tuple[Mapping[str, Any], ...]
+    texts: tuple[bytes, ...] = field(repr=False)
+    personal: tuple[RequestValue, ...] = field(repr=False)
+
+    def values(self, index: int) -> tuple[RequestValue, ...]:
+        """The personal values of one entry."""
+        return tuple(one for one in self.personal if one.index == index)
+
+    def header(self, index: int) -> RequestHeader:
+        """The header of an entry's session."""
+        return self.headers[int(self.entries[index]["session"])]
+
+    def leaves(self) -> list[bytes]:
+        """Of the inner tree."""
+        return entry_leaves(self.place, self.texts)
+
+
+# -- hashes
+
+
+def session_commitment(header: bytes) -> bytes:
+    """The commitment to the canonical bytes of a session's header."""
+    return sha256(_SESSION + len(header).to_bytes(4, "big") + header).digest()
+
+
+def entry_leaves(place: RequestPlace, texts: Sequence[bytes]) -> list[bytes]:
+    """The leaf of each entry: its place, its number in the batch, its length, its bytes."""
+    begin = sha256(place.prefix())
+    found = []
+    for index, text in enumerate(texts):
+        leaf = begin.copy()
+        leaf.update(index.to_bytes(4, "big") + len(text).to_bytes(4, "big") + text)
+        found.append(leaf.digest())
+    return found
+
+
+def _node(left: bytes, right: bytes) -> bytes:
+    return sha256(_NODE + left + right).digest()
+
+
+def entries_root(leaves: Sequence[bytes]) -> bytes:
+    """The root of the inner tree; its shape is that of RFC 6962.  There is one leaf at least."""
+    level = list(leaves)
+    while len(level) > 1:
+        level = _risen(level)
+    return level[0]
+
+
+def _risen(level: Sequence[bytes]) -> list[bytes]:
+    above = [_node(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
+    return [*above, level[-1]] if len(level) & 1 else above
+
+
+def entry_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
+    """The hashes that show leaf *index* under the root, nearest first."""
+    level, found = list(leaves), []
+    while len(level) > 1:
+        if index ^ 1 < len(level):
+            found.append(level[index ^ 1])
+        level, index = _risen(level), index >> 1
+    return found
+
+
+def root_by_path(index: int, count: int, leaf: bytes, path: Sequence[bytes]) -> bytes:
+    """The root that *path* leads to from leaf *index* of *count*.
+
+    Raises:
+        Malformed: the path has not the length that it has in such a tree.
+    """
+    if not 0 <= index < count <= MAX_ENTRIES:
+        raise Malformed("request proof: the batch has no such entry")
+    hashes = iter(path)
+    try:
+        while count > 1:
+            if index ^ 1 < count:
+                other = next(hashes)
+                leaf = _node(other, leaf) if index & 1 else _node(leaf, other)
+            index, count = index >> 1, (count + 1) >> 1
+    except StopIteration:
+        raise Malformed("request proof: it has too few hashes") from None
+    if next(hashes, None) is not None:
+        raise Malformed("request proof: it has too many hashes")
+    return leaf
+
+
+def value_hash(path: str, salt: bytes, value: str) -> str:
+    """What stands in an entry for a personal value, in hex."""
+    where = path.encode()
+    head = _VALUE + salt + len(where).to_bytes(2, "big") + where
+    return sha256(head + value.encode("utf-8")).hexdigest()
+
+
+# -- forms
+
+
+def batch_form(
+    headers: Sequence[RequestHeader],
+    spans: Sequence[tuple[int, int]],
+    leaves: Sequence[bytes],
+    last_id: str,
+) -> dict[str, Json]:
+    """The member ``batch`` of the signed row.
+
+    Args:
+        spans: First and last session_n of each header.
+        last_id: No decision in the batch has a greater id.
+    """
+    sessions: list[Json] = [
+        [header.commitment.hex(), first, last]
+        for header, (first, last) in zip(headers, spans, strict=True)
+    ]
+    root = entries_root(leaves).hex()
+    return {"count": len(leaves), "last_id": last_id, "root": root, "sessions": sessions}
+
+
+def values_beside(
+    headers: Sequence[RequestHeader], texts: Sequence[str], values: Sequence[RequestValue]
+) -> tuple[PersonalValue, ...]:
+    """The three texts, as they travel and are kept: beside the row, in order of their paths."""
+    return (
+        PersonalValue(ENTRIES, NO_SALT, f"[{','.join(texts)}]"),
+        PersonalValue(VALUES, NO_SALT, write_plain([one.form() for one in values])),
+        PersonalValue(SESSIONS, NO_SALT, write_plain([one.form() for one in headers])),
+    )
+
+
+def is_batch(record: Mapping[str, Any]) -> bool:
+    """Whether a record is that of a batch."""
+    return record.get("event") == BATCH_EVENT
+
+
+def entries_claimed(record: Any) -> int:
+    """How many entries a record says that it has, within the bound; 0 where it is no batch."""
+    batch = record.get("batch") if isinstance(record, dict) and is_batch(record) else None
+    count = batch.get("count") if isinstance(batch, dict) else None
+    return count if type(count) is int and 0 < count <= MAX_ENTRIES else 0
+
+
+def sessions_named(beside: Sequence[PersonalValue]) -> set[str]:
+    """The sessions that what stands beside a row names; nothing is trusted, all is bounded."""
+    found: set[str] = set()
+    for one in beside:
+        if one.path == SESSIONS and len(one.value) <= MAX_TEXT_BYTES:
+            found.update(_UID.findall(one.value))
+    return found
+
+
+def read_batch(record: Mapping[str, Any], beside: Sequence[PersonalValue]) -> RequestBatch:
+    """The batch of *record*, a row with a good place, and what stands beside it.
+
+    Personal values may be missing: whoever needs them all compares with :func:`hidden_paths`.
+
+    Raises:
+        Malformed: a bound is passed, or what is beside the row is not what it commits to.
+    """
+    count, spans, commitments, root = _parts(record.get("batch"))
+    place = _place(record)
+    texts = {one.path: one for one in beside}
+    if sorted(texts) != sorted(BESIDE) or len(beside) != len(BESIDE):
+        raise Malformed("request batch: what belongs beside it is missing")
+    if any(one.salt != NO_SALT for one in beside):
+        raise Malformed("request batch: a text beside it has a salt")
+    forms, written = _listed(texts[SESSIONS].value, count)
+    if [session_commitment(one.encode()) for one in written] != commitments:
+        raise Malformed("request batch: a session header is not the one that was signed")
+    headers = tuple(map(RequestHeader.of, forms))
+    entries, written = _listed(texts[ENTRIES].value, count)
+    if len(entries) != count:
+        raise Malformed("request batch: it has not as many entries as it says")
+    encoded = tuple(one.encode() for one in written)
+    if max(map(len, encoded)) > MAX_ENTRY_BYTES:
+        raise Malformed(f"request batch: an entry is longer than {MAX_ENTRY_BYTES} bytes")
+    if entries_root(entry_leaves(place, encoded)) != root:
+        raise Malformed("request batch: an entry is not the one that was signed")
+    _check_numbers(entries, spans)
+    personal = _values(texts[VALUES].value, entries)
+    return RequestBatch(place, headers, tuple(entries), encoded, personal)
+
+
+def _parts(form: Any) -> tuple[int, list[tuple[int, int]], list[bytes], bytes]:
+    if type(form) is not dict or set(form) != _PARTS or type(form["sessions"]) is not list:
+        raise Malformed("request batch: its members are not those of a batch")
+    count, sessions = form["count"], form["sessions"]
+    if type(count) is not int or not 0 < len(sessions) <= count <= MAX_ENTRIES:
+        raise Malformed(f"request batch: it has not 1 to {MAX_ENTRIES} entries, or more sessions")
+    if not isinstance(form["last_id"], str) or not is_random_id(form["last_id"]):
+        raise Malformed("request batch: it does not say which decision id is its last")
+    spans, commitments = [], []
+    for one in sessions:
+        if type(one) is not list or len(one) != 3:
+            raise Malformed("request batch: a session is malformed")
+        first, last = one[1:]
+        if type(first) is not int or type(last) is not int or not 0 < first <= last <= LARGEST:
+            raise Malformed("request batch: the numbers of a session are malformed")
+        spans.append((first, last))
+        commitments.append(digest_of(one[0]))
+    if sum(last - first + 1 for first, last in spans) != count:
+        raise Malformed("request batch: the numbers of its sessions do not add up to its entries")
+    return count, spans, commitments, digest_of(form["root"])
+
+
+def _place(record: Mapping[str, Any]) -> RequestPlace:
+    origin, spool = record.get("origin"), record.get("spool")
+    if not isinstance(origin, str) or not isinstance(spool, dict):
+        raise Malformed("request batch: it has no place in a spool")
+    n = spool.get("n")
+    if type(n) is not int or not 0 < n <= LARGEST or len(origin) > _MAX_WORD:
+        raise Malformed("request batch: it has no place in a spool")
+    _hex(spool.get("id"), 16)
+    return RequestPlace(origin, str(spool["id"]), n)
+
+
+def _listed(text: str, most: int) -> tuple[list[Any], list[str]]:
+    """A list in its one form, bounded before it is parsed; and the text of each item."""
+    if len(text) > MAX_TEXT_BYTES or (not text.isascii() and len(text.encode()) > MAX_TEXT_BYTES):
+        raise Malformed(f"request batch: a text is longer than {MAX_TEXT_BYTES} bytes")
+    found = read_plain(text)
+    if type(found) is not list or len(found) > most:
+        raise Malformed("request batch: a text beside it is not a list of that length")
+    written = list(map(write_plain, found))
+    if f"[{','.join(written)}]" != text:
+        raise Malformed("request batch: a text beside it is not in its one form")
+    return found, written
+
+
+def _check_numbers(entries: Sequence[Any], spans: Sequence[tuple[int, int]]) -> None:
+    """Each entry is of a session of the batch, and no number of a session is left out."""
+    due = [first for first, _ in spans]
+    for entry in entries:
+        at = entry.get("session") if type(entry) is dict else None
+        if type(at) is not int or not 0 <= at < len(spans):
+            raise Malformed("request batch: an entry is of no session of the batch")
+        if type(entry.get("session_n")) is not int or entry["session_n"] != due[at]:
+            raise Malformed("request batch: an entry does not follow the one before in its session")
+        due[at] += 1
+    if any(after != last + 1 for after, (_, last) in zip(due, spans, strict=True)):
+        raise Malformed("request batch: an entry of a session is missing")
+
+
+def _values(text: str, entries: Sequence[Any]) -> tuple[RequestValue, ...]:
+    found = []
+    for one in _listed(text, MAX_TEXT_BYTES)[0]:
+        if type(one) is not list or len(one) != 4:
+            raise Malformed("request batch: a personal value is malformed")
+        index, path, salt, value = one
+        if type(index) is not int or not 0 <= index < len(entries):
+            raise Malformed("request batch: a personal value is of no entry")
+        if not isinstance(path, str) or len(path) > _MAX_PATH or not isinstance(value, str):
+            raise Malformed("request batch: a personal value is malformed")
+        kept = RequestValue(index, path, _hex(salt, SALT_BYTES), value)
+        check_value(entries[index], kept)
+        found.append(kept)
+    if any((a.index, a.path) >= (b.index, b.path) for a, b in pairwise(found)):
+        raise Malformed("request batch: its personal values are not in their order")
+    return tuple(found)
+
+
+def check_value(entry: Mapping[str, Any], value: RequestValue) -> None:
+    """Return if *value* is the one that the entry holds as a hash.  Raises Malformed."""
+    there: Any = entry
+    for name in value.path.removeprefix("request.").split("."):
+        there = there.get(name) if type(there) is dict else None
+    if there != {"personal": value_hash(value.path, value.salt, value.value)}:
+        raise Malformed("request batch: a personal value is not the one that was hashed")
+    read_plain(value.value)
+
+
+def hidden_paths(entry: Mapping[str, Any]) -> list[str]:
+    """Where an entry holds a hash for a personal value, in order."""
+    context = entry.get("context")
+    return sorted(_hidden("request.context", context)) if type(context) is dict else []
+
+
+def _hidden(path: str, values: Mapping[str, Any]) -> list[str]:
+    found: list[str] = []
+    for name, value in values.items():
+        if type(value) is not dict:
+            continue
+        if set(value) == {"personal"} and isinstance(value["personal"], str):
+            found.append(f"{path}.{name}")
+        else:
+            found += _hidden(f"{path}.{name}", value)
+    return found
+
+
+def without(beside: Sequence[PersonalValue], index: int, path: str) -> PersonalValue | None:
+    """The text of personal values without one of them; None where it is not among them."""
+    for one in beside:
+        if one.path == VALUES:
+            kept = [each for each in json.loads(one.value) if each[:2] != [index, path]]
+            text = write_plain(kept)
+            return None if text == one.value else PersonalValue(VALUES, one.salt, text)
+    return None
+
+
+def _checked(digest: Any) -> Any:
+    digest_of(digest)
+    return digest
+
+
+def digest_of(text: Any) -> bytes:
+    """32 bytes from their 64 lower-case digits.  Raises Malformed."""
+    return _hex(text, 32)
+
+
+def _hex(text: Any, size: int) -> bytes:
+    try:
+        if not isinstance(text, str) or len(text) != 2 * size or text != text.lower():
+            raise ValueError
+        found = bytes.fromhex(text)
+        if len(found) != size:
+            raise ValueError
+    except ValueError:
+        raise Malformed("request batch: a digest or a salt is malformed") from None
+    return found

@@ -1,0 +1,72 @@
+"""A decided request on its way into a batch, and the numbers of a session's requests."""
+
+from __future__ import annotations
+
+from attrs import define, field, frozen
+
+from svc.model.audit.batch import RequestValue
+from svc.model.policy.access import AccessRequest
+
+
+@define(eq=False)
+class SessionNumbers:
+    """Numbers the recorded requests of one session: 1 for the first, and none is left out.
+
+    A number is given where a record is on the disk, so what was refused takes none.
+
+    Attributes:
+        last: The number of the newest request on record.
+    """
+
+    session_uid: str
+    last: int = 0
+
+
+@frozen(kw_only=True)
+class RequestRecord:
+    """One decided request.
+
+    Attributes:
+        time: Seconds since the epoch.
+        reason: Why it was denied; empty for what is allowed.
+        range: First byte and the byte after the last one of the client's stream, where known.
+        frames: Digest of the tags of the frames that brought it, where they are tagged.
+    """
+
+    numbers: SessionNumbers
+    time: float
+    request: AccessRequest
+    decision: str
+    decision_id: str
+    policies: tuple[str, ...] = ()
+    policy_version: int
+    entities_digest: str
+    reason: str = ""
+    range: tuple[int, int] | None = None
+    frames: bytes | None = None
+
+
+@frozen
+class SealedRequest:
+    """A request as it will stand in a batch, but for its place there.
+
+    Attributes:
+        common: Policy version, digest of the entities and type of the resource, which its
+            header says.
+        before: The canonical text of its members up to the place in the batch.
+        after: And from there on.
+        values: What it hides; their index is given in the batch.
+        size: Bytes that it takes, a little more than less.
+    """
+
+    numbers: SessionNumbers
+    common: tuple[int, str, str]
+    decision_id: str
+    before: str
+    after: str
+    values: tuple[RequestValue, ...] = field(repr=False)
+    size: int
+
+    def text(self, session: int, session_n: int) -> str:
+        """The entry at its place: members are in order of their names."""
+        return f'{self.before}"session":{session},"session_n":{session_n},{self.after}'
