@@ -29,7 +29,7 @@ from svc.model.canonical import Json
 from svc.model.ids import is_random_id
 from svc.model.policy.terms import AttributeTerm
 from svc.model.session.ranges import MAX_RANGE, RequestRange
-from svc.model.session.recorded import RecordedRequest
+from svc.model.session.recorded import RangedRecord
 from svc.model.session.session import Session
 
 SessionRow = Callable[[str], Session | None]
@@ -106,7 +106,7 @@ def check_batch(
     return batch
 
 
-def recorded_requests(batch: RequestBatch) -> tuple[RecordedRequest, ...]:
+def ranged_records(batch: RequestBatch) -> tuple[RangedRecord, ...]:
     """What a good batch says of its sessions, to be held against their checkpoints (rule R25).
 
     A request that does not say which bytes it is about matches no checkpoint.
@@ -117,7 +117,7 @@ def recorded_requests(batch: RequestBatch) -> tuple[RecordedRequest, ...]:
         frames = bytes.fromhex(entry["frames"]) if "frames" in entry else bytes(32)
         range_ = RequestRange(n=entry["session_n"], offset=first, size=end - first, tags=frames)
         uid = batch.headers[entry["session"]].session_uid
-        found.append(RecordedRequest(uid, range_, allowed=entry["decision"] == "allow"))
+        found.append(RangedRecord(uid, range_, allowed=entry["decision"] == "allow"))
     return tuple(found)
 
 

@@ -20,7 +20,7 @@ from svc.audit.ingest.requests import (
     SessionRow,
     check_batch,
     no_session,
-    recorded_requests,
+    ranged_records,
 )
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
@@ -55,7 +55,7 @@ from svc.model.canonical import Json, decode
 from svc.model.cluster.node import Node
 from svc.model.ids import is_opaque_id
 from svc.model.policy.terms import AttributeTerm
-from svc.model.session.recorded import RecordedRequest
+from svc.model.session.recorded import RangedRecord
 from svc.model.signing import BadSignature
 from svc.ratelimit.limits import BUDGETS
 
@@ -162,8 +162,7 @@ class ValidRow:
     ids: tuple[str, ...] = field(default=(), repr=False)
     """Of the decisions in a batch, ascending."""
 
-    requests: tuple[RecordedRequest, ...] = ()
-    """Those of a batch, in order, as they are held against checkpoints."""
+    ranged: tuple[RangedRecord, ...] = ()
 
     @property
     def former(self) -> dict[str, int]:
@@ -250,12 +249,11 @@ def _read(
         _check_of_a_kind(record, event)
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
-    ids: list[str] = []
-    requests: tuple[RecordedRequest, ...] = ()
+    ids, ranged = list[str](), tuple[RangedRecord, ...]()
     if event is REQUEST_BATCH:
         batch = check_batch(row, record, may_write.kinds, facts, session_row, _check_context)
         ids = sorted(str(one["decision_id"]) for one in batch.entries)
-        requests = recorded_requests(batch)
+        ranged = ranged_records(batch)
     else:
         _check_personal(row, record)
     event_id = str(record["event_id"])
@@ -267,7 +265,7 @@ def _read(
         details=details,
         hash=row_hash(row.canonical),
         ids=tuple(ids),
-        requests=requests,
+        ranged=ranged,
     )
     return judged, record
 

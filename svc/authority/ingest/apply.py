@@ -32,7 +32,7 @@ from svc.model.audit.replay import (
     ranges,
 )
 from svc.model.canonical import Json
-from svc.model.session.recorded import RecordedRequest
+from svc.model.session.recorded import RangedRecord
 
 
 @frozen
@@ -46,7 +46,7 @@ class AppliedRows:
 
     appended: int
     held: tuple[tuple[QueuedRow, RowVerdict], ...]
-    requests: tuple[RecordedRequest, ...] = ()
+    requests: tuple[RangedRecord, ...] = ()
 
 
 MAX_UNKNOWN = 16
@@ -72,7 +72,7 @@ class QueueTransaction:
     _filled: dict[tuple[str, str], list[int]] = field(factory=dict, init=False)
     _accepted: list[AcceptedRow] = field(factory=list, init=False)
     _events: set[str] = field(factory=set, init=False)
-    _requests: list[RecordedRequest] = field(factory=list, init=False)
+    _requests: list[RangedRecord] = field(factory=list, init=False)
 
     def take_all(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         """Take rows, in order; a question for each would cost a database more than the answer."""
@@ -113,7 +113,7 @@ class QueueTransaction:
         )
         self._accepted.append(AcceptedRow(row.id, link.seq, judged.event_id, *spool, place.n))
         self._events.add(judged.event_id)
-        self._requests.extend(judged.requests)
+        self._requests.extend(judged.ranged)
         memory = self._memory(*spool)
         is_fresh = memory == SpoolMemory()
         if memory.standing(place.n, place.prev, judged.hash) is RowStanding.NEW:

@@ -25,7 +25,7 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.batch import sessions_named
 from svc.model.audit.outbox import Hold, QueuedRow
 from svc.model.audit.replay import GAP_SECS
-from svc.model.session.recorded import RecordedRequest
+from svc.model.session.recorded import RangedRecord
 from svc.model.session.session import Session
 from svc.runtime.services import AsyncService, BackgroundTasks
 from svc.runtime.threads import InThread, inline
@@ -50,7 +50,7 @@ _SESSIONS = 4096
 _log = Logger(namespace="svc_authority")
 
 
-async def _nobody(_: Iterable[RecordedRequest]) -> None:
+async def _nobody(_: Iterable[RangedRecord]) -> None:
     """Where no kind has a gate."""
 
 
@@ -80,7 +80,7 @@ class QueueConsumer:
     now: Callable[[], float]
     held: Callable[[str], object]
     may_write: WriteRights = MAY_WRITE
-    recorded: Callable[[Iterable[RecordedRequest]], Awaitable[object]] = _nobody
+    recorded: Callable[[Iterable[RangedRecord]], Awaitable[object]] = _nobody
     in_thread: InThread = inline
     _sessions: dict[str, Session] = field(factory=dict, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)

@@ -43,7 +43,7 @@ from svc.model.session.checkpoint import (
     GrantExtension,
     SessionCheckpoint,
 )
-from svc.model.session.recorded import MISSING, RecordedChain, RecordedRequest
+from svc.model.session.recorded import MISSING, RangedRecord, RecordedChain
 from svc.model.session.request import SessionRequest
 from svc.model.session.session import Session, SessionState
 from svc.model.signing import Purpose, Signed, verify
@@ -99,7 +99,7 @@ class GatedSessions:
                 reason=DISTRUSTED,
             )
 
-    async def recorded(self, requests: Iterable[RecordedRequest]) -> None:
+    async def recorded(self, requests: Iterable[RangedRecord]) -> None:
         """Take records that are in the log now, in their order."""
         for one in requests:
             if one.session_uid in self._mismatched:

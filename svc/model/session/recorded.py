@@ -27,7 +27,7 @@ _HEAD = 32
 
 
 @frozen
-class RecordedRequest:
+class RangedRecord:
     """What the record of a request says of its session.
 
     Attributes:

@@ -19,7 +19,7 @@ from svc.messages.gated import (
 from svc.messages.session import decode_grant, decode_request
 from svc.model.session.checkpoint import GATED_MS, SessionCheckpoint
 from svc.model.session.ranges import RequestRange, first_head, next_head
-from svc.model.session.recorded import RecordedRequest
+from svc.model.session.recorded import RangedRecord
 from svc.model.signing import Purpose, Signed, sign
 from tests.authority.house import ADA, KINDS, Holder, House, value_of
 from tests.pki.support import CLUSTER
@@ -82,7 +82,7 @@ class CheckpointTests(SynchronousTestCase):
 
     def record(self, *ranges: RequestRange, allowed: bool = True) -> None:
         requests = [
-            RecordedRequest(session_uid=self.uid, range_=one, allowed=allowed) for one in ranges
+            RangedRecord(session_uid=self.uid, range_=one, allowed=allowed) for one in ranges
         ]
         value_of(self.gated.recorded(requests))
 
