@@ -441,47 +441,19 @@ def links(lines: list[bytes]) -> list[Link | None]:
         try:
             form = parsed(line, "")
             good = form.get("form") == EXPORT
-            text = cut(line[:-1], form) if good else None
-            found.append(read_record(form, form["seq"], None, "", text) if good else None)
+            found.append(read_record(form, form["seq"], None, "") if good else None)
         except (Refused, KeyError, TypeError, ValueError, OverflowError, RecursionError):
             found.append(None)
     return found
 
 
-def cut(line: bytes, form: dict[str, Any]) -> bytes | None:
-    """The record in *line* in its canonical form, for half the time; None where that is not plain.
-
-    The line is the one form of what it says.  Without a Unicode escape this is also the canonical
-    form.  A member of ours that is not the first one stands there with a comma before it: so where
-    that text is there once, what is left without it is the form of the others.
-    """
-    if b"\\u" in line or next(iter(form)) in OWN:
-        return None
-    before, own = digest(form["prev_hash"], "").hex(), digest(form["hash"], "").hex()
-    pieces = [f',"form":"{EXPORT}"', f',"hash":"{own}"', f',"prev_hash":"{before}"']
-    pieces.append(f',"seq":{member(form, "seq", int, "")}')
-    for name in ("origin_signature", "personal"):
-        if name in form:
-            pieces.append("," + to_ascii({name: form[name]})[1:-1])
-    for piece in pieces:
-        first, *others = line.split(piece.encode())
-        if len(others) != 1:
-            return None
-        line = first + others[0]
-    return line
-
-
-def read_record(
-    form: dict[str, Any], seq: int, last: bytes | None, place: str, text: bytes | None = None
-) -> Link:
+def read_record(form: dict[str, Any], seq: int, last: bytes | None, place: str) -> Link:
     """Check a record's place in the chain, and that it is the one hashed."""
     demand(member(form, "seq", int, place) == seq, f"{place}: the line is of {form['seq']}")
     before = digest(form.get("prev_hash"), place)
     demand(last in (None, before), f"{place}: it does not follow from the record before it")
-    record = form
-    if text is None:
-        record = {name: value for name, value in form.items() if name not in OWN}
-        text = to_canonical(record).encode()
+    record = {name: value for name, value in form.items() if name not in OWN}
+    text = to_canonical(record).encode()
     number, length = seq.to_bytes(8, "big"), len(text).to_bytes(4, "big")
     found = hashlib.sha256(CHAIN_DOMAIN + number + before + length + text)
     demand(found.hexdigest() == form.get("hash"), f"{place}: the record is not the one hashed")

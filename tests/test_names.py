@@ -18,8 +18,19 @@ from tests.support.proof import proves
 ROOT = Path(__file__).parents[1] / "svc"
 FOREIGN = {"RUST_LOG", "STATE_DIRECTORY"}
 """Variables that the documents and the service manager name."""
-NO_VARIABLES = {"CHAIN_DOMAIN", "FIRST_SEQ", "END_STREAM", "TCP_INFO"}
-"""Names in ``__all__``, a flag of HTTP/2, an option of sockets: read from no environment."""
+NO_VARIABLES = {
+    "CHAIN_DOMAIN",
+    "FIRST_SEQ",
+    "END_STREAM",
+    "TCP_INFO",
+    "OBJECT_COLUMN",
+    "OBJECT_POLICY",
+    "OBJECT_RULE",
+    "OBJECT_TABCONSTRAINT",
+    "OBJECT_TRIGGER",
+}
+"""Names in ``__all__``, a flag of HTTP/2, an option of sockets, words of PostgreSQL: read
+from no environment."""
 
 
 class TermTests(SynchronousTestCase):

@@ -30,6 +30,7 @@ from contrib.bench import (
     peers,
     pgbench,
     replays,
+    requesting,
     shell_calls,
     silent,
     spooling,
@@ -256,6 +257,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "migration": lambda bench: migrating.rows(bench.directory, bench.records),
     "drains": lambda bench: drains.rows(bench.directory),
     "spool": lambda bench: spooling.rows(bench.directory),
+    "requests": lambda bench: requesting.rows(bench.directory),
     "audit": lambda bench: auditing.rows(bench.directory),
     "replay": lambda bench: replays.rows(bench.directory, bench.records),
     "throughput": lambda bench: figures.throughput_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -48,6 +48,14 @@ def text(value: str, limit: int, what: str, *, empty: bool = False) -> str:
     if not value and not empty:
         raise Malformed(f"{what}: missing")
     return value
+
+
+def strings(message: Message, limits: Mapping[str, int], what: str) -> dict[str, str]:
+    """Some string fields of a message, none of them empty, each bounded as :func:`text` does it."""
+    return {
+        name: text(getattr(message, name), limit, f"{what}: {name}")
+        for name, limit in limits.items()
+    }
 
 
 def exactly(value: bytes, size: int, what: str) -> bytes:

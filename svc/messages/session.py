@@ -19,6 +19,7 @@ from svc.messages.checks import (
     heads,
     parse,
     signed_part,
+    strings,
     text,
     texts,
     uid,
@@ -42,6 +43,21 @@ LANE_TOKEN_BYTES = 32
 
 _NAME = 253
 _WORD = 63
+_OF_REQUEST = {
+    "cluster": _NAME,
+    "resource": _NAME,
+    "kind": _WORD,
+    "action": _WORD,
+    "proxy_id": _WORD,
+}
+_OF_GRANT = {
+    "cluster": _NAME,
+    "person_id": _WORD,
+    "resource": _NAME,
+    "kind": _WORD,
+    "connector_id": _WORD,
+    "proxy_id": _WORD,
+}
 _POLICY = 256
 
 
@@ -122,19 +138,20 @@ def decode_request(data: bytes, *, relayed: bool = False) -> SessionRequest:
         Malformed: it is none, or says what this build does not know.
     """
     message = parse(pb.SessionRequest, data, MAX_SIGNED_BYTES, "session request")
+    names = strings(message, _OF_REQUEST, "session request")
     request = SessionRequest(
-        cluster=text(message.cluster, _NAME, "session request: cluster"),
+        cluster=names["cluster"],
         session_uid=uid(message.session_uid, "session request: session_uid"),
-        resource=text(message.resource, _NAME, "session request: resource"),
-        kind=text(message.kind, _WORD, "session request: kind"),
-        action=text(message.action, _WORD, "session request: action"),
-        proxy_id=text(message.proxy_id, _WORD, "session request: proxy_id"),
+        resource=names["resource"],
+        kind=names["kind"],
+        action=names["action"],
+        proxy_id=names["proxy_id"],
         issued_at_ms=message.issued_at_ms,
         certificate_sha256=exactly(
             message.certificate_sha256, DIGEST_BYTES, "session request: certificate_sha256"
         ),
         parameters=read_pairs(
-            ((one.name, one.value) for one in message.parameters), "session request: parameters"
+            [(one.name, one.value) for one in message.parameters], "session request: parameters"
         ),
         half=exactly(message.half, HALF_BYTES, "session request: half") if message.half else b"",
     )
@@ -216,19 +233,20 @@ def decode_grant(data: bytes, *, relayed: bool = False) -> Grant:
         Malformed: it is none, or says what this build does not know.
     """
     message = parse(pb.Grant, data, MAX_SIGNED_BYTES, "grant")
+    names = strings(message, _OF_GRANT, "grant")
     grant = Grant(
-        cluster=text(message.cluster, _NAME, "grant: cluster"),
+        cluster=names["cluster"],
         session_uid=uid(message.session_uid, "grant: session_uid"),
         request_sha256=exactly(message.request_sha256, DIGEST_BYTES, "grant: request_sha256"),
-        person_id=text(message.person_id, _WORD, "grant: person_id"),
+        person_id=names["person_id"],
         person_certificate_sha256=exactly(
             message.person_certificate_sha256, DIGEST_BYTES, "grant: person_certificate_sha256"
         ),
-        resource=text(message.resource, _NAME, "grant: resource"),
+        resource=names["resource"],
         resource_revision=message.resource_revision,
-        kind=text(message.kind, _WORD, "grant: kind"),
-        connector_id=text(message.connector_id, _WORD, "grant: connector_id"),
-        proxy_id=text(message.proxy_id, _WORD, "grant: proxy_id"),
+        kind=names["kind"],
+        connector_id=names["connector_id"],
+        proxy_id=names["proxy_id"],
         policy_version=message.policy_version,
         audit_hash=exactly(message.audit_hash, DIGEST_BYTES, "grant: audit_hash"),
         issued_at_ms=message.issued_at_ms,
@@ -239,7 +257,7 @@ def decode_grant(data: bytes, *, relayed: bool = False) -> Grant:
         ),
         assignment_revision=message.assignment_revision,
         ceiling=read_pairs(
-            ((one.name, one.value) for one in message.ceiling.values), "grant: ceiling"
+            [(one.name, one.value) for one in message.ceiling.values], "grant: ceiling"
         ),
         is_gated=message.carriage == pb.CARRIAGE_GATED,
     )

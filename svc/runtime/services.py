@@ -388,13 +388,26 @@ async def bounded(clock: IReactorTime, seconds: float, awaitable: Awaitable[_T],
     Raises:
         SvcError: with ``Fault.DEADLINE`` and reason ``deadline``.
     """
+    if isinstance(awaitable, Deferred):
+        running: Deferred[_T] = awaitable
+    else:
+        running = Deferred.fromCoroutine(_awaited(awaitable))
+    late: list[bool] = []
 
-    async def awaited() -> _T:
-        return await awaitable
+    def too_late() -> None:
+        late.append(True)
+        running.cancel()
 
-    def too_late(_: object, timeout: float) -> _T:
-        text = f"{what}: no answer within {timeout:g} seconds"
-        raise SvcError(text, fault=Fault.DEADLINE, reason="deadline")
+    timer = clock.callLater(max(0.0, seconds), too_late)
+    try:
+        return await running
+    finally:
+        if late:
+            text = f"{what}: no answer within {seconds:g} seconds"
+            raise SvcError(text, fault=Fault.DEADLINE, reason="deadline")
+        if timer.active():
+            timer.cancel()
 
-    running: Deferred[_T] = Deferred.fromCoroutine(awaited())
-    return await running.addTimeout(max(0.0, seconds), clock, too_late)
+
+async def _awaited(awaitable: Awaitable[_T]) -> _T:
+    return await awaitable

@@ -46,6 +46,11 @@ async def move(
         stream.move_to(lane)
 
 
+def _within(stream: IProtocol) -> IProtocol:
+    inner: IProtocol = cast(MovingStream, stream).inner
+    return inner
+
+
 @implementer(IStreamClientEndpoint)
 class MovingEndpoint:
     """An endpoint whose stream may move to a lane.
@@ -69,16 +74,10 @@ class MovingEndpoint:
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """Open the stream; fires with what *protocolFactory* built, above it."""
-        connecting: Deferred[IProtocol] = Deferred.fromCoroutine(self._connect(protocolFactory))
-        return connecting
-
-    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         wrapping = Factory()
         wrapping.noisy = False
-        wrapping.buildProtocol = lambda address: self._wrap(factory, address)  # type: ignore
-        stream = cast(MovingStream, await self._below.connect(wrapping))
-        inner: IProtocol = stream.inner
-        return inner
+        wrapping.buildProtocol = lambda address: self._wrap(protocolFactory, address)  # type: ignore
+        return self._below.connect(wrapping).addCallback(_within)
 
     def _wrap(self, factory: IProtocolFactory, address: IAddress) -> MovingStream | None:
         inner = factory.buildProtocol(address)

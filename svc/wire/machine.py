@@ -71,7 +71,7 @@ _SURELY_ONE_FRAME = 4096
 """A list of fields, counted as HTTP/2 counts, whose block fits any peer's longest frame (16 KiB at
 least), although the code for rare bytes is almost four times as long as they are."""
 
-_OPEN = frozenset({ConnectionState.CLIENT_OPEN, ConnectionState.SERVER_OPEN})
+_CLIENT_OPEN, _SERVER_OPEN = ConnectionState.CLIENT_OPEN, ConnectionState.SERVER_OPEN
 # In these, DATA changes no state (h2.stream, transitions of OPEN and the half-closed ones).
 _RECEIVING = frozenset({StreamState.OPEN, StreamState.HALF_CLOSED_LOCAL})
 _SENDING = frozenset({StreamState.OPEN, StreamState.HALF_CLOSED_REMOTE})
@@ -186,7 +186,7 @@ class Machine(H2Connection):
         """
         reader = self._reader
         length = reader.plain_data
-        if not length or self.state_machine.state not in _OPEN:
+        if not length or not self._is_open:
             return None
         stream_id = reader.next_stream
         stream = self.streams.get(stream_id)
@@ -224,6 +224,16 @@ class Machine(H2Connection):
         return 1
 
     @property
+    def _is_open(self) -> bool:
+        state = self.state_machine.state  # compared by identity: a plain enum's hash is slow
+        return state is _CLIENT_OPEN or state is _SERVER_OPEN
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether anything of what was read is left."""
+        return self._reader.has_bytes
+
+    @property
     def has_frame(self) -> bool:
         """Whether :meth:`take_frame` may give one without more bytes; it may turn out not to."""
         return self._reader.has_frame
@@ -258,7 +268,7 @@ class Machine(H2Connection):
     def send_parts(self, stream_id: int, parts: list[Part], size: int) -> None:
         """Write one DATA frame of *parts*, *size* bytes; the caller has asked :meth:`room`."""
         stream = self.streams[stream_id]
-        may_send = self.state_machine.state in _OPEN and stream.state_machine.state in _SENDING
+        may_send = self._is_open and stream.state_machine.state in _SENDING
         if not may_send:  # h2 says why not; where it may, its states stay as they are.
             self.state_machine.process_input(ConnectionInputs.SEND_DATA)
             stream.state_machine.process_input(StreamInputs.SEND_DATA)

@@ -105,6 +105,11 @@ class FrameReader(FrameBuffer):
         self._missing = 0
 
     @property
+    def has_bytes(self) -> bool:
+        """Whether anything of what was read is left."""
+        return bool(self._data) or self._frame is not None
+
+    @property
     def has_frame(self) -> bool:
         """Whether a frame may be whole: one that is long is only known to be once it is taken."""
         if self._frame is not None:

@@ -129,6 +129,17 @@ class StreamTests(SynchronousTestCase):
         self.assertEqual(server.data, b"a" * 10 + b"b" * 20 + b"c" * 700_000)
         self.assertEqual(client.data, b"d" * 300_000)
 
+    def test_one_turn(self) -> None:
+        """What a protocol writes goes out in the next turn, which leaves nothing for another."""
+        client, server = self.connect()
+        before = len(self.pair.clock.getDelayedCalls())
+        client.transport.write(b"question")
+        self.assertEqual(len(self.pair.clock.getDelayedCalls()), before + 1)
+        self.pair.clock.advance(0)
+        self.assertEqual(len(self.pair.clock.getDelayedCalls()), before)
+        self.pair.turn()
+        self.assertEqual(server.data, b"question")
+
     def test_half_close(self) -> None:
         """Either side may end its writing and still read to the other's end."""
         client, server = self.connect()

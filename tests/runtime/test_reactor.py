@@ -174,6 +174,39 @@ class Contract:
         [reason] = ear.reasons
         check.assertTrue(reason.check(ConnectionLost))
 
+    def test_the_next_turn(self) -> None:
+        """Calls of the next turn run in their order; one that fails disturbs no other."""
+        check: Any = self
+        done: list[str] = []
+        self.reactor.callLater(0, done.append, "first")
+        self.reactor.callLater(0, lambda: 1 / 0)
+        self.reactor.callLater(0, self.reactor.callLater, 0, done.append, "later")
+        self.reactor.callLater(0, done.append, "last")
+        check.assertEqual(self.reactor.timeout(), 0)
+        self.reactor.runUntilCurrent()
+        check.assertEqual(done, ["first", "last"])
+        check.assertEqual(len(check.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.reactor.runUntilCurrent()
+        check.assertEqual(done, ["first", "last", "later"])
+        check.assertEqual(self.reactor.getDelayedCalls(), [])
+
+    def test_another_turn(self) -> None:
+        """A call of the next turn can be cancelled, by another one too, and be put off."""
+        check: Any = self
+        done: list[str] = []
+        calls = [self.reactor.callLater(0, done.append, str(number)) for number in range(4)]
+        calls[1].cancel()
+        calls[2].reset(60)
+        coming: list[Any] = []
+        self.reactor.callLater(0, lambda: coming[0].cancel())
+        coming.append(self.reactor.callLater(0, done.append, "last"))
+        check.assertEqual(len(self.reactor.getDelayedCalls()), 5)
+        self.reactor.runUntilCurrent()
+        check.assertEqual(done, ["0", "3"])
+        check.assertEqual(self.reactor.getDelayedCalls(), [calls[2]])
+        check.assertGreater(self.reactor.timeout(), 50)
+        calls[2].cancel()
+
 
 class LeanTests(Contract, SynchronousTestCase):
     make = LeanReactor

@@ -37,7 +37,7 @@ class PolicyReplayTests(SynchronousTestCase):
         self.assertEqual(done.status, status, done.stderr)
         return json.loads(done.stdout)
 
-    @proves("G-OPEN-57", "G-OPEN-58")
+    @proves("G-OPEN-57")
     def test_before_it_is_in_force(self) -> None:
         """What a text would decide and change is told, and it is activated with its replay."""
         self.assertEqual(ada().svc("proxy-ssh", "echo", "--kind", "tcp", stdin=b"x").stdout, "x")

@@ -9,12 +9,14 @@ import shutil
 import subprocess
 import sys
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pg8000.exceptions
 import pg8000.native
 import psycopg
 import psycopg2.errors
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.files import free_ports
@@ -22,6 +24,7 @@ from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.postgres import SETTINGS, PostgresServer
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
+from tests.rpc.certificates import TestCA
 from tests.support.postgres import connected, programs
 from tests.support.tools import missing
 
@@ -49,11 +52,17 @@ class PsqlTests(SynchronousTestCase):
         """Start all of them."""
         self.psql = psql()
         port = free_ports()[0]
-        settings = {**SETTINGS, "listen_addresses": "127.0.0.1", "port": str(port)}
+        settings = {
+            **SETTINGS,
+            "listen_addresses": "127.0.0.1",
+            "port": str(port),
+            "ssl": "on",
+        }
         self.server = PostgresServer.made(programs(), settings)
         self.addCleanup(self.server.remove)
-        access = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+        access = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n"
         (self.server.directory / "data" / "pg_hba.conf").write_text(access, "ascii")
+        ca = self.certify()
         self.server.start()
         url = f"{self.server.url()}?port={port}"
         with connected(url) as cursor:
@@ -71,19 +80,37 @@ class PsqlTests(SynchronousTestCase):
             "orders",
             f"127.0.0.1:{port}",
             "postgres",
-            more={"tls": "off", "password_files": files},
+            more={"ca_file": str(ca), "password_files": files},
         )
-        self.gateway = make_gateway([target], numbers={"plugins.kinds": KINDS})
+        other = self.server.directory / "other.pem"
+        other.write_bytes(TestCA("others").pem)
+        false = evolve(target, id="false", more={**target.more, "ca_file": str(other)})
+        self.gateway = make_gateway([target, false], numbers={"plugins.kinds": KINDS})
         self.addCleanup(self.gateway.end)
         self.gateway.set_policy(POLICY + NO_DDL)
         self.person = self.gateway.add_person("ada", "ops")
         config = self.person.directory / "client.toml"
         config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
-        self.person.up("orders")
+        self.person.up("orders", "false")
 
-    def command(self, *words: str, role: str = "app", database: str = "postgres") -> list[str]:
+    def certify(self) -> Path:
+        """Give the server a certificate; where its authority's is."""
+        ca, data = TestCA("databases"), self.server.directory / "data"
+        leaf = ca.leaf("spiffe://x")
+        owner = (data / "PG_VERSION").stat()
+        for name, content in (("server.crt", leaf.certificate), ("server.key", leaf.key)):
+            (data / name).touch(0o600)
+            (data / name).write_bytes(content)
+            os.chown(data / name, owner.st_uid, owner.st_gid)
+        path = self.server.directory / "ca.pem"
+        path.write_bytes(ca.pem)
+        return path
+
+    def command(
+        self, *words: str, role: str = "app", database: str = "postgres", resource: str = "orders"
+    ) -> list[str]:
         """Psql on the person's socket."""
-        (one,) = [e for e in self.person.status()["endpoints"] if e["resource"] == "orders"]
+        (one,) = [e for e in self.person.status()["endpoints"] if e["resource"] == resource]
         where = ["-h", one["directory"], "-U", role, "-d", database]
         return [self.psql, "-X", "-w", "-A", "-t", "-v", "VERBOSITY=verbose", *where, *words]
 
@@ -155,6 +182,7 @@ class PsqlTests(SynchronousTestCase):
             ({"role": "nobody"}, "no credential for the role"),
             ({"role": "wrong"}, "did not accept the Connector's credential"),
             ({"database": "nowhere"}, "has no such database"),
+            ({"resource": "false"}, "did not prove that it is the one configured"),
             ({"database": "no where"}, "parameter database: does not have the form"),
         ):
             said = self.run_psql("SELECT 1;\n", **where)

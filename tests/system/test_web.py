@@ -50,6 +50,7 @@ class Application(BaseHTTPRequestHandler):
     """Answers what it was asked, and remembers it."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     server: Site
 
     def do_GET(self) -> None:
@@ -57,6 +58,9 @@ class Application(BaseHTTPRequestHandler):
         self.server.heard.append(f"{self.command} {self.path}")
         if self.headers.get("Upgrade") == "websocket":
             self._echo()
+            return
+        if self.path == "/moved":
+            self._redirect()
             return
         if self.path.startswith("/bytes/"):
             self._send_blocks(int(self.path.rpartition("/")[2]))
@@ -80,6 +84,15 @@ class Application(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(text)
+
+    def _redirect(self) -> None:
+        host = self.headers["Host"]
+        self.send_response(302)
+        self.send_header("Location", f"http://{host}/there?a=1")
+        self.send_header("Set-Cookie", f"own=1; Domain={host.partition(':')[0]}; Path=/")
+        self.send_header("Set-Cookie", "wide=1; Domain=example; Path=/")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
 
     def _send_blocks(self, size: int) -> None:
         self.send_response(200)
@@ -246,6 +259,15 @@ class WebTests(SynchronousTestCase):
         self.assertEqual(set(headers), {"Host", "User-Agent", "Accept", "X-Kept"})
         port = self.web.site.server_address[1]
         self.assertEqual(headers["Host"], f"127.0.0.1:{port}")
+
+    def test_a_redirect(self) -> None:
+        """The application's redirects and cookies stay with it under its name here."""
+        jar = str(self.web.person.home / "jar")
+        url = self.web.person.svc("open", "--print", "board").checked().stdout.strip()
+        ran = self.curl("-L", "-c", jar, "-w", "\n%{url_effective}", f"{url}moved").checked()
+        said, _, effective = ran.stdout.rpartition("\n")
+        self.assertEqual(effective, f"{url}there?a=1")
+        self.assertIn(["Cookie", "own=1"], json.loads(said)["headers"])
 
     def test_malformed(self) -> None:
         """A request that could be read in two ways is refused, and never reaches the target."""

@@ -130,7 +130,7 @@ class PlainDataTests(SynchronousTestCase):
         side.feed(DataFrame(1, prefix(3) + b"abc").serialize())
         [stream] = side.wire.streams.values()
         self.assertEqual(stream.take(), b"abc")
-        self.assertEqual(given, [1])  # Asked once more, when nothing was left.
+        self.assertEqual(given, [])
 
     def test_a_window_is_a_window(self) -> None:
         """A frame past either window is refused as h2 refuses it."""

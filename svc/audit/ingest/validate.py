@@ -236,17 +236,12 @@ def _read(
     if (origin, record["key_id"]) != (node.id, row.key_id):
         raise Malformed("audit row: it names a different origin or key from the one that signed it")
     event = _event(record, may_write.events.get(node.role, {}), node.role)
+    details = mapping(record.get("details", {}))
     _check_forms(record)
     _check_actor(record, event, node.id)
-    details = mapping(record.get("details", {}))
     _check_details(details, event)
     _check_spool(details, event, place, row.key_id)
-    if event.name in _OWN:
-        _check_own(record, details, event)
-    if event is REQUEST_DECISION:
-        _check_action(record, may_write.actions)
-    if kind_of_event(event):
-        _check_of_a_kind(record, event)
+    _check_said(record, details, event, may_write)
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
     ids, ranged = list[str](), tuple[RangedRecord, ...]()
@@ -268,6 +263,18 @@ def _read(
         ranged=ranged,
     )
     return judged, record
+
+
+def _check_said(
+    record: Mapping[str, Json], details: Mapping[str, Json], event: Event, may_write: WriteRights
+) -> None:
+    """What an event of this sort may say."""
+    if event.name in _OWN:
+        _check_own(record, details, event)
+    if event is REQUEST_DECISION:
+        _check_action(record, may_write.actions)
+    if kind_of_event(event):
+        _check_of_a_kind(record, event)
 
 
 def _event(record: Mapping[str, Json], known: Mapping[str, Event], role: str) -> Event:

@@ -68,7 +68,7 @@ def seal_request(
 
     def hide(path: str, value: Json) -> Json:
         salt, text = entropy(SALT_BYTES), encode(value).decode()
-        hidden.append(RequestValue(0, path, salt, text))
+        hidden.append(RequestValue(index=0, path=path, salt=salt, value=text))
         return {PERSONAL: value_hash(path, salt, text)}
 
     try:
@@ -128,7 +128,13 @@ def _check(record: RequestRecord) -> None:
 @lru_cache(4096)
 def _check_header(session_uid: str, version: int, digest: str, resource_type: str) -> None:
     salt = SALT_BYTES * "00"
-    header = RequestHeader(session_uid, version, digest, resource_type, bytes.fromhex(salt))
+    header = RequestHeader(
+        session_uid=session_uid,
+        policy_version=version,
+        entities_digest=digest,
+        resource_type=resource_type,
+        salt=bytes.fromhex(salt),
+    )
     RequestHeader.of(header.form())
     encode(resource_type)
 

@@ -45,7 +45,7 @@ def find_entry(log: IAuditLog, decision_id: str) -> FoundEntry | None:
         batch = batch_at(row, record, log.personal(row.seq, row.seq).get(row.seq, ()))
         for index, entry in enumerate(batch.entries):
             if entry.get("decision_id") == decision_id:
-                return FoundEntry(row, record, batch, index)
+                return FoundEntry(row=row, record=record, batch=batch, index=index)
     return None
 
 

@@ -18,10 +18,11 @@ from attrs import define, evolve, field, frozen
 
 from svc.audit.checkpoint.head import NO_HEAD, head_time
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
+from svc.audit.log.erased import erased_values, missing_values
 from svc.audit.log.record import PERSONAL, SALT_BYTES, personal_hash
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier
-from svc.model.audit.batch import RequestBatch, hidden_paths, is_batch, read_batch
+from svc.model.audit.batch import RequestBatch, is_batch, read_batch
 from svc.model.audit.events import DECIDED, REQUEST_ERASED
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
@@ -128,8 +129,7 @@ def verified_range(
     leaves: list[bytes] = []
     slices: dict[str, int] = {}
     fault, by_others = None, False
-    missing: list[str] = []
-    erased: list[str] = []
+    missing, erased = list[str](), list[str]()
     values_of = ({} if personal is None else personal).get
     try:
         for seq, row in enumerate(rows, first):
@@ -140,8 +140,8 @@ def verified_range(
                 digest = decided_over(record)
                 if digest is not None and digest not in slices:
                     slices[digest] = seq
-            if "batch" in record and personal is not None and is_batch(record):
-                missing += missing_values(seq, batch_at(row, record, beside))
+            if "batch" in record and personal is not None:
+                missing += _missing(row, record, beside)
             if record.get("event") == REQUEST_ERASED.name:
                 erased += erased_values(record)
             hashes.append(last)
@@ -240,29 +240,10 @@ def _check_missing(missing: Iterable[str], erased: set[str]) -> None:
             raise ChainFault(int(seq), "personal", what)
 
 
-def missing_values(seq: int, batch: RequestBatch) -> list[str]:
-    """The personal values that are not beside batch *seq*, by the names that erasing gives them."""
-    there = {(one.index, one.path) for one in batch.personal}
-    return [
-        erased_name(seq, index, path)
-        for index, entry in enumerate(batch.entries)
-        for path in hidden_paths(entry)
-        if (index, path) not in there
-    ]
-
-
-def erased_name(seq: int, index: int, path: str) -> str:
-    """How an ``audit.request.erased`` names a value of an entry."""
-    return f"{seq}:{index}:{path}"
-
-
-def erased_values(record: Mapping[str, Any]) -> list[str]:
-    """What a record says was erased from entries."""
-    if record.get("event") != REQUEST_ERASED.name:
-        return []
-    details = record.get("details")
-    named = details.get("erased") if isinstance(details, Mapping) else None
-    return list(named) if isinstance(named, list) else []
+def _missing(
+    row: ChainRow, record: Mapping[str, Any], beside: Sequence[PersonalValue]
+) -> list[str]:
+    return missing_values(row.seq, batch_at(row, record, beside)) if is_batch(record) else []
 
 
 def batch_at(

@@ -66,7 +66,15 @@ class OpenBatch:
             version, digest, kind = common
             at = len(self._headers)
             salt = entropy(SALT_BYTES)
-            self._headers.append(RequestHeader(numbers.session_uid, version, digest, kind, salt))
+            self._headers.append(
+                RequestHeader(
+                    session_uid=numbers.session_uid,
+                    policy_version=version,
+                    entities_digest=digest,
+                    resource_type=kind,
+                    salt=salt,
+                )
+            )
             self._spans.append([n, n])
             self._newest[numbers] = (common, at)
         else:
@@ -75,7 +83,9 @@ class OpenBatch:
         index = len(self._texts)
         self._texts.append(sealed.text(at, n))
         for one in sealed.values:
-            self._values.append(RequestValue(index, one.path, one.salt, one.value))
+            self._values.append(
+                RequestValue(index=index, path=one.path, salt=one.salt, value=one.value)
+            )
         self._first_id = min(self._first_id, sealed.decision_id)
         self._last_id = max(self._last_id, sealed.decision_id)
 

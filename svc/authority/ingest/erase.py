@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from attrs import define
 
-from svc.audit.log.verify import batch_at, erased_name
+from svc.audit.log.erased import erased_name
+from svc.audit.log.verify import batch_at
 from svc.authority.ingest.notes import checked_note
 from svc.authority.state.recorder import Recorder
 from svc.errors import Malformed, NoSuchRow

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from svc.cli.authority.erase import request_place
 from svc.cli.control import authority_settings, authority_state, run
 from svc.cli.forms import WORD
 from svc.cli.groups import Group
@@ -182,7 +183,7 @@ def prove(
     It proves that record SEQ is in the log or, with --from, that the log has only been appended to.
     SEQ.INDEX is one request of a batch; its proof shows no other request.
     """
-    seq, index = (None, None) if place is None else _place(place)
+    seq, index = (None, None) if place is None else request_place(place)
     if (seq is None) == (first is None):
         raise click.UsageError("give either SEQ or --from")
     if personal and seq is None:
@@ -194,43 +195,6 @@ def prove(
         print_lines([log.inclusion(seq, over, personal=personal)])
     elif first is not None:
         print_lines([log.consistency(first, over)])
-
-
-@audit.command("erase")
-@click.argument("place", metavar="SEQ.INDEX", type=WORD)
-@click.argument("path", metavar="FIELD", type=WORD)
-@click.option("--reason", required=True, type=WORD, help="The reason, for the audit record.")
-@json_option
-@click.pass_context
-def erase(context: click.Context, place: str, path: str, reason: str, as_json: bool) -> None:
-    """Erase the personal value FIELD of the recorded request SEQ.INDEX.
-
-    FIELD is its name in `svc authority audit show --long`, such as
-    request.context.proxy_reported. The log verifies as before, because a record names what was
-    erased. Copies are not changed: backups, exports, and the spool of a Proxy until a signed head
-    covers the batch.
-    """
-    from svc.cli.control import admin
-    from svc.proto.gate.v1 import admin_pb2 as pb
-
-    seq, index = _place(place)
-    if index is None:
-        raise click.UsageError("name one request, as SEQ.INDEX")
-    request = pb.EraseValueRequest(seq=seq, index=index, path=path, note=reason)
-    answer = admin(context)("EraseValue", request, pb.EraseValueResponse)
-    form: dict[str, Json] = {"seq": seq, "index": index, "path": path, "record": answer.seq}
-    print_result(as_json, form, [f"erased {path} of request {place}: record {answer.seq}"])
-
-
-def _place(text: str) -> tuple[int, int | None]:
-    """The number of a record, and of a request in it if one is named."""
-    number, dot, index = text.partition(".")
-    words = [number, index] if dot else [number]
-    if not all(word.isascii() and word.isdigit() and len(word) < 20 for word in words):
-        raise click.UsageError("SEQ must be a number, or SEQ.INDEX as `audit show` writes it")
-    if not 1 <= int(number) <= LARGEST:
-        raise click.UsageError(f"SEQ must be from 1 to {LARGEST}")
-    return int(number), int(index) if dot else None
 
 
 @audit.command("adopt")

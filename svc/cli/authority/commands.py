@@ -13,6 +13,7 @@ import click
 from svc.cli.authority.audit import audit
 from svc.cli.authority.backup import backup
 from svc.cli.authority.catalog import resources
+from svc.cli.authority.erase import erase
 from svc.cli.authority.keys import keys
 from svc.cli.authority.members import groups, nodes, persons
 from svc.cli.authority.outbox import outbox
@@ -36,6 +37,7 @@ def authority(context: click.Context) -> int:
 
 
 audit.add_command(outbox)
+audit.add_command(erase)
 policy.add_command(replay_policy)
 for _command in (
     status,

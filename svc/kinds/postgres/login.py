@@ -96,11 +96,13 @@ def hand_over(transport: Any, protocol: Any) -> None:
 
     Nothing of that reads the bytes once it has connected.
     """
-    over: Any = transport
-    while isinstance(getattr(over, "protocol", None), ProtocolWrapper):
-        over = over.protocol
-    name = "wrappedProtocol" if isinstance(over, ProtocolWrapper) else "protocol"
-    setattr(over, name, protocol)
+    tls = getattr(transport, "protocol", None)
+    if isinstance(transport, ProtocolWrapper):
+        transport.wrappedProtocol = protocol
+    elif isinstance(tls, ProtocolWrapper):  # begun on the transport itself
+        tls.wrappedProtocol = protocol
+    else:
+        transport.protocol = protocol
     protocol.makeConnection(transport)
 
 

@@ -32,6 +32,7 @@ from svc.errors import ConfigError, Malformed
 from svc.kinds.address import split_address
 from svc.kinds.opaque import AddressDialer
 from svc.kinds.web.head import HOST
+from svc.kinds.web.localized import AnswerRewriter
 from svc.kinds.web.rewrite import RequestRewriter
 from svc.kinds.web.secured import VerifiedTlsEndpoint
 from svc.kinds.web.words import DROP
@@ -62,6 +63,7 @@ class _ToTarget(ProtocolWrapper):
         super().__init__(factory, wrapped)
         self.secured: Deferred[None] = Deferred()
         self._rewriter = RequestRewriter(host)
+        self._answers = AnswerRewriter(host, self._rewriter.asked)
 
     def handshakeCompleted(self) -> None:
         """TLS stands, and the certificate is good."""
@@ -74,13 +76,15 @@ class _ToTarget(ProtocolWrapper):
             self.transport.write(out)
 
     def dataReceived(self, data: bytes) -> None:
-        """Pass answers on as they are; one that is none ends the session."""
+        """Pass answers on; to an upgrade, one that is none ends the session."""
         try:
             self._rewriter.answered(data)
         except Malformed:
             self.transport.abortConnection()
             return
-        super().dataReceived(data)  # type: ignore[no-untyped-call]
+        out = self._answers.feed(data)
+        if out:
+            super().dataReceived(out)  # type: ignore[no-untyped-call]
 
     def writeSequence(self, data: Any) -> None:
         """As :meth:`write`."""

@@ -7,6 +7,7 @@ dropped whoever sent them (rule R4).
 
 from __future__ import annotations
 
+from collections import deque
 from enum import Enum
 
 from attrs import define, field
@@ -64,6 +65,10 @@ def rewritten(head: HttpRequest, host: bytes) -> bytes:
     return b"\r\n".join((*lines, b"", b""))
 
 
+MOST_ASKED = 64
+"""Requests of one connection that may wait for their answers; a gate waits with fewer."""
+
+
 class NextBytes(Enum):
     """What of a connection may come next."""
 
@@ -82,9 +87,15 @@ def _state_after(head: HttpRequest) -> NextBytes:
 
 @define
 class RequestRewriter:
-    """The requests of one connection, as they come and as the target gets them."""
+    """The requests of one connection, as they come and as the target gets them.
+
+    Attributes:
+        host: The target's name.
+        asked: The methods of requests that it got; who reads the answers takes them out.
+    """
 
     host: bytes
+    asked: deque[bytes] = field(factory=deque, init=False)
     _requests: RequestSplit = field(factory=RequestSplit, init=False)
     _answer: bytearray = field(factory=bytearray, init=False)
     _state: NextBytes = field(default=NextBytes.FIRST, init=False)
@@ -136,5 +147,8 @@ class RequestRewriter:
             raise Malformed("a request follows the one that said it was the last")
         if head.upgrades and self._state is not NextBytes.FIRST:
             raise Malformed("a WebSocket is not the first request of its connection")
+        if len(self.asked) >= MOST_ASKED:
+            raise Malformed("too many requests wait for their answers")
+        self.asked.append(head.method)
         self._websocket_key = head.websocket_key
         self._state = _state_after(head)

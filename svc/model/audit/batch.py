@@ -329,7 +329,9 @@ def read_batch(record: Mapping[str, Any], beside: Sequence[PersonalValue]) -> Re
         raise Malformed("request batch: an entry is not the one that was signed")
     _check_numbers(entries, spans)
     personal = _values(texts[VALUES].value, entries)
-    return RequestBatch(place, headers, tuple(entries), encoded, personal)
+    return RequestBatch(
+        place=place, headers=headers, entries=tuple(entries), texts=encoded, personal=personal
+    )
 
 
 def _parts(form: Any) -> tuple[int, list[tuple[int, int]], list[bytes], bytes]:
@@ -402,7 +404,7 @@ def _values(text: str, entries: Sequence[Any]) -> tuple[RequestValue, ...]:
             raise Malformed("request batch: a personal value is of no entry")
         if not isinstance(path, str) or len(path) > _MAX_PATH or not isinstance(value, str):
             raise Malformed("request batch: a personal value is malformed")
-        kept = RequestValue(index, path, _hex(salt, SALT_BYTES), value)
+        kept = RequestValue(index=index, path=path, salt=_hex(salt, SALT_BYTES), value=value)
         check_value(entries[index], kept)
         found.append(kept)
     if any((a.index, a.path) >= (b.index, b.path) for a, b in pairwise(found)):

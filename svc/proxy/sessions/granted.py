@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from attrs import frozen
-from cryptography.hazmat.primitives.serialization import Encoding
 from twisted.logger import Logger
 
 from svc.errors import SvcError, Unavailable
@@ -18,6 +17,7 @@ from svc.model.principal import Principal
 from svc.model.session.grant import Grant
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
+from svc.pki.issue import der
 
 _log = Logger(namespace="svc_proxy")
 
@@ -86,4 +86,4 @@ def with_decision(error: SvcError, decision_id: str) -> SvcError:
 
 def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:
     """What the TLS peer showed, leaf and issuer, in DER."""
-    return tuple(one.public_bytes(Encoding.DER) for one in call.peer.chain[:2])
+    return tuple(der(one) for one in call.peer.chain[:2])

@@ -152,6 +152,26 @@ class LedgerContract:
         self.assertEqual(await self.store.read("see", lambda tx: tx.audit.personal(1, 1)), {})
         await self.assert_chain_holds(3)
 
+    async def test_audit_batches(self: Any) -> None:
+        """Records are found at and before a decision id; entries of a batch are never erased."""
+        for id in ("b0", "a5", "c1"):
+            text = f'{{"decision_id":"{id}"}}'.encode()
+            await self.store.run("append", lambda tx, t=text: tx.audit.append(t))
+        for id, near, expected in (("b9", 9, [1, 2]), ("c1", 2, [3, 1]), ("a0", 9, [])):
+            found = await self.store.read(
+                "see", lambda tx, i=id, n=near: tx.audit.by_decision(i, n)
+            )
+            self.assertEqual([row.seq for row in found], expected)
+        kept = PersonalValue("batch.entries", bytes(16), "[1]")
+        values = [kept, PersonalValue("batch.personal", bytes(16), "[2]")]
+        await self.store.run("append", lambda tx: tx.audit.append(b"{}", values))
+        left = PersonalValue("batch.personal", bytes(16), "[]")
+        self.assertEqual(await self.store.run("x", lambda tx: tx.audit.erase_personal(4, left)), 1)
+        self.assertEqual(await self.store.run("x", lambda tx: tx.audit.erase_personal(4)), 0)
+        found = await self.store.read("see", lambda tx: tx.audit.personal(4, 4))
+        self.assertEqual(found, {4: (kept, left)})
+        await self.assert_chain_holds(4)
+
     async def test_audit_slices(self: Any) -> None:
         """Slices of entities are kept once, and read in order of their digests."""
         kept = [EntitySlice("e1", "[]"), EntitySlice("e3", "[1]")]

@@ -24,7 +24,6 @@ from svc.store.sqlite.factory import SqliteFactory
 from tests.cli.authority.test_catalog import TerminalTests
 from tests.cli.authority.test_members import SEEN
 from tests.cli.terminal import POLICY
-from tests.support.proof import proves
 
 ACTIVE = (
     POLICY
@@ -122,7 +121,6 @@ class PolicyReplayTests(TerminalTests):
         words = ("policy", "set", "-", "--require-replay", replay)
         return self.run_it(*words, stdin=text.encode())
 
-    @proves("G-OPEN-58")
     def test_what_would_change(self) -> None:
         """It prints what would change, by whom and by which policies, and what the log covers."""
         self.opened(9, 20, 21)

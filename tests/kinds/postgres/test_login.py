@@ -10,13 +10,14 @@ from typing import Any
 from attrs import evolve
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IProtocol, IProtocolFactory
-from twisted.internet.protocol import Protocol
+from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import StringTransport
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import SvcError
-from svc.kinds.postgres.login import LoginEndpoint, LoginPlan
+from svc.kinds.postgres.login import LoginEndpoint, LoginPlan, hand_over
 from svc.kinds.postgres.messages import message
 from svc.kinds.postgres.scram import SCRAM, ScramClient, prepared, salted_password
 from tests.kinds.postgres.talk import READY, error
@@ -286,6 +287,35 @@ class LoginTests(SynchronousTestCase):
                 self.below.says(message(b"S", b"x" * 60_000))
         self.failureResultOf(self.connecting, SvcError)
         self.assertTrue(self.below.is_aborted)
+
+    def test_hands_over_below_tls(self) -> None:
+        """The session takes the place of the login, whatever answers for the transport between."""
+        for begin in (self.plain, self.wrapped, self.secured):
+            transport, inner = begin(), Heard()
+            hand_over(transport, inner)
+            self.assertIs(inner.transport, transport)
+            taking = transport if isinstance(transport, ProtocolWrapper) else transport.protocol
+            taking.dataReceived(b"rows")
+            self.assertEqual(inner.data, b"rows")
+
+    def plain(self) -> Any:
+        """A socket, with the login on it."""
+        transport: Any = StringTransport()
+        transport.protocol = Protocol()
+        return transport
+
+    def wrapped(self) -> Any:
+        """What a wrapping endpoint gives the login for a transport."""
+        wrapper = ProtocolWrapper(WrappingFactory(Factory()), Protocol())
+        wrapper.makeConnection(self.plain())
+        return wrapper
+
+    def secured(self) -> Any:
+        """A socket on which TLS was begun: its wrapper has every attribute of the socket."""
+        transport = self.plain()
+        transport.protocol = ProtocolWrapper(WrappingFactory(Factory()), transport.protocol)
+        transport.protocol.makeConnection(transport)
+        return transport
 
     def test_lost(self) -> None:
         """A server that goes away is no refusal."""

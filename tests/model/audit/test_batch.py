@@ -37,8 +37,10 @@ from tests.support.proof import proves
 GOLDEN = Path(__file__).parent / "golden" / "batch.json"
 PLACE = RequestPlace("p" * 26, "5" * 32, 7)
 FACTS = {
-    "client_address": AttributeTerm("client_address", "ipaddr", "personal", "where from"),
-    "command": AttributeTerm("command", "String", "public", "what"),
+    "client_address": AttributeTerm(
+        name="client_address", type="ipaddr", classified="personal", help="where from"
+    ),
+    "command": AttributeTerm(name="command", type="String", classified="public", help="what"),
 }
 
 
