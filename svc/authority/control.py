@@ -17,6 +17,7 @@ from svc.authority.ingest.queue import QueueIntake
 from svc.authority.limits import AskRates
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.registry.register import RegistrationIntake
+from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
@@ -40,6 +41,11 @@ from svc.messages.control import (
     read_hello,
     read_moved,
 )
+from svc.messages.gated import (
+    AUTHORITY_CHECKPOINT_METHOD,
+    checkpoint_answer_message,
+    read_checkpoint_ask,
+)
 from svc.messages.session import explanation_message, read_why
 from svc.messages.snapshot import decode_snapshot_request, encode_frame
 from svc.messages.spooled import read_spooled, state_message
@@ -54,7 +60,9 @@ _log = Logger(namespace="svc_authority")
 _ASKING = frozenset({AUTHORIZE_METHOD, WHY_METHOD})
 """What has to prove who asks; the rest is the Proxy's own, and the ends of sessions."""
 
-FORWARDED = frozenset({AUTHORIZE_METHOD, END_METHOD, DEPARTED_METHOD, WHY_METHOD})
+FORWARDED = frozenset(
+    {AUTHORIZE_METHOD, END_METHOD, DEPARTED_METHOD, WHY_METHOD, AUTHORITY_CHECKPOINT_METHOD}
+)
 """What an Authority that stands by forwards.  The greeting is not among it: its answer says whom
 the connection leads to, and the sessions claimed in it are given up unless a stream follows."""
 
@@ -85,6 +93,7 @@ class ControlService:
     ends: SessionEnds
     snapshots: SnapshotPublisher
     explainer: Explainer
+    gated: GatedSessions
     lanes: Callable[[], AuthorityGreeting]
     clock: IReactorTime
     seen: Callable[[str, str], Awaitable[None]]
@@ -110,6 +119,7 @@ class ControlService:
                 "Snapshot": streaming(self._snapshot),
                 "EndSessions": unary(pb.EndSessionsRequest, self._end),
                 "Departed": unary(pb.DepartureNotice, self._departed),
+                "Checkpoint": unary(pb.CheckpointRequest, self._checkpoint),
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
                 "Spooled": unary(pb.SpooledRequest, self._spooled),
             },
@@ -126,6 +136,13 @@ class ControlService:
         if not peer.chain:
             raise Unauthenticated("the control listener accepts only Proxy certificates")
         return self.state_cache.node(self.verifier.verify(peer.chain, {Role.PROXY}).principal)
+
+    async def _checkpoint(
+        self, request: pb.CheckpointRequest, call: IRpcCall
+    ) -> session_pb2.CheckpointAnswer:
+        proxy = self._proxy(call.peer)
+        answer = await self.gated.checkpoint(read_checkpoint_ask(request), proxy)
+        return checkpoint_answer_message(answer)
 
     async def _hello(self, request: pb.HelloRequest, call: IRpcCall) -> pb.HelloResponse:
         proxy = self._proxy(call.peer)

@@ -27,12 +27,14 @@ from svc.errors import Fault, Malformed, SvcError, Unprocessed
 from svc.interfaces.identity import IChainVerifier, IIdentity
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import IRpcChannel
+from svc.messages.gated import decode_answer
 from svc.messages.session import (
     OPEN_METHOD,
     WHY_METHOD,
     Explanation,
     decode_grant,
     decode_opened,
+    decode_opened_answer,
     encode_open,
     encode_request,
     encode_why_request,
@@ -51,12 +53,16 @@ from svc.model.session.ending import (
     SessionOver,
     known_ending,
 )
+from svc.model.session.frames import FrameChecker, FrameTagger
+from svc.model.session.gated import GatedReceiver
 from svc.model.session.grant import Grant
+from svc.model.session.halves import OwnHalf, SessionAnswer, new_half
 from svc.model.session.request import SessionRequest, WhyRequest
-from svc.model.signing import Purpose, Signed
+from svc.model.signing import Purpose, Signed, verify
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import FrameKind, data_frame, open_frame, parse_frame
+from svc.rpc.gated import GatedEnds
 from svc.runtime.services import bounded
 from svc.telemetry.escape import escaped
 from svc.tunnel.moves import MovingEndpoint
@@ -68,6 +74,7 @@ _OPEN_SECS = 45.0
 
 _WHY_SECS = 15.0
 _PROXIES = frozenset({Role.PROXY})
+_CONNECTORS = frozenset({Role.CONNECTOR})
 
 
 @frozen
@@ -139,8 +146,8 @@ class SessionDialer:
         """The node at the other end, from its certificate, verified now (R13)."""
         return self.verifier.verify(channel.peer.chain, _PROXIES).principal.id
 
-    def request(self, intent: SessionIntent, proxy_id: str) -> SessionRequest:
-        """What the person signs."""
+    def request(self, intent: SessionIntent, proxy_id: str, half: bytes = b"") -> SessionRequest:
+        """What the person signs; with their half of the keys where the session is gated."""
         return SessionRequest(
             cluster=self.verifier.cluster,
             session_uid=random_id(self.entropy),
@@ -151,6 +158,7 @@ class SessionDialer:
             issued_at_ms=int(self.now() * 1000),
             certificate_sha256=self.identity.facts.sha256,
             parameters=intent.parameters,
+            half=half,
         )
 
 
@@ -179,11 +187,13 @@ class ClientSession:
     def over(self) -> SessionOver:
         """Why it ended, once it has.
 
-        What the Proxy says of it is told first, then what the Connector does; both are
-        believed only as far as they are words that we know.
+        What we found ourselves is told first, then what the Proxy says of it, then what the
+        Connector does; both are believed only as far as they are words that we know.
         """
         transport = None if self._below is None else self._below.transport
         in_band = None if transport is None else transport.reported_end
+        if transport is not None and transport.fault:
+            return SessionOver(transport.fault, self.decision_id)
         reason = self._told_by_proxy()
         if reason == NOT_TOLD and in_band is not None:
             reason = in_band.reason
@@ -206,9 +216,7 @@ class ClientSession:
         return connecting
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
-        kind = self.intent.kind
-        edits = None if kind.opaque else StreamEdits(kind.local.edits)
-        self._below = StreamClientEndpoint(self._opened, edits)
+        self._below = StreamClientEndpoint(self._opened)
         endpoint: IStreamClientEndpoint = self._below
         if self.intent.kind.opaque:
             dialer = self._dialer
@@ -236,7 +244,10 @@ class ClientSession:
         """The call to the Proxy, past both opening frames, its grant checked."""
         dialer = self._dialer
         self._channel = channel = dialer.channel()
-        request = dialer.request(self.intent, dialer.proxy_id(channel))
+        half = None if self.intent.kind.opaque else new_half()
+        request = dialer.request(
+            self.intent, dialer.proxy_id(channel), b"" if half is None else half.public
+        )
         self.intent.kind.asked(request)  # or raises what the Proxy would answer
         data = encode_request(request)
         signed = dialer.identity.sign(Purpose.SESSION_REQUEST, data)
@@ -246,15 +257,34 @@ class ClientSession:
             if self._hello:
                 await stream.send(data_frame(self._hello))
             answer = await bounded(dialer.clock, _OPEN_SECS, stream.receive(), "the Proxy")
-            grant, self.decision_id = _opening(answer)
+            first = _opening(answer)
+            grant, self.decision_id = decode_opened(first)
             self.grant = check_grant(
                 grant, data, request, dialer.identity.facts, dialer.verifier, dialer.now()
             )
             check_ceiling(self.grant, request, self.intent.kind)
+            if half is not None:
+                self._agree(half, data, decode_opened_answer(first))
         except BaseException:
             stream.cancel()
             raise
         return stream
+
+    def _agree(self, half: OwnHalf, data: bytes, signed: Signed | None) -> None:
+        """Take the keys of the session's frames from what its Connector, and no other, signed."""
+        assert self.grant is not None
+        assert self._below is not None
+        if signed is None:
+            raise Malformed("the Proxy opened a gated session without its Connector's answer")
+        answer = check_answer(signed, data, self.grant, self._dialer.verifier)
+        keys = half.agree(answer.half, data, signed.payload)
+        edits = StreamEdits(self.intent.kind.local.edits)
+        ends = GatedEnds(
+            tagger=FrameTagger(keys.requests),
+            receiver=GatedReceiver(FrameChecker(keys.answers), edits),
+            clock=self._dialer.clock,
+        )
+        self._below.make = ends.transport
 
     def _carried_enough(self, stream: MovingStream) -> None:
         assert self._dialer.lanes is not None
@@ -322,6 +352,35 @@ def check_grant(
     return grant
 
 
+def check_answer(
+    signed: Signed, data: bytes, grant: Grant, verifier: IChainVerifier
+) -> SessionAnswer:
+    """The Connector's answer, if the grant's Connector made it for exactly this request.
+
+    Args:
+        signed: As the Proxy brought it.
+        data: The request's bytes as they were signed.
+        grant: Of the session, checked.
+        verifier: Judges chains against the pinned root.
+
+    Raises:
+        SvcError: ``answer_refused``; nothing of the person's was sent.
+    """
+    node = verifier.verify(signed.chain, _CONNECTORS)
+    verify(node.public_key, Purpose.SESSION_ANSWER, signed.payload, signed.signature)
+    answer = decode_answer(signed.payload)
+    said = (answer.cluster, answer.session_uid, answer.connector_id, answer.request_sha256)
+    granted = (grant.cluster, grant.session_uid, grant.connector_id, sha256(data).digest())
+    if said != granted or node.principal.id != grant.connector_id:
+        raise SvcError(
+            "the Proxy brought another Connector's answer, or one for another session; nothing "
+            "was opened",
+            reason="answer_refused",
+            fault=Fault.UNAUTHENTICATED,
+        )
+    return answer
+
+
 def check_ceiling(grant: Grant, request: SessionRequest, kind: ServedKind) -> None:
     """Return if the session will be read by no more people, and held to no less, than we know.
 
@@ -344,13 +403,13 @@ def check_ceiling(grant: Grant, request: SessionRequest, kind: ServedKind) -> No
             )
 
 
-def _opening(answer: bytes | None) -> tuple[Signed, str]:
+def _opening(answer: bytes | None) -> bytes:
     if answer is None:
         raise Malformed("the Proxy ended the session before it opened")
     kind, payload = parse_frame(answer)
     if kind is not FrameKind.OPEN:
         raise Malformed("the Proxy's first message does not open the session")
-    return decode_opened(bytes(payload))
+    return bytes(payload)
 
 
 def _with_decision(error: SvcError, decision_id: str) -> SvcError:

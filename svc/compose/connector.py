@@ -170,6 +170,7 @@ class ConnectorAssembly:
             times=times,
             spans=p.runtime.traces.spans,
             lane_to=lane_to(p.runtime.reactor),
+            sign=identity.sign,
         )
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())

@@ -253,6 +253,7 @@ class ProxyAssembly:
             check_not_revoked=holder.check_not_revoked,
             proxy_revoked=sessions.proxy_revoked,
             unassigned=sessions.unassigned,
+            checkpoint=sessions.prolonged.checkpoint,
         )
         health, anonymous = Health(), self._anonymous()
         lanes = RelayLanes(

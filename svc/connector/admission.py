@@ -118,6 +118,11 @@ class Admission:
         self._seen = SeenSessions() if seen is None else seen
         self._inventories = ProxyInventories() if inventories is None else inventories
 
+    @property
+    def verifier(self) -> IChainVerifier:
+        """Judges chains against the pinned root."""
+        return self._verifier
+
     def admit(self, notice: OpenNotice, proxy_id: str) -> AdmittedSession:
         """The session, if it may open.
 
@@ -233,10 +238,10 @@ class Admission:
 
     def _check_ceiling(self, kind: ServedKind, grant: Grant, request: SessionRequest) -> None:
         """Take a ceiling that the kind enforces whole, and that is what the person asked for."""
-        if grant.is_gated is kind.opaque:
+        if grant.is_gated is kind.opaque or bool(request.half) is kind.opaque:
             raise refused(
                 "kind_mismatch",
-                "the resource's kind is gated at Authority or here, and not at the other",
+                "the resource's kind is gated at one of person, Authority and here, and not at all",
             )
         try:
             asked = kind.ceiling(request)

@@ -11,15 +11,20 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
 from svc.lanes.relay import RelaySide
-from svc.model.session.edits import StreamEdits
 from svc.model.session.ending import TARGET_CLOSED
+from svc.rpc.call import MessageEnd
+from svc.rpc.stream import StreamTransport
 
 
 class Carrying(Protocol):
     """Opens a session's own stream, on the connection that its notice arrived through."""
 
-    edits: StreamEdits | None
-    """What the Proxy may want changed in the person's bytes; None: nothing."""
+    make: Callable[[MessageEnd], StreamTransport]
+    """The transport of the stream, of a call that is open."""
+
+    @property
+    def fault(self) -> str:
+        """Why the stream was ended here, where what came of the Proxy was at fault."""
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """See IStreamClientEndpoint."""

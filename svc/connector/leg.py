@@ -21,6 +21,12 @@ from svc.connector.proxies import DuplicateProxy, ProxyAddress
 from svc.connector.tunnel_parts import TunnelParts
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel, IRpcStream, Peer
+from svc.messages.gated import (
+    CHECKPOINT_METHOD,
+    CheckpointAnswer,
+    checkpoint_message,
+    read_checkpoint_answer,
+)
 from svc.messages.tunnel import (
     CARRY_METHOD,
     REGISTER_METHOD,
@@ -41,6 +47,8 @@ from svc.messages.tunnel import (
 )
 from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.session.ending import SessionOver
+from svc.model.signing import Signed
+from svc.proto.gate.v1 import session_pb2
 from svc.rpc.client.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame
@@ -51,6 +59,8 @@ _log = Logger(namespace="svc_connector")
 
 _LOOK_SECS = 0.5
 """How often a retired leg is looked at for what it still carries."""
+
+_CHECKPOINT_SECS = 15.0
 
 MAX_UNSENT = 64
 """Messages that may wait once the stream is full, for a Proxy that reads slowly or not at all."""
@@ -254,6 +264,11 @@ class LeaseRenewal:
 class CarryEndpoint(StreamClientEndpoint):
     """Opens a session's stream, and reports why it ends."""
 
+    @property
+    def fault(self) -> str:
+        """See :class:`svc.connector.ends.Carrying`."""
+        return "" if self.transport is None else self.transport.fault
+
     def end_with(self, word: str) -> None:
         """See :class:`svc.connector.opening.Carrying`."""
         if self.transport is not None:
@@ -304,19 +319,29 @@ class LegLink:
         self.send(Goodbye())
         self._stream.end()
 
-    def carry(self, session_uid: str, secret: bytes) -> CarryEndpoint:
+    def carry(self, session_uid: str, secret: bytes, answer: Signed | None = None) -> CarryEndpoint:
         """See :class:`svc.connector.opening.NoticeLink`."""
 
         async def opened() -> object:
             stream = self._channel.stream(CARRY_METHOD)
             try:
-                await stream.send(open_frame(encode_carry_open(session_uid, secret)))
+                await stream.send(open_frame(encode_carry_open(session_uid, secret, answer)))
             except BaseException:
                 stream.cancel()
                 raise
             return stream
 
         return CarryEndpoint(opened)  # type: ignore[arg-type]
+
+    async def checkpoint(self, signed: Signed) -> CheckpointAnswer:
+        """See :class:`svc.connector.opening.NoticeLink`."""
+        message = await self._channel.unary(
+            CHECKPOINT_METHOD,
+            checkpoint_message(signed),
+            session_pb2.CheckpointAnswer,
+            timeout=_CHECKPOINT_SECS,
+        )
+        return read_checkpoint_answer(message)
 
     async def _send(self, message: bytes) -> None:
         self._unsent += 1

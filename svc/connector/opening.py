@@ -21,7 +21,9 @@ from twisted.internet.interfaces import (
 from twisted.logger import Logger
 
 from svc.connector.admission import Admission, AdmittedSession
+from svc.connector.checkpoints import SessionCheckpoints
 from svc.connector.ends import Carrying, TargetSide
+from svc.connector.gated import GatedOpening, gated_opening
 from svc.connector.reach import Reach, ReachReactor
 from svc.errors import SvcError
 from svc.interfaces.kinds import ServedKind
@@ -29,18 +31,19 @@ from svc.interfaces.rpc import Peer
 from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.preface import Preface, Side
 from svc.lanes.relay import Relay, only_side
+from svc.messages.gated import CheckpointAnswer
 from svc.messages.tunnel import LaneOffer, OpenNotice
 from svc.model.audit.record import rfc3339
-from svc.model.session.edits import StreamEdits
 from svc.model.session.ending import (
     BROKEN,
     CLOSED,
     CONNECTOR_STOPPING,
-    grant_ending,
 )
+from svc.model.signing import Purpose, Signed
 from svc.ratelimit.repeats import RepeatCounter
 from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
+from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere, refused
 from svc.tunnel.times import TunnelTimes
@@ -107,8 +110,21 @@ class NoticeLink(Protocol):
     def refuse(self, session_uid: str, word: str) -> None:
         """Tell the Proxy that the session does not open; never raises."""
 
-    def carry(self, session_uid: str, secret: bytes) -> Carrying:
-        """Open the session's own stream, on the same connection."""
+    async def checkpoint(self, signed: Signed) -> CheckpointAnswer:
+        """Take a checkpoint of a gated session to Authority.
+
+        Raises:
+            SvcError: no answer came.
+        """
+
+    def carry(self, session_uid: str, secret: bytes, answer: Signed | None = None) -> Carrying:
+        """Open the session's own stream, on the same connection.
+
+        Args:
+            session_uid: Of the session.
+            secret: Of its notice.
+            answer: To the person, where the session is gated.
+        """
 
 
 @define
@@ -139,6 +155,7 @@ class ConnectorSessions:
         spans: Makes the span of each open; it ends when the session is open, or refused.
         lane_to: Plain TCP to the public listener of the Proxy at the other end of a
             connection; None where sessions never leave the tunnel.
+        sign: Signs with our node's key.
     """
 
     admission: Admission
@@ -151,6 +168,7 @@ class ConnectorSessions:
     times: TunnelTimes = field(factory=TunnelTimes)
     spans: Spans = no_span
     lane_to: Callable[[Peer], IStreamClientEndpoint] | None = None
+    sign: Callable[[Purpose, bytes], Signed] = field(kw_only=True)
     _open: dict[str, _CarriedSession] = field(factory=dict, init=False)
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
@@ -227,11 +245,15 @@ class ConnectorSessions:
             self._refuse_to(link, notice.session_uid, error, admitted)
             return
         try:
-            carry = link.carry(notice.session_uid, notice.secret)
+            gated = self._gated(notice, admitted)
+            answer = None if gated is None else gated.answer
+            carry = link.carry(notice.session_uid, notice.secret, answer)
+            if gated is not None:
+                carry.make = gated.ends.transport
             await self._carry(admitted, relay, carry)
             span.end()
             arrived()
-            await self._until_over(admitted, relay, carry)
+            await self._prolonged(link, admitted, gated, _CarriedSession(relay, carry))
         except SvcError as refusal:
             span.end(refusal)
             self._refuse(notice.session_uid, refusal, admitted)
@@ -297,12 +319,21 @@ class ConnectorSessions:
                 word, f"the target could not be reached: {dial_failure(error)}"
             ) from error
 
+    def _gated(self, notice: OpenNotice, admitted: AdmittedSession) -> GatedOpening | None:
+        kind = self.kinds[admitted.target.kind]
+        if kind.opaque:
+            return None
+        return gated_opening(
+            admitted,
+            kind=kind,
+            request=notice.request,
+            sign=lambda data: self.sign(Purpose.SESSION_ANSWER, data),
+            clock=self.reactor,
+        )
+
     async def _carry(self, admitted: AdmittedSession, relay: Relay, carrying: Carrying) -> None:
         carry: Any = carrying
-        kind = self.kinds[admitted.target.kind]
-        if not kind.opaque:
-            carrying.edits = StreamEdits(kind.dialer.edits)
-        else:
+        if self.kinds[admitted.target.kind].opaque:
             tls = self.session_tls(admitted.person.sha256)
             moving = MovingEndpoint(carry, self.reactor)
             self._moving[admitted.grant.proxy_id, admitted.grant.session_uid] = moving
@@ -317,21 +348,60 @@ class ConnectorSessions:
         # The relay joins once its left side is connected: that is after the handshake.
         await bounded(self.reactor, limit, carry.connect(only_side(relay.left)), "the carry stream")
 
-    async def _until_over(self, admitted: AdmittedSession, relay: Relay, carry: Carrying) -> None:
+    def _checkpoints(
+        self, link: NoticeLink, admitted: AdmittedSession, gated: GatedOpening, end: GrantEnd
+    ) -> SessionCheckpoints:
+        return SessionCheckpoints(
+            grant=admitted.grant,
+            receiver=gated.ends.receiver,
+            chain=gated.chain,
+            send=link.checkpoint,
+            sign=lambda data: self.sign(Purpose.SESSION_CHECKPOINT, data),
+            verifier=self.admission.verifier,
+            clock=self.reactor,
+            end=end,
+        )
+
+    async def _prolonged(
+        self,
+        link: NoticeLink,
+        admitted: AdmittedSession,
+        gated: GatedOpening | None,
+        carried: _CarriedSession,
+    ) -> None:
+        """Until it is over; whatever ends it, a gated session's last checkpoint is made."""
+        end = GrantEnd(
+            clock=self.reactor,
+            now=self.now,
+            end=carried.end,
+            certificate_end=admitted.person.not_after,
+            is_gated=gated is not None,
+        )
+        end.hold_until(admitted.grant.end_before_ms)
+        checkpoints = None
+        if gated is not None:
+            checkpoints = self._checkpoints(link, admitted, gated, end)
+            checkpoints.start()
+        try:
+            await self._until_over(admitted, carried)
+        finally:
+            end.stop()
+            if checkpoints is not None:
+                checkpoints.stop()
+        if checkpoints is not None:
+            await checkpoints.finish(carried.reason)
+
+    async def _until_over(self, admitted: AdmittedSession, session: _CarriedSession) -> None:
+        relay, carry = session.relay, session.carry
         grant, began = admitted.grant, self.reactor.seconds()
-        session = _CarriedSession(relay, carry)
         cast(TargetSide, relay.right).ends = carry.end_with
         self._open[grant.session_uid] = session
         self.on_event(SessionOpened(grant.session_uid, grant.resource, grant.kind))
-        left = max(0.0, grant.end_before_ms / 1000 - self.now())
-        word = grant_ending(grant.end_before_ms, admitted.person.not_after)
-        ending = self.reactor.callLater(left, session.end, word)
         try:
             ended = await relay.done
-            session.reason = session.reason or (CLOSED if ended.is_clean else BROKEN)
+            fault = carry.fault or (CLOSED if ended.is_clean else BROKEN)
+            session.reason = session.reason or fault
         finally:
-            if ending.active():
-                ending.cancel()
             del self._open[grant.session_uid]
             self.on_event(
                 SessionEnded(

@@ -94,7 +94,9 @@ class IGatedSession(Interface):
     answers: IGatedStream = Attribute("From the target.")
     ending: str = Attribute("The word of why it is broken off, once it is; empty before.")
 
-    async def decide(action: str, facts: Mapping[str, ContextValue]) -> RequestVerdict:
+    async def decide(
+        action: str, facts: Mapping[str, ContextValue], size: int = 0
+    ) -> RequestVerdict:
         """Decide one request by the newest policy, record it durably, count it.
 
         Never raises but for cancellation: what cannot be decided or recorded is denied.
@@ -102,6 +104,9 @@ class IGatedSession(Interface):
         Args:
             action: One of the kind's actions.
             facts: Of the kind's context, beyond those that every request has.
+            size: How many of the bytes held, from the first, are the request.  All of them are
+                replaced by edits if it is denied, or the Connector ends the session.
+                0: those that ``until`` read last; where it read none, the first byte.
         """
 
     def watch(action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:

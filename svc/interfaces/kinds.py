@@ -270,11 +270,18 @@ def kind_of(kinds: Mapping[str, ServedKind], request: SessionRequest) -> ServedK
     """The kind that a request is for: what Proxy and Authority both ask before they decide.
 
     Raises:
-        Malformed: ``unknown_kind``: none of these, or not the action that opens it;
-            or a word of :func:`svc.model.session.parameters.resolved`.
+        Malformed: ``unknown_kind``: none of these, not the action that opens it, or with or
+            without the key of a gated session where that is wrong; or a word of
+            :func:`svc.model.session.parameters.resolved`.
     """
     kind = kinds.get(request.kind)
     if kind is None or request.action != kind.terms.open_action:
         raise Malformed("the request names no kind served here", reason="unknown_kind")
+    if kind.opaque is bool(request.half):
+        raise Malformed(
+            f"{kind.name} is gated at one end of the session and not at the other; run the same "
+            "version of its plug-in everywhere",
+            reason="unknown_kind",
+        )
     kind.asked(request)
     return kind

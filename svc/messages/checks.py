@@ -19,6 +19,11 @@ MAX_HEAD_BYTES = 32 * 1024
 
 MAX_HEADS = 16
 DIGEST_BYTES = 32
+_SIGNATURE = 512
+
+FORMAT = 1
+"""Of what is signed; see ADR 29 before changing it.  0 has no number, and says less."""
+
 UID_BYTES = 16
 
 
@@ -97,3 +102,32 @@ def heads(values: Iterable[bytes], what: str) -> tuple[bytes, ...]:
     if len(found) > MAX_HEADS:
         raise Malformed(f"{what}: more than {MAX_HEADS}")
     return tuple(head(each, what) for each in found)
+
+
+def signed_part(payload: bytes, signature: bytes, what: str) -> tuple[bytes, bytes]:
+    """Signed bytes and their signature, bounded and both there."""
+    if not payload or len(payload) > MAX_SIGNED_BYTES:
+        raise Malformed(f"{what}: the signed part is missing or too long")
+    if not signature or len(signature) > _SIGNATURE:
+        raise Malformed(f"{what}: the signature is missing or too long")
+    return payload, signature
+
+
+def check_format(declared: int, what: str) -> None:
+    """Refuse a format that this build does not know."""
+    if declared > FORMAT:
+        raise Malformed(
+            f"{what}: it has format {declared}, but this build knows formats up to {FORMAT}; "
+            "run the same version of svc on both sides",
+            reason="unknown_format",
+        )
+
+
+def check_form(came: bytes, ours: bytes, what: str) -> None:
+    """Refuse what we would have written otherwise: a field that we do not know may limit it."""
+    if came != ours:
+        raise Malformed(
+            f"{what}: it has a field that this build does not know, or is not in canonical form; "
+            "run the same version of svc on both sides",
+            reason="unknown_format",
+        )

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import certificates, exactly, head, parse, text, texts
+from svc.messages.checks import certificates, exactly, head, parse, signed_part, text, texts
 from svc.messages.ended import CountedEnd as CountedEnd
 from svc.messages.ended import ended_messages, read_ended_messages
-from svc.messages.session import signed_grant, signed_grant_message, signed_part
+from svc.messages.session import signed_grant, signed_grant_message
 from svc.messages.tunnel import (
     NONCE_BYTES,
     Nonce,

@@ -6,23 +6,28 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
-from svc.errors import Malformed
 from svc.messages.checks import (
     DIGEST_BYTES,
+    FORMAT,
     MAX_HEAD_BYTES,
     MAX_SIGNED_BYTES,
     certificates,
+    check_form,
+    check_format,
     exactly,
     head,
     heads,
     parse,
+    signed_part,
     strings,
     text,
     texts,
     uid,
 )
+from svc.messages.gated import signed_answer, signed_answer_message
 from svc.model.session.ending import known_ending
 from svc.model.session.grant import Grant
+from svc.model.session.halves import HALF_BYTES
 from svc.model.session.lacking import LACKING
 from svc.model.session.parameters import read_pairs
 from svc.model.session.request import SessionRequest, WhyRequest
@@ -53,11 +58,7 @@ _OF_GRANT = {
     "connector_id": _WORD,
     "proxy_id": _WORD,
 }
-_SIGNATURE = 512
 _POLICY = 256
-
-_FORMAT = 1
-"""Of what is signed here; see ADR 29 before changing it.  0 has no number, and says less."""
 
 
 @frozen
@@ -110,7 +111,7 @@ class Listing:
     lacking: tuple[str, ...] = ()
 
 
-def encode_request(request: SessionRequest, format: int = _FORMAT) -> bytes:
+def encode_request(request: SessionRequest, format: int = FORMAT) -> bytes:
     """The bytes a person signs."""
     return pb.SessionRequest(
         cluster=request.cluster,
@@ -123,6 +124,7 @@ def encode_request(request: SessionRequest, format: int = _FORMAT) -> bytes:
         certificate_sha256=request.certificate_sha256,
         parameters=_pairs(request.parameters) if format else (),
         format=format,
+        half=request.half,
     ).SerializeToString()
 
 
@@ -151,10 +153,11 @@ def decode_request(data: bytes, *, relayed: bool = False) -> SessionRequest:
         parameters=read_pairs(
             [(one.name, one.value) for one in message.parameters], "session request: parameters"
         ),
+        half=exactly(message.half, HALF_BYTES, "session request: half") if message.half else b"",
     )
     if not relayed:
-        _check_format(message.format, "session request")
-        _check_form(data, encode_request(request, message.format), "session request")
+        check_format(message.format, "session request")
+        check_form(data, encode_request(request, message.format), "session request")
     return request
 
 
@@ -169,11 +172,16 @@ def decode_open(data: bytes) -> tuple[bytes, bytes]:
     return signed_part(message.request, message.signature, "session open")
 
 
-def encode_opened(grant: Signed, decision_id: str) -> bytes:
-    """The first frame a client gets: its grant, checked again by itself."""
-    return pb.SessionOpened(
-        grant=signed_grant_message(grant), decision_id=decision_id
-    ).SerializeToString()
+def encode_opened(grant: Signed, decision_id: str, answer: Signed | None = None) -> bytes:
+    """The first frame a client gets: its grant, checked again by itself.
+
+    Args:
+        answer: Of the Connector, where the session is gated.
+    """
+    message = pb.SessionOpened(grant=signed_grant_message(grant), decision_id=decision_id)
+    if answer is not None:
+        message.answer.CopyFrom(signed_answer_message(answer))
+    return message.SerializeToString()
 
 
 def decode_opened(data: bytes) -> tuple[Signed, str]:
@@ -182,7 +190,13 @@ def decode_opened(data: bytes) -> tuple[Signed, str]:
     return signed_grant(message.grant), text(message.decision_id, _WORD, "decision id")
 
 
-def encode_grant(grant: Grant, format: int = _FORMAT) -> bytes:
+def decode_opened_answer(data: bytes) -> Signed | None:
+    """The Connector's answer in an opened session, unverified; None: there is none."""
+    message = parse(pb.SessionOpened, data, 4 * MAX_SIGNED_BYTES, "session opened")
+    return signed_answer(message.answer) if message.HasField("answer") else None
+
+
+def encode_grant(grant: Grant, format: int = FORMAT) -> bytes:
     """The bytes Authority's grant key signs."""
     carriage = pb.CARRIAGE_GATED if grant.is_gated else pb.CARRIAGE_END_TO_END
     return pb.Grant(
@@ -248,8 +262,8 @@ def decode_grant(data: bytes, *, relayed: bool = False) -> Grant:
         is_gated=message.carriage == pb.CARRIAGE_GATED,
     )
     if not relayed:
-        _check_format(message.format, "grant")
-        _check_form(data, encode_grant(grant, message.format), "grant")
+        check_format(message.format, "grant")
+        check_form(data, encode_grant(grant, message.format), "grant")
     return grant
 
 
@@ -400,34 +414,6 @@ def signed_grant(message: pb.SignedGrant) -> Signed:
     return Signed(payload, signature, certificates(message.chain, "grant: chain"))
 
 
-def signed_part(payload: bytes, signature: bytes, what: str) -> tuple[bytes, bytes]:
-    """Signed bytes and their signature, bounded and both there."""
-    if not payload or len(payload) > MAX_SIGNED_BYTES:
-        raise Malformed(f"{what}: the signed part is missing or too long")
-    if not signature or len(signature) > _SIGNATURE:
-        raise Malformed(f"{what}: the signature is missing or too long")
-    return payload, signature
-
-
 def _pairs(values: Mapping[str, str]) -> list[pb.Parameter]:
     """In the one order that is signed, whatever order they were put in."""
     return [pb.Parameter(name=name, value=value) for name, value in sorted(values.items())]
-
-
-def _check_format(declared: int, what: str) -> None:
-    if declared > _FORMAT:
-        raise Malformed(
-            f"{what}: it has format {declared}, but this build knows formats up to {_FORMAT}; "
-            "run the same version of svc on both sides",
-            reason="unknown_format",
-        )
-
-
-def _check_form(came: bytes, ours: bytes, what: str) -> None:
-    """Refuse what we would have written otherwise: a field that we do not know may limit it."""
-    if came != ours:
-        raise Malformed(
-            f"{what}: it has a field that this build does not know, or is not in canonical form; "
-            "run the same version of svc on both sides",
-            reason="unknown_format",
-        )

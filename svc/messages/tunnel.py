@@ -10,14 +10,15 @@ from svc.messages.checks import (
     certificates,
     exactly,
     parse,
+    signed_part,
     text,
     texts,
 )
+from svc.messages.gated import signed_answer, signed_answer_message
 from svc.messages.session import (
     LANE_TOKEN_BYTES,
     signed_grant,
     signed_grant_message,
-    signed_part,
 )
 from svc.model.cluster.registration import (
     MAX_RESOURCES,
@@ -42,6 +43,7 @@ MAX_DOWN_BYTES = 2 * 1024 * 1024
 _NAME = 253
 _WORD = 63
 _TRACEPARENT = 128
+_CARRY_OPEN = 2 * MAX_SIGNED_BYTES
 
 
 @frozen
@@ -320,18 +322,27 @@ def read_inventory(message: pb.Inventory) -> Inventory:
     )
 
 
-def encode_carry_open(session_uid: str, secret: bytes) -> bytes:
-    """The first frame of a carry stream."""
-    return pb.CarryOpen(session_uid=session_uid, secret=secret).SerializeToString()
+def encode_carry_open(session_uid: str, secret: bytes, answer: Signed | None = None) -> bytes:
+    """The first frame of a carry stream; of a gated session with the answer to its person."""
+    message = pb.CarryOpen(session_uid=session_uid, secret=secret)
+    if answer is not None:
+        message.answer.CopyFrom(signed_answer_message(answer))
+    return message.SerializeToString()
 
 
 def decode_carry_open(data: bytes) -> tuple[str, bytes]:
     """The session uid and the one-use secret of a carry stream."""
-    message = parse(pb.CarryOpen, data, 256, "carry open")
+    message = parse(pb.CarryOpen, data, _CARRY_OPEN, "carry open")
     return (
         text(message.session_uid, _WORD, "carry open: session_uid"),
         exactly(message.secret, SECRET_BYTES, "carry open: secret"),
     )
+
+
+def decode_carry_answer(data: bytes) -> Signed | None:
+    """The answer to the person in that frame, unverified; None: there is none."""
+    message = parse(pb.CarryOpen, data, _CARRY_OPEN, "carry open")
+    return signed_answer(message.answer) if message.HasField("answer") else None
 
 
 def _notice_message(notice: OpenNotice) -> pb.OpenNotice:

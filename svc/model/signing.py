@@ -31,9 +31,12 @@ class Purpose(Enum):
     """What a signature is for; the words are part of every signed text and never change."""
 
     SESSION_REQUEST = "session-request"
+    SESSION_ANSWER = "session-answer"
+    SESSION_CHECKPOINT = "session-checkpoint"
     WHY_REQUEST = "why-request"
     REGISTRATION = "registration"
     GRANT = "grant"
+    GRANT_EXTENSION = "grant-extension"
     SNAPSHOT = "snapshot"
     AUDIT_HEAD = "audit-head"
     AUDIT_ORIGIN = "audit-origin"

@@ -93,7 +93,7 @@ ISSUERS = {
 PURPOSES = {
     row.word: row
     for row in (
-        PurposeRow("grant", frozenset({Purpose.GRANT})),
+        PurposeRow("grant", frozenset({Purpose.GRANT, Purpose.GRANT_EXTENSION})),
         PurposeRow("snapshot", frozenset({Purpose.SNAPSHOT})),
         PurposeRow("anchor", frozenset({Purpose.AUDIT_HEAD}), ed25519=True),
         PurposeRow("audit-origin", frozenset({Purpose.AUDIT_ORIGIN}), ed25519=True),

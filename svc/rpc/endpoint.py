@@ -11,7 +11,6 @@ from twisted.internet.error import ConnectionRefusedError as Refused
 from twisted.internet.interfaces import IProtocol, IProtocolFactory, IStreamClientEndpoint
 from zope.interface import implementer
 
-from svc.model.session.edits import StreamEdits
 from svc.rpc.call import MessageEnd
 from svc.rpc.stream import StreamTransport
 
@@ -27,13 +26,13 @@ class StreamClientEndpoint:
         opened: ``async def () -> call or stream`` past its ``open`` messages; raises SvcError.
 
     Attributes:
-        edits: What the peer may want changed in what it sends; None: nothing.
+        make: The transport of a call; asked once the call is open.
         transport: Of the newest stream; None before the first.
         end: Its call.
     """
 
     opened: Callable[[], Awaitable[MessageEnd]]
-    edits: StreamEdits | None = None
+    make: Callable[[MessageEnd], StreamTransport] = StreamTransport
     transport: StreamTransport | None = field(default=None, init=False)
     end: MessageEnd | None = field(default=None, init=False)
 
@@ -45,7 +44,7 @@ class StreamClientEndpoint:
         factory.doStart()
         try:
             end = self.end = await self.opened()
-            transport = self.transport = StreamTransport(end, self.edits)
+            transport = self.transport = self.make(end)
             protocol = factory.buildProtocol(transport.getPeer())
             if protocol is None:
                 transport.abortConnection()

@@ -12,16 +12,36 @@ from google.protobuf.message import DecodeError
 
 from svc.errors import Malformed
 from svc.model.session.edits import Edit
-from svc.model.session.ending import SessionOver, known_decision, known_ending
-from svc.proto.gate.v1.stream_pb2 import StreamEdit, StreamEnd, StreamFrame
+from svc.model.session.ending import (
+    FRAME_UNTAGGED,
+    SessionOver,
+    known_decision,
+    known_ending,
+)
+from svc.model.session.frames import TAG_BYTES, TaggedFrame, read_tagged
+from svc.model.session.gated import MAX_NOTED, GateNote
+from svc.model.session.ranges import RangeDecision
+from svc.proto.gate.v1.stream_pb2 import (
+    StreamDecision,
+    StreamEdit,
+    StreamEnd,
+    StreamFrame,
+    StreamNote,
+)
+from svc.wire.limits import KIB
 from svc.wire.machine import Part
 
 _OPEN_TAG = 0x0A
 _DATA_TAG = 0x12
+_END_TAG = 0x2A
+_TAGGED_TAG = 0x42
+_NOTE_TAG = 0x4A
 EOF = b"\x18\x01"
 """The whole frame that says: I write no more."""
 MOVED = b"\x20\x01"
 """The whole frame that says: what I write from here on takes the direct lane."""
+
+_LONGEST_NOTE = 128 * KIB
 
 
 class FrameKind(Enum):
@@ -32,7 +52,6 @@ class FrameKind(Enum):
     EOF = "eof"
     MOVED = "moved"
     END = "end"
-    EDIT = "edit"
     EMPTY = "empty"
 
 
@@ -61,24 +80,90 @@ def read_end(payload: Part) -> SessionOver:
     return SessionOver(known_ending(end.reason), known_decision(end.decision_id))
 
 
-def edit_frame(edit: Edit) -> bytes:
-    """What a Proxy wants changed in bytes that follow."""
-    wire_edit = StreamEdit(offset=edit.offset, size=edit.size, name=edit.name, values=edit.values)
-    return StreamFrame(edit=wire_edit).SerializeToString()
+def tagged_head(body: bytes) -> bytes:
+    """The bytes before the tag and the body of a tagged frame in their message."""
+    return _head(_TAGGED_TAG, TAG_BYTES + len(body))
 
 
-def read_edit(payload: Part) -> Edit:
-    """What an ``edit`` says; which edits there are is the receiver's to know."""
+def note_part(note: GateNote) -> bytes:
+    """What a Proxy says, as the first part of a message; a frame may follow as it came."""
+    said = StreamNote(
+        pass_to=note.pass_to,
+        decisions=[
+            StreamDecision(n=one.n, offset=one.offset, size=one.size, allowed=one.allowed)
+            for one in note.decisions
+        ],
+        edits=[
+            StreamEdit(offset=one.offset, size=one.size, name=one.name, values=one.values)
+            for one in note.edits
+        ],
+        closes=note.closes,
+    ).SerializeToString()
+    return _head(_NOTE_TAG, len(said)) + said
+
+
+def parse_gated(message: Part) -> tuple[GateNote | None, TaggedFrame | None]:
+    """A message of a gated session, at one of its ends: a note, a frame, or a note and a frame.
+
+    Raises:
+        Malformed: ``frame_untagged``: it is anything else.
+    """
+    note, at, size = None, 0, len(message)
+    if size and message[0] == _NOTE_TAG:
+        length, at = _varint(message, 1)
+        if not 0 <= length <= size - at:
+            raise _untagged()
+        note = _read_note(bytes(message[at : at + length]))
+        at += length
+    if at == size and note is not None:
+        return note, None
+    return note, parse_tagged(memoryview(message)[at:])
+
+
+def parse_tagged(message: Part) -> TaggedFrame:
+    """A frame that one end of a gated session has sent, as its Proxy gets it; not verified.
+
+    Raises:
+        Malformed: ``frame_untagged``: it is anything else.
+    """
+    size = len(message)
+    if size and message[0] == _TAGGED_TAG:
+        length, at = _varint(message, 1)
+        if length == size - at:
+            return read_tagged(memoryview(message)[at:])
+    raise _untagged()
+
+
+def is_end(message: Part) -> bool:
+    """Whether this message says why its sender ends the stream."""
+    return len(message) > 0 and message[0] == _END_TAG
+
+
+def _read_note(data: bytes) -> GateNote:
+    if len(data) > _LONGEST_NOTE:
+        raise Malformed("a note of a gated session is too long")
     try:
-        wire_edit = StreamEdit.FromString(bytes(payload))
+        said = StreamNote.FromString(data)
     except DecodeError:
-        raise Malformed("the edit of a byte stream is not a StreamEdit") from None
-    return Edit(
-        offset=wire_edit.offset,
-        size=wire_edit.size,
-        name=wire_edit.name,
-        values=dict(wire_edit.values),
+        raise Malformed("a note of a gated session is not a StreamNote") from None
+    if len(said.decisions) > MAX_NOTED or len(said.edits) > MAX_NOTED:
+        raise Malformed("a note of a gated session says too much")
+    return GateNote(
+        pass_to=said.pass_to,
+        closes=said.closes,
+        decisions=tuple(
+            RangeDecision(n=one.n, offset=one.offset, size=one.size, allowed=one.allowed)
+            for one in said.decisions
+        ),
+        edits=tuple(
+            Edit(offset=one.offset, size=one.size, name=one.name, values=dict(one.values))
+            for one in said.edits
+        ),
     )
+
+
+def _untagged() -> Malformed:
+    return Malformed("a message of a gated session has no tagged frame", reason=FRAME_UNTAGGED)
 
 
 def data_head(size: int) -> bytes:
@@ -87,7 +172,7 @@ def data_head(size: int) -> bytes:
 
 
 def parse_frame(message: Part) -> tuple[FrameKind, Part]:
-    """The kind of a frame and, for OPEN, DATA, END and EDIT, its payload (a view where possible).
+    """The kind of a frame and, for OPEN, DATA and END, its payload (a view where possible).
 
     Raises:
         Malformed: where it is no StreamFrame.
@@ -95,7 +180,7 @@ def parse_frame(message: Part) -> tuple[FrameKind, Part]:
     size = len(message)
     if size > 1 and message[0] in (_OPEN_TAG, _DATA_TAG):
         kind = FrameKind.OPEN if message[0] == _OPEN_TAG else FrameKind.DATA
-        length, at = _varint(message)
+        length, at = _varint(message, 1)
         if length == size - at:
             return kind, memoryview(message)[at:]
     if message == EOF:
@@ -114,9 +199,9 @@ def _head(tag: int, size: int) -> bytes:
     return bytes(head)
 
 
-def _varint(message: Part) -> tuple[int, int]:
+def _varint(message: Part, start: int) -> tuple[int, int]:
     value = shift = 0
-    for at in range(1, min(len(message), 6)):
+    for at in range(start, min(len(message), start + 5)):
         byte = message[at]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -141,6 +226,4 @@ def _parse_slowly(message: Part) -> tuple[FrameKind, Part]:
         return FrameKind.MOVED, b""
     if arm == "end":
         return FrameKind.END, frame.end.SerializeToString()
-    if arm == "edit":
-        return FrameKind.EDIT, frame.edit.SerializeToString()
     return FrameKind.EMPTY, b""

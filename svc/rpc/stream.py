@@ -25,7 +25,6 @@ from zope.interface import implementer
 
 from svc.errors import Malformed, SvcError
 from svc.interfaces.rpc import IMovedReader
-from svc.model.session.edits import Edit, StreamEdits
 from svc.model.session.ending import SessionOver
 from svc.rpc.call import MessageEnd
 from svc.rpc.client.channel import ClientStream
@@ -34,10 +33,8 @@ from svc.rpc.frames import (
     MOVED,
     FrameKind,
     data_head,
-    edit_frame,
     end_frame,
     parse_frame,
-    read_edit,
     read_end,
 )
 from svc.wire.limits import KIB
@@ -45,7 +42,7 @@ from svc.wire.machine import Part
 
 _LONGEST_FRAME = 256 * KIB
 _FLUSH_AT = 128 * KIB
-_LEAVE_SECS = 2.0
+LEAVE_SECS = 2.0
 """How long the server may take to hear why a stream is broken off."""
 
 
@@ -63,22 +60,22 @@ class StreamTransport:
 
     Args:
         end: A call being served, or a stream being made, past its ``open`` message.
-        edits: What the peer may want changed in what it sends; None: nothing.
 
     Attributes:
         closed: Fires with None after ``connectionLost`` for a clean close, fails with SvcError
             for an abort.  A server's handler awaits it: ``await transport.closed``.
         reported_end: Why the peer ends the stream, once it has said so in band.
+        fault: The reason for which we ended it, where what the peer sent was at fault.
     """
 
-    def __init__(self, end: MessageEnd, edits: StreamEdits | None = None) -> None:
+    def __init__(self, end: MessageEnd) -> None:
         self.closed: Deferred[None] = Deferred()
         self.connected = False
         self.disconnecting = False
         self.reported_end: SessionOver | None = None
+        self.fault = ""
         self._last_word: SessionOver | None = None
         self._end = end
-        self._edits = edits
         self._address = StreamAddress(end.method)
         self._protocol: Any = None
         self._producer: Any = None
@@ -132,7 +129,7 @@ class StreamTransport:
             refusal = SvcError("the byte stream was aborted here", reason="aborted")
             self._over(ConnectionAborted(), refusal)
             if self._last_word is not None and isinstance(self._end, ClientStream):
-                self._end.finish_with(end_frame(self._last_word), _LEAVE_SECS)
+                self._end.finish_with(end_frame(self._last_word), LEAVE_SECS)
             else:
                 self._end.break_off(refusal)
 
@@ -148,13 +145,6 @@ class StreamTransport:
     def end_with(self, over: SessionOver) -> None:
         """Say this to the server when the stream is closed or aborted; the first word stays."""
         self._last_word = self._last_word or over
-
-    def edit(self, edit: Edit) -> None:
-        """Ask the peer to make this edit of bytes that are written after this.  Of a Proxy only."""
-        if not self._write_ended and not self._is_over:
-            self._flush()
-            frame = edit_frame(edit)
-            self._send(frame, [], 0)
 
     def say_moved(self) -> None:
         """Say, after all that was written, that what follows goes elsewhere; write no more then."""
@@ -226,10 +216,9 @@ class StreamTransport:
                     break
                 self._received(message)
             if not self._is_paused and not self._is_over and self._end.has_ended:
-                self._over(ConnectionDone(), None)
+                self._ended()
         except SvcError as refusal:
-            self._over(ConnectionLost(refusal.reason), refusal)
-            self._end.break_off(refusal)
+            self._broken_by(refusal)
         finally:
             self._is_reading = False
 
@@ -245,42 +234,45 @@ class StreamTransport:
 
     # -- inside
 
+    def _ended(self) -> None:
+        """The peer ended the call, and all that it had sent was taken."""
+        self._over(ConnectionDone(), None)
+
+    def _broken_by(self, refusal: SvcError) -> None:
+        """What the peer sent, or how it broke, ends the stream."""
+        self._over(ConnectionLost(refusal.reason), refusal)
+        self._end.break_off(refusal)
+
     def _received(self, message: bytes | memoryview) -> None:
         kind, payload = parse_frame(message)
         if kind is FrameKind.DATA:
             if not self.disconnecting and not self._read_ended and self._protocol is not None:
-                data = bytes(payload)
-                data = data if self._edits is None else self._edits.apply(data)
-                if data:
-                    self._protocol.dataReceived(data)
+                self._protocol.dataReceived(bytes(payload))
         elif kind is FrameKind.EOF and not self._read_ended:
-            self._read_ended = True
-            if self._edits is not None:
-                self._edits.end()
-            if not IHalfCloseableProtocol.providedBy(self._protocol):
-                self.loseConnection()
-            elif not self.disconnecting:
-                self._protocol.readConnectionLost()
-                self._close_if_done()
+            self._peer_wrote_all()
         elif kind is FrameKind.MOVED:
             if not IMovedReader.providedBy(self._protocol):
                 raise Malformed("a byte stream that cannot move was told that its peer did")
             self._protocol.peer_moved()
-        elif kind is FrameKind.EDIT:
-            if self._edits is None:
-                raise Malformed("a byte stream that is not gated was to be edited")
-            made = self._edits.announce(read_edit(payload))
-            if made and not self.disconnecting and not self._read_ended:
-                self._protocol.dataReceived(made)
         elif kind is FrameKind.END:
             self.reported_end = self.reported_end or read_end(payload)
+
+    def _peer_wrote_all(self) -> None:
+        self._read_ended = True
+        if not IHalfCloseableProtocol.providedBy(self._protocol):
+            self.loseConnection()
+        elif not self.disconnecting:
+            self._protocol.readConnectionLost()
+            self._close_if_done()
 
     def _flush(self) -> None:
         self._flush_asked = False
         parts, self._pending = self._pending, []
         size, self._pending_size = self._pending_size, 0
-        if self._is_over or not size:
-            return
+        if not self._is_over and size:
+            self._send_data(parts, size)
+
+    def _send_data(self, parts: list[Part], size: int) -> None:
         if size <= _LONGEST_FRAME:
             self._send(data_head(size), parts, size)
             return
@@ -300,7 +292,10 @@ class StreamTransport:
         if not self._write_ended:
             self._flush()
             self._write_ended = True
-            self._send(EOF, [], 0)
+            self._say_eof()
+
+    def _say_eof(self) -> None:
+        self._send(EOF, [], 0)
 
     def _close_if_done(self) -> None:
         if self._is_over:

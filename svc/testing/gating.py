@@ -22,12 +22,16 @@ from svc.interfaces.kinds import ServedKind
 from svc.model.audit.decision_ids import DecisionIds
 from svc.model.audit.record import AuditRecord
 from svc.model.policy.access import AccessRequest, ContextValue, Decision
-from svc.model.session.edits import Edit, StreamEdits
+from svc.model.session.edits import StreamEdits
+from svc.model.session.frames import MAX_FRAME_DATA, FrameChecker, FrameTagger, read_tagged
+from svc.model.session.gated import GatedReceiver, GateNote
+from svc.model.session.ranges import RequestChain
 from svc.model.session.request import SessionRequest
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, as_record, as_request
+from svc.proxy.sessions.gated_stream import GatedStream
 
 Allows = Callable[[str, Mapping[str, ContextValue]], bool]
 """``allows(action, context)``: stands for the policy."""
@@ -35,21 +39,26 @@ Allows = Callable[[str, Mapping[str, ContextValue]], bool]
 
 @define
 class _FarEnd:
-    """Where one direction leads: bytes arrive as that side of the kind edits them."""
+    """Where one direction leads: frames are verified there, and edited as the Proxy says."""
 
-    edits: StreamEdits
+    receiver: GatedReceiver
     heard: bytearray = field(factory=bytearray)
     is_over: bool = False
 
-    def write(self, data: bytes) -> None:
-        self.heard += self.edits.apply(data)
+    def note(self, note: GateNote, message: bytes | None = None) -> None:
+        self.receiver.note(note)
+        if message is None:
+            self.heard += self.receiver.released()
+            self.is_over = self.is_over or note.closes
+        else:
+            self.pass_on(message)
 
-    def edit(self, edit: Edit) -> None:
-        self.heard += self.edits.announce(edit)
-
-    def loseWriteConnection(self) -> None:
-        self.edits.end()
-        self.is_over = True
+    def pass_on(self, message: bytes) -> None:
+        self.receiver.frame(read_tagged(message))
+        self.heard += self.receiver.released()
+        if self.receiver.has_ended:
+            self.receiver.end()
+            self.is_over = True
 
 
 class PlayedSession:
@@ -90,8 +99,10 @@ class PlayedSession:
         request = _request(kind, parameters or {})
         opened = GatedOpen(request, kind, person_id="a" * 26, source_address="192.0.2.1")
         self.session = gate.session(opened, kind.ceiling(request), self._write)
-        self._target = self._connected(self.session.requests, kind.dialer)
-        self._person = self._connected(self.session.answers, kind.local)
+        self._requests, self._answers = FrameTagger(bytes(32)), FrameTagger(bytes(32))
+        chain = RequestChain(request.session_uid)
+        self._target = self._connected(self.session.requests, kind.dialer, chain)
+        self._person = self._connected(self.session.answers, kind.local, None)
         gating: Any = kind.gate(self.session)
         self._serving: Deferred[None] = Deferred.fromCoroutine(gating)
         self._serving.addCallbacks(self._served, self._broken)
@@ -107,19 +118,19 @@ class PlayedSession:
 
     def person_says(self, data: bytes) -> None:
         """Bytes from the person's tool."""
-        self.session.requests.dataReceived(data)
+        _send(self.session.requests, self._requests, data)
 
     def target_says(self, data: bytes) -> None:
         """Bytes from the target."""
-        self.session.answers.dataReceived(data)
+        _send(self.session.answers, self._answers, data)
 
     def person_ends(self) -> None:
         """The person's tool writes no more."""
-        self.session.requests.readConnectionLost()
+        _end(self.session.requests, self._requests)
 
     def target_ends(self) -> None:
         """The target writes no more."""
-        self.session.answers.readConnectionLost()
+        _end(self.session.answers, self._answers)
 
     @property
     def target_heard(self) -> bytes:
@@ -145,8 +156,8 @@ class PlayedSession:
             request=request,
         )
 
-    def _connected(self, stream: Any, side: Any) -> _FarEnd:
-        end = _FarEnd(StreamEdits(side.edits))
+    def _connected(self, stream: Any, side: Any, chain: RequestChain | None) -> _FarEnd:
+        end = _FarEnd(GatedReceiver(FrameChecker(bytes(32)), StreamEdits(side.edits), chain))
         stream.makeConnection(StringTransport())
         stream.out = end
         return end
@@ -168,6 +179,17 @@ class PlayedSession:
         self.failure, self.is_over = failure, True
 
 
+def _send(stream: GatedStream, tagger: FrameTagger, data: bytes) -> None:
+    for start in range(0, len(data), MAX_FRAME_DATA):
+        message = b"".join(tagger.data(data[start : start + MAX_FRAME_DATA]))
+        stream.frame_received(read_tagged(message), message)
+
+
+def _end(stream: GatedStream, tagger: FrameTagger) -> None:
+    message = b"".join(tagger.eof())
+    stream.frame_received(read_tagged(message), message)
+
+
 def _request(kind: ServedKind, parameters: Mapping[str, str]) -> SessionRequest:
     return SessionRequest(
         cluster="test.example",
@@ -179,4 +201,5 @@ def _request(kind: ServedKind, parameters: Mapping[str, str]) -> SessionRequest:
         issued_at_ms=1000,
         certificate_sha256=bytes(32),
         parameters=dict(parameters),
+        half=bytes(32),
     )

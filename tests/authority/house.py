@@ -23,6 +23,7 @@ from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.registry.routes import Registered, Registrations
+from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.issue import Issuance
 from svc.authority.state.adopt import adopt
@@ -402,6 +403,20 @@ class House:
             refusals=self.refusals,
         )
 
+    def gated_sessions(self) -> GatedSessions:
+        """What holds records against checkpoints, and prolongs."""
+        return GatedSessions(
+            cluster=CLUSTER,
+            state_cache=self.state_cache,
+            engine=lambda: self.policy.engine,
+            kinds=KINDS,
+            store=self.store,
+            recorder=self.recorder,
+            verifier=self.world.verifier,
+            sign_extension=self.world.keys.signer(Purpose.GRANT_EXTENSION),
+            now=self.now,
+        )
+
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
         return Issuance(
@@ -422,6 +437,7 @@ class House:
             refusals=self.refusals,
             may_grant=lambda: self.may_grant(),
             ended=self.ends().reported,
+            gated=self.gated_sessions(),
         )
 
     def serve(self, *resources: str) -> Registered:

@@ -79,6 +79,7 @@ class ControlTests(SynchronousTestCase):
             ends=self.ends,
             snapshots=house.publisher,
             explainer=explainer,
+            gated=house.gated_sessions(),
             lanes=lambda: AuthorityGreeting(CLUSTER, "a" * 26, "0.11.0"),
             clock=house.clock,
             seen=self.seen,

@@ -99,11 +99,7 @@ class Gateway:
         self.kind = MemoryKind()
         self.tasks = BackgroundTasks()
         self.person_end = PersonEnd(self.cluster.person)
-        service = RpcService(
-            "gate.v1.Tunnel",
-            {"Register": self.register, "Carry": self.carry()},
-        )
-        self.pairs = [Pair([service])]
+        self.pairs = [Pair([RpcService("gate.v1.Tunnel", self.methods())])]
         self.clock = self.cluster.world.clock = self.pairs[0].clock
         self.connector_sessions = self._connector_sessions()
         self.tunnels = self._tunnels()
@@ -114,6 +110,10 @@ class Gateway:
             on_event=lambda *event: self.told.append(event),
         )
         self.machine = make_tunnel(core)
+
+    def methods(self) -> dict[str, Serve]:
+        """What the Proxy serves Connectors with."""
+        return {"Register": self.register, "Carry": self.carry()}
 
     def carry(self) -> Serve:
         """What serves ``Carry``: here the person's end is at the Proxy itself."""
@@ -137,6 +137,7 @@ class Gateway:
             session_tls=ConnectorEnd(cluster.connector).session,
             now=cluster.world.now,
             on_event=self.sessions.append,
+            sign=cluster.connector.sign,
         )
 
     def _tunnels(self) -> Tunnels:

@@ -334,6 +334,7 @@ class Site:
             times=self.times,
             rates=self.connector_rates,
             unassigned=lambda one: self.sessions.unassigned(one),
+            checkpoint=lambda node, signed: self.sessions.prolonged.checkpoint(node, signed),
             check_not_revoked=nothing,
             proxy_revoked=nothing,
         )

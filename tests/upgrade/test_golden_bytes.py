@@ -17,6 +17,7 @@ from typing import Any
 
 from attrs import evolve
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.head import AnchorKey, from_line, payload, sign_head, to_line
@@ -27,6 +28,7 @@ from svc.audit.log.record import seal
 from svc.audit.spool.framing import Framed, framed, frames
 from svc.errors import Malformed
 from svc.messages import control, relay, session, snapshot, spooled, tunnel
+from svc.messages import gated as gated_messages
 from svc.messages.checks import parse
 from svc.model.audit import events
 from svc.model.audit.ledger import ChainRow, PersonalValue
@@ -36,12 +38,19 @@ from svc.model.audit.state import StateChange
 from svc.model.canonical import decode, encode
 from svc.model.cluster.registration import AcceptedRegistration, Registration
 from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.session.checkpoint import GrantExtension, SessionCheckpoint
+from svc.model.session.edits import Edit
 from svc.model.session.ending import PROXY_REVOKED
+from svc.model.session.frames import FrameMarks, FrameTagger, TaggedKind, read_tagged
+from svc.model.session.gated import GateNote
 from svc.model.session.grant import Grant
+from svc.model.session.halves import OwnHalf, SessionAnswer
+from svc.model.session.ranges import RangeDecision, RequestRange, first_head, next_head
 from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import control_pb2, session_pb2
 from svc.proxy.uplink.journal import EndsFile, OwedEnd
+from svc.rpc.frames import note_part
 from tests.upgrade.made import made
 
 KEPT = Path(__file__).parent / "golden" / "bytes.json"
@@ -69,7 +78,31 @@ def _read(kind: Any, read: Callable[[Any], Any]) -> Callable[[bytes], Any]:
 
 
 PAIRS: Mapping[str, Pair] = {
-    "session.request": (made(SessionRequest), session.encode_request, session.decode_request),
+    "session.request": (
+        evolve(made(SessionRequest), half=b""),  # of a session end to end
+        session.encode_request,
+        session.decode_request,
+    ),
+    "session.gated request": (
+        made(SessionRequest),
+        session.encode_request,
+        session.decode_request,
+    ),
+    "session.answer": (
+        made(SessionAnswer),
+        gated_messages.encode_answer,
+        gated_messages.decode_answer,
+    ),
+    "session.checkpoint": (
+        made(SessionCheckpoint),
+        gated_messages.encode_checkpoint,
+        gated_messages.decode_checkpoint,
+    ),
+    "session.extension": (
+        made(GrantExtension),
+        gated_messages.encode_extension,
+        gated_messages.decode_extension,
+    ),
     "session.grant": (made(Grant), session.encode_grant, session.decode_grant),
     "session.why request": (
         made(WhyRequest),
@@ -284,10 +317,40 @@ def single() -> Iterable[tuple[str, bytes]]:
     yield "ended", _message(control.ended_message)([ENDED])
 
 
+def gated() -> Iterable[tuple[str, bytes]]:
+    """Of gated sessions: keys, frames, what a Proxy says, and the chain of decisions."""
+    half = OwnHalf(X25519PrivateKey.from_private_bytes(bytes(range(32))))
+    keys = half.agree(half.public, b"request", b"answer")
+    yield "frame.keys", keys.requests + keys.answers
+    tagger = FrameTagger(keys.requests)
+    made_of_data = b"".join(tagger.data(b"data"))
+    yield "frame.data", made_of_data
+    yield "frame.heartbeat", b"".join(tagger.urgent(TaggedKind.HEARTBEAT))
+    yield "frame.cancel", b"".join(tagger.urgent(TaggedKind.CANCEL))
+    yield "frame.eof", b"".join(tagger.eof())
+    marks = FrameMarks()
+    marks.add(read_tagged(made_of_data))
+    tags = marks.digest(1, 2)
+    yield "frame.tags", tags
+    yield (
+        "chain.head",
+        next_head(
+            first_head("1" * 32), RequestRange(n=1, offset=2, size=3, tags=tags), allowed=True
+        ),
+    )
+    note = GateNote(
+        9,
+        (RangeDecision(n=1, offset=2, size=3, allowed=False),),
+        (Edit(offset=2, size=3, name="denied", values={"why": "w"}),),
+    )
+    yield "frame.note", note_part(note)
+
+
 def now() -> dict[str, str]:
     """Everything as this build writes it; what is long by its digest."""
     found = {name: write(value) for name, (value, write, _) in PAIRS.items()}
     found.update(single())
+    found.update(gated())
     return {
         name: data.hex() if len(data) <= LONGEST else "sha256:" + sha256(data).hexdigest()
         for name, data in found.items()

@@ -19,6 +19,7 @@ from svc.audit.log.record import MAX_TEXT, is_storable
 from svc.errors import Malformed
 from svc.model.audit.batch import (
     LARGEST,
+    RequestBatch,
     digest_of,
     hidden_paths,
     read_batch,
@@ -27,6 +28,8 @@ from svc.model.audit.decision_ids import greatest_id, least_id, origin_digits
 from svc.model.audit.spool import SpoolRow
 from svc.model.ids import is_random_id
 from svc.model.policy.terms import AttributeTerm
+from svc.model.session.ranges import MAX_RANGE, RequestRange
+from svc.model.session.recorded import RangedRecord
 from svc.model.session.session import Session
 
 SessionRow = Callable[[str], Session | None]
@@ -62,8 +65,8 @@ def check_batch(
     kinds: Mapping[str, GatedKind],
     facts: Mapping[str, AttributeTerm],
     session_row: SessionRow,
-) -> tuple[str, ...]:
-    """The decision ids in the batch of *record*, ascending, once everything in it is good.
+) -> RequestBatch:
+    """The batch of *record*, once everything in it is good.
 
     Raises:
         Malformed: naming the first thing that is not.
@@ -96,7 +99,27 @@ def check_batch(
         greatest_id(max(seen)),
     ):
         raise Malformed("request batch: it is not filed under the ids of its decisions")
-    return tuple(sorted(seen))
+    return batch
+
+
+def decision_ids(batch: RequestBatch) -> tuple[str, ...]:
+    """Of its requests, ascending."""
+    return tuple(sorted(str(entry["decision_id"]) for entry in batch.entries))
+
+
+def ranged_records(batch: RequestBatch) -> tuple[RangedRecord, ...]:
+    """What a good batch says of its sessions, to be held against their checkpoints (rule R25).
+
+    A request that does not say which bytes it is about matches no checkpoint.
+    """
+    found = []
+    for entry in batch.entries:
+        first, end = entry.get("range", (0, 0))
+        frames = bytes.fromhex(entry["frames"]) if "frames" in entry else bytes(32)
+        range_ = RequestRange(n=entry["session_n"], offset=first, size=end - first, tags=frames)
+        uid = batch.headers[entry["session"]].session_uid
+        found.append(RangedRecord(uid, range_, allowed=entry["decision"] == "allow"))
+    return tuple(found)
 
 
 def _kind_of(
@@ -154,5 +177,5 @@ def _check_transport(entry: Mapping[str, Any]) -> None:
     found = entry["range"]
     if type(found) is not list or len(found) != 2 or any(type(one) is not int for one in found):
         raise Malformed("its range is malformed")
-    if not 0 <= found[0] <= found[1] <= LARGEST:
+    if not 0 <= found[0] <= found[1] <= LARGEST or found[1] - found[0] > MAX_RANGE:
         raise Malformed("its range is malformed")

@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from attrs import field, frozen
 
 from svc.audit.ingest.facts import check_context, is_marker, require_marker
-from svc.audit.ingest.requests import GatedKind, SessionRow, check_batch, no_session
+from svc.audit.ingest.requests import (
+    GatedKind,
+    SessionRow,
+    check_batch,
+    decision_ids,
+    no_session,
+    ranged_records,
+)
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
 from svc.audit.log.record import MAX_RECORD, MEMBERS, is_storable
@@ -50,6 +57,7 @@ from svc.model.canonical import Json, decode
 from svc.model.cluster.node import Node
 from svc.model.ids import is_opaque_id
 from svc.model.policy.terms import AttributeTerm
+from svc.model.session.recorded import RangedRecord
 from svc.model.signing import BadSignature
 from svc.ratelimit.limits import BUDGETS
 
@@ -155,6 +163,8 @@ class ValidRow:
     ids: tuple[str, ...] = field(default=(), repr=False)
     """Of the decisions in a batch, ascending."""
 
+    ranged: tuple[RangedRecord, ...] = ()
+
     @property
     def former(self) -> dict[str, int]:
         """The spools that a ``spool.open`` says are still kept, with the last row of each."""
@@ -233,9 +243,10 @@ def _read(
     _check_said(record, details, event, may_write)
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
-    ids: tuple[str, ...] = ()
+    ids, ranged = tuple[str, ...](), tuple[RangedRecord, ...]()
     if event is REQUEST_BATCH:
-        ids = check_batch(row, record, may_write.kinds, facts, session_row)
+        batch = check_batch(row, record, may_write.kinds, facts, session_row)
+        ids, ranged = decision_ids(batch), ranged_records(batch)
     else:
         _check_personal(row, record)
     judged = ValidRow(
@@ -246,6 +257,7 @@ def _read(
         details=details,
         hash=row_hash(row.canonical),
         ids=ids,
+        ranged=ranged,
     )
     return judged, record
 

@@ -32,6 +32,7 @@ from svc.model.audit.replay import (
     ranges,
 )
 from svc.model.canonical import Json
+from svc.model.session.recorded import RangedRecord
 
 
 @frozen
@@ -40,10 +41,12 @@ class AppliedRows:
 
     Attributes:
         held: The rows that are held from now on, and were not before.
+        requests: Of sessions, as their Proxies recorded them, in order.
     """
 
     appended: int
     held: tuple[tuple[QueuedRow, RowVerdict], ...]
+    requests: tuple[RangedRecord, ...] = ()
 
 
 MAX_UNKNOWN = 16
@@ -69,6 +72,7 @@ class QueueTransaction:
     _filled: dict[tuple[str, str], list[int]] = field(factory=dict, init=False)
     _accepted: list[AcceptedRow] = field(factory=list, init=False)
     _events: set[str] = field(factory=set, init=False)
+    _requests: list[RangedRecord] = field(factory=list, init=False)
 
     def take_all(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         """Take rows, in order; a question for each would cost a database more than the answer."""
@@ -109,6 +113,7 @@ class QueueTransaction:
         )
         self._accepted.append(AcceptedRow(row.id, link.seq, judged.event_id, *spool, place.n))
         self._events.add(judged.event_id)
+        self._requests.extend(judged.ranged)
         memory = self._memory(*spool)
         is_fresh = memory == SpoolMemory()
         if memory.standing(place.n, place.prev, judged.hash) is RowStanding.NEW:
@@ -147,7 +152,7 @@ class QueueTransaction:
             for first, last in ranges(numbers):
                 self._record(AUDIT_FILLED, origin, _range(spool_id, first, last))
         self._tell_held()
-        return AppliedRows(len(self._accepted), tuple(self._held))
+        return AppliedRows(len(self._accepted), tuple(self._held), tuple(self._requests))
 
     def tell_due(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
         """Put on record which rows of a spool are missing for too long."""

@@ -8,7 +8,7 @@ it is, marked once, and those behind it go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 from attrs import define, field, frozen
@@ -25,6 +25,7 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.batch import sessions_named
 from svc.model.audit.outbox import Hold, QueuedRow
 from svc.model.audit.replay import GAP_SECS
+from svc.model.session.recorded import RangedRecord
 from svc.model.session.session import Session
 from svc.runtime.services import AsyncService, BackgroundTasks
 from svc.runtime.threads import InThread, inline
@@ -49,6 +50,10 @@ _SESSIONS = 4096
 _log = Logger(namespace="svc_authority")
 
 
+async def _nobody(_: Iterable[RangedRecord]) -> None:
+    """Where no kind has a gate."""
+
+
 @frozen
 class _QueueRead:
     """What one look at the queue found."""
@@ -65,6 +70,7 @@ class QueueConsumer:
         store: Written to under the lease only.
         held: Told the reason of each row that is held from now on.
         may_write: The events of each role.
+        recorded: Told of the requests whose records are in the log now.
         in_thread: Judges rows; half of that is their signatures, which wait for no other thread.
     """
 
@@ -74,6 +80,7 @@ class QueueConsumer:
     now: Callable[[], float]
     held: Callable[[str], object]
     may_write: WriteRights = MAY_WRITE
+    recorded: Callable[[Iterable[RangedRecord]], Awaitable[object]] = _nobody
     in_thread: InThread = inline
     _sessions: dict[str, Session] = field(factory=dict, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
@@ -147,7 +154,9 @@ class QueueConsumer:
 
     async def _take(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         try:
-            self._report(await self._write(judged))
+            drained = await self._write(judged)
+            self._report(drained)
+            await self._tell_requests(drained)
         except (CancelledError, LeaseLost, StoreUnavailable):
             raise  # nothing is wrong with the rows
         except Exception as failed:
@@ -176,6 +185,13 @@ class QueueConsumer:
         why = Hold.REPLAYED if isinstance(failed, AlreadyExists) else Hold.FORGED
         text = failed.text if isinstance(failed, SvcError) else type(failed).__name__
         self._report(await self._write([(row, RowVerdict(hold=why, why=text))]))
+
+    async def _tell_requests(self, drained: AppliedRows) -> None:
+        try:
+            await self.recorded(drained.requests)
+        except (LeaseLost, StoreUnavailable) as failed:
+            # The rows are in the log; the session that they contradict is not prolonged.
+            _log.warn("a mismatch is not on record", reason=failed.reason)
 
     def _report(self, drained: AppliedRows) -> None:
         for row, verdict in drained.held:

@@ -19,6 +19,7 @@ from svc.audit.checkpoint.signer import HeadsUnsigned
 from svc.authority.limits import AskRates
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.routes import Registered, Registrations
+from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.request import IssuanceResult, VerifiedRequest
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
@@ -47,6 +48,7 @@ from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import Decision
 from svc.model.policy.requests import context_at, may_open, may_view
 from svc.model.principal import Role
+from svc.model.session.checkpoint import GATED_MS
 from svc.model.session.ending import NOT_OPENED
 from svc.model.session.grant import OPEN_WITHIN_MS, Grant
 from svc.model.session.request import is_fresh, stale
@@ -72,6 +74,7 @@ class Issuance:
         on_decision: Told action label, decision word and seconds of each decision.
         may_grant: Raises SvcError while nothing may be granted, whatever the policy says.
         ended: Ends sessions of a Proxy, by its id.
+        gated: Prolongs the grants of gated sessions, and knows which Proxies may open some.
         rates: What a person may ask, and what a Proxy may bring that proves nothing.
         refusals: Bounds the records of requests that prove nothing.
         note: Describes the span of the call.
@@ -94,6 +97,7 @@ class Issuance:
     rates: AskRates
     may_grant: Callable[[], object] = field(kw_only=True)
     ended: Callable[[str, Iterable[CountedEnd]], Awaitable[object]] = field(kw_only=True)
+    gated: GatedSessions = field(kw_only=True)
     refusals: RefusalRecords = field()
     note: Note = no_note
     trace_id: Callable[[], str] = no_trace
@@ -121,6 +125,8 @@ class Issuance:
                 outcome = self._decide(verified, ask, proxy)
                 if outcome.connector is not None:
                     self.may_grant()
+                    if not verified.kind.opaque:
+                        self.gated.require_trusted(proxy.id)
                 row = await self._commit(verified, outcome, ask, proxy)
         except (StoreUnavailable, HeadsUnsigned, TooMany):
             raise  # nowhere to write it down; or counted, and summarised later
@@ -356,6 +362,8 @@ class Issuance:
     ) -> AuthorizeAnswer:
         if outcome.connector is not None:
             grant = self._grant(verified, outcome, outcome.connector, proxy, row)
+            if grant.is_gated:
+                self.gated.granted(grant.session_uid)
             signed = self.sign_grant(encode_grant(grant))
             return AuthorizeAnswer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
         if outcome.word == "not_served" and outcome.may_view:
@@ -382,6 +390,8 @@ class Issuance:
     ) -> Grant:
         issued_at_ms = int(self.now() * 1000)
         end = int(verified.certificate.not_after * 1000)
+        if not verified.kind.opaque:
+            end = min(end, issued_at_ms + GATED_MS)
         return Grant(
             cluster=self.cluster,
             session_uid=verified.request.session_uid,

@@ -57,6 +57,7 @@ def control_service(
         trace_id=p.runtime.traces.trace_id,
         may_grant=may_grant,
         ended=rooms.ends.reported,
+        gated=rooms.gated,
     )
     intake = RegistrationIntake(
         cluster=cluster,
@@ -94,6 +95,7 @@ def control_service(
         ends=rooms.ends,
         snapshots=rooms.publisher,
         explainer=explainer,
+        gated=rooms.gated,
         lanes=lambda: lanes_of(p, listeners),
         clock=clock,
         seen=seen,

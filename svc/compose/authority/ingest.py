@@ -14,9 +14,8 @@ from svc.authority.ingest.origins import OriginKeys
 from svc.authority.ingest.own import OwnSpool
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.ingest.watch import WATCH_SECS, QueueMeters, QueueWatch
-from svc.authority.limits import AskRates
-from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
+from svc.compose.authority.shared import SharedServices
 from svc.model.audit.outbox import Hold
 from svc.runtime.services import PeriodicTask
 from svc.runtime.threads import in_pool
@@ -35,9 +34,7 @@ class AuditQueue:
     draining: PeriodicTask
 
 
-def audit_queue(
-    p: Parts, state_cache: ClusterStateCache, rates: AskRates, heads: HeadWriter
-) -> AuditQueue:
+def audit_queue(p: Parts, rooms: SharedServices, heads: HeadWriter) -> AuditQueue:
     """Wire it.
 
     Args:
@@ -48,7 +45,7 @@ def audit_queue(
         one.value: p.metrics.counter("svc_audit_outbox_held_total", reason=one.value)
         for one in Hold
     }
-    keys = OriginKeys(state_cache)
+    keys = OriginKeys(rooms.state_cache)
     gated = [kind for kind in p.kinds.by_name.values() if not kind.opaque]
     events = [event for kind in gated for event in kind.events.values()]
     known = {one.name: GatedKind(one.terms.entity_type, one.terms.actions) for one in gated}
@@ -61,6 +58,7 @@ def audit_queue(
             now=now,
             held=lambda reason: counters[reason].inc(),
             may_write=may_write,
+            recorded=rooms.gated.recorded,
             in_thread=in_pool(clock),
         ),
         p.tasks,
@@ -90,7 +88,7 @@ def audit_queue(
         watch=watch,
         admin=QueueAdmin(store=p.store, recorder=p.recorder, now=now, may_write=may_write),
         intake=QueueIntake(
-            store=p.store, now=now, covered=covered, arrived=final_pass.arrived, rates=rates
+            store=p.store, now=now, covered=covered, arrived=final_pass.arrived, rates=rooms.rates
         ),
         own=OwnSpool(p.opened.store, maker),
         watching=PeriodicTask(

@@ -144,7 +144,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     )
     p = f.with_store(heads.store)
     clock, rooms, listeners = p.runtime.reactor, shared_services(p), made_listeners(p)
-    queue = audit_queue(p, rooms.state_cache, rooms.rates, heads.writer)
+    queue = audit_queue(p, rooms, heads.writer)
     role, writes = AuthorityRole(ready, listeners), _store_writes(p, ready)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)

@@ -20,6 +20,7 @@ from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
+from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.unsigned import UnsignedRows
@@ -48,6 +49,7 @@ class SharedServices:
     policies: PolicyAdmin
     checks: PolicyCheck
     ends: SessionEnds
+    gated: GatedSessions
     enrollment: Enrollment
     renewals: NodeRenewal
     rates: AskRates
@@ -123,6 +125,17 @@ def shared_services(p: Parts) -> SharedServices:
         tasks=p.tasks,
         reclaim_secs=p.settings.session.reclaim_secs,
     )
+    gated = GatedSessions(
+        cluster=cluster,
+        state_cache=state_cache,
+        engine=engine_of(policy),
+        kinds=p.kinds.by_name,
+        store=p.store,
+        recorder=p.recorder,
+        verifier=p.identity.verifier,
+        sign_extension=p.keys.signer(Purpose.GRANT_EXTENSION),
+        now=now,
+    )
     rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
     renewals = NodeRenewal(
         issuer=p.issuer,
@@ -159,6 +172,7 @@ def shared_services(p: Parts) -> SharedServices:
         policies=policies,
         checks=checks,
         ends=ends,
+        gated=gated,
         enrollment=enrollment,
         renewals=renewals,
         rates=rates,

@@ -239,7 +239,7 @@ SESSION_MISMATCH = _event(
     1005,
     "session.mismatch",
     "W",
-    "Connector and Proxy report different byte counts for a session",
+    "what a Proxy recorded of a session's requests is not what its Connector passed on",
     _TRAFFIC,
 )
 REQUEST_DECISION = _event(

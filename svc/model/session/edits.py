@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from attrs import define, field, frozen
 
 from svc.errors import Malformed
+from svc.model.session.ending import EDIT_REFUSED
 
 MAX_EDIT_BYTES = 64 * 1024
 """The longest stretch that one edit is about: it is held until all of it has come."""
@@ -51,9 +52,11 @@ class StreamEdits:
 
     Attributes:
         known: The closed list of this side of the kind.
+        is_last_made: What was passed on last is an edit's, and not the peer's own.
     """
 
     known: Mapping[str, MakeEdit]
+    is_last_made: bool = field(default=False, init=False)
     _at: int = field(default=0, init=False)
     _announced: int = field(default=0, init=False)
     _pending: deque[Edit] = field(factory=deque, init=False)
@@ -70,18 +73,18 @@ class StreamEdits:
                 or the kind's side could not make it.
         """
         if edit.name not in self.known:
-            raise Malformed("the Proxy requested an unknown edit of a gated session")
+            raise _refused("the Proxy requested an unknown edit of a gated session")
         if not 0 <= edit.size <= MAX_EDIT_BYTES or len(self._pending) >= MAX_PENDING:
-            raise Malformed("an edit of a gated session is too large, or one of too many")
+            raise _refused("an edit of a gated session is too large, or one of too many")
         if len(edit.values) > MAX_VALUES or any(
             len(value) > MAX_VALUE_CHARACTERS for value in edit.values.values()
         ):
-            raise Malformed("an edit of a gated session adds too many bytes")
+            raise _refused("an edit of a gated session adds too many bytes")
         if edit.offset < max(self._at, self._announced):
-            raise Malformed("an edit of a gated session concerns bytes that have already passed")
+            raise _refused("an edit of a gated session concerns bytes that have already passed")
         if not edit.size:
             if self._pending or edit.offset != self._at:
-                raise Malformed("an insertion into a gated session is not at what comes next")
+                raise _refused("an insertion into a gated session is not at what comes next")
             return self._made(edit)
         self._announced = edit.offset + edit.size
         self._pending.append(edit)
@@ -95,12 +98,14 @@ class StreamEdits:
         """
         if not self._pending:
             self._at += len(data)
+            self.is_last_made = self.is_last_made and not data
             return data
         passed, rest = bytearray(), memoryview(data)
         while rest:
             if not self._pending:
                 self._at += len(rest)
                 passed += rest
+                self.is_last_made = False
                 break
             edit = self._pending[0]
             before = min(max(0, edit.offset - self._at), len(rest))
@@ -117,12 +122,13 @@ class StreamEdits:
         return bytes(passed)
 
     def _made(self, edit: Edit) -> bytes:
+        self.is_last_made = True
         try:
             return self.known[edit.name](bytes(self._held), edit.values)
         except Exception as error:
             # Of a plug-in's: whoever reads for all sessions of a connection goes on.
             fault = type(error).__name__
-            raise Malformed(f"the edit {edit.name} of a gated session failed: {fault}") from error
+            raise _refused(f"the edit {edit.name} of a gated session failed: {fault}") from error
 
     def end(self) -> None:
         """Nothing more comes.
@@ -131,4 +137,8 @@ class StreamEdits:
             Malformed: in the midst of bytes that were to be edited.
         """
         if self._held or self._pending:
-            raise Malformed("a gated session ended in the middle of bytes that were to be edited")
+            raise _refused("a gated session ended in the middle of bytes that were to be edited")
+
+
+def _refused(text: str) -> Malformed:
+    return Malformed(text, reason=EDIT_REFUSED)

@@ -28,6 +28,31 @@ NOT_CLAIMED = "not_claimed"
 NOT_OPENED = "not_opened"
 NOT_TOLD = "not_told"
 
+FRAME_UNTAGGED = "frame_untagged"
+FRAME_ALTERED = "frame_altered"
+FRAME_ORDER = "frame_order"
+EDIT_REFUSED = "edit_refused"
+DECISION_REFUSED = "decision_refused"
+PEER_SILENT = "peer_silent"
+CUT_SHORT = "cut_short"
+NOT_PROLONGED = "grant_not_prolonged"
+SESSION_MISMATCH = "session_mismatch"
+
+GATED_FAULTS = frozenset(
+    {
+        FRAME_UNTAGGED,
+        FRAME_ALTERED,
+        FRAME_ORDER,
+        EDIT_REFUSED,
+        DECISION_REFUSED,
+        PEER_SILENT,
+        CUT_SHORT,
+        NOT_PROLONGED,
+        SESSION_MISMATCH,
+    }
+)
+"""What ends a gated session at whichever end finds it; see ADR 35."""
+
 ENDINGS = MappingProxyType(
     {
         CLOSED: "it was closed in order",
@@ -43,6 +68,15 @@ ENDINGS = MappingProxyType(
         DRAINING: "the Proxy was stopped",
         CONNECTOR_STOPPING: "the Connector was stopped",
         PROXY_REVOKED: "the Proxy was revoked",
+        FRAME_UNTAGGED: "the Proxy passed on bytes without a tag of the other end's",
+        FRAME_ALTERED: "bytes were altered on the way, or came from neither end",
+        FRAME_ORDER: "bytes were missing on the way, repeated or out of order",
+        EDIT_REFUSED: "the Proxy requested a change that its kind does not know",
+        DECISION_REFUSED: "the Proxy passed on what it had not decided, or had denied",
+        PEER_SILENT: "the other end was not heard of for 90 seconds",
+        CUT_SHORT: "it was cut before the other end had closed it",
+        NOT_PROLONGED: "Authority did not prolong it in time",
+        SESSION_MISMATCH: "its Proxy's records are not what its Connector passed on",
         "tunnel_closed": "the Connector closed its tunnel",
         "tunnel_transport_error": "the connection to the Connector was lost",
         "tunnel_keepalive_failed": "the Connector stopped answering",

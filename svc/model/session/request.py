@@ -28,6 +28,7 @@ class SessionRequest:
         issued_at_ms: Unix time in milliseconds.
         certificate_sha256: Of the person's leaf certificate, 32 bytes.
         parameters: What is asked for beyond the resource, by names of the kind.
+        half: Of a gated session: the person's half of the exchange of its frames' keys.
     """
 
     cluster: str
@@ -39,6 +40,7 @@ class SessionRequest:
     issued_at_ms: int
     certificate_sha256: bytes
     parameters: Mapping[str, str] = field(factory=dict)
+    half: bytes = b""
 
 
 @frozen

@@ -77,7 +77,8 @@ class Carried(Protocol):
         self._clock = clock
         self._unexplained: IDelayedCall | None = None
         self._call = call
-        self._opened = open_frame(encode_opened(grant, answer.decision_id))
+        self._grant = grant
+        self._decision_id = answer.decision_id
         self._opening: Deferred[IProtocol] | None = None
         self._joining: Deferred[RelayedBytes] | None = None
         self._carry_over: Deferred[object] = Deferred(lambda _: self.break_off("carry_ended"))
@@ -143,9 +144,15 @@ class Carried(Protocol):
         finally:
             self._opening = None
 
-    def carried_by(self, carry: IRpcCall) -> Deferred[object]:
-        """Join; fires (or fails) when the session is over.  Called by ``Tunnel/Carry``."""
+    def carried_by(self, carry: IRpcCall, answer: Signed | None = None) -> Deferred[object]:
+        """Join; fires (or fails) when the session is over.  Called by ``Tunnel/Carry``.
+
+        Args:
+            carry: The Connector's stream.
+            answer: What it says to the person as it opens a gated session.
+        """
         self._opening, self._carry = None, carry
+        self._opened = open_frame(encode_opened(self._grant, self._decision_id, answer))
         self._joining = Deferred.fromCoroutine(self._join(carry))
         self._joining.addCallbacks(self._closed, self._broken)
         return self._carry_over

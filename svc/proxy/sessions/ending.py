@@ -11,6 +11,7 @@ from svc.model.session.ending import (
     BROKEN,
     CERTIFICATE_ENDED,
     CONNECTOR_STOPPING,
+    GATED_FAULTS,
     GRANT_ENDED,
     TARGET_CLOSED,
     SessionOver,
@@ -23,7 +24,13 @@ _HEAD = 5
 _LONGEST = 128
 """An ``end`` is no longer; a longer message is skipped unread."""
 
-_ITS_OWN = frozenset({BROKEN, CERTIFICATE_ENDED, CONNECTOR_STOPPING, GRANT_ENDED, TARGET_CLOSED})
+_ITS_OWN = GATED_FAULTS | {
+    BROKEN,
+    CERTIFICATE_ENDED,
+    CONNECTOR_STOPPING,
+    GRANT_ENDED,
+    TARGET_CLOSED,
+}
 
 
 class EndFrameReader:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import cast
 
-from attrs import define, field, frozen
-from twisted.internet.defer import CancelledError
+from attrs import define, evolve, field, frozen
+from twisted.internet.defer import CancelledError, gatherResults
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
@@ -29,6 +29,8 @@ from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
+from svc.model.session.ending import GATED_FAULTS
+from svc.model.session.ranges import RangeDecision
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
@@ -36,7 +38,7 @@ from svc.proxy.sessions.directions import until_both, until_either
 from svc.proxy.sessions.gated_stream import GatedStream
 from svc.proxy.sessions.watched import WatchedRequests
 from svc.rpc.call import MessageEnd
-from svc.rpc.stream import StreamTransport
+from svc.rpc.gated import PassingStream
 
 _log = Logger(namespace="svc_proxy")
 
@@ -127,17 +129,21 @@ class GatedSession:
     ending: str = field(default="", init=False)
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
+    _numbered: int = field(default=0, init=False)
+    _announced: int = field(default=0, init=False)
+    _durable: dict[int, RangeDecision] = field(factory=dict, init=False)
 
     @property
     def resource(self) -> str:
         """See IGatedSession."""
         return self.opened.request.resource
 
-    async def decide(self, action: str, facts: Mapping[str, ContextValue]) -> RequestVerdict:
+    async def decide(
+        self, action: str, facts: Mapping[str, ContextValue], size: int = 0
+    ) -> RequestVerdict:
         """See IGatedSession."""
         try:
-            decided = self.decides(self.opened, action, facts)
-            await self.write(decided, self.opened.request.session_uid)
+            decided = await self._recorded(self.decides(self.opened, action, facts), size)
         except CancelledError:
             raise
         except Exception as error:
@@ -152,6 +158,29 @@ class GatedSession:
             reason=decided.reason,
             basis=decided.basis,
         )
+
+    async def _recorded(self, decided: GatedRequest, size: int) -> GatedRequest:
+        """The decision with its number and range, once it is durable."""
+        range_ = self.requests.request_range(self._numbered + 1, size)
+        self._numbered = range_.n
+        try:
+            ranged = evolve(
+                decided, range=(range_.offset, range_.offset + range_.size), frames=range_.tags
+            )
+            await self.write(ranged, self.opened.request.session_uid)
+        except BaseException:
+            # Of a number that is lost amid others the Connector never hears: it ends the session.
+            if self._numbered == range_.n:
+                self._numbered -= 1
+            raise
+        allowed = decided.decision == "allow"
+        self._durable[range_.n] = RangeDecision(
+            n=range_.n, offset=range_.offset, size=range_.size, allowed=allowed
+        )
+        while (announced := self._durable.pop(self._announced + 1, None)) is not None:
+            self._announced += 1
+            self.requests.announce(announced)
+        return decided
 
     def stands(self, verdict: RequestVerdict) -> bool:
         """See IGatedSession."""
@@ -220,8 +249,8 @@ class GatedCarried(Carried):
     async def _join(self, carry: IRpcCall) -> RelayedBytes:
         session = self._session
         await self._call.send(self._opened)
-        person = StreamTransport(cast(MessageEnd, self._call))
-        connector = StreamTransport(cast(MessageEnd, carry))
+        person = PassingStream(cast(MessageEnd, self._call))
+        connector = PassingStream(cast(MessageEnd, carry))
         session.requests.out, session.answers.out = connector, person
         session.requests.lost = session.answers.give_up
         session.answers.lost = lambda: self._connector_left(connector)
@@ -231,6 +260,7 @@ class GatedCarried(Carried):
         connector.start(session.answers)
         try:
             await self._served(session)
+            await gatherResults([session.requests.finished, session.answers.finished])
             for transport in (connector, person):
                 transport.unregisterProducer()
                 transport.loseConnection()
@@ -241,9 +271,11 @@ class GatedCarried(Carried):
             self._count(RelayedBytes(session.requests.passed, session.answers.passed))
             if connector.reported_end is not None:
                 self._end_frame_reader.receive(connector.reported_end)
+            elif person.reported_end is not None and person.reported_end.reason in GATED_FAULTS:
+                self._end_frame_reader.receive(person.reported_end)
         return self._joined
 
-    def _connector_left(self, connector: StreamTransport) -> None:
+    def _connector_left(self, connector: PassingStream) -> None:
         """Its word ends the session at once: the end of its bytes alone would read as a close."""
         if connector.reported_end is not None:
             self._end_frame_reader.receive(connector.reported_end)
@@ -297,7 +329,7 @@ def as_record(
     if isinstance(decided, GatedNote):
         return _as_note(decided, origin, now, entropy)
     request = decided.request
-    details = {"proxy_id": origin}
+    details: dict[str, Json] = {"proxy_id": origin}
     if decided.source_address:
         details["source_address"] = decided.source_address
     return AuditRecord(

@@ -1,12 +1,12 @@
-"""One direction of a gated session: bytes wait until the gate has said what becomes of them.
+"""One direction of a gated session at the Proxy: frames that wait until the gate has decided.
 
-Invariants: no byte passes that the gate did not name; a direction holds no more than a fixed
-number of bytes.
+See ADR 35 for how bytes that a gate passes become frames that go on.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from re import Pattern
 from typing import Any
@@ -20,9 +20,14 @@ from zope.interface import implementer
 from svc.errors import Malformed
 from svc.interfaces.gating import IGatedStream
 from svc.model.session.edits import MAX_EDIT_BYTES, MAX_VALUE_CHARACTERS, Edit
-from svc.rpc.stream import StreamTransport
+from svc.model.session.ending import FRAME_ORDER
+from svc.model.session.frames import MAX_FRAMES_HELD, FrameMarks, TaggedFrame, TaggedKind
+from svc.model.session.gated import MAX_NOTED, GateNote
+from svc.model.session.ranges import MAX_RANGE, RangeDecision, RequestRange
+from svc.rpc.gated import PassingStream
+from svc.wire.machine import Part
 
-MAX_HELD = 256 * 1024
+MAX_HELD = MAX_RANGE
 """Bytes of one direction that may wait for the gate; no request of a kind is longer."""
 
 _LONGEST_MARK = 16
@@ -31,10 +36,15 @@ _LONGEST_MARK = 16
 
 @implementer(IGatedStream, IHalfCloseableProtocol, IPushProducer)
 class GatedStream(Protocol):
-    """One direction: reads one call and writes to the other, as the gate says.
+    """One direction: reads one call and passes its frames on to the other, as the gate says.
+
+    A frame goes on, as it came, once the gate has passed its first byte; a note with it says up
+    to which byte the other end may pass it on.
 
     Attributes:
         lost: Called when the call that it reads is over, before the gate hears of it.
+        passed: Bytes that the gate has passed.
+        finished: Fires when the end of writing was passed on, or none will be.
     """
 
     transport: Any
@@ -42,8 +52,17 @@ class GatedStream(Protocol):
     def __init__(self) -> None:
         self.lost: Callable[[], object] = lambda: None
         self.passed = 0
-        self.out: StreamTransport | None = None
+        self.out: PassingStream | None = None
+        self.finished: Deferred[None] = Deferred()
         self._held = bytearray()
+        self._came = 0
+        self._read = 0
+        self._marks = FrameMarks()
+        self._unsent: deque[tuple[int, bytes]] = deque()
+        self._decided: list[RangeDecision] = []
+        self._pass_to = 0
+        self._eof = b""
+        self._is_done = False
         self._ended = False
         self._is_moot = False
         self._is_full = False
@@ -68,7 +87,8 @@ class GatedStream(Protocol):
             searched = max(0, len(self._held) - _LONGEST_MARK)
             if not await self._more_of_it():
                 return None
-        return bytes(self._held[: found.end()])
+        self._read = found.end()
+        return bytes(self._held[: self._read])
 
     async def some(self) -> bytes | None:
         """See IGatedStream."""
@@ -83,57 +103,91 @@ class GatedStream(Protocol):
         while len(self._held) < size and not self._is_moot:
             if not await self._more_of_it():
                 return None
+        self._read = size
         return None if self._is_moot else bytes(self._held[:size])
 
     async def pass_on(self, size: int) -> None:
         """See IGatedStream."""
         if size < 0:  # of a length that the peer wrote
             raise Malformed("a request or an answer says that it is shorter than nothing")
-        while size:
+        to = self.passed + size
+        while self.passed < to:
             if not self._held and not await self._more():
                 if self._is_moot:
                     return
                 raise Malformed("the stream ended in the middle of a request or an answer")
-            piece = bytes(self._held[:size])
-            self._write(piece)
-            size -= len(piece)
+            self._pass(to)
 
     def edit(self, size: int, name: str, values: Mapping[str, str]) -> None:
         """See IGatedStream."""
         if not 0 < size <= min(len(self._held), MAX_EDIT_BYTES):
             raise ValueError("an edit must concern bytes that are held")
-        assert self.out is not None
-        self._name(size, name, values)
-        self._write(bytes(self._held[:size]))
+        self._pass(self.passed + size, (self._edit(size, name, values),))
 
     def insert(self, name: str, values: Mapping[str, str]) -> None:
         """See IGatedStream."""
-        self._name(0, name, values)
+        self._say(self.passed, (self._edit(0, name, values),), None, is_said=False)
 
-    def _name(self, size: int, name: str, values: Mapping[str, str]) -> None:
-        assert self.out is not None
+    def _edit(self, size: int, name: str, values: Mapping[str, str]) -> Edit:
         # What is longer would end the session at whoever makes the edit.
         short = {word: value[:MAX_VALUE_CHARACTERS] for word, value in values.items()}
-        self.out.edit(Edit(offset=self.passed, size=size, name=name, values=short))
+        return Edit(offset=self.passed, size=size, name=name, values=short)
+
+    def request_range(self, n: int, size: int) -> RequestRange:
+        """The range of a request that begins with the first byte held.
+
+        Args:
+            n: Which decision of the session it is.
+            size: How many bytes it has; 0: those that ``until`` read last, or else the first.
+        """
+        held = len(self._held)
+        size = min(size or self._read or 1, held)
+        return RequestRange(
+            n=n, offset=self.passed, size=size, tags=self._marks.digest(self.passed, size)
+        )
+
+    def announce(self, decision: RangeDecision) -> None:
+        """Tell the other end of a decision, before any byte that follows."""
+        self._decided.append(decision)
 
     def close(self) -> None:
-        """See IGatedStream."""
-        if self.out is not None:
-            self.out.loseWriteConnection()
+        """See IGatedStream.
+
+        What ended by itself ends as it came; otherwise the other end is told that it is cut.
+        """
+        if self._is_done or self.finished.called:
+            return
+        self._is_done = True
+        assert self.out is not None
+        if self._eof and not self._held:
+            if self._decided:
+                self._say(0, (), None, is_said=False)
+            self.out.pass_on(self._eof)
+        else:
+            self.out.note(GateNote(decisions=tuple(self._decided[:MAX_NOTED]), closes=True))
+        self._finish()
 
     def give_up(self) -> None:
         """Whoever it writes to is gone: no more is decided, and what is cut off is no fault."""
         self._is_moot = self._ended = True
+        self._finish()
         self._wake()
 
     # -- from the transport
 
-    def dataReceived(self, data: bytes) -> None:
-        self._held += data
-        if len(self._held) >= MAX_HELD:
-            self._is_full = True
-            self._pace()
-        self._wake()
+    def frame_received(self, frame: TaggedFrame, message: Part) -> None:
+        """See FrameReader."""
+        assert self.out is not None
+        if frame.kind.is_urgent:
+            self.out.pass_on(message)
+        elif frame.kind is TaggedKind.EOF:
+            self._eof = bytes(message)
+            self.readConnectionLost()
+        elif frame.offset != self._came:
+            # Its receiver would refuse it; until then we would tell wrong offsets of it.
+            raise Malformed("a frame is not at the offset where it belongs", reason=FRAME_ORDER)
+        else:
+            self._take(frame, bytes(message))
 
     def readConnectionLost(self) -> None:
         """The peer writes no more."""
@@ -147,6 +201,7 @@ class GatedStream(Protocol):
         """The call is over."""
         self._ended = True
         self.lost()
+        self._finish()
         self._wake()
 
     # -- as the producer of the other side
@@ -170,14 +225,56 @@ class GatedStream(Protocol):
         else:
             self.transport.resumeProducing()
 
-    def _write(self, data: bytes) -> None:
-        assert self.out is not None
-        del self._held[: len(data)]
-        self.passed += len(data)
-        self.out.write(data)
-        if self._is_full and len(self._held) < MAX_HELD:
+    def _take(self, frame: TaggedFrame, message: bytes) -> None:
+        if self._is_done:
+            return
+        self._marks.add(frame)
+        self._unsent.append((frame.offset, message))
+        self._held += frame.data
+        self._came += frame.size
+        if self._has_enough():
+            self._is_full = True
+            self._pace()
+        self._wake()
+
+    def _has_enough(self) -> bool:
+        return len(self._held) >= MAX_HELD or len(self._marks) >= MAX_FRAMES_HELD // 2
+
+    def _pass(self, to: int, edits: tuple[Edit, ...] = ()) -> None:
+        """The other end may pass on what is before this offset; all of it that came goes on."""
+        now = min(to, self._came)
+        del self._held[: now - self.passed]
+        self.passed, self._read = now, 0
+        self._marks.drop(now)
+        is_said = to <= self._pass_to and not self._decided and not edits
+        while self._unsent and self._unsent[0][0] < to:
+            message = self._unsent.popleft()[1]
+            self._say(to, edits, message, is_said=is_said)
+            is_said = True
+        if not is_said:
+            self._say(to, edits, None, is_said=False)
+        if self._is_full and not self._has_enough():
             self._is_full = False
             self._pace()
+
+    def _say(
+        self, to: int, edits: tuple[Edit, ...], message: bytes | None, *, is_said: bool
+    ) -> None:
+        assert self.out is not None
+        if is_said:
+            if message is not None:
+                self.out.pass_on(message)
+            return
+        self._pass_to = max(self._pass_to, to)
+        while len(self._decided) > MAX_NOTED:
+            self.out.note(GateNote(decisions=tuple(self._decided[:MAX_NOTED])))
+            del self._decided[:MAX_NOTED]
+        self.out.note(GateNote(to, tuple(self._decided), edits), message)
+        self._decided.clear()
+
+    def _finish(self) -> None:
+        if not self.finished.called:
+            self.finished.callback(None)
 
     async def _more_of_it(self) -> bool:
         """Wait for more of what is held; False at the end, which is refused amid something."""
@@ -191,6 +288,8 @@ class GatedStream(Protocol):
         """Wait for bytes; False where none come any more."""
         if self._ended:
             return False
+        if self._is_full:
+            raise Malformed("a request or an answer comes in too many short frames")
         before = len(self._held)
         self._waiting = Deferred()
         try:

@@ -30,7 +30,7 @@ from svc.messages.control import (
 from svc.messages.session import OPEN_METHOD, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
 from svc.model.principal import Principal, Role
-from svc.model.session.ending import DRAINING, ENDINGS, NOT_OPENED, PROXY_REVOKED, grant_ending
+from svc.model.session.ending import DRAINING, ENDINGS, NOT_OPENED, PROXY_REVOKED
 from svc.model.session.grant import Grant
 from svc.model.session.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
@@ -55,7 +55,9 @@ from svc.proxy.sessions.granted import (
 )
 from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
+from svc.proxy.sessions.prolonged import ProlongedSession, ProlongedSessions
 from svc.proxy.uplink.reports import Reports, counting_refusals
+from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.routes import RouteTable
 
 _log = Logger(namespace="svc_proxy")
@@ -128,6 +130,7 @@ class SessionOpens:
     record: WriteGated = _not_recorded
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
+    prolonged: ProlongedSessions = field(init=False)
     _live: LiveSessions = field(init=False)
     _is_draining: bool = False
     _over: str = ""
@@ -135,6 +138,7 @@ class SessionOpens:
 
     def __attrs_post_init__(self) -> None:
         self._live = LiveSessions(self.clock)
+        self.prolonged = ProlongedSessions(lambda: self.channel())
 
     def recheck(self) -> None:
         """Policy or revocations changed: what may not go on is broken off."""
@@ -407,10 +411,17 @@ class SessionOpens:
 
     async def _carry(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         protocol = opening.kind.protocol
-        left = max(0.0, granted.grant.end_before_ms / 1000 - self.now())
-        word = grant_ending(granted.grant.end_before_ms, opening.certificate_end)
-        ending = self.clock.callLater(left, carried.break_off, word)
-        uid = opening.request.session_uid
+        uid, grant = opening.request.session_uid, granted.grant
+        ending = GrantEnd(
+            clock=self.clock,
+            now=self.now,
+            end=carried.break_off,
+            certificate_end=opening.certificate_end,
+            is_gated=grant.is_gated,
+        )
+        ending.hold_until(grant.end_before_ms)
+        if grant.is_gated:
+            self.prolonged.add(uid, ProlongedSession(opening, granted, end=ending))
         if opening.kind.opaque:
             carried.on_moved = lambda: self.reports.moved(uid)
             self.direct.add(uid, opening.person.id, carried)
@@ -421,8 +432,8 @@ class SessionOpens:
         finally:
             self.direct.remove(uid)
             self.meters.active(protocol, -1)
-            if ending.active():
-                ending.cancel()
+            self.prolonged.remove(uid)
+            ending.stop()
 
     def _live_one(self, opening: PendingSession, grant: Grant, carried: Carried) -> Live:
         return Live(

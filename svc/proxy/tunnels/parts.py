@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 
 from svc.interfaces.identity import IChainVerifier
+from svc.messages.gated import CheckpointAnswer
 from svc.model.ids import Entropy
 from svc.model.principal import Principal
+from svc.model.signing import Signed
 from svc.proxy.sessions.limits import ConnectorRates
 from svc.proxy.tunnels.queue import RegistrationQueue
 from svc.proxy.tunnels.refusals import RelayStreams
@@ -28,6 +30,7 @@ class RegistrationParts:
         proxy_revoked: Told when Authority ends a registration because this Proxy was revoked.
         unassigned: Told of a Connector that is refused because of what it is assigned, before
             its tunnel ends.
+        checkpoint: Takes a Connector's checkpoint to Authority, by the Connector's id.
     """
 
     routes: RouteTable
@@ -41,4 +44,5 @@ class RegistrationParts:
     check_not_revoked: Callable[[Principal], object]
     proxy_revoked: Callable[[], object]
     unassigned: Callable[[str], object]
+    checkpoint: Callable[[str, Signed], Awaitable[CheckpointAnswer]]
     queue: RegistrationQueue = field(factory=RegistrationQueue)

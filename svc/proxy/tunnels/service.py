@@ -13,9 +13,11 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IProtocol
 
 from svc.errors import Fault, SvcError, Unauthenticated
-from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming
-from svc.messages.tunnel import decode_carry_open
+from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
+from svc.messages.gated import checkpoint_answer_message, read_checkpoint
+from svc.messages.tunnel import decode_carry_answer, decode_carry_open
 from svc.model.principal import Principal, Role
+from svc.proto.gate.v1 import session_pb2
 from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.tunnels.parts import RegistrationParts
 from svc.proxy.tunnels.register import RegistrationCall
@@ -28,7 +30,11 @@ class TunnelService(RegistrationParts):
 
     def service(self) -> RpcService:
         """The methods, for the RPC server."""
-        methods = {"Register": streaming(self._register), "Carry": streaming(self._carry)}
+        methods = {
+            "Register": streaming(self._register),
+            "Carry": streaming(self._carry),
+            "Checkpoint": unary(session_pb2.SignedCheckpoint, self._checkpoint),
+        }
         return RpcService("gate.v1.Tunnel", methods)
 
     def admit(self, name: str, peer: Peer) -> None:
@@ -51,6 +57,14 @@ class TunnelService(RegistrationParts):
     async def _register(self, call: IRpcCall) -> None:
         await RegistrationCall(self, call, self.node_of(call)).run()
 
+    async def _checkpoint(
+        self, message: session_pb2.SignedCheckpoint, call: IRpcCall
+    ) -> session_pb2.CheckpointAnswer:
+        node = self.node_of(call)
+        self.check_not_revoked(node)
+        answer = await self.checkpoint(node.id, read_checkpoint(message))
+        return checkpoint_answer_message(answer)
+
     async def _carry(self, call: IRpcCall) -> None:
         # To who registers, Authority says so itself, and writes it down.
         node = self.node_of(call)
@@ -65,10 +79,12 @@ class TunnelService(RegistrationParts):
                 fault=Fault.DENIED,
             )
         with tunnel.unassigned_stream():
-            uid, secret = decode_carry_open(await read_open(call, self.clock, "carry"))
+            first = await read_open(call, self.clock, "carry")
+            uid, secret = decode_carry_open(first)
+            answer = decode_carry_answer(first)
 
         def attach(protocol: IProtocol) -> Deferred[object]:
-            return protocol.carried_by(call)  # type: ignore[attr-defined, no-any-return]
+            return protocol.carried_by(call, answer)  # type: ignore[attr-defined, no-any-return]
 
         try:
             await tunnel.carry(uid, secret, attach)

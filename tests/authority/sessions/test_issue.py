@@ -204,9 +204,18 @@ class IssuanceTests(SynchronousTestCase):
             grant = decode_grant(answer.grant.payload)
             self.assertEqual((grant.ceiling, grant.is_gated), (ceiling, False))
         self.issuance.kinds = {"tcp": evolve(kind, opaque=False)}
-        answer = self.authorize(self.house.ada)
+        answer = self.authorize(self.house.ada, half=bytes(32))
         assert answer.grant is not None
         self.assertTrue(decode_grant(answer.grant.payload).is_gated)
+
+    def test_a_half_where_none_belongs(self) -> None:
+        """A key of frames is of gated kinds alone, and no gated kind opens without one."""
+        self.house.serve("db1")
+        self.assertEqual(
+            self.refused(self.house.ask(self.house.ada, half=bytes(32))), "unknown_kind"
+        )
+        self.issuance.kinds = {"tcp": evolve(tcp, opaque=False)}
+        self.assertEqual(self.refused(self.house.ask(self.house.ada)), "unknown_kind")
 
     def test_parameters_that_the_kind_does_not_take(self) -> None:
         """Whatever a Proxy let through, Authority refuses by itself, and records it."""

@@ -44,7 +44,7 @@ class DirectTests(ProxyTests):
         for each in self.sockets:
             self.addCleanup(each.end)
 
-    def session(self, hello: bool = True) -> tuple[Node, Wire, Talk, Talk, str]:
+    def session(self, hello: bool = True, **asked: Any) -> tuple[Node, Wire, Talk, Talk, str]:
         """An open session: its Connector, the client's connection, both calls, its uid."""
         node = Node(self.site)
         self.site.turn()
@@ -52,7 +52,7 @@ class DirectTests(ProxyTests):
         node.tell(node.registration())
         self.site.turn()
         wire = self.site.connect(self.site.cluster.person)
-        client = self.site.open(wire)
+        client = self.site.open(wire, **asked)
         notice = node.last(OpenNotice)
         return node, wire, client, node.carry(notice), notice.session_uid
 
@@ -197,7 +197,7 @@ class DirectTests(ProxyTests):
         """A kind that is not opaque never leaves the Proxy's sight."""
         kinds: Any = self.site.sessions.gate.kinds
         kinds["tcp"] = Inspected()
-        node, wire, _, _, uid = self.session()
+        node, wire, _, _, uid = self.session(half=bytes(32))
         refusal = self.ask(wire, uid)
         assert isinstance(refusal, SvcError)
         self.assertEqual(refusal.reason, "no_such_session")

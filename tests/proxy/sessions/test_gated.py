@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
@@ -16,10 +16,13 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.log.kind_events import kind_events
 from svc.audit.spool.spool import Spool
 from svc.errors import Denied, Malformed, SvcError, Unavailable
-from svc.interfaces.gating import IGatedSession, RequestVerdict
+from svc.interfaces.gating import IGatedSession
 from svc.interfaces.kinds import KindEvent
 from svc.model.policy.access import AccessRequest, EntityUid
-from svc.model.session.edits import MAX_VALUE_CHARACTERS, Edit, StreamEdits
+from svc.model.session.edits import MAX_VALUE_CHARACTERS
+from svc.model.session.frames import MAX_FRAMES_HELD, TaggedKind
+from svc.model.session.gated import GateNote
+from svc.model.session.ranges import RequestChain, RequestRange, first_head, next_head
 from svc.proxy.sessions.gated import (
     GatedNote,
     GatedOpen,
@@ -30,33 +33,53 @@ from svc.proxy.sessions.gated import (
 )
 from svc.proxy.sessions.gated_stream import MAX_HELD, GatedStream
 from svc.proxy.sessions.watched import WatchedRequests
+from svc.rpc.frames import note_part, parse_tagged
 from svc.runtime.threads import inline
 from tests.audit.spools import ORIGIN, FaultyDisk, entropy, files
 from tests.connector.pieces import Cluster
 from tests.kinds.served import tcp
+from tests.proxy.tagged import REQUESTS, ReceivingEnd, SendingEnd
 
-ALLOWED = RequestVerdict(allowed=True, decision_id="d" * 32)
+EDITS = {"refuse": lambda came, values: b"<" + came + b" " + values["why"].encode() + b">"}
 
 
-@define
 class Out:
-    """The other side's transport: what it was given, in order."""
+    """The other side's transport, and the end that it leads to."""
 
-    said: list[object] = field(factory=list)
+    def __init__(self) -> None:
+        self.end = ReceivingEnd(REQUESTS, EDITS)
+        self.messages = 0
 
-    def write(self, data: bytes) -> None:
-        self.said.append(data)
+    @property
+    def said(self) -> bytes:
+        """What may be passed on at the other end."""
+        return self.end.heard
 
-    def edit(self, edit: Edit) -> None:
-        self.said.append(edit)
+    def pass_on(self, message: bytes) -> None:
+        self.messages += 1
+        self.end.take(message)
 
-    def loseWriteConnection(self) -> None:
-        self.said.append("end")
+    def note(self, note: GateNote, message: bytes | None = None) -> None:
+        self.pass_on(note_part(note) + (message or b""))
 
 
-def streaming() -> tuple[GatedStream, StringTransport, Out]:
+class Fed(GatedStream):
+    """A stream that a test gives bytes, as its sender would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sender = SendingEnd(REQUESTS)
+
+    def feed(self, data: bytes) -> None:
+        self.frame(self.sender.data(data))
+
+    def frame(self, message: bytes) -> None:
+        self.frame_received(parse_tagged(message), message)
+
+
+def streaming() -> tuple[Fed, StringTransport, Out]:
     """A stream, where it reads from, and where it writes to."""
-    stream, transport, out = GatedStream(), StringTransport(), Out()
+    stream, transport, out = Fed(), StringTransport(), Out()
     stream.out = out  # type: ignore[assignment]
     stream.makeConnection(transport)
     return stream, transport, out
@@ -75,28 +98,23 @@ class StreamTests(SynchronousTestCase):
         stream, _, out = streaming()
         line = so_far(stream.until(b"\n", 9))
         for piece in (b"one", b"\ntw", b"o\nrest"):
-            stream.dataReceived(piece)
-        self.assertEqual((line, out.said), ([b"one\n"], []))
+            stream.feed(piece)
+        self.assertEqual((line, out.said, out.messages), ([b"one\n"], b"", 0))
         so_far(stream.pass_on(4))
+        self.assertEqual((out.said, out.messages), (b"one\n", 2))
         stream.edit(4, "refuse", {"why": "w"})
-        self.assertEqual(
-            out.said,
-            [b"one\n", Edit(offset=4, size=4, name="refuse", values={"why": "w"}), b"two\n"],
-        )
+        self.assertEqual(out.said, b"one\n<two\n w>")
         self.assertEqual((stream.held, stream.passed), (b"rest", 8))
         self.assertRaises(ValueError, stream.edit, 5, "refuse", {})
 
     def test_inserted(self) -> None:
         """An insertion needs no byte, and stands between those that were passed on."""
         stream, _, out = streaming()
-        stream.insert("add", {"why": "w"})
-        stream.dataReceived(b"one")
+        stream.insert("refuse", {"why": "w"})
+        stream.feed(b"one")
         so_far(stream.pass_on(3))
-        stream.insert("add", {})
-        first = Edit(offset=0, size=0, name="add", values={"why": "w"})
-        second = Edit(offset=3, size=0, name="add", values={})
-        self.assertEqual(out.said, [first, b"one", second])
-        self.assertEqual(stream.passed, 3)
+        stream.insert("refuse", {"why": "v"})
+        self.assertEqual((out.said, stream.passed), (b"< w>one< v>", 3))
 
     def test_a_pattern(self) -> None:
         """A mark may be one of several, and is found across the pieces it came in."""
@@ -109,7 +127,7 @@ class StreamTests(SynchronousTestCase):
             stream, _, _ = streaming()
             line = so_far(stream.until(mark, 99))
             for piece in pieces:
-                stream.dataReceived(piece)
+                stream.feed(piece)
             self.assertEqual(line, [found])
 
     def test_some(self) -> None:
@@ -117,7 +135,7 @@ class StreamTests(SynchronousTestCase):
         stream, _, _ = streaming()
         some = so_far(stream.some())
         self.assertEqual(some, [])
-        stream.dataReceived(b"ab")
+        stream.feed(b"ab")
         self.assertEqual((some, so_far(stream.some())), ([b"ab"], [b"ab"]))
         so_far(stream.pass_on(2))
         stream.readConnectionLost()
@@ -131,9 +149,9 @@ class StreamTests(SynchronousTestCase):
         """So many bytes are given once they are there; a stream that ends amid them is broken."""
         stream, _, _ = streaming()
         three = so_far(stream.at_least(3))
-        stream.dataReceived(b"ab")
+        stream.feed(b"ab")
         self.assertEqual(three, [])
-        stream.dataReceived(b"cd")
+        stream.feed(b"cd")
         self.assertEqual((three, so_far(stream.at_least(1))), ([b"abc"], [b"a"]))
         self.failureResultOf(Deferred.fromCoroutine(stream.at_least(MAX_HELD + 1)), Malformed)
         five = Deferred.fromCoroutine(stream.at_least(5))
@@ -149,59 +167,113 @@ class StreamTests(SynchronousTestCase):
     def test_a_long_value(self) -> None:
         """A denial by many policies is shortened, and ends no session at the other end."""
         stream, _, out = streaming()
-        stream.dataReceived(b"x")
-        stream.edit(1, "denied", {"policies": "p" * (MAX_VALUE_CHARACTERS + 1)})
-        (said, _) = out.said
-        assert isinstance(said, Edit)
-        StreamEdits({"denied": lambda came, values: came}).announce(said)
+        stream.feed(b"x")
+        stream.edit(1, "refuse", {"why": "p" * (MAX_VALUE_CHARACTERS + 1)})
+        self.assertEqual(out.said, b"<x " + b"p" * MAX_VALUE_CHARACTERS + b">")
 
     def test_what_is_still_to_come_passes_as_it_comes(self) -> None:
-        """A long answer is not held whole."""
+        """A long answer is not held whole, and is passed by one note."""
         stream, _, out = streaming()
         passing = so_far(stream.pass_on(6))
-        stream.dataReceived(b"abc")
-        self.assertEqual((passing, out.said), ([], [b"abc"]))
-        stream.dataReceived(b"defg")
-        self.assertEqual((passing, out.said, stream.held), ([None], [b"abc", b"def"], b"g"))
+        stream.feed(b"abc")
+        self.assertEqual((passing, out.said), ([], b"abc"))
+        stream.feed(b"defg")
+        self.assertEqual((passing, out.said, stream.held), ([None], b"abcdef", b"g"))
+        self.assertEqual(out.messages, 2)
+
+    def test_a_frame_goes_on_with_its_first_byte(self) -> None:
+        """What of it is not decided waits at the other end; the next frame waits here."""
+        stream, _, out = streaming()
+        stream.feed(b"onetwo")
+        stream.feed(b"three")
+        so_far(stream.pass_on(3))
+        self.assertEqual((out.said, out.messages, out.end.receiver.received), (b"one", 1, 6))
+        so_far(stream.pass_on(3))
+        self.assertEqual((out.said, out.messages), (b"onetwo", 2))
+        so_far(stream.pass_on(5))
+        self.assertEqual((out.said, out.messages), (b"onetwothree", 3))
+
+    def test_urgent(self) -> None:
+        """A heartbeat and a cancel overtake what waits for the gate."""
+        stream, _, out = streaming()
+        stream.feed(b"waits")
+        stream.frame(stream.sender.urgent(TaggedKind.HEARTBEAT))
+        stream.frame(stream.sender.urgent(TaggedKind.CANCEL))
+        self.assertEqual(out.end.urgent, [TaggedKind.HEARTBEAT, TaggedKind.CANCEL])
+        self.assertEqual(out.said, b"")
+
+    def test_out_of_place(self) -> None:
+        """A frame that does not follow is refused here: the gate's offsets would be wrong."""
+        stream, _, _ = streaming()
+        stream.sender.data(b"lost")
+        with self.assertRaises(Malformed) as caught:
+            stream.feed(b"x")
+        self.assertEqual(caught.exception.reason, "frame_order")
+
+    def test_too_many_short_frames(self) -> None:
+        """They are not read on past a number, and a gate that waits for more ends the session."""
+        stream, transport, _ = streaming()
+        line = so_far(stream.until(b"\n", MAX_HELD))
+        for _ in range(MAX_FRAMES_HELD // 2):
+            stream.feed(b"x")
+        self.assertEqual(transport.producerState, "paused")
+        self.assertIsInstance(line[0].value, Malformed)
 
     def test_too_long(self) -> None:
         """Without its mark, no more is looked at than the gate allows."""
         stream, _, _ = streaming()
         line = so_far(stream.until(b"\n", 4))
-        stream.dataReceived(b"abcd\n")
+        stream.feed(b"abcd\n")
         self.assertIsInstance(line[0].value, Malformed)
 
     def test_longer_than_is_ever_held(self) -> None:
         """A gate that allows more than a stream holds is refused it, and waits for nothing."""
         stream, _, _ = streaming()
         line = so_far(stream.until(b"\n", 2 * MAX_HELD))
-        stream.dataReceived(b"x" * MAX_HELD)
+        for _ in range(4):
+            stream.feed(b"x" * (MAX_HELD // 4))
         self.assertIsInstance(line[0].value, Malformed)
 
     def test_a_negative_length(self) -> None:
         """A length that a peer wrote ends its session, and keeps nobody else waiting."""
         stream, _, out = streaming()
-        stream.dataReceived(b"$-100\r\n")
+        stream.feed(b"$-100\r\n")
         self.assertIsInstance(so_far(stream.pass_on(-91))[0].value, Malformed)
-        self.assertEqual((out.said, stream.held), ([], b"$-100\r\n"))
+        self.assertEqual((out.said, stream.held), (b"", b"$-100\r\n"))
 
     def test_the_end(self) -> None:
         """Between requests it is the end; amid one it is an error, also where bytes were owed."""
         stream, _, _ = streaming()
         line = so_far(stream.until(b"\n", 9))
-        stream.readConnectionLost()
+        stream.frame(stream.sender.eof())
         self.assertEqual(line, [None])
         self.assertIsInstance(so_far(stream.pass_on(1))[0].value, Malformed)
         stream, _, _ = streaming()
-        stream.dataReceived(b"half")
+        stream.feed(b"half")
         line = so_far(stream.until(b"\n", 9))
-        stream.readConnectionLost()
+        stream.frame(stream.sender.eof())
         self.assertIsInstance(line[0].value, Malformed)
+
+    def test_the_end_is_passed_on(self) -> None:
+        """As it came, once the gate is done; a gate that is done before says that it cuts."""
+        stream, _, out = streaming()
+        stream.frame(stream.sender.eof())
+        stream.close()
+        self.successResultOf(stream.finished)
+        self.assertEqual((out.end.receiver.has_ended, out.end.is_closed), (True, False))
+        stream, _, out = streaming()
+        stream.feed(b"undecided")
+        stream.close()
+        self.successResultOf(stream.finished)
+        self.assertEqual((out.end.receiver.has_ended, out.end.is_closed), (False, True))
+        stream.feed(b"more")
+        self.assertEqual(out.said, b"")
 
     def test_a_slow_gate_holds_the_sender(self) -> None:
         """Past its limit it is not read, nor while the other side cannot write."""
         stream, transport, _ = streaming()
-        stream.dataReceived(b"x" * MAX_HELD)
+        for _ in range(4):
+            stream.feed(b"x" * (MAX_HELD // 4))
         self.assertEqual(transport.producerState, "paused")
         stream.pauseProducing()
         so_far(stream.pass_on(1))
@@ -251,19 +323,23 @@ class DecideTests(SynchronousTestCase):
         said = [session.requests.until(b"\n", 9), session.answers.until(b"\n", 9)]
         return so_far(session.either(*said)), person, target  # type: ignore[arg-type]
 
+    def says(self, stream: GatedStream, data: bytes) -> None:
+        frame = SendingEnd(REQUESTS).data(data)
+        stream.frame_received(parse_tagged(frame), frame)
+
     def test_either(self) -> None:
         """The end of one direction is the session's: the other waits no longer, both are closed."""
         over, person, target = self.serving()
         self.assertEqual(over, [])
-        self.session.answers.dataReceived(b"bye\n")
-        self.assertEqual((over, person.said, target.said), ([None], ["end"], ["end"]))
+        self.says(self.session.answers, b"bye\n")
+        self.assertEqual((over, person.end.is_closed, target.end.is_closed), ([None], True, True))
 
     def test_either_breaks(self) -> None:
         """What breaks one direction breaks the session."""
         over, person, _ = self.serving()
-        self.session.requests.dataReceived(b"too long a line")
+        self.says(self.session.requests, b"too long a line")
         self.assertIsInstance(over[0].value, Malformed)
-        self.assertEqual(person.said, [])
+        self.assertFalse(person.end.is_closed)
 
     def decides(self, opened: GatedOpen, action: str, facts: Any) -> GatedRequest:
         self.assertIs(opened, self.opened)
@@ -367,6 +443,51 @@ class DecideTests(SynchronousTestCase):
         self.assertEqual((verdict.allowed, verdict.reason), (False, "internal"))
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
 
+    def test_numbered(self) -> None:
+        """Each has the next number and its range, and is announced in that order, once durable."""
+        out = Out()
+        out.end = ReceivingEnd(REQUESTS, EDITS, RequestChain("1" * 32))
+        stream = self.session.requests
+        stream.out = out  # type: ignore[assignment]
+        sender = SendingEnd(REQUESTS)
+        for text in (b"one\n", b"two\nthree\n"):
+            frame = sender.data(text)
+            stream.frame_received(parse_tagged(frame), frame)
+        first = self.writing = Deferred()
+        earlier = so_far(self.session.decide("redisRead", {}, 4))
+        so_far(self.session.requests.pass_on(0))
+        self.writing = None
+        self.word = "deny"
+        later = so_far(self.session.decide("redisRead", {}, 4))
+        self.assertEqual(([len(earlier), len(later)], out.messages), ([0, 1], 0))
+        first.callback(None)
+        ranges = []
+        for n, one in zip((2, 1), self.written, strict=True):
+            assert isinstance(one, GatedRequest)
+            assert one.range is not None
+            assert one.frames is not None
+            size = one.range[1] - one.range[0]
+            ranges.append(RequestRange(n=n, offset=one.range[0], size=size, tags=one.frames))
+        self.assertEqual([(one.offset, one.size) for one in ranges], [(0, 4), (0, 4)])
+        stream.edit(4, "refuse", {"why": "w"})
+        chain = out.end.receiver.chain
+        assert chain is not None
+        self.assertEqual((chain.count, out.said), (2, b"<one\n w>"))
+        head = next_head(first_head("1" * 32), ranges[1], allowed=True)
+        self.assertEqual(chain.head, next_head(head, ranges[0], allowed=False))
+
+    def test_a_number_is_used_once_recorded(self) -> None:
+        """A request that could not be recorded leaves no gap."""
+        self.writing = Deferred()
+        got = self.verdict()
+        self.writing.errback(SvcError("full", reason="audit_spool_full"))
+        self.assertFalse(got[0].allowed)
+        self.writing = None
+        self.verdict()
+        (written,) = self.written
+        assert isinstance(written, GatedRequest)
+        self.assertEqual(written.range, (0, 0))
+
     def test_a_share_of_the_spool(self) -> None:
         """One person's requests fill their own share; others' are recorded, and so are ends."""
         directory = tempfile.mkdtemp()
@@ -402,7 +523,9 @@ class DecideTests(SynchronousTestCase):
         for stream in (self.session.requests, self.session.answers):
             outs.append(Out())
             stream.out = outs[-1]  # type: ignore[assignment]
+            eof = SendingEnd(REQUESTS).eof()
+            stream.frame_received(parse_tagged(eof), eof)
         self.successResultOf(Deferred.fromCoroutine(self.session.both(done(), done())))
-        self.assertEqual([out.said for out in outs], [["end"], ["end"]])
+        self.assertEqual([out.end.receiver.has_ended for out in outs], [True, True])
         serving = Deferred.fromCoroutine(self.session.both(waits(), fails()))
         self.failureResultOf(serving, Malformed)

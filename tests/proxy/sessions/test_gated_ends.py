@@ -7,10 +7,18 @@ from typing import Any
 from attrs import evolve
 
 from svc.interfaces.gating import IGatedSession, IGatedStream
+from svc.messages.tunnel import OpenNotice
 from svc.model.session.ending import SessionOver
-from svc.rpc.frames import EOF, data_frame, end_frame
+from svc.model.session.ranges import RequestChain
+from svc.rpc.frames import data_frame, end_frame
 from tests.kinds.served import tcp
 from tests.proxy.pieces import ProxyTests, Talk
+from tests.proxy.tagged import ANSWERS, REQUESTS, ReceivingEnd, SendingEnd
+
+OPEN = b"\x0a"
+"""How the first message of a stream begins."""
+
+BEGUN = b"GET a\n", b"b\n"
 
 
 async def passed(stream: IGatedStream) -> None:
@@ -34,12 +42,23 @@ class GatedEndTests(ProxyTests):
 
     def passing(self) -> tuple[Talk, Talk]:
         """The person's call and the Connector's; half a request and half an answer are held."""
-        _, client, carry = self.carried()
-        client.say(data_frame(b"GET a\nGET"))
-        carry.say(data_frame(b"b\n"))
+        node = self.site.node()
+        client = self.site.open(half=bytes(32))
+        carry = node.carry(node.last(OpenNotice))
+        self.person, self.connector = SendingEnd(REQUESTS), SendingEnd(ANSWERS)
+        client.say(self.person.data(b"GET a\nGET"))
+        carry.say(self.connector.data(b"b\n"))
         self.site.turn()
-        self.assertEqual((carry.data, client.data), (b"GET a\n", b"b\n"))
+        self.assertEqual((self.passed(carry, REQUESTS), self.passed(client, ANSWERS)), BEGUN)
         return client, carry
+
+    def passed(self, talk: Talk, key: bytes) -> bytes:
+        """What an end may pass on of what it was sent."""
+        end = ReceivingEnd(key, chain=RequestChain("1" * 32) if key is REQUESTS else None)
+        for message in talk.heard:
+            if not message.startswith(OPEN):
+                end.take(message)
+        return end.heard
 
     def assertEnded(self, word: str) -> None:
         self.assertEqual([one.reason for one in self.authority.ended], [word])
@@ -53,7 +72,7 @@ class GatedEndTests(ProxyTests):
             carry.stream.end()
             self.site.turn()
             self.assertEqual((client.is_over, client.reason), (True, word))
-            self.assertNotIn(bytes(EOF), client.heard)
+            self.assertEqual(self.passed(client, ANSWERS), b"b\n")
             self.assertTrue(carry.is_over)
             self.assertEnded(word)
             self.again()
@@ -61,21 +80,25 @@ class GatedEndTests(ProxyTests):
     def test_the_target_closes(self) -> None:
         """Its last answers arrive, and the person's half request is no fault."""
         client, carry = self.passing()
-        carry.say(data_frame(b"bye\n"))
+        carry.say(self.connector.data(b"bye\n"))
+        carry.say(self.connector.eof())
         carry.say(end_frame(SessionOver("target_closed")))
         carry.stream.end()
         self.site.turn()
-        self.assertEqual((client.data, client.is_over, client.error), (b"b\nbye\n", True, None))
+        self.assertEqual((client.is_over, client.error), (True, None))
+        self.assertEqual(self.passed(client, ANSWERS), b"b\nbye\n")
         self.assertTrue(carry.is_over)
         self.assertEnded("target_closed")
 
     def test_the_person_closes(self) -> None:
         """The session does not stand until the target closes too."""
         client, carry = self.passing()
-        client.say(data_frame(b" c\n"))
+        client.say(self.person.data(b" c\n"))
+        client.say(self.person.eof())
         client.stream.end()
         self.site.turn()
-        self.assertEqual((carry.data, carry.is_over, carry.error), (b"GET a\nGET c\n", True, None))
+        self.assertEqual((carry.is_over, carry.error), (True, None))
+        self.assertEqual(self.passed(carry, REQUESTS), b"GET a\nGET c\n")
         self.assertTrue(client.is_over)
         self.assertEnded("closed")
 
@@ -86,3 +109,26 @@ class GatedEndTests(ProxyTests):
         self.site.turn()
         self.assertNotEqual(carry.reason, "")
         self.assertEnded("cancelled")
+
+    def test_an_end_finds_a_fault(self) -> None:
+        """What either end says was wrong is the reason of the session's end."""
+        for which, word in enumerate(("frame_altered", "peer_silent")):
+            both = self.passing()
+            both[which].say(end_frame(SessionOver(word)))
+            both[which].stream.end()
+            self.site.turn()
+            self.assertTrue(both[0].is_over)
+            self.assertTrue(both[1].is_over)
+            self.assertEnded(word)
+            self.again()
+
+    def test_a_frame_without_a_tag(self) -> None:
+        """A Proxy that is no party to it passes nothing on that has no tag."""
+        client, carry = self.passing()
+        client.say(data_frame(b" c\n"))
+        self.site.turn()
+        self.assertEqual(self.passed(carry, REQUESTS), b"GET a\n")
+        self.assertTrue(carry.is_over)
+        self.assertNotEqual(carry.reason, "")
+        self.assertTrue(client.is_over)
+        self.assertEqual(len(self.authority.ended), 1)

@@ -31,7 +31,7 @@ async def requests(session: IGatedSession, owed: Owed) -> None:
         verdict = None
         if command is not None and action is not None:
             key = command[2].decode("utf-8", "backslashreplace")
-            verdict = await session.decide(action, {"key": key})
+            verdict = await session.decide(action, {"key": key}, size=len(line))
         else:
             await session.record("redis.unknown", {"size": len(line)})
         owed.append(verdict)

@@ -66,6 +66,20 @@ class AuthorizeRequest(_message.Message):
     proxy_decision: ProxyDecision
     def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., proxy_decision: _Optional[_Union[ProxyDecision, _Mapping]] = ...) -> None: ...
 
+class CheckpointRequest(_message.Message):
+    __slots__ = ("checkpoint", "grant", "request", "person_chain", "source_address")
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    GRANT_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    PERSON_CHAIN_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: _session_pb2.SignedCheckpoint
+    grant: _session_pb2.SignedGrant
+    request: bytes
+    person_chain: _containers.RepeatedScalarFieldContainer[bytes]
+    source_address: str
+    def __init__(self, checkpoint: _Optional[_Union[_session_pb2.SignedCheckpoint, _Mapping]] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., request: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., source_address: _Optional[str] = ...) -> None: ...
+
 class AuthorizeResponse(_message.Message):
     __slots__ = ("grant", "decision_id", "reason", "text", "policies", "may_view")
     GRANT_FIELD_NUMBER: _ClassVar[int]

@@ -18,7 +18,7 @@ CARRIAGE_END_TO_END: Carriage
 CARRIAGE_GATED: Carriage
 
 class SessionRequest(_message.Message):
-    __slots__ = ("cluster", "session_uid", "resource", "kind", "action", "proxy_id", "issued_at_ms", "certificate_sha256", "parameters", "format")
+    __slots__ = ("cluster", "session_uid", "resource", "kind", "action", "proxy_id", "issued_at_ms", "certificate_sha256", "parameters", "format", "half")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_FIELD_NUMBER: _ClassVar[int]
@@ -29,6 +29,7 @@ class SessionRequest(_message.Message):
     CERTIFICATE_SHA256_FIELD_NUMBER: _ClassVar[int]
     PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_FIELD_NUMBER: _ClassVar[int]
+    HALF_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     session_uid: bytes
     resource: str
@@ -39,7 +40,8 @@ class SessionRequest(_message.Message):
     certificate_sha256: bytes
     parameters: _containers.RepeatedCompositeFieldContainer[Parameter]
     format: int
-    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., resource: _Optional[str] = ..., kind: _Optional[str] = ..., action: _Optional[str] = ..., proxy_id: _Optional[str] = ..., issued_at_ms: _Optional[int] = ..., certificate_sha256: _Optional[bytes] = ..., parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., format: _Optional[int] = ...) -> None: ...
+    half: bytes
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., resource: _Optional[str] = ..., kind: _Optional[str] = ..., action: _Optional[str] = ..., proxy_id: _Optional[str] = ..., issued_at_ms: _Optional[int] = ..., certificate_sha256: _Optional[bytes] = ..., parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., format: _Optional[int] = ..., half: _Optional[bytes] = ...) -> None: ...
 
 class Parameter(_message.Message):
     __slots__ = ("name", "value")
@@ -58,12 +60,40 @@ class SessionOpen(_message.Message):
     def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
 class SessionOpened(_message.Message):
-    __slots__ = ("grant", "decision_id")
+    __slots__ = ("grant", "decision_id", "answer")
     GRANT_FIELD_NUMBER: _ClassVar[int]
     DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
     grant: SignedGrant
     decision_id: str
-    def __init__(self, grant: _Optional[_Union[SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ...) -> None: ...
+    answer: SignedAnswer
+    def __init__(self, grant: _Optional[_Union[SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ..., answer: _Optional[_Union[SignedAnswer, _Mapping]] = ...) -> None: ...
+
+class SessionAnswer(_message.Message):
+    __slots__ = ("cluster", "session_uid", "connector_id", "request_sha256", "half", "format")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_SHA256_FIELD_NUMBER: _ClassVar[int]
+    HALF_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    session_uid: bytes
+    connector_id: str
+    request_sha256: bytes
+    half: bytes
+    format: int
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., connector_id: _Optional[str] = ..., request_sha256: _Optional[bytes] = ..., half: _Optional[bytes] = ..., format: _Optional[int] = ...) -> None: ...
+
+class SignedAnswer(_message.Message):
+    __slots__ = ("answer", "signature", "chain")
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    answer: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, answer: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Grant(_message.Message):
     __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms", "resource_identity", "assignment_revision", "format", "carriage")
@@ -124,6 +154,74 @@ class SignedGrant(_message.Message):
     signature: bytes
     chain: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, grant: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class SessionCheckpoint(_message.Message):
+    __slots__ = ("cluster", "session_uid", "connector_id", "n", "decisions", "head", "last", "whole", "reason", "format")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    CONNECTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    HEAD_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    session_uid: bytes
+    connector_id: str
+    n: int
+    decisions: int
+    head: bytes
+    last: bool
+    whole: bool
+    reason: str
+    format: int
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., connector_id: _Optional[str] = ..., n: _Optional[int] = ..., decisions: _Optional[int] = ..., head: _Optional[bytes] = ..., last: _Optional[bool] = ..., whole: _Optional[bool] = ..., reason: _Optional[str] = ..., format: _Optional[int] = ...) -> None: ...
+
+class SignedCheckpoint(_message.Message):
+    __slots__ = ("checkpoint", "signature", "chain")
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, checkpoint: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class GrantExtension(_message.Message):
+    __slots__ = ("cluster", "session_uid", "n", "end_before_ms", "policy_version", "format")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    END_BEFORE_MS_FIELD_NUMBER: _ClassVar[int]
+    POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    session_uid: bytes
+    n: int
+    end_before_ms: int
+    policy_version: int
+    format: int
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., n: _Optional[int] = ..., end_before_ms: _Optional[int] = ..., policy_version: _Optional[int] = ..., format: _Optional[int] = ...) -> None: ...
+
+class SignedExtension(_message.Message):
+    __slots__ = ("extension", "signature", "chain")
+    EXTENSION_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    extension: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, extension: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class CheckpointAnswer(_message.Message):
+    __slots__ = ("extension", "reason")
+    EXTENSION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    extension: SignedExtension
+    reason: str
+    def __init__(self, extension: _Optional[_Union[SignedExtension, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class SessionListRequest(_message.Message):
     __slots__ = ("audit_head",)

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esvc/proto/gate/v1/stream.proto\x12\x07gate.v1\"\xc7\x01\n\x0bStreamFrame\x12\x0e\n\x04open\x18\x01 \x01(\x0cH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x12\r\n\x03\x65of\x18\x03 \x01(\x08H\x00\x12\x0f\n\x05moved\x18\x04 \x01(\x08H\x00\x12!\n\x03\x65nd\x18\x05 \x01(\x0b\x32\x12.gate.v1.StreamEndH\x00\x12\'\n\x06signal\x18\x06 \x01(\x0b\x32\x15.gate.v1.StreamSignalH\x00\x12#\n\x04\x65\x64it\x18\x07 \x01(\x0b\x32\x13.gate.v1.StreamEditH\x00\x42\x07\n\x05\x66rame\"\x98\x01\n\nStreamEdit\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04size\x18\x02 \x01(\r\x12\x0c\n\x04name\x18\x03 \x01(\t\x12/\n\x06values\x18\x04 \x03(\x0b\x32\x1f.gate.v1.StreamEdit.ValuesEntry\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"0\n\tStreamEnd\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x02 \x01(\t\"A\n\x0cStreamSignal\x12\'\n\x06\x63\x61ncel\x18\x01 \x01(\x0b\x32\x15.gate.v1.StreamCancelH\x00\x42\x08\n\x06signal\"\x0e\n\x0cStreamCancelb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esvc/proto/gate/v1/stream.proto\x12\x07gate.v1\"\xe3\x01\n\x0bStreamFrame\x12\x0e\n\x04open\x18\x01 \x01(\x0cH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x12\r\n\x03\x65of\x18\x03 \x01(\x08H\x00\x12\x0f\n\x05moved\x18\x04 \x01(\x08H\x00\x12!\n\x03\x65nd\x18\x05 \x01(\x0b\x32\x12.gate.v1.StreamEndH\x00\x12\'\n\x06signal\x18\x06 \x01(\x0b\x32\x15.gate.v1.StreamSignalH\x00\x12\x10\n\x06tagged\x18\x08 \x01(\x0cH\x00\x12!\n\x04note\x18\t \x01(\x0b\x32\x13.gate.v1.StreamNoteB\x07\n\x05\x66rameJ\x04\x08\x07\x10\x08R\x04\x65\x64it\"}\n\nStreamNote\x12\x0f\n\x07pass_to\x18\x01 \x01(\x04\x12*\n\tdecisions\x18\x02 \x03(\x0b\x32\x17.gate.v1.StreamDecision\x12\"\n\x05\x65\x64its\x18\x03 \x03(\x0b\x32\x13.gate.v1.StreamEdit\x12\x0e\n\x06\x63loses\x18\x04 \x01(\x08\"J\n\x0eStreamDecision\x12\t\n\x01n\x18\x01 \x01(\x04\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0c\n\x04size\x18\x03 \x01(\r\x12\x0f\n\x07\x61llowed\x18\x04 \x01(\x08\"\x98\x01\n\nStreamEdit\x12\x0e\n\x06offset\x18\x01 \x01(\x04\x12\x0c\n\x04size\x18\x02 \x01(\r\x12\x0c\n\x04name\x18\x03 \x01(\t\x12/\n\x06values\x18\x04 \x03(\x0b\x32\x1f.gate.v1.StreamEdit.ValuesEntry\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"0\n\tStreamEnd\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65\x63ision_id\x18\x02 \x01(\t\"A\n\x0cStreamSignal\x12\'\n\x06\x63\x61ncel\x18\x01 \x01(\x0b\x32\x15.gate.v1.StreamCancelH\x00\x42\x08\n\x06signal\"\x0e\n\x0cStreamCancelb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,15 +34,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STREAMEDIT_VALUESENTRY']._loaded_options = None
   _globals['_STREAMEDIT_VALUESENTRY']._serialized_options = b'8\001'
   _globals['_STREAMFRAME']._serialized_start=44
-  _globals['_STREAMFRAME']._serialized_end=243
-  _globals['_STREAMEDIT']._serialized_start=246
-  _globals['_STREAMEDIT']._serialized_end=398
-  _globals['_STREAMEDIT_VALUESENTRY']._serialized_start=353
-  _globals['_STREAMEDIT_VALUESENTRY']._serialized_end=398
-  _globals['_STREAMEND']._serialized_start=400
-  _globals['_STREAMEND']._serialized_end=448
-  _globals['_STREAMSIGNAL']._serialized_start=450
-  _globals['_STREAMSIGNAL']._serialized_end=515
-  _globals['_STREAMCANCEL']._serialized_start=517
-  _globals['_STREAMCANCEL']._serialized_end=531
+  _globals['_STREAMFRAME']._serialized_end=271
+  _globals['_STREAMNOTE']._serialized_start=273
+  _globals['_STREAMNOTE']._serialized_end=398
+  _globals['_STREAMDECISION']._serialized_start=400
+  _globals['_STREAMDECISION']._serialized_end=474
+  _globals['_STREAMEDIT']._serialized_start=477
+  _globals['_STREAMEDIT']._serialized_end=629
+  _globals['_STREAMEDIT_VALUESENTRY']._serialized_start=584
+  _globals['_STREAMEDIT_VALUESENTRY']._serialized_end=629
+  _globals['_STREAMEND']._serialized_start=631
+  _globals['_STREAMEND']._serialized_end=679
+  _globals['_STREAMSIGNAL']._serialized_start=681
+  _globals['_STREAMSIGNAL']._serialized_end=746
+  _globals['_STREAMCANCEL']._serialized_start=748
+  _globals['_STREAMCANCEL']._serialized_end=762
 # @@protoc_insertion_point(module_scope)

@@ -1,28 +1,54 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Mapping as _Mapping
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class StreamFrame(_message.Message):
-    __slots__ = ("open", "data", "eof", "moved", "end", "signal", "edit")
+    __slots__ = ("open", "data", "eof", "moved", "end", "signal", "tagged", "note")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     EOF_FIELD_NUMBER: _ClassVar[int]
     MOVED_FIELD_NUMBER: _ClassVar[int]
     END_FIELD_NUMBER: _ClassVar[int]
     SIGNAL_FIELD_NUMBER: _ClassVar[int]
-    EDIT_FIELD_NUMBER: _ClassVar[int]
+    TAGGED_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
     open: bytes
     data: bytes
     eof: bool
     moved: bool
     end: StreamEnd
     signal: StreamSignal
-    edit: StreamEdit
-    def __init__(self, open: _Optional[bytes] = ..., data: _Optional[bytes] = ..., eof: _Optional[bool] = ..., moved: _Optional[bool] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., signal: _Optional[_Union[StreamSignal, _Mapping]] = ..., edit: _Optional[_Union[StreamEdit, _Mapping]] = ...) -> None: ...
+    tagged: bytes
+    note: StreamNote
+    def __init__(self, open: _Optional[bytes] = ..., data: _Optional[bytes] = ..., eof: _Optional[bool] = ..., moved: _Optional[bool] = ..., end: _Optional[_Union[StreamEnd, _Mapping]] = ..., signal: _Optional[_Union[StreamSignal, _Mapping]] = ..., tagged: _Optional[bytes] = ..., note: _Optional[_Union[StreamNote, _Mapping]] = ...) -> None: ...
+
+class StreamNote(_message.Message):
+    __slots__ = ("pass_to", "decisions", "edits", "closes")
+    PASS_TO_FIELD_NUMBER: _ClassVar[int]
+    DECISIONS_FIELD_NUMBER: _ClassVar[int]
+    EDITS_FIELD_NUMBER: _ClassVar[int]
+    CLOSES_FIELD_NUMBER: _ClassVar[int]
+    pass_to: int
+    decisions: _containers.RepeatedCompositeFieldContainer[StreamDecision]
+    edits: _containers.RepeatedCompositeFieldContainer[StreamEdit]
+    closes: bool
+    def __init__(self, pass_to: _Optional[int] = ..., decisions: _Optional[_Iterable[_Union[StreamDecision, _Mapping]]] = ..., edits: _Optional[_Iterable[_Union[StreamEdit, _Mapping]]] = ..., closes: _Optional[bool] = ...) -> None: ...
+
+class StreamDecision(_message.Message):
+    __slots__ = ("n", "offset", "size", "allowed")
+    N_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_FIELD_NUMBER: _ClassVar[int]
+    n: int
+    offset: int
+    size: int
+    allowed: bool
+    def __init__(self, n: _Optional[int] = ..., offset: _Optional[int] = ..., size: _Optional[int] = ..., allowed: _Optional[bool] = ...) -> None: ...
 
 class StreamEdit(_message.Message):
     __slots__ = ("offset", "size", "name", "values")

@@ -175,12 +175,14 @@ class OpenRefused(_message.Message):
     def __init__(self, session_uid: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class CarryOpen(_message.Message):
-    __slots__ = ("session_uid", "secret")
+    __slots__ = ("session_uid", "secret", "answer")
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
     session_uid: str
     secret: bytes
-    def __init__(self, session_uid: _Optional[str] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    answer: _session_pb2.SignedAnswer
+    def __init__(self, session_uid: _Optional[str] = ..., secret: _Optional[bytes] = ..., answer: _Optional[_Union[_session_pb2.SignedAnswer, _Mapping]] = ...) -> None: ...
 
 class LaneOffer(_message.Message):
     __slots__ = ("session_uid", "token")

@@ -1,0 +1,131 @@
+"""The records of one session's requests, held against the checkpoints of its Connector (rule R25).
+
+Pure.  Records come in the order of their numbers, checkpoints in theirs, and neither waits for the
+other: a checkpoint is settled once all records up to it have come.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from attrs import define, field, frozen
+
+from svc.model.session.checkpoint import SessionCheckpoint
+from svc.model.session.ranges import RequestRange, first_head, next_head
+
+MISSING = "missing_record"
+EXTRA = "extra_record"
+DIFFERENT = "different_record"
+"""What a mismatch is."""
+
+MAX_UNSETTLED = 400_000
+"""Records of one session that no checkpoint has settled; of more, none is settled any more."""
+
+MAX_CLAIMS = 64
+
+_HEAD = 32
+
+
+@frozen
+class RangedRecord:
+    """What the record of a request says of its session.
+
+    Attributes:
+        range_: Which decision it was, and about which bytes.
+        allowed: Whether it was allowed.
+    """
+
+    session_uid: str
+    range_: RequestRange
+    allowed: bool
+
+
+@define
+class RecordedChain:
+    """One session's.
+
+    Attributes:
+        is_adopted: It was open before this Authority led: its first checkpoint is believed.
+        settled_at: When the newest settled checkpoint came, or the session was granted.
+        touched_at: When anything of it came.
+    """
+
+    session_uid: str
+    settled_at: float
+    is_adopted: bool = False
+    touched_at: float = field(init=False)
+    _settled: int = field(default=0, init=False)
+    _recorded: int = field(default=0, init=False)
+    _head: bytes = field(init=False)
+    _heads: bytearray = field(factory=bytearray, init=False)
+    _early: deque[tuple[RequestRange, bool]] = field(factory=deque, init=False)
+    _claims: deque[tuple[SessionCheckpoint, float]] = field(factory=deque, init=False)
+    _last_n: int = field(default=0, init=False)
+    _whole: int | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.touched_at = self.settled_at
+        self._head = first_head(self.session_uid)
+
+    @property
+    def owes(self) -> bool:
+        """Whether a checkpoint waits for records."""
+        return bool(self._claims)
+
+    def record(self, range_: RequestRange, allowed: bool, now: float) -> str:
+        """Take the next record; a word where it cannot be true."""
+        self.touched_at = now
+        if self.is_adopted:
+            if len(self._early) < MAX_UNSETTLED:
+                self._early.append((range_, allowed))
+            return ""
+        if range_.n != self._recorded + 1:
+            return MISSING if range_.n > self._recorded else EXTRA
+        if self._whole is not None and range_.n > self._whole:
+            return EXTRA
+        if len(self._heads) < MAX_UNSETTLED * _HEAD:
+            newest = bytes(self._heads[-_HEAD:]) or self._head
+            self._heads += next_head(newest, range_, allowed)
+        self._recorded = range_.n
+        return self._settle()
+
+    def checkpoint(self, one: SessionCheckpoint, now: float) -> str:
+        """Take the next checkpoint; a word where the records are not what it says."""
+        self.touched_at = now
+        if one.n <= self._last_n or len(self._claims) >= MAX_CLAIMS:
+            return ""  # said before, or of a Connector that says too much
+        self._last_n = one.n
+        if self.is_adopted:
+            return self._adopt(one, now)
+        if one.is_last and one.is_whole:
+            self._whole = one.decisions
+            if self._recorded > one.decisions:
+                return EXTRA
+        self._claims.append((one, now))
+        return self._settle()
+
+    def _adopt(self, one: SessionCheckpoint, now: float) -> str:
+        self.is_adopted = False
+        self._settled = self._recorded = one.decisions
+        self._head, self.settled_at = one.head, now
+        early, self._early = self._early, deque()
+        for range_, allowed in early:
+            word = self.record(range_, allowed, now) if range_.n > one.decisions else ""
+            if word:
+                return word
+        return ""
+
+    def _settle(self) -> str:
+        while self._claims and self._claims[0][0].decisions <= self._recorded:
+            one, came = self._claims.popleft()
+            past = one.decisions - self._settled
+            if past < 0 or past * _HEAD > len(self._heads):
+                return DIFFERENT if past < 0 else ""
+            if past:
+                self._head = bytes(self._heads[(past - 1) * _HEAD : past * _HEAD])
+                del self._heads[: past * _HEAD]
+                self._settled = one.decisions
+            if self._head != one.head:
+                return DIFFERENT
+            self.settled_at = came
+        return ""

@@ -1,0 +1,178 @@
+"""What Authority makes of checkpoints: a session is prolonged, or found out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.sessions.checkpoints import FORGET_SECS
+from svc.errors import SvcError
+from svc.messages.control import CountedEnd
+from svc.messages.gated import (
+    CheckpointAnswer,
+    CheckpointAsk,
+    decode_extension,
+    encode_checkpoint,
+)
+from svc.messages.session import decode_grant, decode_request
+from svc.model.session.checkpoint import GATED_MS, SessionCheckpoint
+from svc.model.session.ranges import RequestRange, first_head, next_head
+from svc.model.session.recorded import RangedRecord
+from svc.model.signing import Purpose, Signed, sign
+from tests.authority.house import ADA, KINDS, Holder, House, value_of
+from tests.pki.support import CLUSTER
+
+ONE = RequestRange(n=1, offset=0, size=9, tags=bytes(32))
+
+
+class CheckpointTests(SynchronousTestCase):
+    """A gated session of ada's on db1."""
+
+    def setUp(self) -> None:
+        self.house = House()
+        self.house.serve("db1")
+        self.proxy = self.house.row(self.house.proxy)
+        self.issuance = self.house.issuance()
+        self.kinds = {**KINDS, "tcp": evolve(KINDS["tcp"], opaque=False)}
+        self.issuance.kinds = self.kinds
+        self.gated = self.issuance.gated
+        self.gated.kinds = self.kinds
+        self.ask = self.house.ask(self.house.ada, half=bytes(32))
+        answer = value_of(self.issuance.authorize(self.ask, self.proxy))
+        assert answer.grant is not None
+        self.grant = answer.grant
+        self.uid = decode_request(self.ask.request).session_uid
+
+    def signed(self, one: SessionCheckpoint, holder: Holder | None = None) -> Signed:
+        by = holder or self.house.connector
+        data = encode_checkpoint(one)
+        return Signed(data, sign(by.key, Purpose.SESSION_CHECKPOINT, data), by.chain)
+
+    def checkpoint(self, n: int = 1, *ranges: RequestRange, **changed: Any) -> SessionCheckpoint:
+        head = first_head(self.uid)
+        for one in ranges:
+            head = next_head(head, one, allowed=True)
+        made = SessionCheckpoint(
+            cluster=CLUSTER,
+            session_uid=self.uid,
+            connector_id=self.house.connector.id,
+            n=n,
+            decisions=len(ranges),
+            head=head,
+        )
+        return evolve(made, **changed)
+
+    def said(self, one: SessionCheckpoint, **changed: Any) -> CheckpointAnswer:
+        ask = CheckpointAsk(
+            checkpoint=self.signed(one),
+            grant=self.grant,
+            request=self.ask.request,
+            person_chain=self.ask.person_chain,
+            source_address="192.0.2.7",
+        )
+        asking = self.gated.checkpoint(evolve(ask, **changed), self.proxy)
+        return value_of(asking)  # type: ignore[no-any-return]
+
+    def refused(self, one: SessionCheckpoint, **changed: Any) -> str:
+        with self.assertRaises(SvcError) as caught:
+            self.said(one, **changed)
+        return str(caught.exception.reason)
+
+    def record(self, *ranges: RequestRange, allowed: bool = True) -> None:
+        requests = [
+            RangedRecord(session_uid=self.uid, range_=one, allowed=allowed) for one in ranges
+        ]
+        value_of(self.gated.recorded(requests))
+
+    def mismatches(self) -> list[str]:
+        return [one["reason"] for one in self.house.records() if one["event"] == "session.mismatch"]
+
+    def test_a_short_grant(self) -> None:
+        """A gated session is granted for two minutes, another for as long as the certificate."""
+        grant = decode_grant(self.grant.payload)
+        self.assertEqual(grant.end_before_ms - grant.issued_at_ms, GATED_MS)
+
+    def test_prolonged(self) -> None:
+        """By two minutes from now, and by the policy of now."""
+        self.record(ONE)
+        self.house.clock.advance(30)
+        answer = self.said(self.checkpoint(1, ONE))
+        assert answer.extension is not None
+        self.house.world.verifier.verify_signed(answer.extension, Purpose.GRANT_EXTENSION)
+        extension = decode_extension(answer.extension.payload)
+        self.assertEqual((extension.session_uid, extension.n), (self.uid, 1))
+        now = int(self.house.now() * 1000)
+        self.assertEqual(extension.end_before_ms, now + GATED_MS)
+
+    def test_records_that_do_not_come(self) -> None:
+        """It goes on for a minute without them; with them, again."""
+        one = self.checkpoint(1, ONE)
+        self.house.clock.advance(30)
+        self.assertIsNotNone(self.said(one).extension)
+        self.house.clock.advance(40)
+        answer = self.said(evolve(one, n=2))
+        self.assertEqual((answer.extension, answer.reason), (None, "records_outstanding"))
+        self.record(ONE)
+        self.assertIsNotNone(self.said(evolve(one, n=3)).extension)
+        self.assertEqual(self.mismatches(), [])
+
+    def test_records_that_are_not_so(self) -> None:
+        """It is on record, ends the session, and the Proxy opens no further gated one."""
+        self.record(evolve(ONE, size=8))
+        answer = self.said(self.checkpoint(1, ONE))
+        self.assertEqual((answer.extension, answer.reason), (None, "session_mismatch"))
+        self.assertEqual(self.mismatches(), ["different_record"])
+        self.assertEqual(self.said(self.checkpoint(2, ONE)).reason, "session_mismatch")
+        self.assertEqual(self.mismatches(), ["different_record"])
+        ask = self.house.ask(self.house.ada, half=bytes(32), session_uid="5" * 32)
+        with self.assertRaises(SvcError) as caught:
+            value_of(self.issuance.authorize(ask, self.proxy))
+        self.assertEqual(caught.exception.reason, "proxy_distrusted")
+
+    def test_a_record_is_left_out_or_invented(self) -> None:
+        """Found when the next one comes, or after the person's end."""
+        self.record(evolve(ONE, n=2))
+        self.assertEqual(self.mismatches(), ["missing_record"])
+        self.setUp()
+        last = self.checkpoint(1, is_last=True, is_whole=True)
+        self.assertEqual(self.said(last), CheckpointAnswer())
+        self.record(ONE)
+        self.assertEqual(self.mismatches(), ["extra_record"])
+
+    def test_records_that_never_come(self) -> None:
+        """After the session's end it is found out by time, whoever asks next."""
+        self.said(self.checkpoint(1, ONE, is_last=True))
+        self.house.clock.advance(FORGET_SECS + 1)
+        self.said(self.checkpoint(2))
+        self.assertEqual(self.mismatches(), ["missing_record"])
+
+    def test_who_may_not_go_on(self) -> None:
+        """A person who was revoked, and what the policy no longer allows."""
+        self.house.run(lambda tx: tx.people.revoke(ADA, 5.0))
+        self.house.refresh()
+        self.assertEqual(self.said(self.checkpoint()).reason, "revoked_person")
+
+    def test_a_session_that_is_over(self) -> None:
+        """An ended session is not prolonged, but its last checkpoint is taken."""
+        ends = self.house.ends()
+        value_of(ends.reported(self.house.proxy.id, [CountedEnd(self.uid, "closed")]))
+        self.assertEqual(self.said(self.checkpoint()).reason, "not_claimed")
+        self.assertEqual(self.said(self.checkpoint(2, is_last=True)), CheckpointAnswer())
+
+    def test_what_is_no_checkpoint_of_it(self) -> None:
+        """Of another session, Connector or cluster, unsigned, or with another grant."""
+        good = self.checkpoint()
+        self.assertEqual(self.refused(evolve(good, session_uid="7" * 32)), "checkpoint_refused")
+        self.assertEqual(self.refused(evolve(good, cluster="other")), "checkpoint_refused")
+        self.assertEqual(self.refused(evolve(good, connector_id="z" * 26)), "checkpoint_refused")
+        forged = evolve(self.signed(good), payload=encode_checkpoint(evolve(good, decisions=9)))
+        self.assertEqual(self.refused(good, checkpoint=forged), "bad_signature")
+        by_proxy = self.signed(good, self.house.proxy)
+        self.assertNotEqual(self.refused(good, checkpoint=by_proxy), "")
+        self.assertEqual(self.refused(good, request=b"x"), "malformed")
+        other = self.house.ask(self.house.ada, half=bytes(32), session_uid="7" * 32).request
+        said = self.said(evolve(good, n=3), request=other)
+        self.assertEqual((said.extension, said.reason), (None, "checkpoint_refused"))
+        self.assertEqual(self.said(evolve(good, n=2), grant=None).reason, "checkpoint_refused")
