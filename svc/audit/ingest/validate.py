@@ -243,11 +243,9 @@ def _read(
     _check_said(record, details, event, may_write)
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
-    ids, ranged = tuple[str, ...](), tuple[RangedRecord, ...]()
-    if event is REQUEST_BATCH:
-        batch = check_batch(row, record, may_write.kinds, facts, session_row)
-        ids, ranged = decision_ids(batch), ranged_records(batch)
-    else:
+    is_batched = event is REQUEST_BATCH
+    batch = check_batch(row, record, may_write.kinds, facts, session_row) if is_batched else None
+    if batch is None:
         _check_personal(row, record)
     judged = ValidRow(
         origin=origin,
@@ -256,8 +254,8 @@ def _read(
         place=place,
         details=details,
         hash=row_hash(row.canonical),
-        ids=ids,
-        ranged=ranged,
+        ids=() if batch is None else decision_ids(batch),
+        ranged=() if batch is None else ranged_records(batch),
     )
     return judged, record
 
