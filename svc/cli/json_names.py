@@ -105,6 +105,8 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "text": "the text of a policy, a refusal or a finding",
         "replay": "the name of a replay",
         "requests": "how many recorded requests there are",
+        "request": "a recorded request, as the number of its record and its place there",
+        "field": "a field of a record",
         "told_by": "whose word the records are, with how many there are",
         "unasked_actions": "actions that nobody asked for",
         "unasked_resources": "ids of resources that nobody asked for",

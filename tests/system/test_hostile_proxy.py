@@ -50,6 +50,7 @@ ALTERED_REQUEST: dict[str, Any] = {
     "issued_at_ms": 1_900_000_000_000,
     "certificate_sha256": bytes(32),
     "parameters": {"login_user": "root"},
+    "half": bytes(range(32)),
 }
 
 

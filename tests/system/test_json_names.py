@@ -22,11 +22,13 @@ from tests.system.world import around
 
 ELSEWHERE = {
     "svc authority audit adopt": "tests.cli.authority.test_adopt",
+    "svc authority audit erase": "tests.system.test_web",
     "svc authority audit outbox discard": "tests.cli.authority.test_outbox",
     "svc authority audit outbox release": "tests.cli.authority.test_outbox",
     "svc authority state adopt": "tests.system.test_unsigned_rows",
 }
-"""What a sound gateway refuses.  There every document is compared with the same list."""
+"""What a gateway refuses that is sound, or has no gated session.  There every document is compared
+with the same list."""
 
 RECORDS = {
     "svc authority audit show",

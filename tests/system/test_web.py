@@ -15,6 +15,7 @@ from typing import Any
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.cli.json_names import unknown
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Ran, run, until
@@ -241,6 +242,21 @@ class WebTests(SynchronousTestCase):
         why = self.web.person.svc("why", denials[1]["decision_id"]).checked().stdout
         for word in ("deny", "webAccess", "no-admin"):
             self.assertIn(word, why)
+
+    def test_erased(self) -> None:
+        """A path can be erased from one record of a request: the log verifies as before."""
+        known = len(self.decisions())
+        self.curl(f"{self.web.url}/people/bob").checked()
+        until("the request is in the log", lambda: self.decisions()[known:])
+        found = self.decisions()[-1]
+        self.assertEqual(found["request"]["context"]["path"]["value"], "/people/bob")
+        place = f"{found['seq']}.{found['index']}"
+        words = ("audit", "erase", place, "request.context.path", "--reason", "asked for")
+        done = self.web.gateway.operator(*words, "--json").json
+        self.assertEqual(list(unknown(done)), [])
+        self.assertEqual((done["request"], done["field"]), (place, "request.context.path"))
+        self.assertNotIn("/people/bob", json.dumps(self.decisions()))
+        self.web.gateway.operator("audit", "verify").checked()
 
     def test_a_page(self) -> None:
         """A browser that goes somewhere is shown a page."""

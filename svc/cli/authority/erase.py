@@ -47,5 +47,5 @@ def erase(context: click.Context, place: str, path: str, reason: str, as_json: b
         raise click.UsageError("name one request, as SEQ.INDEX")
     request = pb.EraseValueRequest(seq=seq, index=index, path=path, note=reason)
     answer = admin(context)("EraseValue", request, pb.EraseValueResponse)
-    form: dict[str, Json] = {"seq": seq, "index": index, "path": path, "record": answer.seq}
+    form: dict[str, Json] = {"request": f"{seq}.{index}", "field": path, "seq": answer.seq}
     print_result(as_json, form, [f"erased {path} of request {place}: record {answer.seq}"])
