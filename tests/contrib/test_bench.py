@@ -327,10 +327,12 @@ class SystemCallTests(SynchronousTestCase):
         with Popen(["cat"], stdin=PIPE, stdout=PIPE) as cat:
             assert cat.stdin is not None and cat.stdout is not None
             with watch(cat.pid, counted):
-                cat.stdin.write(b"a\n")
-                cat.stdin.flush()
-                self.assertEqual(cat.stdout.readline(), b"a\n")
-        self.assertEqual(counted.calls.get("write"), 1)
+                for _ in range(2):
+                    cat.stdin.write(b"a\n")
+                    cat.stdin.flush()
+                    self.assertEqual(cat.stdout.readline(), b"a\n")
+        # The bytes of a call may be here before its end is counted: that of the first one is.
+        self.assertIn(counted.calls.get("write"), (1, 2))
 
     def test_missing(self) -> None:
         """Without strace the table says so, and there is no row."""

@@ -54,7 +54,9 @@ class ProxySsh:
         """Start it, and have bytes come back from an echo."""
         self.start()
         os.write(self.given, b"hello")
-        assert os.read(self.output, 5) == b"hello"
+        came = os.read(self.output, 5)
+        if came != b"hello":
+            raise AssertionError(f"no echo came back: {came!r}; {self.said()}")
 
     def said(self) -> str:
         """What stands on stderr when the output ends."""
