@@ -47,6 +47,7 @@ _RPCS = (
     "Session/Lane",
     "Tunnel/Register",
     "Tunnel/Carry",
+    "Tunnel/Checkpoint",
     OTHER,
 )
 _A, _P, _C = ("authority",), ("proxy",), ("connector",)

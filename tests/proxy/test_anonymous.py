@@ -32,6 +32,7 @@ GUARDED = (
     *(f"/gate.v1.Session/{name}" for name in ("Open", "List", "Why", "Lane")),
     "/gate.v1.Tunnel/Register",
     "/gate.v1.Tunnel/Carry",
+    "/gate.v1.Tunnel/Checkpoint",
 )
 
 
@@ -124,6 +125,7 @@ class PublicTests(ProxyTests):
                 "Relay/Open": 1,
                 "Tunnel/Register": 1,
                 "Tunnel/Carry": 1,
+                "Tunnel/Checkpoint": 1,
                 "Health/Watch": 1,
             },
         )
