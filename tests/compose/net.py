@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 from twisted.internet.address import IPv4Address
@@ -55,9 +57,19 @@ class Net(MemoryReactorClock):
         """Names stay what they are."""
         return self.nameResolver  # type: ignore[no-any-return]
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._from_threads: SimpleQueue[Callable[[], object]] = SimpleQueue()
+
     def callFromThread(self, call: Any, *args: Any, **how: Any) -> None:
-        """Call it as time passes."""
-        self.callLater(0, call, *args, **how)
+        """Call it as time passes; the thread itself touches no list of calls."""
+        self._from_threads.put(partial(call, *args, **how))
+
+    def advance(self, amount: float) -> None:
+        """Let time pass."""
+        while not self._from_threads.empty():
+            self.callLater(0, self._from_threads.get())
+        super().advance(amount)
 
     def answered(self, number: int = -1) -> StringTransport:
         """Let a dial connect, to somebody who then says nothing."""
