@@ -38,6 +38,7 @@ from svc.model.audit.record import Actor, AuditRecord, chain_hash
 from svc.model.audit.request import SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 from svc.model.cluster.node import Leaf, Node
+from svc.model.cluster.person import Person
 from svc.model.ids import event_id, random_id
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.requests import context_at
@@ -79,7 +80,7 @@ async def _measure(reactor: Any, url: str, count: int, *, batches: bool) -> None
     state_cache = ClusterStateCache(store, ledger, time.time, advanced=nothing)
     await state_cache.refresh()
     maker = RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=os.urandom)
-    rows = await _batches(store, maker, count) if batches else _made(maker, count)
+    rows = await (_batches if batches else _made)(store, maker, count)
     for start in range(0, len(rows), BATCH):
         await store.run("queue", partial(_queue, rows[start : start + BATCH]))
     drain = QueueConsumer(
@@ -131,23 +132,25 @@ def _register(tx: ITransaction, recorder: Recorder, key: ed25519.Ed25519PrivateK
             enrolled_at=1.0,
         )
     )
+    tx.people.add(Person(_PERSON, "ada", salt=os.urandom(16)), 1.0)
     adopt(tx, recorder, operator(0), time.time())
 
 
-def _made(maker: RowMaker, count: int) -> list[Offered]:
+async def _made(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
+    [session] = await _opened(store, 1)
     spool_id, tip, rows = random_id(os.urandom), GENESIS, list[Offered]()
     record = maker.opening(spool_id, ())
     for n in range(1, count + 1):
         row = maker.row(record, SpoolPlace(spool_id, n, tip))
         rows.append(Offered(row=row, origin=_ORIGIN, spool_id=spool_id, n=n))
         tip = row_hash(row.canonical)
-        record = _decision()
+        record = _decision(session)
     return rows
 
 
-async def _batches(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
-    """As one commit of a hundred sessions makes them, a request of each."""
-    sessions = [SessionNumbers(random_id(os.urandom)) for _ in range(SESSIONS)]
+async def _opened(store: IStore, count: int) -> list[SessionNumbers]:
+    """Sessions that were granted to the Proxy."""
+    sessions = [SessionNumbers(random_id(os.urandom)) for _ in range(count)]
 
     def open_all(tx: ITransaction) -> None:
         for one in sessions:
@@ -165,6 +168,12 @@ async def _batches(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
             )
 
     await store.run("sessions", open_all)
+    return sessions
+
+
+async def _batches(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
+    """As one commit of a hundred sessions makes them, a request of each."""
+    sessions = await _opened(store, SESSIONS)
     spool_id, ids = random_id(os.urandom), DecisionIds(_ORIGIN, time.time, os.urandom)
     first = maker.row(maker.opening(spool_id, ()), SpoolPlace(spool_id, 1, GENESIS))
     rows = [Offered(row=first, origin=_ORIGIN, spool_id=spool_id, n=1)]
@@ -179,7 +188,7 @@ async def _batches(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
     return rows
 
 
-def _decision() -> AuditRecord:
+def _decision(session: SessionNumbers) -> AuditRecord:
     at = time.time()
     request = AccessRequest(
         request_kind="connect",
@@ -192,7 +201,7 @@ def _decision() -> AuditRecord:
         event_id=event_id(at, os.urandom),
         time=at,
         event=REQUEST_DECISION,
-        actor=Actor("node", _ORIGIN),
+        actor=Actor("person", _PERSON),
         origin=_ORIGIN,
         action="connect",
         cedar_action="tcpConnect",
@@ -202,7 +211,8 @@ def _decision() -> AuditRecord:
         policies=("dev-uses-tcp",),
         policy_version=7,
         resource_id="db1",
-        session_uid=random_id(os.urandom),
+        resource_kind="tcp",
+        session_uid=session.session_uid,
         details={"proxy_id": _ORIGIN, "source_address": "192.0.2.7"},
     )
 

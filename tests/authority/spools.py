@@ -70,6 +70,7 @@ class Origin:
             entropy=house.entropy,
         )
         self.ids = DecisionIds(self.id, house.now, house.entropy)
+        self.opened = dict[str, str]()
         self.begin()
 
     def begin(self, *former: str) -> SpoolRow:
@@ -98,8 +99,14 @@ class Origin:
             **fields,
         )
 
-    def decision(self, note: str = "db1") -> SpoolRow:
-        """A decided request: the row a Proxy writes most."""
+    def opened_on(self, resource: str = "db1") -> str:
+        """The session that single records about a resource are of."""
+        if resource not in self.opened:
+            self.opened[resource] = self.session(resource_id=resource).session_uid
+        return self.opened[resource]
+
+    def decision(self, note: str = "db1", **more: Any) -> SpoolRow:
+        """A decided request in a record of its own, as a Proxy of an earlier build wrote it."""
         details: dict[str, Json] = {"proxy_id": self.id, "source_address": "192.0.2.7"}
         request = AccessRequest(
             request_kind="connect",
@@ -108,21 +115,22 @@ class Origin:
             resource=EntityUid("TcpService", note),
             context=context_at(self.house.now(), "192.0.2.7"),
         )
-        return self.add(
-            self.record(
-                REQUEST_DECISION,
-                Actor("person", ADA),
-                details=details,
-                request=request,
-                decision="allow",
-                decision_id=random_id(self.house.entropy),
-                action="connect",
-                cedar_action="tcpConnect",
-                policies=("dev-uses-tcp",),
-                policy_version=1,
-                resource_id=note,
-            )
-        )
+        said = {
+            "actor": Actor("person", ADA),
+            "details": details,
+            "request": request,
+            "decision": "allow",
+            "decision_id": random_id(self.house.entropy),
+            "action": "connect",
+            "cedar_action": "tcpConnect",
+            "policies": ("dev-uses-tcp",),
+            "policy_version": 1,
+            "resource_id": note,
+            "resource_kind": "tcp",
+            "session_uid": self.opened_on(note),
+            **more,
+        }
+        return self.add(self.record(REQUEST_DECISION, **said))
 
     def session(self, **more: Any) -> SessionNumbers:
         """A session of ada's that Authority granted to this Proxy."""

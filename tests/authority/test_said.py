@@ -11,6 +11,7 @@ from svc.audit.log.record import MAX_TEXT, MEMBERS
 from svc.audit.log.show import document
 from svc.audit.log.verify import check_record, follow
 from svc.errors import SvcError, TooMany
+from svc.interfaces.store import ITransaction
 from svc.model.audit.events import REFUSALS_SUMMARY, REQUEST_DECISION
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Hold
@@ -18,7 +19,7 @@ from svc.model.audit.record import Actor, AuditRecord, Shape
 from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import Json, decode, encode
 from svc.proto.gate.v1 import admin_pb2 as pb
-from tests.authority.house import ADA, value_of
+from tests.authority.house import ADA, EVE, value_of
 from tests.authority.spools import FACTS, NOTED, WITH_REQUESTS, Origin
 from tests.authority.test_outbox import OPERATOR, Queue
 
@@ -100,15 +101,7 @@ class SaidTests(Queue):
         bad = self.origin.signed(row, encode({**record, "request": endless}))
         self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED)
         for text in ("y" * 9000, "password=hunter2 " + "y" * 9000):
-            sealed = self.origin.add(
-                self.origin.record(
-                    event=REQUEST_DECISION,
-                    actor=Actor("person", ADA),
-                    reason=text,
-                    action="connect",
-                    cedar_action="tcpConnect",
-                )
-            )
+            sealed = self.origin.decision(reason=text)
             self.assertIsNone(self.judged(sealed, WITH_REQUESTS).hold)
 
     def test_each_member_has_its_form(self) -> None:
@@ -153,10 +146,51 @@ class SaidTests(Queue):
             bare = self.origin.record(event=REQUEST_DECISION, actor=Actor("person", ADA), **named)
             self.assertIs(self.judged(self.origin.add(bare), WITH_REQUESTS).hold, Hold.FORGED)
 
+    def test_a_decision_of_no_session_of_its_own(self) -> None:
+        """Alone in its record too, a decision is of a session that this very Proxy was granted."""
+        theirs = Origin(self.house, "edge8").opened_on()
+        ssh = self.origin.session(kind="ssh").session_uid
+        eves = self.origin.session(person_id=EVE).session_uid
+        for changed in (
+            {"session_uid": None},
+            {"session_uid": "1" * 32},
+            {"session_uid": theirs},
+            {"session_uid": eves},
+            {"session_uid": ssh, "resource_kind": "ssh"},
+            {"actor": Actor("person", EVE)},
+            {"resource_id": "db2"},
+            {"resource_id": None},
+            {"resource_kind": "ssh"},
+            {"resource_kind": None},
+        ):
+            bad = self.origin.decision(**changed)
+            self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED, changed)
+        row = self.origin.decision()
+        record: Any = decode(row.canonical)
+        for name, entity in (
+            ("principal", {"type": "User", "id": EVE}),
+            ("principal", {"type": "Group", "id": ADA}),
+            ("resource", {"type": "TcpService", "id": "db2"}),
+            ("resource", {"type": "SshHost", "id": "db1"}),
+        ):
+            asked = {**record["request"], name: entity}
+            bad = self.origin.signed(row, encode({**record, "request": asked}))
+            self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED, entity)
+        self.assertEqual(self.judged(row, WITH_REQUESTS).why, "")
+
+    def test_a_decision_of_no_session_is_kept(self) -> None:
+        """It is held, and shown to operators; what comes after it enters the log."""
+        bad = self.origin.decision(session_uid="1" * 32)
+        rows = [self.origin.first, bad, self.origin.decision()]
+        self.leader.inject(*rows)
+        self.leader.drain()
+        self.assertEqual(self.leader.logged(rows), [1, 0, 1])
+        self.assertEqual(self.leader.holds(), [Hold.FORGED.value])
+
     def noted(self, **changed: Any) -> AuditRecord:
         """What a gate noted, but for what is changed."""
         said: dict[str, Any] = {
-            "session_uid": "1" * 32,
+            "session_uid": self.origin.opened_on(),
             "resource_id": "db1",
             "resource_kind": "tcp",
             "details": {"size": 7, "proxy_id": self.origin.id, "source_address": "192.0.2.7"},
@@ -171,15 +205,21 @@ class SaidTests(Queue):
         self.assertEqual(self.judged(row, WITH_REQUESTS).why, "")
         self.assertIs(self.judged(row).hold, Hold.FORGED)
         unknown = evolve(NOTED["tcp.odd"], name="tcp.even")
+        theirs = Origin(self.house, "edge8").opened_on()
         for changed in (
             {"event": unknown},
             {"resource_kind": "ssh"},
             {"resource_kind": None},
             {"session_uid": None},
+            {"session_uid": "1" * 32},
+            {"session_uid": theirs},
+            {"resource_id": "db2"},
+            {"resource_id": None},
             {"decision": "allow"},
             {"cedar_action": "tcpConnect"},
             {"actor": Actor("node", self.origin.id)},
             {"actor": Actor("person", "z" * 26)},
+            {"actor": Actor("person", EVE)},
         ):
             bad = self.origin.add(self.noted(**changed))
             self.assertIs(self.judged(bad, WITH_REQUESTS).hold, Hold.FORGED, changed)
@@ -201,7 +241,13 @@ class SaidTests(Queue):
     def judged(self, row: SpoolRow, may_write: Any = MAY_WRITE) -> RowVerdict:
         """What a leader makes of a row."""
         keys = self.leader.drains.keys
-        return validate_row(row, keys.now().get, FACTS, keys.is_member, may_write)
+
+        def judge(tx: ITransaction) -> RowVerdict:
+            signer = keys.now().get
+            return validate_row(row, signer, FACTS, keys.is_member, may_write, tx.sessions.get)
+
+        verdict: RowVerdict = value_of(self.house.store.store.read("judge a row", judge))
+        return verdict
 
     def summed(self, details: dict[str, Any], reason: str = "opens", **fields: Any) -> str:
         """What is wrong with a summary of the Proxy's; nothing: it is good."""

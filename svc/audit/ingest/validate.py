@@ -24,6 +24,7 @@ from svc.audit.ingest.requests import (
     no_session,
     ranged_records,
 )
+from svc.audit.ingest.sessions import check_of_session
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
 from svc.audit.log.record import MAX_RECORD, MEMBERS, is_storable
@@ -117,7 +118,8 @@ def may_write_with(events: Iterable[Event], kinds: Mapping[str, GatedKind]) -> W
         events: Of those kinds.
         kinds: By name.
     """
-    # Single decisions are what a Proxy of an earlier build writes.
+    # A Proxy of this build writes batches; the spool of an earlier one may still hold single
+    # decisions, each of which is held against its session.
     proxy = {**MAY_WRITE.events["proxy"], **_named(REQUEST_BATCH, REQUEST_DECISION, *events)}
     return WriteRights({**MAY_WRITE.events, "proxy": proxy}, kinds)
 
@@ -241,6 +243,8 @@ def _read(
     _check_details(details, event)
     _check_spool(details, event, place, row.key_id)
     _check_said(record, details, event, may_write)
+    if event is REQUEST_DECISION or kind_of_event(event):
+        check_of_session(record, node.id, may_write.kinds, session_row)
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
     is_batched = event is REQUEST_BATCH

@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.logger import Logger
 
+from svc.audit.ingest.sessions import sessions_of
 from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, WriteRights, validate_row
 from svc.authority.ingest.apply import AppliedRows, QueuedRowGone, QueueTransaction
 from svc.authority.ingest.origins import OriginKeys
@@ -22,7 +23,6 @@ from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import StateUnsigned
 from svc.errors import AlreadyExists, AuditBroken, LeaseLost, StoreUnavailable, SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit.batch import sessions_named
 from svc.model.audit.outbox import Hold, QueuedRow
 from svc.model.audit.replay import GAP_SECS
 from svc.model.session.recorded import RangedRecord
@@ -143,8 +143,8 @@ class QueueConsumer:
         return _QueueRead([one for part in judging for one in await part], is_holed)
 
     def _know_sessions(self, tx: ITransaction, rows: Sequence[QueuedRow]) -> None:
-        """Read the sessions that batches name, of which nothing changes but their ends."""
-        named = {uid for row in rows for uid in sessions_named(row.row.personal)}
+        """Read the sessions that rows name, of which nothing changes but their ends."""
+        named = {uid for row in rows for uid in sessions_of(row.row)}
         if len(self._sessions) + len(named) > _SESSIONS:
             self._sessions = {uid: one for uid, one in self._sessions.items() if uid in named}
         for uid in named - self._sessions.keys():
