@@ -56,6 +56,7 @@ class RecordedChain:
     touched_at: float = field(init=False)
     _settled: int = field(default=0, init=False)
     _recorded: int = field(default=0, init=False)
+    _adopted_at: int = field(default=0, init=False)
     _head: bytes = field(init=False)
     _heads: bytearray = field(factory=bytearray, init=False)
     _early: deque[tuple[RequestRange, bool]] = field(factory=deque, init=False)
@@ -79,6 +80,8 @@ class RecordedChain:
             if len(self._early) < MAX_UNSETTLED:
                 self._early.append((range_, allowed))
             return ""
+        if range_.n <= self._adopted_at:
+            return ""  # its checkpoint was believed before it came from the spool
         if range_.n != self._recorded + 1:
             return MISSING if range_.n > self._recorded else EXTRA
         if self._whole is not None and range_.n > self._whole:
@@ -106,11 +109,11 @@ class RecordedChain:
 
     def _adopt(self, one: SessionCheckpoint, now: float) -> str:
         self.is_adopted = False
-        self._settled = self._recorded = one.decisions
+        self._settled = self._recorded = self._adopted_at = one.decisions
         self._head, self.settled_at = one.head, now
         early, self._early = self._early, deque()
         for range_, allowed in early:
-            word = self.record(range_, allowed, now) if range_.n > one.decisions else ""
+            word = self.record(range_, allowed, now)
             if word:
                 return word
         return ""

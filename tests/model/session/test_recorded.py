@@ -134,3 +134,15 @@ class RecordedTests(SynchronousTestCase):
         self.assertEqual(self.chain.settled_at, 60.0)
         self.assertEqual(self.record((decided[5][0], not decided[5][1])), [""])
         self.assertEqual(self.chain.checkpoint(checkpoint(6, decided), 90.0), DIFFERENT)
+
+    def test_adopted_before_its_records(self) -> None:
+        """Records that the believed checkpoint covers may still come, and are not looked at."""
+        decided = requests(7)
+        for come in (0, 2):
+            self.chain = RecordedChain(UID, 0.0, is_adopted=True)
+            self.record(*decided[1 : 1 + come])
+            self.assertEqual(self.chain.checkpoint(checkpoint(4, decided[:5]), 30.0), "")
+            self.assertEqual(self.record(*decided[1 + come :]), [""] * (6 - come))
+            self.assertEqual(self.chain.checkpoint(checkpoint(5, decided), 60.0), "")
+            self.assertEqual(self.chain.settled_at, 60.0)
+            self.assertEqual(self.record(decided[5]), [EXTRA])
