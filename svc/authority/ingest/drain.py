@@ -189,8 +189,9 @@ class QueueConsumer:
     async def _tell_requests(self, drained: AppliedRows) -> None:
         try:
             await self.recorded(drained.requests)
-        except (LeaseLost, StoreUnavailable) as failed:
-            # The rows are in the log; the session that they contradict is not prolonged.
+        except SvcError as failed:
+            # The rows are in the log; the session that they contradict is not prolonged, and its
+            # Proxy opens no further one.  The next checkpoint or batch puts it on record.
             _log.warn("a mismatch is not on record", reason=failed.reason)
 
     def _report(self, drained: AppliedRows) -> None:

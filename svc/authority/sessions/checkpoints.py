@@ -78,12 +78,15 @@ class GatedSessions:
     sign_extension: Callable[[bytes], Signed]
     now: Callable[[], float]
     _chains: dict[str, RecordedChain] = field(factory=dict, init=False)
+    _proxies: dict[str, str] = field(factory=dict, init=False)
     _mismatched: set[str] = field(factory=set, init=False)
+    _unwritten: dict[str, str] = field(factory=dict, init=False)
     _distrusted: set[str] = field(factory=set, init=False)
     _swept_at: float = field(default=0.0, init=False)
 
-    def granted(self, session_uid: str) -> None:
+    def granted(self, session_uid: str, proxy_id: str) -> None:
         """A gated session may open; its chain begins."""
+        self._proxies[session_uid] = proxy_id
         self._chains[session_uid] = RecordedChain(session_uid, self.now())
 
     def require_trusted(self, proxy_id: str) -> None:
@@ -100,14 +103,19 @@ class GatedSessions:
             )
 
     async def recorded(self, requests: Iterable[RangedRecord]) -> None:
-        """Take records that are in the log now, in their order."""
+        """Take records that are in the log now, in their order.
+
+        Raises:
+            SvcError: a mismatch is not on record yet; it is written at the next call, or the next
+                checkpoint.
+        """
         for one in requests:
             if one.session_uid in self._mismatched:
                 continue
             chain = self._chain(one.session_uid)
-            word = chain.record(one.range_, one.allowed, self.now())
-            if word:
-                await self._mismatch(one.session_uid, word)
+            self._judged(one.session_uid, chain.record(one.range_, one.allowed, self.now()))
+        # Not before all are taken: a record left out would be missed in a session that is good.
+        await self._write_mismatches()
 
     async def checkpoint(self, ask: CheckpointAsk, proxy: Node) -> CheckpointAnswer:
         """Take a checkpoint; with an extension, where the session may go on.
@@ -122,11 +130,15 @@ class GatedSessions:
         mine = (proxy.id, one.connector_id)
         if session is None or (session.proxy_id, session.connector_id) != mine:
             raise Denied("the checkpoint is of no session here", reason="checkpoint_refused")
-        await self._sweep()
+        self._sweep()
         uid = one.session_uid
-        word = "" if uid in self._mismatched else self._chain(uid).checkpoint(one, self.now())
-        if word:
-            await self._mismatch(uid, word)
+        self._proxies[uid] = proxy.id
+        if uid not in self._mismatched:
+            self._judged(uid, self._chain(uid).checkpoint(one, self.now()))
+        try:
+            await self._write_mismatches()
+        except SvcError as failed:
+            _log.warn("a mismatch is not on record yet", reason=failed.reason)
         if uid in self._mismatched:
             return CheckpointAnswer(reason=ending.SESSION_MISMATCH)
         if one.is_last:
@@ -202,10 +214,35 @@ class GatedSessions:
             self._chains[session_uid] = chain
         return chain
 
-    async def _mismatch(self, session_uid: str, word: str) -> None:
-        """Put it on record, and trust the Proxy with no more gated sessions."""
+    def _judged(self, session_uid: str, word: str) -> None:
+        """Where there is a word against the session, trust its Proxy with no more gated ones."""
+        if not word:
+            return
         self._mismatched.add(session_uid)
+        self._unwritten[session_uid] = word
+        proxy_id = self._proxies.get(session_uid, "")
+        if proxy_id:
+            self._distrusted.add(proxy_id)
+        _log.error(
+            "a Proxy's records of a session are not what its Connector passed on; revoke the Proxy",
+            session=session_uid,
+            proxy=proxy_id,
+            reason=word,
+        )
 
+    async def _write_mismatches(self) -> None:
+        """Put on record what is not yet; what cannot be written now stays for the next time."""
+        for uid in tuple(self._unwritten):
+            word = self._unwritten.pop(uid, "")
+            if not word:
+                continue  # another call writes it
+            try:
+                await self._write_mismatch(uid, word)
+            except BaseException:
+                self._unwritten[uid] = word
+                raise
+
+    async def _write_mismatch(self, session_uid: str, word: str) -> None:
         def write(tx: ITransaction) -> str:
             session = tx.sessions.get(session_uid)
             if session is None:
@@ -224,16 +261,10 @@ class GatedSessions:
             return session.proxy_id
 
         proxy_id = await self.store.run("a session's mismatch", write)
-        _log.error(
-            "a Proxy's records of a session are not what its Connector passed on; revoke the Proxy",
-            session=session_uid,
-            proxy=proxy_id,
-            reason=word,
-        )
         if proxy_id:
             self._distrusted.add(proxy_id)
 
-    async def _sweep(self) -> None:
+    def _sweep(self) -> None:
         """Forget what is over; what still waits for records then will not get them."""
         now = self.now()
         if now - self._swept_at < _SWEEP_SECS:
@@ -243,8 +274,5 @@ class GatedSessions:
         for chain in old:
             del self._chains[chain.session_uid]
             if chain.owes and chain.session_uid not in self._mismatched:
-                try:
-                    await self._mismatch(chain.session_uid, MISSING)
-                except SvcError as failed:
-                    self._chains[chain.session_uid] = chain
-                    _log.warn("a mismatch is not on record yet", reason=failed.reason)
+                self._judged(chain.session_uid, MISSING)
+            self._proxies.pop(chain.session_uid, None)

@@ -363,7 +363,7 @@ class Issuance:
         if outcome.connector is not None:
             grant = self._grant(verified, outcome, outcome.connector, proxy, row)
             if grant.is_gated:
-                self.gated.granted(grant.session_uid)
+                self.gated.granted(grant.session_uid, proxy.id)
             signed = self.sign_grant(encode_grant(grant))
             return AuthorizeAnswer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
         if outcome.word == "not_served" and outcome.may_view:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.sessions.checkpoints import FORGET_SECS
@@ -22,6 +23,7 @@ from svc.model.session.ranges import RequestRange, first_head, next_head
 from svc.model.session.recorded import RangedRecord
 from svc.model.signing import Purpose, Signed, sign
 from tests.authority.house import ADA, KINDS, Holder, House, value_of
+from tests.authority.spools import Reading
 from tests.pki.support import CLUSTER
 
 ONE = RequestRange(n=1, offset=0, size=9, tags=bytes(32))
@@ -147,6 +149,60 @@ class CheckpointTests(SynchronousTestCase):
         self.house.clock.advance(FORGET_SECS + 1)
         self.said(self.checkpoint(2))
         self.assertEqual(self.mismatches(), ["missing_record"])
+
+    def test_a_mismatch_while_the_store_is_down(self) -> None:
+        """The Proxy is distrusted at once; the record is written when the store is back, once."""
+        for mood in ("down", "commits, then down"):
+            self.setUp()
+            self.house.store.mood = mood
+            with self.assertRaises(SvcError):
+                self.record(evolve(ONE, n=2))
+            self.house.store.mood = "well"
+            with self.assertRaises(SvcError) as caught:
+                self.gated.require_trusted(self.proxy.id)
+            self.assertEqual(caught.exception.reason, "proxy_distrusted")
+            value_of(self.gated.recorded([]))
+            value_of(self.gated.recorded([]))
+            self.assertEqual(self.mismatches()[-1:], ["missing_record"])
+            if mood == "down":
+                self.assertEqual(len(self.mismatches()), 1)
+            self.assertEqual(self.said(self.checkpoint(1, ONE)).reason, "session_mismatch")
+
+    def test_a_mismatch_found_at_a_checkpoint_while_no_write_is_done(self) -> None:
+        """The session ends all the same; the next checkpoint puts it on record."""
+        self.record(evolve(ONE, size=8))
+        run, self.house.store.mood = self.house.store.read, "down"
+
+        async def reads(desc: str, fn: Any) -> Any:
+            self.house.store.mood = "well"
+            try:
+                return await run(desc, fn)
+            finally:
+                self.house.store.mood = "down"
+
+        self.gated.store = Reading(self.house.store, reads)
+        self.assertEqual(self.said(self.checkpoint(1, ONE)).reason, "session_mismatch")
+        self.assertEqual(self.mismatches(), [])
+        self.gated.store = self.house.store
+        self.house.store.mood = "well"
+        self.assertEqual(self.said(self.checkpoint(2, ONE)).reason, "session_mismatch")
+        self.assertEqual(self.mismatches(), ["different_record"])
+
+    def test_no_other_session_is_accused(self) -> None:
+        """What the store does to the record of one mismatch, no other session's records are lost."""
+        other = self.house.ask(self.house.ada, half=bytes(32), session_uid="5" * 32)
+        value_of(self.issuance.authorize(other, self.proxy))
+        told = [
+            RangedRecord(session_uid=self.uid, range_=evolve(ONE, n=2), allowed=True),
+            RangedRecord(session_uid="5" * 32, range_=ONE, allowed=True),
+        ]
+        self.house.store.mood = "down"
+        self.failureResultOf(Deferred.fromCoroutine(self.gated.recorded(told)), SvcError)
+        self.house.store.mood = "well"
+        two = RangedRecord(session_uid="5" * 32, range_=evolve(ONE, n=2), allowed=True)
+        value_of(self.gated.recorded([two]))
+        found = [one for one in self.house.records() if one["event"] == "session.mismatch"]
+        self.assertEqual([one["session_uid"] for one in found], [self.uid])
 
     def test_who_may_not_go_on(self) -> None:
         """A person who was revoked, and what the policy no longer allows."""
