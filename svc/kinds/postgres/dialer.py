@@ -35,6 +35,7 @@ from svc.kinds.address import read_address, refuse_unknown, split_address
 from svc.kinds.opaque import AddressDialer
 from svc.kinds.postgres.login import AUTH_METHODS, LoginEndpoint, LoginPlan
 from svc.kinds.postgres.messages import DENIED_WORD, message, text_at
+from svc.kinds.postgres.reading import READING
 from svc.kinds.postgres.scram import salted_password
 from svc.kinds.postgres.secured import client_tls
 from svc.kinds.postgres.terms import DATABASE, NAME, ROLE
@@ -52,7 +53,7 @@ MOST_PASSWORD_BYTES = 4096
 MOST_CACHED = 256
 
 _DECISION = re.compile(r"[0-9a-f]{32}\Z")
-_HARMLESS = {"client_encoding": "UTF8", "application_name": "svc"}
+_SETTINGS = {**READING, "application_name": "svc"}
 """What the session's start says besides its role and database."""
 
 
@@ -153,7 +154,7 @@ class PostgresTargets(AddressDialer):
         """Plain TCP or TLS, then the login as the ceiling's role at its database."""
         options: Mapping[str, Any] = target.options
         role, database = ceiling[ROLE], ceiling[DATABASE]
-        settings = {"user": role, "database": database, **_HARMLESS}
+        settings = {"user": role, "database": database, **_SETTINGS}
         if role in options["read_only_roles"]:
             settings["default_transaction_read_only"] = "on"
         plan = LoginPlan(

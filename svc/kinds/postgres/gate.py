@@ -300,6 +300,6 @@ _REQUESTS: Mapping[int, Take] = {
     ord("X"): PostgresGate._plain,
 }
 
-_LOOKED_AT = frozenset(b"123TnCIsGEZ")
-_READ = frozenset(b"CEZ")
+_LOOKED_AT = frozenset(b"123TnCIsGEZS")
+_READ = frozenset(b"CEZS")
 """Those of them whose body is read."""

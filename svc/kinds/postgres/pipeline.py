@@ -17,6 +17,7 @@ from svc.errors import Malformed
 from svc.interfaces.gating import RequestVerdict
 from svc.kinds.postgres.effects import TextEffects
 from svc.kinds.postgres.messages import DENIED_WORD, denied_word
+from svc.kinds.postgres.reading import check_reported
 
 MOST_NAMES = 4096
 """Prepared statements, and portals, of one session."""
@@ -188,7 +189,7 @@ class Pipeline:
         """An answer of a kind that is looked at; the verdict that it tells of, if it does.
 
         Raises:
-            Malformed: nobody asked for it.
+            Malformed: nobody asked for it, or it tells that the server reads texts otherwise.
         """
         if kind in b"123":
             self._settled(chr(kind))
@@ -204,6 +205,8 @@ class Pipeline:
             return self._failed(body)
         elif kind == ord("Z"):
             self._ready(body)
+        elif kind == ord("S") and body:  # no value of these is too long to be read
+            check_reported(body)
         return None
 
     def _head(self) -> str:

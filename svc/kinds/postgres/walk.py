@@ -29,8 +29,12 @@ from svc.kinds.postgres.nodes import (
     RUNNING_TEXT,
     WRITING_FUNCTIONS,
 )
+from svc.kinds.postgres.reading import changes_reading
 
 Node = Mapping[str, Any]
+
+SETTINGS_VIEW = "pg_settings"
+"""An UPDATE of it is a SET."""
 
 _SIMPLE = re.compile(r"[a-z_][a-z0-9_$]*\Z")
 _ENDS = frozenset({"COMMIT", "ROLLBACK", "ROLLBACK TO"})
@@ -70,6 +74,12 @@ def dotted(parts: list[str]) -> str:
 
 def _strings(nodes: Any) -> list[str]:
     return [node["String"].get("sval", "") for node in nodes or () if "String" in node]
+
+
+def _constant(nodes: Any) -> str | None:
+    """The text that the first of the arguments is; None: it is no constant."""
+    first = nodes[0].get("A_Const", {}) if nodes else {}
+    return first["sval"].get("sval", "") if "sval" in first else None
 
 
 def _relation(node: Node) -> str:
@@ -170,6 +180,9 @@ class Walk:
         self.functions.add(dotted(parts))
         if name in CHANGING_SETTINGS:
             self.effects.add("set")
+            setting = _constant(value.get("args", ()))
+            if setting is None or changes_reading(setting, None):
+                self.unknown.add("changes_how_texts_are_read")
         if name in REACHING_FUNCTIONS:
             self.effects.add("unsafe_io")
         if name in WRITING_FUNCTIONS:
@@ -230,6 +243,8 @@ class Walk:
         self.effects |= {"read", "write"} if shows else {"write"}
         target = _relation(value["relation"])
         self.writes.add(target)
+        if value["relation"].get("relname") == SETTINGS_VIEW:
+            self.unknown.add("changes_how_texts_are_read")
         if shows:
             self.reads.add(target)
         self._rest(value, inner, "relation", "withClause", skip)
@@ -282,6 +297,14 @@ class Walk:
             parts = parts[:-1]
         if parts:
             self.objects.add(dotted(parts))
+
+    def _set_variable(self, value: Node, scope: Scope) -> None:
+        args = value.get("args", ())
+        if args:  # without a value it is RESET or SET DEFAULT, back to the session's start
+            given = _constant(args) if len(args) == 1 else None
+            if changes_reading(value.get("name", ""), given):
+                self.unknown.add("changes_how_texts_are_read")
+        self._set(value, scope)
 
     def _set(self, value: Node, scope: Scope) -> None:
         self.effects.add("set")
@@ -337,7 +360,7 @@ _RULES: Mapping[str, Rule] = {
     "LockStmt": Walk._lock,
     "CreateTableAsStmt": Walk._create_as,
     "RefreshMatViewStmt": Walk._refresh,
-    "VariableSetStmt": Walk._set,
+    "VariableSetStmt": Walk._set_variable,
     "DiscardStmt": Walk._set,
     "DeallocateStmt": Walk._set,
     "ConstraintsSetStmt": Walk._control,

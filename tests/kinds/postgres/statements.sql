@@ -282,6 +282,16 @@ SELECT pg_terminate_backend(1)
 -- is read write; reads pg_stat_activity; calls pg_cancel_backend
 SELECT pg_cancel_backend(pid) FROM pg_stat_activity
 
+-- is read set; calls set_config; incomplete
+SELECT set_config('standard_conforming_strings', 'off', false)
+SELECT set_config('Client_Encoding', 'UTF8', true)
+SELECT set_config('backslash_quote', 'on', false)
+SELECT set_config('client_' || 'encoding', 'GBK', false)
+SELECT set_config($1, $2, false)
+SELECT set_config('search_path'::text, 's', false)
+SELECT set_config(new_value => 'off', setting_name => 'standard_conforming_strings', is_local => false)
+SELECT * FROM pg_catalog.set_config(NULL, 'x', false)
+
 -- is read set; calls set_config
 SELECT set_config('role', 'postgres', false)
 SELECT pg_catalog.set_config('search_path', '', false)
@@ -452,7 +462,54 @@ CHECKPOINT
 ALTER GROUP g ADD USER u
 REINDEX DATABASE d
 
+-- is set; incomplete
+SET standard_conforming_strings = off
+SET standard_conforming_strings TO false
+SET standard_conforming_strings = 0
+SET "Standard_Conforming_Strings" = 'off'
+SET LOCAL standard_conforming_strings = off
+SET client_encoding = 'GBK'
+SET client_encoding = UTF8, GBK
+SET client_encoding TO sjis
+SET NAMES 'LATIN1'
+SET SESSION backslash_quote = on
+
+-- is read set; incomplete
+SET standard_conforming_strings = off; SELECT 1
+
+-- is read write; reads pg_settings; writes pg_settings; incomplete
+UPDATE pg_settings SET setting = 'off' WHERE name = 'standard_conforming_strings'
+WITH x AS (UPDATE pg_settings SET setting = 'off' RETURNING 1) SELECT 1
+EXPLAIN ANALYZE UPDATE pg_settings SET setting = 'off'
+
+-- is read write; reads pg_catalog.pg_settings; writes pg_catalog.pg_settings; incomplete
+UPDATE pg_catalog.pg_settings AS a SET setting = 'off'
+
+-- is read; reads pg_settings
+SELECT setting FROM pg_settings
+
+-- is ddl set; incomplete
+CREATE FUNCTION f() RETURNS int LANGUAGE sql SET client_encoding = 'GBK' AS ''
+
+-- is ddl
+ALTER ROLE u SET standard_conforming_strings = off
+ALTER ROLE u IN DATABASE d SET client_encoding = 'GBK'
+ALTER DATABASE d SET standard_conforming_strings = off
+ALTER ROLE ALL RESET ALL
+
 -- is set
+SET standard_conforming_strings = on
+SET standard_conforming_strings = 'TRUE'
+SET standard_conforming_strings FROM CURRENT
+SET client_encoding = 'UTF8'
+SET client_encoding TO unicode
+SET client_encoding TO DEFAULT
+SET NAMES 'utf-8'
+SET NAMES
+RESET client_encoding
+RESET standard_conforming_strings
+RESET backslash_quote
+SET escape_string_warning = off
 SET search_path TO s
 SET SESSION work_mem = '1MB'
 SET LOCAL statement_timeout = 0
