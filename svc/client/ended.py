@@ -74,14 +74,14 @@ class SessionSide(RelaySide):
         cut: Called when the session was broken, and not by us, before the other side hears of
             it: a tool may end us as soon as it does.  Says whether the tool is told in words,
             and is to be left in order.
-        passed: Told of the session's bytes before the tool is.
+        passed: Gives what the tool is passed for the session's bytes; None: themselves.
     """
 
     def __init__(
         self,
         relay: Relay,
         cut: Callable[[], object],
-        passed: Callable[[bytes], object] | None = None,
+        passed: Callable[[bytes], bytes] | None = None,
     ) -> None:
         super().__init__(relay, "right")
         self._cut = cut
@@ -90,7 +90,7 @@ class SessionSide(RelaySide):
     def dataReceived(self, data: bytes) -> None:
         """Pass on."""
         if self._passed is not None:
-            self._passed(data)
+            data = self._passed(data)
         super().dataReceived(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:

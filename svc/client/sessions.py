@@ -62,7 +62,7 @@ from svc.model.signing import Purpose, Signed, verify
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import FrameKind, data_frame, open_frame, parse_frame
-from svc.rpc.gated import GatedEnds
+from svc.rpc.gated import GatedEnds, TaggedStream
 from svc.runtime.services import bounded
 from svc.telemetry.escape import escaped
 from svc.tunnel.moves import MovingEndpoint
@@ -183,6 +183,15 @@ class ClientSession:
     _below: StreamClientEndpoint | None = field(default=None, init=False)
     _call: Any = field(default=None, init=False)
     _hello: bytes = field(default=b"", init=False)
+
+    def cancel(self) -> None:
+        """Ask the target to stop what it does for this session now.
+
+        Only of a session that is open and gated: anything else has no way to be asked.
+        """
+        transport = None if self._below is None else self._below.transport
+        if isinstance(transport, TaggedStream):
+            transport.cancel()
 
     def over(self) -> SessionOver:
         """Why it ended, once it has.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Any
 
-from attrs import frozen
-from twisted.internet.interfaces import IReactorTime
+from attrs import evolve, frozen
+from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
 from svc.connector.admission import AdmittedSession
-from svc.interfaces.kinds import ServedKind
+from svc.connector.target_cancel import TargetCancel
+from svc.interfaces.kinds import ICancellingEndpoint, ServedKind
 from svc.messages.gated import encode_answer
 from svc.model.session.edits import StreamEdits
 from svc.model.session.frames import FrameChecker, FrameTagger
@@ -28,11 +30,13 @@ class GatedOpening:
         answer: To the person, who accepts no other Connector's.
         ends: What its transport is made of.
         chain: Of the decisions about its requests.
+        cancel: Of what its target does; None where the kind has no such thing.
     """
 
     answer: Signed
     ends: GatedEnds
     chain: RequestChain
+    cancel: TargetCancel | None
 
 
 def gated_opening(
@@ -42,6 +46,7 @@ def gated_opening(
     request: bytes,
     sign: Callable[[bytes], Signed],
     clock: IReactorTime,
+    target: IStreamClientEndpoint,
 ) -> GatedOpening:
     """Make our half of the keys, sign it, and forget it.
 
@@ -51,6 +56,7 @@ def gated_opening(
         request: The person's, as it was signed.
         sign: With our node's key, as a session answer.
         clock: For heartbeats.
+        target: What the target was dialed with.
 
     Raises:
         SvcError: our certificate is no good now, or the person's half is no key.
@@ -70,4 +76,10 @@ def gated_opening(
     keys = half.agree(admitted.request.half, request, answer.payload)
     chain = RequestChain(grant.session_uid)
     receiver = GatedReceiver(FrameChecker(keys.requests), StreamEdits(kind.dialer.edits), chain)
-    return GatedOpening(answer, GatedEnds(FrameTagger(keys.answers), receiver, clock), chain)
+    ends = GatedEnds(FrameTagger(keys.answers), receiver, clock)
+    cancel = None
+    if ICancellingEndpoint.providedBy(target):
+        cancelling: Any = target
+        cancel = TargetCancel(cancelling.cancel, clock, grant.session_uid)
+        ends = evolve(ends, on_cancel=cancel.ask)
+    return GatedOpening(answer=answer, ends=ends, chain=chain, cancel=cancel)

@@ -236,7 +236,7 @@ class ConnectorSessions:
         try:
             admitted = self._admit(notice, link)
             self._note(admitted, span)
-            await self._dial(admitted, relay)
+            target = await self._dial(admitted, relay)
         except CancelledError:
             relay.abort()
             raise
@@ -245,7 +245,7 @@ class ConnectorSessions:
             self._refuse_to(link, notice.session_uid, error, admitted)
             return
         try:
-            gated = self._gated(notice, admitted)
+            gated = self._gated(notice, admitted, target)
             answer = None if gated is None else gated.answer
             carry = link.carry(notice.session_uid, notice.secret, answer)
             if gated is not None:
@@ -296,12 +296,13 @@ class ConnectorSessions:
             )
         return self.admission.admit(notice, link.proxy_id)
 
-    async def _dial(self, admitted: AdmittedSession, relay: Relay) -> None:
+    async def _dial(self, admitted: AdmittedSession, relay: Relay) -> IStreamClientEndpoint:
         kind = self.kinds[admitted.target.kind]
         guard = ReachReactor(self.reactor, self.reach)
-        dialing = kind.dialer.endpoint(guard, admitted.target, admitted.grant.ceiling).connect(
-            only_side(relay.right)
+        target: IStreamClientEndpoint = kind.dialer.endpoint(
+            guard, admitted.target, admitted.grant.ceiling
         )
+        dialing = target.connect(only_side(relay.right))
         try:
             await bounded(self.reactor, self.times.reach_target, dialing, "the target")
         except (CancelledError, OpenRefusedHere):
@@ -318,8 +319,11 @@ class ConnectorSessions:
             raise refused(
                 word, f"the target could not be reached: {dial_failure(error)}"
             ) from error
+        return target
 
-    def _gated(self, notice: OpenNotice, admitted: AdmittedSession) -> GatedOpening | None:
+    def _gated(
+        self, notice: OpenNotice, admitted: AdmittedSession, target: IStreamClientEndpoint
+    ) -> GatedOpening | None:
         kind = self.kinds[admitted.target.kind]
         if kind.opaque:
             return None
@@ -329,6 +333,7 @@ class ConnectorSessions:
             request=notice.request,
             sign=lambda data: self.sign(Purpose.SESSION_ANSWER, data),
             clock=self.reactor,
+            target=target,
         )
 
     async def _carry(self, admitted: AdmittedSession, relay: Relay, carrying: Carrying) -> None:
@@ -388,6 +393,8 @@ class ConnectorSessions:
             end.stop()
             if checkpoints is not None:
                 checkpoints.stop()
+            if gated is not None and gated.cancel is not None:
+                gated.cancel.stop()
         if checkpoints is not None:
             await checkpoints.finish(carried.reason)
 

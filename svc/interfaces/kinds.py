@@ -141,6 +141,19 @@ class IDialer(Interface):
         """
 
 
+class ICancellingEndpoint(IStreamClientEndpoint):
+    """What a dialer may give: its connection's target can be asked to stop what it does now."""
+
+    async def cancel() -> None:
+        """Ask it, over a connection of its own; return once the target has heard it.
+
+        Called after the connection was made, and never twice at once.
+
+        Raises:
+            SvcError: it could not be asked.
+        """
+
+
 class ILocalEndpoint(Interface):
     """The local endpoint that a person's tools connect to."""
 
@@ -163,6 +176,13 @@ class ILocalDialogue(Interface):
         "What the tool asks for, by the kind's names; None: it has not said so yet."
     )
 
+    key: bytes = Attribute(
+        "What the tool was told to name this session by when it cancels; empty: it cannot."
+    )
+    cancels: bytes = Attribute(
+        "The key of the session that this connection asks to cancel; empty: it asks for none."
+    )
+
     def heard(data: bytes) -> bytes:
         """What to answer to bytes that come before the session; nothing of them goes into it.
 
@@ -170,8 +190,8 @@ class ILocalDialogue(Interface):
             Malformed: the tool says what cannot begin a session.
         """
 
-    def answered(data: bytes) -> None:
-        """Bytes of the session are about to be passed to the tool."""
+    def answered(data: bytes) -> bytes:
+        """What the tool is passed for these bytes of the session: themselves, and words of ours."""
 
     def refused(error: SvcError) -> bytes:
         """The last words to a tool whose session does not open."""

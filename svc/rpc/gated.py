@@ -66,6 +66,7 @@ class TaggedStream(StreamTransport):
         self._heard_at = ends.clock.seconds()
         self._next_beat: IDelayedCall | None = None
         self._silence: IDelayedCall | None = None
+        self._cancel_waits = False
 
     def start(self, protocol: IProtocol) -> None:
         """As any transport; heartbeats begin."""
@@ -81,10 +82,15 @@ class TaggedStream(StreamTransport):
         super().resumeProducing()
 
     def cancel(self) -> None:
-        """Ask the other end to stop what it does now; the session goes on."""
-        if not self._is_over:
-            self._flush()
-            self._send_tagged(self._ends.tagger.urgent(TaggedKind.CANCEL))
+        """Ask the other end to stop what it does now; the session goes on.
+
+        While nothing can be sent, once: what waits must not grow with each call.
+        """
+        if self._is_over or (self._end.is_full and self._cancel_waits):
+            return
+        self._flush()
+        self._cancel_waits = self._end.is_full
+        self._send_tagged(self._ends.tagger.urgent(TaggedKind.CANCEL))
 
     # -- inside
 

@@ -6,8 +6,10 @@ import io
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -64,8 +66,8 @@ class PsqlTests(SynchronousTestCase):
         (self.server.directory / "data" / "pg_hba.conf").write_text(access, "ascii")
         ca = self.certify()
         self.server.start()
-        url = f"{self.server.url()}?port={port}"
-        with connected(url) as cursor:
+        self.url = f"{self.server.url()}?port={port}"
+        with connected(self.url) as cursor:
             cursor.execute(f"CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'")
             cursor.execute("CREATE TABLE orders AS SELECT 7 AS id")
             cursor.execute("GRANT ALL ON orders TO app; ALTER TABLE orders OWNER TO app")
@@ -145,6 +147,7 @@ class PsqlTests(SynchronousTestCase):
         self.check_records(found)
         self.check_refusals()
         self.check_drivers()
+        self.check_cancel()
         self.check_cut()
         self.assertIn("verified", self.gateway.verify())
 
@@ -205,16 +208,46 @@ class PsqlTests(SynchronousTestCase):
         log = (self.server.directory / "log").read_text("utf-8")
         self.assertNotIn("DROP TABLE", log)
 
-    def check_cut(self) -> None:
-        """A session that the policy no longer allows ends with the reason in its own words."""
+    def check_cancel(self) -> None:
+        """Ctrl-C in psql stops its own statement and no other session's; the session goes on."""
+        host, port = self.where()
+        other = psycopg2.connect(host=host, port=port, user="app", dbname="postgres")
+        with closing(other), other.cursor() as cursor, ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(cursor.execute, "SELECT pg_sleep(30)")
+            running = self.started("-c", "SELECT pg_sleep(30)")
+            until("both wait at the server", lambda: self.sleeping() == 2)
+            running.send_signal(signal.SIGINT)
+            _, told = running.communicate(timeout=20)
+            self.assertIn("ERROR:  57014: canceling statement due to user request", told)
+            self.assertEqual(self.sleeping(), 1)
+            other.cancel()
+            self.assertRaises(psycopg2.errors.QueryCanceled, waiting.result, 20)
+            other.rollback()
+            cursor.execute("SELECT 'on'")
+            self.assertEqual(cursor.fetchone(), ("on",))
+
+    def sleeping(self) -> int:
+        """How many of the server's sessions wait in pg_sleep."""
+        with connected(self.url) as cursor:
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
+            found: int = cursor.fetchone()[0]
+        return found
+
+    def started(self, *words: str) -> subprocess.Popen[str]:
+        """Psql, which runs on."""
         running = subprocess.Popen(
-            self.command(),
+            self.command(*words),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         self.addCleanup(running.kill)
+        return running
+
+    def check_cut(self) -> None:
+        """A session that the policy no longer allows ends with the reason in its own words."""
+        running = self.started()
         assert running.stdin is not None
         assert running.stdout is not None
         running.stdin.write("SELECT 'here';\n")

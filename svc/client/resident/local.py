@@ -128,6 +128,7 @@ class SpokenSide(LocalSide):
     ) -> None:
         super().__init__(relay, guard, begin)
         self.dialogue = speaking.dialogue()
+        self._cancel = speaking.cancel
         self._clock = speaking.clock
         self._deadline: IDelayedCall | None = None
 
@@ -143,6 +144,8 @@ class SpokenSide(LocalSide):
         if self._has_begun():
             super().dataReceived(data)
             return
+        if self._cancels():
+            return
         try:
             answer = self.dialogue.heard(data)
         except SvcError as refusal:
@@ -150,7 +153,10 @@ class SpokenSide(LocalSide):
             return
         if answer:
             self.out.write(answer)
-        if self._has_begun():
+        if self._cancels():
+            self._cancel(self._cancels())
+            self.last_words(b"")
+        elif self._has_begun():
             self._await(None)
             self.transport.pauseProducing()
             self._begin(self.relay)
@@ -170,6 +176,9 @@ class SpokenSide(LocalSide):
     def _has_begun(self) -> bool:
         return self.dialogue.parameters is not None
 
+    def _cancels(self) -> bytes:
+        return self.dialogue.cancels
+
     def _let_in(self) -> None:
         self._await(DIALOGUE_SECS)
         self.transport.resumeProducing()
@@ -185,10 +194,15 @@ class SpokenSide(LocalSide):
 
 @frozen
 class Speaking:
-    """How connections of a kind that talks first begin."""
+    """How connections of a kind that talks first begin.
+
+    Attributes:
+        cancel: Cancels in the session of this key, if there is one.
+    """
 
     dialogue: Callable[[], ILocalDialogue]
     clock: IReactorTime
+    cancel: Callable[[bytes], object]
 
 
 class LocalConnections(Factory):

@@ -146,6 +146,7 @@ class Resident(AsyncService):
     _shared: dict[str, SharedPort] = field(factory=dict, init=False)
     _open: dict[str, _OpenEndpoint] = field(factory=dict, init=False)
     _relays: set[Relay] = field(factory=set, init=False)
+    _cancelled_by: dict[tuple[str, bytes], ClientSession] = field(factory=dict, init=False)
     _wanted: Mapping[str, Listed] | None = field(default=None, init=False)
     _is_applying: bool = field(default=False, init=False)
     _has_stopped: bool = field(default=False, init=False)
@@ -344,8 +345,14 @@ class Resident(AsyncService):
             make = partial(local.check, names, endpoint.resource)
             return CheckedConnections(guard, begin, Checking(make, clock, self.refusals.note))
         if ISpeakingEndpoint.providedBy(local):
-            speaking = Speaking(local.dialogue, clock)
+            speaking = Speaking(local.dialogue, clock, partial(self._cancel, endpoint.resource))
         return LocalConnections(guard, begin, speaking)
+
+    def _cancel(self, resource: str, key: bytes) -> None:
+        """Cancel in the session that was given this key at an endpoint of this resource."""
+        session = self._cancelled_by.get((resource, key))
+        if session is not None:
+            session.cancel()
 
     def _begin(self, resource: str) -> Callable[[Relay], object]:
         return lambda relay: self.tasks.spawn("local session", self._serve(resource, relay))
@@ -372,6 +379,8 @@ class Resident(AsyncService):
                 checked.say_last(refusal)
                 await relay.done
         finally:
+            if spoken is not None:
+                self._cancelled_by.pop((resource, spoken.dialogue.key), None)
             self._relays.discard(relay)
             relay.abort()
 
@@ -388,6 +397,8 @@ class Resident(AsyncService):
         spoken = relay.left if isinstance(relay.left, SpokenSide) else None
         passed = None if spoken is None else spoken.dialogue.answered
         relay.right = SessionSide(relay, lambda: self._cut(session, spoken), passed)
+        if spoken is not None and spoken.dialogue.key:
+            self._cancelled_by[intent.resource, spoken.dialogue.key] = session
         await session.connect(only_side(relay.right))
         self.refusals.opened()
 

@@ -7,6 +7,7 @@ that the person asks for.  No password is wanted, since whoever gets here is the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ssl import RAND_bytes
 
 from attrs import define, field, frozen
 from zope.interface import implementer
@@ -33,6 +34,16 @@ LONGEST_STARTUP = 10_000
 
 _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
 _NEWEST_MINOR = 0
+_READY = ord("Z")
+
+KEY_BYTES = 8
+"""Of protocol 3.0: a process id and a secret, 4 bytes each."""
+
+
+def new_key() -> bytes:
+    """A key that nobody can guess; what stands for the process id is positive."""
+    made = RAND_bytes(KEY_BYTES)
+    return bytes([made[0] & 0x7F]) + made[1:]
 
 
 def denied(came: bytes, values: Mapping[str, str]) -> bytes:
@@ -66,9 +77,14 @@ class PostgresDialogue:
 
     Attributes:
         parameters: What the client asks for; None before it has said so.
+        key: Our BackendKeyData: the target's own stays at the Connector.
+        cancels: The key of a CancelRequest, if this connection is one.
     """
 
     parameters: Mapping[str, str] | None = None
+    key: bytes = field(factory=new_key)
+    cancels: bytes = b""
+    _is_key_told: bool = False
     _held: bytes = b""
     _asked: set[int] = field(factory=set)
     _owes: int = 0
@@ -87,6 +103,8 @@ class PostgresDialogue:
             self._asked.add(code)
             self._held = b""
             return b"N"
+        if code == _CANCEL:
+            return self._cancelled(size)
         if code >> 16 != 3 or not 8 < size <= LONGEST_STARTUP:
             raise _refusal("0A000", "this is not a StartupMessage of protocol 3")
         if len(self._held) > size:
@@ -94,6 +112,13 @@ class PostgresDialogue:
         if len(self._held) < size:
             return b""
         return self._started(self._held[8:], code & 0xFFFF)
+
+    def _cancelled(self, size: int) -> bytes:
+        if size != 8 + KEY_BYTES or len(self._held) > size:
+            raise _refusal("08P01", "the CancelRequest is malformed")
+        if len(self._held) == size:
+            self.cancels = self._held[8:]
+        return b""
 
     def _started(self, body: bytes, minor: int) -> bytes:
         settings = startup_settings(body)
@@ -118,10 +143,12 @@ class PostgresDialogue:
         body = _NEWEST_MINOR.to_bytes(4, "big") + len(unknown).to_bytes(4, "big") + names
         return message(b"v", body)
 
-    def answered(self, data: bytes) -> None:
+    def answered(self, data: bytes) -> bytes:
         """See ILocalDialogue."""
-        at = 0
+        at, told_at = 0, -1
         while at < len(data):
+            if not (self._is_key_told or self._owes or self._head) and data[at] == _READY:
+                self._is_key_told, told_at = True, at
             if self._owes:
                 step = min(self._owes, len(data) - at)
                 self._owes -= step
@@ -132,6 +159,9 @@ class PostgresDialogue:
                     self._owes = max(0, int.from_bytes(self._head[1:], "big") - 4)
                     self._head = b""
             at += step
+        if told_at < 0:
+            return data
+        return b"".join((data[:told_at], message(b"K", self.key), data[told_at:]))
 
     def refused(self, error: SvcError) -> bytes:
         """See ILocalDialogue."""

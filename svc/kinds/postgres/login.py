@@ -2,7 +2,7 @@
 
 The role, the database and the settings are the Connector's own words; the credential is its own.
 What the server says to the session begins after its proof: AuthenticationOk, its settings and
-ReadyForQuery.  Its cancel key stays here.
+ReadyForQuery.  Its cancel key stays here, and is told to nobody but the server.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from hashlib import md5
 from typing import Any
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 from cryptography.hazmat.primitives.hashes import SHA256, Hash
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import Certificate
@@ -24,6 +24,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import Malformed, SvcError
+from svc.interfaces.kinds import ICancellingEndpoint
 from svc.kinds.postgres.messages import HEAD, fields_of, message, size_of, startup_message
 from svc.kinds.postgres.scram import SCRAM, SCRAM_PLUS, ScramClient
 from svc.runtime.dial_failure import dial_failure
@@ -35,6 +36,8 @@ MOST_HELD = 256 * 1024
 """Of all that the server says before the session takes over."""
 
 _SSL_REQUEST = (8).to_bytes(4, "big") + (80877103).to_bytes(4, "big")
+_CANCEL_REQUEST = (16).to_bytes(4, "big") + (80877102).to_bytes(4, "big")
+_KEY_BYTES = 8
 
 AUTH_METHODS = ("scram-sha-256", "md5", "password", "trust")
 """The names are those of ``pg_hba.conf``."""
@@ -64,24 +67,39 @@ class LoginPlan:
     tls: Callable[[Any], None] | None = None
 
 
-@implementer(IStreamClientEndpoint)
-@frozen(kw_only=True)
+@implementer(ICancellingEndpoint)
+@define(kw_only=True, eq=False)
 class LoginEndpoint:
     """Connects once the server has let us in."""
 
     below: IStreamClientEndpoint
     plan: LoginPlan
+    _key: bytes = field(default=b"", init=False, repr=False)
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """See IStreamClientEndpoint."""
         return Deferred.fromCoroutine(self._connect(protocolFactory))
 
+    async def cancel(self) -> None:
+        """See ICancellingEndpoint.  The key is sent as secured as the login was."""
+        if not self._key:
+            raise SvcError("the target gave no key to cancel with", reason="target_refused")
+        talk = ServerTalk()
+        await self.below.connect(Factory.forProtocol(lambda: talk))
+        try:
+            await talk.secured(self.plan.tls)
+            talk.transport.write(_CANCEL_REQUEST + self._key)
+            await talk.closed()
+        finally:
+            talk.transport.abortConnection()
+
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         talk = ServerTalk()
         await self.below.connect(Factory.forProtocol(lambda: talk))
-        transport = talk.transport
+        transport, login = talk.transport, Login(talk, self.plan)
         try:
-            first = await Login(talk, self.plan).run()
+            first = await login.run()
+            self._key = login.key
             protocol: Any = factory.buildProtocol(transport.getPeer())
             hand_over(transport, protocol)
         except BaseException:
@@ -154,10 +172,27 @@ class ServerTalk(Protocol):
         finally:
             self._waiting = None
 
-    def start_tls(self, secure: Callable[[Any], None]) -> None:
-        """Speak TLS from here on."""
+    async def secured(self, secure: Callable[[Any], None] | None) -> None:
+        """Speak TLS from here on, unless there is none to be.
+
+        Raises:
+            SvcError: the server does not.
+        """
+        if secure is None:
+            return
+        self.transport.write(_SSL_REQUEST)
+        if await self.byte() != b"S":
+            raise SvcError("the target does not speak TLS", reason="target_untrusted")
         self._is_secured = True
         secure(self.transport)
+
+    async def closed(self) -> None:
+        """Wait until the server has closed the connection."""
+        try:
+            while True:
+                await self._more()
+        except (ConnectionDone, ConnectionLost):
+            return
 
     def dataReceived(self, data: bytes) -> None:
         self.rest += data
@@ -176,18 +211,19 @@ class ServerTalk(Protocol):
 
 @define
 class Login:
-    """One login."""
+    """One login.
+
+    Attributes:
+        key: What the server takes a request to cancel with; empty: none.
+    """
 
     _talk: ServerTalk
     _plan: LoginPlan
+    key: bytes = field(default=b"", init=False, repr=False)
 
     async def run(self) -> bytes:
         """Log in; what the server said to the session, up to its first ReadyForQuery."""
-        if self._plan.tls is not None:
-            self._talk.transport.write(_SSL_REQUEST)
-            if await self._talk.byte() != b"S":
-                raise SvcError("the target does not speak TLS", reason="target_untrusted")
-            self._talk.start_tls(self._plan.tls)
+        await self._talk.secured(self._plan.tls)
         self._talk.transport.write(startup_message(self._plan.settings))
         await self._authenticate()
         said = [message(b"R", bytes(4))]
@@ -197,7 +233,9 @@ class Login:
                 said.append(message(kind, body))
             elif kind == b"Z":
                 return b"".join([*said, message(kind, body)])
-            elif kind != b"K":
+            elif kind == b"K":
+                self.key = body if len(body) == _KEY_BYTES else b""
+            else:
                 raise Malformed("the target begins the session with an unknown message")
             if sum(map(len, said)) > MOST_HELD:
                 raise Malformed("the target says too much before the session")

@@ -32,6 +32,8 @@ class Lines:
     """A protocol whose first line names what is wanted."""
 
     parameters: Mapping[str, str] | None = None
+    key = b"k"
+    cancels = b""
 
     def __init__(self) -> None:
         self.line = b""
@@ -41,12 +43,15 @@ class Lines:
         self.line += data
         if b"!" in self.line:
             raise Malformed("no such wish")
-        if self.line.endswith(b"\n"):
+        if self.line.startswith(b"stop "):
+            self.cancels = self.line[5:]
+        elif self.line.endswith(b"\n"):
             self.parameters = {"wish": self.line.decode().strip()}
         return b"?"
 
-    def answered(self, data: bytes) -> None:
+    def answered(self, data: bytes) -> bytes:
         self.passed += data
+        return data.upper()
 
     def refused(self, error: SvcError) -> bytes:
         return f"refused {error.reason}".encode()
@@ -63,12 +68,15 @@ class SpokenTests(SynchronousTestCase):
         verifyObject(ILocalDialogue, Lines())
         self.clock = Clock()
         self.begun: list[Relay] = []
+        self.cancelled: list[bytes] = []
         self.is_let_in = True
         self.transport = self.connect()
 
     def connect(self) -> Any:
         connections = LocalConnections(
-            lambda transport: self.is_let_in, self.begun.append, Speaking(Lines, self.clock)
+            lambda transport: self.is_let_in,
+            self.begun.append,
+            Speaking(Lines, self.clock, self.cancelled.append),
         )
         side: Any = connections.buildProtocol(None)
         transport: Any = StringTransport()
@@ -120,6 +128,16 @@ class SpokenTests(SynchronousTestCase):
         self.assertTrue(self.side.is_lost)
         self.assertEqual(self.begun, [])
 
+    def test_cancels(self) -> None:
+        """A connection that cancels is told nothing, is left, and never becomes a session."""
+        self.assertEqual(self.says(b"stop k"), b"?")
+        self.assertEqual(self.cancelled, [b"k"])
+        self.assertTrue(self.transport.disconnecting)
+        self.assertEqual(self.says(b"\n"), b"")
+        self.clock.advance(LAST_WORDS_SECS)
+        self.assertTrue(self.side.is_lost)
+        self.assertEqual((self.begun, self.cancelled), ([], [b"k"]))
+
     def test_leaves(self) -> None:
         """A tool that closes before it has said anything wants no session."""
         self.side.readConnectionLost()
@@ -143,7 +161,9 @@ class SpokenTests(SynchronousTestCase):
     def test_cut(self) -> None:
         """A session that is cut has last words, after all that it had said."""
         session = self.session()
+        self.transport.clear()
         session.dataReceived(b"rows;")
+        self.assertEqual(self.transport.value(), b"ROWS;")
         self.transport.clear()
         session.connectionLost(Failure(ConnectionLost()))
         self.assertEqual(self.transport.value(), b"ended policy_changed")

@@ -7,15 +7,16 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Denied, Malformed, SvcError
-from svc.kinds.postgres.local import PostgresDialogue, denied
+from svc.kinds.postgres.local import KEY_BYTES, PostgresDialogue, denied
 from svc.kinds.postgres.messages import fields_of, message, startup_message
 from svc.model.session.ending import SessionOver
-from tests.kinds.postgres.talk import READY, complaint, error
+from tests.kinds.postgres.talk import GREETING, READY, complaint, error
 
 SSL = bytes([0, 0, 0, 8, 4, 210, 22, 47])
 GSS = bytes([0, 0, 0, 8, 4, 210, 22, 48])
 START = startup_message({"user": "app", "database": "shop", "application_name": "psql"})
 WORD = "svc_denied_" + "1" * 32
+CANCEL = bytes([0, 0, 0, 16, 4, 210, 22, 46])
 
 
 def versioned(data: bytes, minor: int) -> bytes:
@@ -140,6 +141,52 @@ class DialogueTests(SynchronousTestCase):
             self.assertEqual(dialogue.ended(over), b"")
             dialogue.answered(row[at:])
             self.assertTrue(dialogue.ended(over))
+
+
+class CancelTests(SynchronousTestCase):
+    """How a client learns the key of its session, and what it does with it."""
+
+    def test_key(self) -> None:
+        """Ours is told once, before the first ReadyForQuery, however the answers are cut."""
+        for step in (1, 3, 7, len(GREETING)):
+            dialogue = PostgresDialogue()
+            got = b"".join(
+                dialogue.answered(GREETING[at : at + step]) for at in range(0, len(GREETING), step)
+            )
+            said = message(b"K", dialogue.key)
+            self.assertEqual(got, GREETING.removesuffix(READY) + said + READY)
+            self.assertEqual(dialogue.answered(READY + READY), READY + READY)
+            self.assertTrue(dialogue.ended(SessionOver("policy_changed")))
+
+    def test_keys_differ(self) -> None:
+        """No two sessions have one, and what stands for a process id is positive."""
+        keys = [PostgresDialogue().key for _ in range(100)]
+        self.assertEqual(len(set(keys)), 100)
+        self.assertEqual({len(key) for key in keys}, {KEY_BYTES})
+        self.assertTrue(all(key[0] < 0x80 for key in keys))
+
+    def test_request(self) -> None:
+        """A CancelRequest, encryption asked for before it or not, names the key that it is for."""
+        key = bytes(range(8))
+        for before in ((), (SSL,), (GSS, SSL)):
+            dialogue = PostgresDialogue()
+            for one in before:
+                dialogue.heard(one)
+            self.assertEqual(dialogue.heard(CANCEL + key[:3]), b"")
+            self.assertEqual(dialogue.cancels, b"")
+            self.assertEqual(dialogue.heard(key[3:]), b"")
+            self.assertEqual((dialogue.cancels, dialogue.parameters), (key, None))
+
+    def test_malformed(self) -> None:
+        """One of another length, or with more behind it, cancels nothing."""
+        for said in (
+            CANCEL + bytes(9),
+            bytes([0, 0, 0, 20]) + CANCEL[4:] + bytes(12),
+            bytes([0, 0, 0, 12]) + CANCEL[4:] + bytes(4),
+        ):
+            dialogue = PostgresDialogue()
+            self.assertRaises(Malformed, dialogue.heard, said)
+            self.assertEqual(dialogue.cancels, b"")
 
 
 class DeniedTests(SynchronousTestCase):

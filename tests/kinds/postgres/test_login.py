@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import Deferred, succeed
+from twisted.internet.error import ConnectionDone
 from twisted.internet.interfaces import IProtocol, IProtocolFactory
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import StringTransport
@@ -23,6 +24,7 @@ from svc.kinds.postgres.scram import SCRAM, ScramClient, prepared, salted_passwo
 from tests.kinds.postgres.talk import READY, error
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
+KEY = message(b"K", b"secretky")
 SALT = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 PASSWORD = b"pencil"
 OFFER = (10).to_bytes(4, "big") + SCRAM.encode() + b"\0\0"
@@ -156,7 +158,7 @@ class LoginTests(SynchronousTestCase):
         self.below, self.inner = below, Heard()
         factory: Any = OneProtocol(self.inner)
         endpoint = LoginEndpoint(below=below, plan=evolve(PLAN, **changes))
-        self.connecting = endpoint.connect(factory)
+        self.endpoint, self.connecting = endpoint, endpoint.connect(factory)
 
     def refused(self, reason: str) -> None:
         """The connecting failed so, and the connection is gone."""
@@ -202,6 +204,43 @@ class LoginTests(SynchronousTestCase):
         )
         self.below.says(b"more")
         self.assertTrue(self.inner.data.endswith(b"more"))
+
+    def logged_in(self, greeting: bytes = KEY + READY) -> None:
+        """The session has begun, and the next connection is another one."""
+        self.begin(auth="trust")
+        self.below.says(message(b"R", bytes(4)) + greeting)
+        self.successResultOf(self.connecting)
+        self.assertNotIn(b"secretky", self.inner.data)
+        self.below.transport = StringTransport()
+        self.below.transport.abortConnection = self.below.abort
+
+    def test_cancel(self) -> None:
+        """The server's key goes to the server, over a connection of its own, until it closes."""
+        self.logged_in()
+        cancelling = Deferred.fromCoroutine(self.endpoint.cancel())
+        self.assertEqual(self.below.heard(), bytes([0, 0, 0, 16, 4, 210, 22, 46]) + b"secretky")
+        self.assertNoResult(cancelling)
+        self.below.transport.protocol.connectionLost(Failure(ConnectionDone()))
+        self.assertIsNone(self.successResultOf(cancelling))
+        self.assertNotIn("secretky", repr(self.endpoint))
+
+    def test_cancel_in_the_clear(self) -> None:
+        """Where the login is over TLS, a server without it does not get the key."""
+        self.logged_in()
+        self.endpoint.plan = evolve(PLAN, tls=lambda transport: None)
+        cancelling = Deferred.fromCoroutine(self.endpoint.cancel())
+        self.assertEqual(self.below.heard(), bytes([0, 0, 0, 8, 4, 210, 22, 47]))
+        self.below.says(b"N")
+        refusal = self.failureResultOf(cancelling, SvcError).value
+        self.assertEqual(refusal.reason, "target_untrusted")
+        self.assertEqual((self.below.heard(), self.below.is_aborted), (b"", True))
+
+    def test_cancel_without_a_key(self) -> None:
+        """A server that gave none, or none of protocol 3.0, is not connected to again."""
+        for greeting in (READY, message(b"K", b"secretky-of-3.2") + READY):
+            self.logged_in(greeting)
+            self.failureResultOf(Deferred.fromCoroutine(self.endpoint.cancel()), SvcError)
+            self.assertEqual(self.below.heard(), b"")
 
     def test_a_server_that_knows_no_password(self) -> None:
         """It is refused by its own proof, or the lack of one."""
