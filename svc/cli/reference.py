@@ -28,7 +28,7 @@ goes to stdout, everything else to stderr. In text an empty value is `-`. Times 
 
 With `--json` a command prints one document and nothing else, advice excepted that concerns what
 was done and goes to stderr. Every command that ends with a result takes it; those that run a role,
-`up`, `demo` and `proxy-ssh` do not. A list is an array of entries. One name means one thing
+`up`, `demo`, `db` and `proxy-ssh` do not. A list is an array of entries. One name means one thing
 everywhere, see [names in JSON](#names-in-json). A time is a text in RFC 3339, a length of time a
 number of seconds. A refusal is a text on stderr and a status other than 0, with `--json` as well.
 

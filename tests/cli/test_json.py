@@ -31,6 +31,7 @@ CARRIED = {
     "svc demo": "shows a gateway, as lines for people",
     "svc up": "runs until it is interrupted",
     "svc open": "its stdout is one URL",
+    "svc db": "it becomes psql",
     "svc proxy-ssh": "its stdout is the session's",
 }
 """Commands that end with no result."""

@@ -24,7 +24,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.postgres import SETTINGS, PostgresServer
-from svc.testing.gateway.processes import until
+from svc.testing.gateway.processes import run, svc_command, until
 from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
 from tests.rpc.certificates import TestCA
 from tests.support.postgres import connected, programs
@@ -37,6 +37,8 @@ when { context has effects && context.effects.contains("ddl") };
 """
 NO_OPENS = """@id("no-opens") forbid (principal, action == Action::"dbConnect", resource);\n"""
 PASSWORD = "correct horse"
+PSQL_WORDS = ["psql", "-h", "-p", "5432", "-U", "app", "-d", "postgres"]
+AS_APP = "service=orders user=app dbname=postgres"
 
 
 def psql() -> str:
@@ -148,6 +150,7 @@ class PsqlTests(SynchronousTestCase):
         self.check_refusals()
         self.check_drivers()
         self.check_cancel()
+        self.check_command()
         self.check_cut()
         self.assertIn("verified", self.gateway.verify())
 
@@ -207,6 +210,24 @@ class PsqlTests(SynchronousTestCase):
         check_asyncpg(host, port)
         log = (self.server.directory / "log").read_text("utf-8")
         self.assertNotIn("DROP TABLE", log)
+
+    def check_command(self) -> None:
+        """``svc db`` is psql on the right socket; without psql it says what to type."""
+        words = svc_command("db", "orders", "--role", "app", "--database", "postgres")
+        sql = b"SELECT id FROM orders WHERE id = 7;\n"
+        said = run(words, self.person.home, {"PGPORT": "1", "PGHOST": "nowhere"}, stdin=sql)
+        self.assertIn("\n  7\n", said.checked().stdout)
+        told = run(words, self.person.home, {"PATH": "/nowhere"})
+        self.assertEqual(told.status, 1, told)
+        self.assertEqual(told.stdout.split()[:2] + told.stdout.split()[3:], PSQL_WORDS)
+        file = re.search(r"PGSERVICEFILE=(\S+)", told.stderr)
+        assert file is not None, told.stderr
+        service = [self.psql, "-X", "-w", "-c", "SELECT id FROM orders WHERE id = 7", AS_APP]
+        found = run(service, self.person.home, {"PGSERVICEFILE": file[1]}).checked()
+        self.assertIn("\n  7\n", found.stdout)
+        none = run(svc_command("db", "nothing"), self.person.home)
+        self.assertEqual(none.status, 1, none)
+        self.assertIn("nothing: you may use no resource of this name", none.stderr)
 
     def check_cancel(self) -> None:
         """Ctrl-C in psql stops its own statement and no other session's; the session goes on."""

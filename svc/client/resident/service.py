@@ -35,6 +35,7 @@ from svc.client.resident.local import (
     UnixGuard,
     close_port,
 )
+from svc.client.resident.pg_services import write_services
 from svc.client.resident.refused import RecentRefusals
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
@@ -48,6 +49,9 @@ _log = Logger(namespace="svc_client")
 
 LIBPQ_KINDS = frozenset({"postgres", "tcp"})
 """Nothing here tells a database from another TCP service: each gets what libpq looks for."""
+
+SERVICE_KIND = "postgres"
+"""Its resources are in ``pg_service.conf``."""
 
 RETRY_SECS = 15.0
 """What another program held is tried again this often."""
@@ -254,6 +258,14 @@ class Resident(AsyncService):
             self.place.state,
             self.place.cluster,
             (endpoint.public for endpoint in self.endpoints),
+        )
+        write_services(
+            self.place.state,
+            (
+                (one.resource, one.address, one.directory)
+                for one in self.endpoints
+                if one.kind == SERVICE_KIND
+            ),
         )
 
     def _is_same(self, there: _OpenEndpoint, one: Listed) -> bool:

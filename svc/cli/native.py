@@ -1,0 +1,102 @@
+"""``svc open`` and ``svc db``: the person's own tools, begun on a local endpoint."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import webbrowser
+from typing import Any
+
+import click
+
+from svc.cli import Globals
+from svc.cli.output import hint
+from svc.cli.person import ask_status, person_side
+from svc.errors import Fault, SvcError
+
+
+@click.command("open")
+@click.option("--print", "only_print", is_flag=True, help="Print the URL and start no browser.")
+@click.argument("name")
+@click.pass_obj
+def open_resource(globals_: Globals, name: str, only_print: bool) -> None:
+    """Open the web application NAME in your browser, and print its URL.
+
+    The URL has a name that only your `svc up` serves: on another machine it leads nowhere.
+    """
+    url = _endpoint(globals_, name, "url", "a web application")
+    click.echo(url)
+    if not only_print and not webbrowser.open(url):
+        hint(["no browser was found; open the URL yourself"])
+
+
+@click.command("db")
+@click.option("--role", metavar="ROLE", help="The database role; psql's own default without it.")
+@click.option("--database", metavar="NAME", help="The database; the role's name without it.")
+@click.argument("name")
+@click.pass_obj
+def db(globals_: Globals, name: str, role: str | None, database: str | None) -> int:
+    """Start `psql` on the database NAME, through your `svc up`.
+
+    Where psql is not installed, the command is printed instead, with status 1.  Other tools find
+    the same databases in `pg_service.conf`, which `svc up` keeps in its state directory.
+    """
+    words = psql_words(_endpoint(globals_, name, "directory", "a database"), role, database)
+    program = shutil.which("psql")
+    if program is not None:
+        os.execv(program, words)
+    from svc.client.resident.pg_services import NAME
+
+    click.echo(shlex.join(words))
+    file = shlex.quote(str(person_side(globals_).state / NAME))
+    hint(
+        [
+            "svc: psql is not installed; the Debian package postgresql-client brings it",
+            f"svc: for other tools: PGSERVICEFILE={file}",
+        ]
+    )
+    return 1
+
+
+def psql_words(directory: str, role: str | None, database: str | None) -> list[str]:
+    """The command; whatever PGHOST, PGPORT and PGSERVICE say, it is this socket."""
+    from svc.client.resident.pg_services import PORT
+
+    words = ["psql", "-h", directory, "-p", str(PORT)]
+    if role is not None:
+        words += ["-U", role]
+    if database is not None:
+        words += ["-d", database]
+    return words
+
+
+def _endpoint(globals_: Globals, name: str, what: str, is_what: str) -> str:
+    """One fact of the resident's endpoint of this name.
+
+    Raises:
+        SvcError: there is no such endpoint, or it has none.
+    """
+    told = ask_status(person_side(globals_))
+    if told is None:
+        raise SvcError(
+            "the resident is not running; start it with: svc up",
+            reason="no_resident",
+            fault=Fault.UNAVAILABLE,
+        )
+    endpoints: list[dict[str, Any]] = told["endpoints"]
+    found = next((one for one in endpoints if one["resource"] == name), None)
+    if found is None:
+        raise SvcError(
+            f"{name}: you may use no resource of this name; see: svc resources list",
+            reason="not_found",
+            fault=Fault.NOT_FOUND,
+        )
+    value: str = found[what]
+    if not value:
+        raise SvcError(
+            f"{name}: {found['problem'] or f'it is not {is_what}'}",
+            reason=f"no_{what}",
+            fault=Fault.PRECONDITION,
+        )
+    return value
