@@ -189,7 +189,7 @@ class CheckpointTests(SynchronousTestCase):
         self.assertEqual(self.mismatches(), ["different_record"])
 
     def test_no_other_session_is_accused(self) -> None:
-        """What the store does to the record of one mismatch, no other session's records are lost."""
+        """While one mismatch cannot be written, no record of another session is lost."""
         other = self.house.ask(self.house.ada, half=bytes(32), session_uid="5" * 32)
         value_of(self.issuance.authorize(other, self.proxy))
         told = [
