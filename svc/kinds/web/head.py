@@ -262,8 +262,10 @@ def _check_path(path: str) -> None:
     if path.count("@") > 1:
         raise BadHead("the path holds several @", reason="several_at")
     segments = path.split("/")[1:]
-    # What stands after a semicolon is a parameter of the segment to some servers.
-    if any(segment.partition(";")[0] in (".", "..") for segment in segments):
+    # What stands after a semicolon is a parameter to some servers, which find another path then.
+    if ";" in path:
+        raise BadHead("the path holds a semicolon", reason="path_parameter")
+    if "." in segments or ".." in segments:
         raise BadHead("the path holds a dot segment", reason="dot_segment")
     if "" in segments[:-1]:
         raise BadHead("the path holds an empty segment", reason="empty_segment")

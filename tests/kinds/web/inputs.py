@@ -120,7 +120,14 @@ REFUSED: dict[str, tuple[bytes, str]] = {
     "a single dot": (b"GET /./a HTTP/1.1\r\nHost: a\r\n\r\n", "dot_segment"),
     "an encoded dot segment": (b"GET /a/%2e%2E/b HTTP/1.1\r\nHost: a\r\n\r\n", "dot_segment"),
     "a half encoded dot segment": (b"GET /a/.%2e/b HTTP/1.1\r\nHost: a\r\n\r\n", "dot_segment"),
-    "a dot segment with a parameter": (b"GET /a/..;x/b HTTP/1.1\r\nHost: a\r\n\r\n", "dot_segment"),
+    "a dot segment with a parameter": (
+        b"GET /a/..;x/b HTTP/1.1\r\nHost: a\r\n\r\n",
+        "path_parameter",
+    ),
+    "a segment with a parameter": (b"GET /a;x/b HTTP/1.1\r\nHost: a\r\n\r\n", "path_parameter"),
+    "an encoded parameter": (b"GET /a%3bx/b HTTP/1.1\r\nHost: a\r\n\r\n", "path_parameter"),
+    "an encoded parameter again": (b"GET /a%3B HTTP/1.1\r\nHost: a\r\n\r\n", "path_parameter"),
+    "a segment of a parameter alone": (b"GET /;/a HTTP/1.1\r\nHost: a\r\n\r\n", "path_parameter"),
     "encoded twice": (b"GET /a/%252e%252e/b HTTP/1.1\r\nHost: a\r\n\r\n", "encoded_twice"),
     "an encoded NUL": (b"GET /a%00 HTTP/1.1\r\nHost: a\r\n\r\n", "path_character"),
     "a NUL": (b"GET /a\x00 HTTP/1.1\r\nHost: a\r\n\r\n", "path_character"),
@@ -160,6 +167,7 @@ REFUSED: dict[str, tuple[bytes, str]] = {
 
 TAKEN: dict[str, tuple[bytes, str]] = {
     "a path": (b"GET /a/b?c=/../d HTTP/1.1\r\nHost: a\r\n\r\n", "/a/b"),
+    "a semicolon in the query": (b"GET /a?b;c HTTP/1.1\r\nHost: a\r\n\r\n", "/a"),
     "an encoded letter": (b"GET /%61dmin HTTP/1.1\r\nHost: a\r\n\r\n", "/admin"),
     "encoded UTF-8": (b"GET /%c3%a9 HTTP/1.1\r\nHost: a\r\n\r\n", "/\u00e9"),
     "dots that are no segment": (b"GET /a..b/...c HTTP/1.1\r\nHost: a\r\n\r\n", "/a..b/...c"),
