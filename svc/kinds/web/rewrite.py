@@ -17,8 +17,11 @@ from svc.kinds.web.head import HEAD_END, MAX_HEAD, HttpRequest, read_answer
 from svc.kinds.web.split import RequestSplit
 from svc.kinds.web.websocket import is_opened_by
 
-_FRAMING = frozenset({b"content-length", b"transfer-encoding", b"host"})
-"""What ``Connection`` cannot take away: without it the target would read another request."""
+_KEPT = frozenset({b"content-length", b"content-type", b"transfer-encoding", b"host"})
+"""What ``Connection`` cannot take away: without it the target would read another request.
+
+The media type is among what was decided.
+"""
 
 _DROPPED = frozenset(
     {
@@ -51,7 +54,7 @@ def rewritten(head: HttpRequest, host: bytes) -> bytes:
     Args:
         host: The target's name.
     """
-    named = head.headers.words(b"connection") - _FRAMING
+    named = head.headers.words(b"connection") - _KEPT
     lines = [b"%s %s HTTP/%s" % (head.method, head.target, head.version), b"Host: " + host]
     for name, value in head.headers.fields:
         lower = name.lower()

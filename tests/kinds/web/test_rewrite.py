@@ -62,7 +62,7 @@ class RewriterTests(SynchronousTestCase):
         self.assertEqual(written(HEAD + fields), PLAIN + fields.replace(b"X-A:  1 ", b"X-A: 1"))
 
     def test_connection_names(self) -> None:
-        """What Connection names is dropped, but for what frames the request."""
+        """What Connection names is dropped, but for what frames the request or was decided."""
         said = (
             b"Connection: close, X-A, Content-Length, Host\r\nX-A: 1\r\nContent-Length: 2\r\n\r\nhi"
         )
@@ -70,6 +70,8 @@ class RewriterTests(SynchronousTestCase):
             written(HEAD + said),
             PLAIN + b"Content-Length: 2\r\nConnection: close\r\n\r\nhi",
         )
+        said = b"Connection: X-A, content-TYPE\r\nContent-Type: a/b\r\nX-A: 1\r\n\r\n"
+        self.assertEqual(written(HEAD + said), PLAIN + b"Content-Type: a/b\r\n\r\n")
 
     @given(st.lists(st.integers(1, 30), max_size=30))
     def test_any_pieces(self, sizes: list[int]) -> None:
