@@ -1,0 +1,37 @@
+"""The answers that are worded at the person's machine: they take nothing away of the target's."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import Malformed
+from svc.kinds.web.local import LOCAL
+from svc.kinds.web.words import BAD_ANSWER, DENIED, ENDED, FORM, REFUSED, WEBSOCKET
+from svc.model.session.edits import Edit, StreamEdits
+
+POLICY = b"Content-Security-Policy: x\r\n"
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + POLICY + b"\r\nhi"
+
+
+def received(edit: Edit) -> bytes:
+    """What a person's program gets of an answer that the Proxy wants edited."""
+    edits = StreamEdits(LOCAL.edits)
+    return edits.announce(edit) + edits.apply(ANSWER)
+
+
+class InsertionTests(SynchronousTestCase):
+    def test_nothing_is_replaced(self) -> None:
+        """A Proxy cannot remove a header, or any other bytes, of an answer by any of the edits."""
+        self.assertEqual(set(LOCAL.edits), {DENIED, REFUSED, BAD_ANSWER, ENDED})
+        for name, values in product(LOCAL.edits, ({}, {FORM: WEBSOCKET})):
+            edit = Edit(ANSWER.index(POLICY), len(POLICY), name, values)
+            self.assertRaises(Malformed, received, edit)
+
+    def test_inserted(self) -> None:
+        """Between answers each of them is one more."""
+        for name in LOCAL.edits:
+            edits = StreamEdits(LOCAL.edits)
+            passed = edits.apply(ANSWER) + edits.announce(Edit(len(ANSWER), 0, name))
+            self.assertTrue(passed.startswith(ANSWER + b"HTTP/1.1 "), name)
