@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from attrs import frozen
@@ -53,6 +55,12 @@ class TextEffects:
     functions: frozenset[str] = frozenset()
     incomplete: str = ""
     ends_transaction: bool = False
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes that it takes, roughly."""
+        names = chain(self.reads, self.writes, self.objects, self.functions)
+        return 1024 + sum(128 + len(name) for name in names)
 
     @property
     def facts(self) -> Mapping[str, frozenset[str]]:

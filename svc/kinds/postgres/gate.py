@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from svc.errors import Malformed
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
 from svc.kinds.postgres.effects import TextEffects
-from svc.kinds.postgres.messages import HEAD, size_of, text_at
+from svc.kinds.postgres.messages import HEAD, name_at, size_of, text_at
 from svc.kinds.postgres.pipeline import Pipeline
 from svc.kinds.postgres.terms import OPAQUE, QUERY
 from svc.kinds.postgres.walk import text_effects, union
@@ -124,9 +124,9 @@ class PostgresGate:
         body = await self._text(stream, size)
         if body is None:
             body, effects = await names(stream, size), LONG_TEXT
-            name, _ = text_at(body)
+            name, _ = name_at(body)
         else:
-            name, after = text_at(body)
+            name, after = name_at(body)
             effects = text_effects(text_at(body, after)[0])
         verdict = await self._decide(effects)
 
@@ -138,8 +138,8 @@ class PostgresGate:
 
     async def _bind(self, stream: IGatedStream, size: int) -> None:
         body = await names(stream, size)
-        portal, after = text_at(body)
-        candidates = self.pipeline.behind(text_at(body, after)[0])
+        portal, after = name_at(body)
+        candidates = self.pipeline.behind(name_at(body, after)[0])
         if not candidates:
             first = min(size, HEAD + LONGEST_NAMES)
             self.pipeline.bound_to_nothing()
@@ -155,7 +155,7 @@ class PostgresGate:
         )
 
     async def _execute(self, stream: IGatedStream, size: int) -> None:
-        name, _ = text_at(await names(stream, size))
+        name, _ = name_at(await names(stream, size))
         portal = self.pipeline.portal(name)
         if portal is None:
             verdict = await self._decide(UNKNOWN_PORTAL)
@@ -194,7 +194,7 @@ class PostgresGate:
 
     async def _close(self, stream: IGatedStream, size: int) -> None:
         body = await names(stream, size)
-        name, _ = text_at(body, 1)
+        name, _ = name_at(body, 1)
         self.pipeline.closed(name if body[:1] == b"S" else None)
         await stream.pass_on(size)
 

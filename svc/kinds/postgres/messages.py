@@ -13,6 +13,9 @@ from svc.errors import Malformed
 HEAD = 5
 """Bytes before a message's body."""
 
+LONGEST_NAME = 63
+"""Bytes that PostgreSQL compares of the name of a statement or a portal."""
+
 DENIED_WORD = b"svc_denied_"
 """What stands in the place of a denied text, with the decision's id: no statement begins so."""
 
@@ -46,6 +49,20 @@ def text_at(body: bytes, at: int = 0) -> tuple[bytes, int]:
     if end < 0:
         raise Malformed("a text in the PostgreSQL protocol has no end")
     return body[at:end], end + 1
+
+
+def name_at(body: bytes, at: int = 0) -> tuple[bytes, int]:
+    """The name of a statement or a portal, and where what follows it begins.
+
+    Raises:
+        Malformed: it does not end, or the server would take another name for the same.
+    """
+    name, after = text_at(body, at)
+    if len(name) > LONGEST_NAME:
+        raise Malformed(
+            f"the name of a prepared statement or portal is longer than {LONGEST_NAME} bytes"
+        )
+    return name, after
 
 
 def fields_of(body: bytes) -> dict[bytes, bytes]:

@@ -22,6 +22,9 @@ from svc.kinds.postgres.reading import check_reported
 MOST_NAMES = 4096
 """Prepared statements, and portals, of one session."""
 
+MOST_KEPT = 16 << 20
+"""Bytes of what they would do, roughly."""
+
 MOST_OWED = 16_384
 """Answers owed at once; the server has sent its first ones long before."""
 
@@ -54,6 +57,11 @@ class Portal:
     candidates: tuple[TextEffects, ...]
     cycle: int
     fresh: RequestVerdict | None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it keeps, roughly."""
+        return sum(one.size for one in self.candidates)
 
 
 @frozen
@@ -89,6 +97,7 @@ class Pipeline:
     _names: dict[bytes, list[Candidate]] = field(factory=dict)
     _portals: dict[bytes, Portal] = field(factory=dict)
     _denied: OrderedDict[bytes, RequestVerdict] = field(factory=OrderedDict)
+    _kept: int = 0
     _number: int = 0
     _confirmed: int = 0
     _syncs: int = 0
@@ -137,6 +146,7 @@ class Pipeline:
             raise Malformed(f"a session prepares more than {MOST_NAMES} statements")
         self._number += 1
         candidate = Candidate(self._number, effects, self._syncs)
+        self._more_kept(effects.size)
         self._names.setdefault(name, []).append(candidate)
         if len(self._names[name]) > MOST_NAMES:
             raise Malformed("a session prepares one statement too often without an answer")
@@ -148,8 +158,16 @@ class Pipeline:
         """A Bind."""
         if len(self._portals) >= MOST_NAMES and portal not in self._portals:
             raise Malformed(f"a session opens more than {MOST_NAMES} portals")
-        self._portals[portal] = Portal(candidates, self._cycle, verdict)
+        before = self._portals.get(portal)
+        made = Portal(candidates, self._cycle, verdict)
+        self._more_kept(made.size - (before.size if before else 0))
+        self._portals[portal] = made
         self._owed.append(Owed("2"))
+
+    def _more_kept(self, size: int) -> None:
+        self._kept += size
+        if self._kept > MOST_KEPT:
+            raise Malformed("a session's prepared statements name too much; close some of them")
 
     def bound_to_nothing(self) -> None:
         """A Bind of a statement that the server does not know."""
@@ -234,7 +252,10 @@ class Pipeline:
             self._keep(name, lambda one: one.number > self._confirmed)
 
     def _keep(self, name: bytes, wanted: object) -> None:
-        kept = [one for one in self._names.get(name, ()) if wanted(one)]  # type: ignore[operator]
+        before = self._names.get(name, ())
+        kept = [one for one in before if wanted(one)]  # type: ignore[operator]
+        self._kept -= sum(one.effects.size for one in before)
+        self._kept += sum(one.effects.size for one in kept)
         if kept:
             self._names[name] = kept
         else:
@@ -273,6 +294,5 @@ class Pipeline:
         self._done += 1
         if body == b"I":
             last = self._done - 1
-            self._portals = {
-                name: portal for name, portal in self._portals.items() if portal.cycle >= last
-            }
+            gone = [name for name, portal in self._portals.items() if portal.cycle < last]
+            self._kept -= sum(self._portals.pop(name).size for name in gone)

@@ -356,6 +356,12 @@ class BrokenTests(SynchronousTestCase):
             message(b"B", b"portal"),
             message(b"B", b"x" * 5000),
             message(b"C", b""),
+            parse("n" * 64, "SELECT 1"),
+            parse("n" * 64, "SELECT '" + "x" * 100_000 + "'"),
+            bind("", "n" * 64),
+            bind("n" * 64, ""),
+            execute("n" * 64),
+            close("n" * 64),
         ):
             talk = Talk()
             talk.asks(said)
@@ -374,6 +380,33 @@ class BrokenTests(SynchronousTestCase):
         talk = Talk()
         talk.asks(parse("", "SELECT 1") + SYNC)
         talk.answers(BOUND)
+        self.ended(talk)
+
+    def test_longest_name(self) -> None:
+        """A name that the server compares whole passes."""
+        talk = Talk()
+        name = "n" * 63
+        asked = parse(name, "SELECT 1") + bind(name, name) + execute(name) + close(name) + SYNC
+        self.assertEqual(talk.asks(asked), asked)
+        self.assertIsNone(talk.played.failure)
+
+    def test_much_named(self) -> None:
+        """What is kept of statements and of portals is limited by its size too."""
+        texts = [
+            "SELECT " + ",".join(f"(SELECT 1 FROM table_{n}_{k})" for k in range(250))
+            for n in range(40)
+        ]
+        talk = Talk()
+        talk.asks(b"".join(parse(f"s{n}", text) for n, text in enumerate(texts * 12)))
+        self.ended(talk)
+        talk = Talk()
+        for text in texts * 12:
+            talk.asks(parse("", text) + FLUSH)
+            talk.answers(PARSED)
+        self.assertIsNone(talk.played.failure)
+        for n in range(480):
+            talk.asks(bind(f"p{n}", "") + FLUSH)
+            talk.answers(BOUND)
         self.ended(talk)
 
     def test_many_names(self) -> None:
