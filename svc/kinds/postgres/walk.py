@@ -22,12 +22,13 @@ from svc.kinds.postgres.effects import (
 from svc.kinds.postgres.nodes import (
     CHANGING_SETTINGS,
     DEFINING,
+    EFFECTS_OF_FUNCTIONS,
+    LARGE_OBJECTS,
     PARTS_OF_TABLES,
     PLAIN,
-    REACHING_FUNCTIONS,
     REACHING_OUT,
+    READING_LARGE_OBJECTS,
     RUNNING_TEXT,
-    WRITING_FUNCTIONS,
 )
 from svc.kinds.postgres.reading import changes_reading
 
@@ -178,15 +179,15 @@ class Walk:
             parts = parts[1:]
         name = parts[-1] if parts else ""
         self.functions.add(dotted(parts))
+        self.effects.update(
+            effect for effect, names in EFFECTS_OF_FUNCTIONS.items() if name in names
+        )
+        if name in READING_LARGE_OBJECTS:
+            self.reads.add(LARGE_OBJECTS)
         if name in CHANGING_SETTINGS:
-            self.effects.add("set")
             setting = _constant(value.get("args", ()))
             if setting is None or changes_reading(setting, None):
                 self.unknown.add("changes_how_texts_are_read")
-        if name in REACHING_FUNCTIONS:
-            self.effects.add("unsafe_io")
-        if name in WRITING_FUNCTIONS:
-            self.effects.add("write")
         if name in RUNNING_TEXT:
             self.unknown.add("function_that_runs_a_text")
         self._rest(value, scope, "funcname")

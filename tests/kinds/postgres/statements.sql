@@ -282,6 +282,112 @@ SELECT pg_terminate_backend(1)
 -- is read write; reads pg_stat_activity; calls pg_cancel_backend
 SELECT pg_cancel_backend(pid) FROM pg_stat_activity
 
+-- is read notify; calls pg_notify
+SELECT pg_notify('c', 'payload')
+SELECT pg_catalog.pg_notify('c', '')
+
+-- is read lock; calls pg_advisory_lock
+SELECT pg_advisory_lock(1)
+
+-- is read lock; calls pg_try_advisory_xact_lock_shared
+SELECT pg_try_advisory_xact_lock_shared(1, 2)
+
+-- is read lock; calls pg_advisory_unlock_all
+SELECT pg_advisory_unlock_all()
+
+-- is read write; calls pg_create_physical_replication_slot
+SELECT pg_create_physical_replication_slot('s')
+
+-- is read write; calls pg_create_logical_replication_slot
+SELECT pg_create_logical_replication_slot('s', 'p')
+
+-- is read write; calls pg_drop_replication_slot
+SELECT pg_drop_replication_slot('s')
+
+-- is read write; calls pg_replication_slot_advance
+SELECT pg_replication_slot_advance('s', '0/0')
+
+-- is read write; calls pg_backup_start
+SELECT pg_backup_start('l')
+
+-- is read write; calls pg_backup_stop
+SELECT pg_backup_stop()
+
+-- is read write; calls pg_start_backup
+SELECT pg_start_backup('l')
+
+-- is read write; calls pg_stat_reset
+SELECT pg_stat_reset()
+
+-- is read write; calls pg_stat_reset_shared
+SELECT pg_stat_reset_shared('wal')
+
+-- is read write; calls pg_stat_statements_reset
+SELECT pg_stat_statements_reset()
+
+-- is read write; calls pg_wal_replay_pause
+SELECT pg_wal_replay_pause()
+
+-- is read write; calls pg_restore_relation_stats
+SELECT pg_restore_relation_stats('relation', 'a')
+
+-- is read write; calls pg_replication_origin_create
+SELECT pg_replication_origin_create('o')
+
+-- is read write; calls gin_clean_pending_list
+SELECT gin_clean_pending_list('i')
+
+-- is read write; calls binary_upgrade_set_next_pg_type_oid
+SELECT binary_upgrade_set_next_pg_type_oid(1)
+
+-- is read write; calls pg_log_backend_memory_contexts
+SELECT pg_log_backend_memory_contexts(1)
+
+-- is read unsafe_io; calls pg_ls_replslotdir
+SELECT * FROM pg_ls_replslotdir('s')
+
+-- is read unsafe_io; calls pg_hba_file_rules
+SELECT * FROM pg_hba_file_rules()
+
+-- is read unsafe_io; calls dblink_disconnect
+SELECT * FROM dblink_disconnect('c')
+
+-- is read unsafe_io; calls dblink_connect_u
+SELECT * FROM dblink_connect_u('c')
+
+-- is read unsafe_io; calls postgres_fdw_disconnect_all
+SELECT * FROM postgres_fdw_disconnect_all()
+
+-- is read unsafe_io; calls dblink_get_result; incomplete
+SELECT * FROM dblink_get_result('c') AS t (x int)
+
+-- is read unsafe_io; calls dblink_fetch; incomplete
+SELECT * FROM dblink_fetch('c') AS t (x int)
+
+-- is read; calls currtid2; incomplete
+SELECT * FROM currtid2('a', '(0,0)')
+
+-- is read; calls pg_logical_slot_peek_changes; incomplete
+SELECT * FROM pg_logical_slot_peek_changes('s', NULL, NULL)
+
+-- is read; calls crosstab3; incomplete
+SELECT * FROM crosstab3('SELECT 1')
+
+-- is read; calls get_raw_page; incomplete
+SELECT * FROM get_raw_page('a', 0)
+
+-- is read write; calls pg_logical_slot_get_changes; incomplete
+SELECT pg_logical_slot_get_changes('s', NULL, NULL)
+
+-- is read; reads pg_catalog.pg_largeobject; calls lo_get
+SELECT lo_get(1)
+
+-- is read; reads pg_catalog.pg_largeobject; calls lo_open
+SELECT lo_open(1, 262144)
+
+-- is read; reads pg_catalog.pg_largeobject; calls loread
+SELECT loread(0, 9)
+
 -- is read set; calls set_config; incomplete
 SELECT set_config('standard_conforming_strings', 'off', false)
 SELECT set_config('Client_Encoding', 'UTF8', true)
@@ -306,7 +412,7 @@ SELECT pg_ls_dir('.')
 -- is read unsafe_io; calls lo_import
 SELECT lo_import('/etc/passwd')
 
--- is read unsafe_io; calls lo_export
+-- is read unsafe_io; reads pg_catalog.pg_largeobject; calls lo_export
 SELECT lo_export(1, '/tmp/x')
 
 -- is read unsafe_io; calls dblink; incomplete
