@@ -35,6 +35,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import SvcError
+from svc.rpc.tls_buffers import release_buffers
 from svc.rpc.tls_output import CiphertextOutlet
 from svc.rpc.tls_records import RECORD_BYTES, Records
 
@@ -91,6 +92,7 @@ class TlsTransport(Protocol):
         self._records = Records()
         # How many records OpenSSL has got whole and may still give.
         self._whole = 0
+        self._is_released = False
 
     # -- towards the socket
 
@@ -108,6 +110,7 @@ class TlsTransport(Protocol):
         self._whole += self._records.ended_by(data)
         if self._is_secured:
             self._read()
+            self._release()
         elif self._shake_hands():
             # What the handshake leaves to be said goes with the first words of HTTP/2.
             self._read()
@@ -320,6 +323,11 @@ class TlsTransport(Protocol):
             self._end(broken)
         elif owes:
             self._flush()
+
+    def _release(self) -> None:
+        """Once: give back what the handshake made of the buffers, when they are empty."""
+        if not self._is_released and not self._is_over and self._tls is not None:
+            self._is_released = release_buffers(self._tls)
 
     def _flush(self, size: int = 0) -> None:
         """Send what OpenSSL has made; of *size* bytes and what it adds by itself."""

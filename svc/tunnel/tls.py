@@ -38,6 +38,7 @@ from zope.interface import implementer
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
 from svc.lanes.bulk import READ_BYTES
+from svc.rpc.tls_buffers import release_buffers
 from svc.rpc.tls_records import RECORD_BYTES, Records, is_one_of_data
 
 MakeConnection = Callable[[Any], SSL.Connection]
@@ -88,6 +89,7 @@ class SessionTls(Protocol):
         self._records = Records()
         self._whole = 0
         self._may_owe = False
+        self._is_released = False
         self.secured: Deferred[IProtocol] = Deferred(lambda _: self.abortConnection())
 
     @property
@@ -128,6 +130,7 @@ class SessionTls(Protocol):
             self._shake_hands()
         if self._secured:
             self._read()
+            self._release()
 
     def readConnectionLost(self) -> None:
         """The stream's own end: in order only after the peer's ``close_notify``."""
@@ -296,6 +299,11 @@ class SessionTls(Protocol):
             self.inner.makeConnection(self)
             if not self.secured.called:
                 self.secured.callback(self.inner)
+
+    def _release(self) -> None:
+        """Once: give back what the handshake made of the buffers, when they are empty."""
+        if not self._is_released and not self._reading and self._tls is not None:
+            self._is_released = release_buffers(self._tls)
 
     def _flush_read(self) -> None:
         """Send what reading left to be sent: nothing, where each record held data."""
