@@ -198,8 +198,10 @@ class ConnectorSessions:
         """
         with self.spans(SPAN, {TRACEPARENT: notice.traceparent}) as span:
             arrived = self._under_way(link.proxy_id)
+            opened = self._opened(notice, link, span, arrived)
+            del notice  # of which the session keeps nothing while it lasts
             try:
-                await self._opened(notice, link, span, arrived)
+                await opened
             finally:
                 arrived()
 
@@ -231,7 +233,7 @@ class ConnectorSessions:
     async def _opened(
         self, notice: OpenNotice, link: NoticeLink, span: Span, arrived: Callable[[], None]
     ) -> None:
-        relay, admitted = Relay(), None
+        relay, admitted, uid = Relay(), None, notice.session_uid
         relay.right = TargetSide(relay, "right")
         try:
             admitted = self._admit(notice, link)
@@ -242,12 +244,13 @@ class ConnectorSessions:
             raise
         except Exception as error:
             span.end(error)
-            self._refuse_to(link, notice.session_uid, error, admitted)
+            self._refuse_to(link, uid, error, admitted)
             return
         try:
             gated = self._gated(notice, admitted, target)
             answer = None if gated is None else gated.answer
-            carry = link.carry(notice.session_uid, notice.secret, answer)
+            carry = link.carry(uid, notice.secret, answer)
+            del notice  # certificates and signatures: some KiB
             if gated is not None:
                 carry.make = gated.ends.transport
             await self._carry(admitted, relay, carry)
@@ -256,9 +259,9 @@ class ConnectorSessions:
             await self._prolonged(link, admitted, gated, _CarriedSession(relay, carry))
         except SvcError as refusal:
             span.end(refusal)
-            self._refuse(notice.session_uid, refusal, admitted)
+            self._refuse(uid, refusal, admitted)
         finally:
-            self._moving.pop((link.proxy_id, notice.session_uid), None)
+            self._moving.pop((link.proxy_id, uid), None)
             relay.abort()
 
     def stop(self) -> None:
