@@ -11,7 +11,7 @@ from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 
 from svc.connector.admission import AdmittedSession
 from svc.connector.target_cancel import TargetCancel
-from svc.interfaces.kinds import ICancellingEndpoint, ServedKind
+from svc.interfaces.kinds import ICancellingEndpoint, ServedKind, request_reader
 from svc.messages.gated import encode_answer
 from svc.model.session.edits import StreamEdits
 from svc.model.session.frames import FrameChecker, FrameTagger
@@ -74,7 +74,7 @@ def gated_opening(
         )
     )
     keys = half.agree(admitted.request.half, request, answer.payload)
-    chain = RequestChain(grant.session_uid)
+    chain = RequestChain(grant.session_uid, request_reader(kind.dialer))
     receiver = GatedReceiver(FrameChecker(keys.requests), StreamEdits(kind.dialer.edits), chain)
     ends = GatedEnds(FrameTagger(keys.answers), receiver, clock)
     cancel = None

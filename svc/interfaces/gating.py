@@ -109,6 +109,18 @@ class IGatedSession(Interface):
                 0: those that ``until`` read last; where it read none, the first byte.
         """
 
+    async def refuse(
+        action: str, facts: Mapping[str, ContextValue], size: int, reason: str
+    ) -> None:
+        """Deny, and record, a request that the gate itself refuses, whatever policy says of it.
+
+        Only bytes of a denied request can be replaced by an edit.
+
+        Args:
+            action: As for :meth:`decide`, and so are the facts and the size.
+            reason: A stable word, which the record gives.
+        """
+
     def watch(action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
         """Break the session off once the policy no longer allows this request, which was allowed.
 

@@ -28,6 +28,7 @@ from svc.model.audit.record import Event
 from svc.model.cluster.target import Target
 from svc.model.session.ending import SessionOver
 from svc.model.session.parameters import Parameters, ceiling, facts, resolved
+from svc.model.session.ranges import RequestReader
 from svc.model.session.request import SessionRequest
 
 
@@ -110,6 +111,9 @@ class IDialer(Interface):
     """How a Connector describes and reaches a kind's targets.
 
     A dialer of a kind with enforced parameters has ``enforces``, their names as a frozenset.
+    One of a gated kind has ``requests``: called for each session, it gives a
+    :class:`svc.model.session.ranges.RequestReader` of the person's bytes.  Where it has none, the
+    Connector cannot tell a request that nobody decided, nor where a request ends.
     """
 
     def parse(resource_id: str, table: Mapping[str, object], path: str) -> Target:
@@ -152,6 +156,12 @@ class ICancellingEndpoint(IStreamClientEndpoint):
         Raises:
             SvcError: it could not be asked.
         """
+
+
+def request_reader(dialer: Any) -> RequestReader | None:
+    """What reads the requests of one session at the Connector; None: the kind has nothing."""
+    requests: Callable[[], RequestReader] | None = getattr(dialer, "requests", None)
+    return None if requests is None else requests()
 
 
 class ILocalEndpoint(Interface):

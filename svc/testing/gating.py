@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 from svc.audit.log.entries import seal_request
 from svc.audit.log.record import Sealer
 from svc.errors import Denied
-from svc.interfaces.kinds import ServedKind
+from svc.interfaces.kinds import ServedKind, request_reader
 from svc.model.audit.decision_ids import DecisionIds
 from svc.model.audit.record import AuditRecord
 from svc.model.policy.access import AccessRequest, ContextValue, Decision
@@ -100,7 +100,7 @@ class PlayedSession:
         opened = GatedOpen(request, kind, person_id="a" * 26, source_address="192.0.2.1")
         self.session = gate.session(opened, kind.ceiling(request), self._write)
         self._requests, self._answers = FrameTagger(bytes(32)), FrameTagger(bytes(32))
-        chain = RequestChain(request.session_uid)
+        chain = RequestChain(request.session_uid, request_reader(kind.dialer))
         self._target = self._connected(self.session.requests, kind.dialer, chain)
         self._person = self._connected(self.session.answers, kind.local, None)
         gating: Any = kind.gate(self.session)

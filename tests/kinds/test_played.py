@@ -35,7 +35,10 @@ async def serve(session: IGatedSession) -> None:
             await session.record("lines.odd", {"size": value})
         else:
             verdict = await session.decide("linesSay", {word: int(value)})
-            session.requests.edit(len(line), "keep" if verdict.allowed else "drop", {})
+            if verdict.allowed:
+                await session.requests.pass_on(len(line))
+            else:
+                session.requests.edit(len(line), "drop", {})
 
 
 class Side:
@@ -79,9 +82,11 @@ class PlayedTests(SynchronousTestCase):
         return list(played.records)
 
     def test_an_undeclared_fact(self) -> None:
-        """A fact that the terms do not have decides nothing."""
+        """A fact that the terms do not have decides nothing, and no edit goes without a denial."""
         played = self.played(b"weight 7\n")
-        self.assertEqual((played.target_heard, played.records), (b"-\n", []))
+        self.assertEqual((played.target_heard, played.records), (b"", []))
+        assert played.failure is not None
+        self.assertTrue(played.failure.check(Malformed))
 
     def test_what_breaks_a_session(self) -> None:
         """An edit that the target's side does not know, and an event that cannot be recorded."""

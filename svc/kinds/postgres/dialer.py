@@ -35,6 +35,7 @@ from svc.kinds.address import read_address, refuse_unknown, split_address
 from svc.kinds.opaque import AddressDialer
 from svc.kinds.postgres.login import AUTH_METHODS, LoginEndpoint, LoginPlan
 from svc.kinds.postgres.messages import DENIED_WORD, message, text_at
+from svc.kinds.postgres.reader import PostgresRequests
 from svc.kinds.postgres.reading import READING
 from svc.kinds.postgres.scram import salted_password
 from svc.kinds.postgres.secured import client_tls
@@ -125,6 +126,7 @@ class PostgresTargets(AddressDialer):
         factory=lambda: {"deny": deny, "drop": drop, "unknown": unknown}
     )
     enforces: frozenset[str] = frozenset({DATABASE, ROLE})
+    requests: type[PostgresRequests] = PostgresRequests
     passwords: SaltedPasswords = field(factory=SaltedPasswords)
     entropy: Entropy = RAND_bytes
 

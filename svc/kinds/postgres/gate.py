@@ -15,7 +15,15 @@ from twisted.internet.defer import Deferred
 from svc.errors import Malformed
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
 from svc.kinds.postgres.effects import TextEffects
-from svc.kinds.postgres.messages import HEAD, name_at, size_of, text_at
+from svc.kinds.postgres.messages import (
+    DECIDED,
+    HEAD,
+    LONGEST_NAMES,
+    ends_transaction,
+    name_at,
+    size_of,
+    text_at,
+)
 from svc.kinds.postgres.pipeline import Pipeline
 from svc.kinds.postgres.terms import OPAQUE, QUERY
 from svc.kinds.postgres.walk import text_effects, union
@@ -23,14 +31,13 @@ from svc.kinds.postgres.walk import text_effects, union
 LONGEST_TEXT = 64 * 1024
 """A longer Query or Parse is not held; nobody reads its text."""
 
-LONGEST_NAMES = 2048
-"""Bytes that the names at the beginning of a message may take."""
-
 PASSES = RequestVerdict(allowed=True, decision_id="")
 """Of what is never denied: the end of a transaction."""
 
 FUNCTION_CALL = TextEffects(effects=frozenset({"call"}), incomplete="function_call")
 UNKNOWN_PORTAL = TextEffects(effects=frozenset({"read"}), incomplete="unknown_portal")
+UNKNOWN_STATEMENT = TextEffects(effects=frozenset({"read"}), incomplete="unknown_statement")
+SKIPPED = TextEffects(incomplete="skipped")
 LONG_TEXT = TextEffects(incomplete="text_too_long")
 
 
@@ -46,7 +53,7 @@ class PostgresGate:
 
     session: IGatedSession
     pipeline: Pipeline = field(factory=Pipeline)
-    _fresh: tuple[TextEffects, RequestVerdict] | None = None
+    _fresh: tuple[bytes, TextEffects, RequestVerdict] | None = None
     _room: Deferred[None] | None = None
     _is_over: bool = False
 
@@ -61,8 +68,11 @@ class PostgresGate:
             if take is None:
                 raise Malformed("a request that the PostgreSQL protocol does not have")
             await self._until_room()
-            if self.pipeline.is_skipping and head[0] not in b"SX":
+            if self.pipeline.is_skipping and head[0] in DECIDED:
+                await self._refuse(stream, size, SKIPPED)
                 await drop(stream, size)  # the server would only read past it
+            elif self.pipeline.is_skipping and head[0] not in b"SX":
+                await stream.pass_on(size)  # the server reads past it
             else:
                 await take(self, stream, size)
 
@@ -77,17 +87,22 @@ class PostgresGate:
         if room is not None:
             room.callback(None)
 
-    async def _decide(self, effects: TextEffects) -> RequestVerdict:
-        if effects.ends_transaction:
-            return PASSES
+    async def _decide(
+        self, stream: IGatedStream, size: int, effects: TextEffects
+    ) -> RequestVerdict:
         action = OPAQUE if effects.incomplete else QUERY
-        return await self.session.decide(action, effects.facts)
+        first = await _first(stream, size)
+        return await self.session.decide(action, effects.facts, first)
+
+    async def _refuse(self, stream: IGatedStream, size: int, effects: TextEffects) -> None:
+        """Record a message that never reaches the server: no edit is made without a denial."""
+        first = await _first(stream, size)
+        await self.session.refuse(OPAQUE, effects.facts, first, effects.incomplete)
 
     async def _deny(
         self, stream: IGatedStream, size: int, verdict: RequestVerdict, *, simply: bool
     ) -> None:
-        first = min(size, LONGEST_TEXT)
-        await whole(stream, first)
+        first = await _first(stream, size)
         if self.pipeline.is_skipping:  # since it was decided
             await drop(stream, size)
             return
@@ -103,44 +118,53 @@ class PostgresGate:
 
     async def _query(self, stream: IGatedStream, size: int) -> None:
         body = await self._text(stream, size)
-        effects = LONG_TEXT if body is None else text_effects(_ended(body))
-        verdict = await self._decide(effects)
+        text = b"" if body is None else _ended(body)
+        effects = LONG_TEXT if body is None else text_effects(text)
+        if ends_transaction(text) and effects.ends_transaction:
+            verdict = PASSES
+        else:
+            verdict = await self._decide(stream, size, effects)
         await self._ask_simply(stream, size, verdict)
 
     async def _call(self, stream: IGatedStream, size: int) -> None:
-        verdict = await self._decide(FUNCTION_CALL)
+        verdict = await self._decide(stream, size, FUNCTION_CALL)
         await self._ask_simply(stream, size, verdict)
 
     async def _ask_simply(self, stream: IGatedStream, size: int, verdict: RequestVerdict) -> None:
         if not verdict.allowed:
             await self._deny(stream, size, verdict, simply=True)
-        elif self.pipeline.is_skipping:
-            await drop(stream, size)
         else:
-            self.pipeline.asked_simply()
+            if not self.pipeline.is_skipping:  # since it was decided: the server reads past it
+                self.pipeline.asked_simply()
             await stream.pass_on(size)
 
     async def _parse(self, stream: IGatedStream, size: int) -> None:
         body = await self._text(stream, size)
         if body is None:
-            body, effects = await names(stream, size), LONG_TEXT
+            body, text, effects = await names(stream, size), b"", LONG_TEXT
             name, _ = name_at(body)
         else:
             name, after = name_at(body)
-            effects = text_effects(text_at(body, after)[0])
-        verdict = await self._decide(effects)
+            text, _ = text_at(body, after)
+            effects = text_effects(text)
+        if ends_transaction(text) and effects.ends_transaction:
+            verdict = PASSES
+        else:
+            verdict = await self._decide(stream, size, effects)
 
         def note() -> None:
             self.pipeline.parsed(name, effects)
-            self._fresh = (effects, verdict)
+            self._fresh = (name, effects, verdict)
 
         await self._pass(stream, size, verdict, note)
 
     async def _bind(self, stream: IGatedStream, size: int) -> None:
         body = await names(stream, size)
         portal, after = name_at(body)
-        candidates = self.pipeline.behind(name_at(body, after)[0])
+        statement, _ = name_at(body, after)
+        candidates = self.pipeline.behind(statement)
         if not candidates:
+            await self._refuse(stream, size, UNKNOWN_STATEMENT)
             first = min(size, HEAD + LONGEST_NAMES)
             self.pipeline.bound_to_nothing()
             stream.edit(first, "unknown", {})
@@ -148,8 +172,10 @@ class PostgresGate:
             return
         effects = tuple(one.effects for one in candidates)
         fresh, self._fresh = self._fresh, None
-        is_its = fresh is not None and effects == (fresh[0],)
-        verdict = await self._decide_again(effects, fresh[1] if fresh and is_its else None)
+        is_its = fresh is not None and (statement, effects) == (fresh[0], (fresh[1],))
+        verdict = await self._decide_again(
+            stream, size, effects, fresh[2] if fresh and is_its else None
+        )
         await self._pass(
             stream, size, verdict, lambda: self.pipeline.bound(portal, effects, verdict)
         )
@@ -158,19 +184,23 @@ class PostgresGate:
         name, _ = name_at(await names(stream, size))
         portal = self.pipeline.portal(name)
         if portal is None:
-            verdict = await self._decide(UNKNOWN_PORTAL)
+            verdict = await self._decide(stream, size, UNKNOWN_PORTAL)
         else:
             fresh, portal.fresh = portal.fresh, None
-            verdict = await self._decide_again(portal.candidates, fresh)
+            verdict = await self._decide_again(stream, size, portal.candidates, fresh)
         await self._pass(stream, size, verdict, self.pipeline.executed)
 
     async def _decide_again(
-        self, candidates: tuple[TextEffects, ...], fresh: RequestVerdict | None
+        self,
+        stream: IGatedStream,
+        size: int,
+        candidates: tuple[TextEffects, ...],
+        fresh: RequestVerdict | None,
     ) -> RequestVerdict:
         """The verdict of the message before, where it stands: both are one request."""
-        if fresh is not None and self.session.stands(fresh):
+        if fresh is not None and (fresh is PASSES or self.session.stands(fresh)):
             return fresh
-        return await self._decide(union(candidates))
+        return await self._decide(stream, size, union(candidates))
 
     async def _pass(
         self,
@@ -182,10 +212,9 @@ class PostgresGate:
         """Pass a message of the extended protocol, or deny it."""
         if not verdict.allowed:
             await self._deny(stream, size, verdict, simply=False)
-        elif self.pipeline.is_skipping:
-            await drop(stream, size)
         else:
-            note()
+            if not self.pipeline.is_skipping:  # since it was decided: the server reads past it
+                note()
             await stream.pass_on(size)
 
     async def _describe(self, stream: IGatedStream, size: int) -> None:
@@ -265,6 +294,13 @@ async def whole(stream: IGatedStream, size: int) -> bytes:
     if held is None:
         raise Malformed("the stream ended in the middle of a request")
     return held
+
+
+async def _first(stream: IGatedStream, size: int) -> int:
+    """How many bytes of a message a decision is about; they are held."""
+    first = min(size, LONGEST_TEXT)
+    await whole(stream, first)
+    return first
 
 
 async def names(stream: IGatedStream, size: int) -> bytes:

@@ -6,6 +6,7 @@ body.  The first one of a connection has no such byte.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from svc.errors import Malformed
@@ -19,7 +20,30 @@ LONGEST_NAME = 63
 DENIED_WORD = b"svc_denied_"
 """What stands in the place of a denied text, with the decision's id: no statement begins so."""
 
+LONGEST_NAMES = 2048
+"""Bytes that the names at the beginning of a message may take."""
+
+DECIDED = frozenset(b"QFPBE")
+"""The requests that ask the server for something; the others carry them."""
+
+LONGEST_END = 128
+
+_ENDS = re.compile(
+    rb"\s*(?:commit|end|abort|rollback)(?:\s+(?:work|transaction))?\s*;?\s*"
+    rb"|\s*rollback(?:\s+(?:work|transaction))?\s+to(?:\s+savepoint)?"
+    rb"\s+(?:[a-z_][a-z0-9_]*|\"[a-z0-9_ .-]+\")\s*;?\s*",
+    re.IGNORECASE,
+)
+
 SYNTAX_ERROR, DENIED_CODE = b"42601", b"42501"
+
+
+def ends_transaction(text: bytes) -> bool:
+    """Whether a text does nothing but end a transaction, in the plain words that all can read.
+
+    It needs no decision: whoever began a transaction can leave it, whatever policy says by then.
+    """
+    return len(text) <= LONGEST_END and _ENDS.fullmatch(text) is not None
 
 
 def message(kind: bytes, body: bytes) -> bytes:

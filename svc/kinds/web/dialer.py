@@ -33,6 +33,7 @@ from svc.kinds.address import split_address
 from svc.kinds.opaque import AddressDialer
 from svc.kinds.web.head import HOST
 from svc.kinds.web.localized import AnswerRewriter
+from svc.kinds.web.reader import WebRequests
 from svc.kinds.web.rewrite import RequestRewriter
 from svc.kinds.web.secured import VerifiedTlsEndpoint
 from svc.kinds.web.words import DROP
@@ -146,6 +147,7 @@ class WebDialer(AddressDialer):
     """Reaches an application by ``address``, which gets ``host`` as its name."""
 
     edits: Mapping[str, MakeEdit] = field(factory=lambda: {DROP: drop})
+    requests: type[WebRequests] = WebRequests
 
     def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """A target with an address, the name it is asked by, and how it proves itself."""

@@ -160,7 +160,9 @@ class Exchange:
         # Whoever waits for 100 may or may not send the body when it gets another answer.
         is_unsure = bool(head.headers.all(b"expect"))
         is_long = (head.body.length or 0) > MOST_DROPPED
-        is_last = head.is_last or is_unsure or is_long
+        # A denial that nobody recorded is no denial to the Connector: nothing passes after it.
+        is_recorded = bool(verdict.basis)
+        is_last = head.is_last or is_unsure or is_long or not is_recorded
         self.turns.owe(Turn(head.method, edit=DENIED, values=_denial(head, verdict, is_last)))
         stream = self.session.requests
         stream.edit(len(raw), DROP, {})

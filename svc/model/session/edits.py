@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from attrs import define, field, frozen
 
 from svc.errors import Malformed
-from svc.model.session.ending import EDIT_REFUSED
+from svc.model.session.ending import DECISION_REFUSED, EDIT_REFUSED
 
 MAX_EDIT_BYTES = 64 * 1024
 """The longest stretch that one edit is about: it is held until all of it has come."""
@@ -59,11 +59,15 @@ class StreamEdits:
     is_last_made: bool = field(default=False, init=False)
     _at: int = field(default=0, init=False)
     _announced: int = field(default=0, init=False)
-    _pending: deque[Edit] = field(factory=deque, init=False)
+    _pending: deque[tuple[Edit, bool]] = field(factory=deque, init=False)
     _held: bytearray = field(factory=bytearray, init=False)
 
-    def announce(self, edit: Edit) -> bytes:
+    def announce(self, edit: Edit, *, adds: bool = True) -> bytes:
         """Take an edit of bytes that are still to come, or make an insertion.
+
+        Args:
+            edit: As the Proxy sent it.
+            adds: Something may take the bytes' place.
 
         Returns:
             What an insertion adds, to be passed on at once: the bytes after it may never come.
@@ -85,9 +89,9 @@ class StreamEdits:
         if not edit.size:
             if self._pending or edit.offset != self._at:
                 raise _refused("an insertion into a gated session is not at what comes next")
-            return self._made(edit)
+            return self._made(edit, adds)
         self._announced = edit.offset + edit.size
-        self._pending.append(edit)
+        self._pending.append((edit, adds))
         return b""
 
     def apply(self, data: bytes) -> bytes:
@@ -107,7 +111,7 @@ class StreamEdits:
                 passed += rest
                 self.is_last_made = False
                 break
-            edit = self._pending[0]
+            edit, adds = self._pending[0]
             before = min(max(0, edit.offset - self._at), len(rest))
             passed += rest[:before]
             wanted = edit.size - len(self._held) if self._at + before >= edit.offset else 0
@@ -117,18 +121,23 @@ class StreamEdits:
             rest = rest[before + len(mine) :]
             if len(self._held) == edit.size:
                 self._pending.popleft()
-                passed += self._made(edit)
+                passed += self._made(edit, adds)
                 self._held.clear()
         return bytes(passed)
 
-    def _made(self, edit: Edit) -> bytes:
+    def _made(self, edit: Edit, adds: bool) -> bytes:
         self.is_last_made = True
         try:
-            return self.known[edit.name](bytes(self._held), edit.values)
+            made = self.known[edit.name](bytes(self._held), edit.values)
         except Exception as error:
             # Of a plug-in's: whoever reads for all sessions of a connection goes on.
             fault = type(error).__name__
             raise _refused(f"the edit {edit.name} of a gated session failed: {fault}") from error
+        if made and not adds:
+            raise Malformed(
+                "an edit of a gated session replaces what was not denied", reason=DECISION_REFUSED
+            )
+        return made
 
     def end(self) -> None:
         """Nothing more comes.

@@ -33,6 +33,7 @@ FRAME_ALTERED = "frame_altered"
 FRAME_ORDER = "frame_order"
 EDIT_REFUSED = "edit_refused"
 DECISION_REFUSED = "decision_refused"
+DECISION_MISSING = "decision_missing"
 PEER_SILENT = "peer_silent"
 CUT_SHORT = "cut_short"
 NOT_PROLONGED = "grant_not_prolonged"
@@ -45,6 +46,7 @@ GATED_FAULTS = frozenset(
         FRAME_ORDER,
         EDIT_REFUSED,
         DECISION_REFUSED,
+        DECISION_MISSING,
         PEER_SILENT,
         CUT_SHORT,
         NOT_PROLONGED,
@@ -73,6 +75,7 @@ ENDINGS = MappingProxyType(
         FRAME_ORDER: "bytes were missing on the way, repeated or out of order",
         EDIT_REFUSED: "the Proxy requested a change that its kind does not know",
         DECISION_REFUSED: "the Proxy passed on what it had not decided, or had denied",
+        DECISION_MISSING: "the Proxy passed on a request without a decision",
         PEER_SILENT: "the other end was not heard of for 90 seconds",
         CUT_SHORT: "it was cut before the other end had closed it",
         NOT_PROLONGED: "Authority did not prolong it in time",

@@ -83,9 +83,8 @@ class GatedReceiver:
                 raise Malformed("a decision about answers", reason=DECISION_REFUSED)
             self.chain.announce(decision, self.received)
         for edit in note.edits:
-            self._inserted += self.edits.announce(edit)
-            if self.chain is not None and edit.size:
-                self.chain.edited(edit.offset, edit.size)
+            adds = self.chain is None or self.chain.edited(edit.offset, edit.size)
+            self._inserted += self.edits.announce(edit, adds=adds)
         self._pass_to = max(self._pass_to, note.pass_to)
 
     def frame(self, frame: TaggedFrame) -> None:
@@ -113,9 +112,9 @@ class GatedReceiver:
         size = to - self._passed
         chain = self.chain
         if size > 0:
-            if chain is not None:
-                chain.passing(to)
             data = bytes(self._held[:size])
+            if chain is not None:
+                chain.passing(data)
             del self._held[:size]
             self._passed = to
             data = self.edits.apply(data)

@@ -14,13 +14,16 @@ chain of them, or one of the two is not true.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
+from typing import Protocol
 
 from attrs import define, field, frozen
 
 from svc.errors import Malformed
-from svc.model.session.ending import DECISION_REFUSED
+from svc.model.session.ending import DECISION_MISSING, DECISION_REFUSED, EDIT_REFUSED
 from svc.model.session.frames import FrameMarks
 
 MAX_RANGE = 256 * 1024
@@ -71,32 +74,57 @@ def next_head(head: bytes, range_: RequestRange, allowed: bool) -> bytes:
     return sha256(_CHAIN + head + entry).digest()
 
 
-@define
-class _Denied:
-    """A range of which nothing may pass unedited."""
+class RequestReader(Protocol):
+    """A kind's own reading of the person's bytes, at the Connector: where its messages begin.
 
-    covered: int
-    end: int
+    A Proxy's word cannot lead it astray: it sees the bytes as the person tagged them.
+    """
+
+    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> Iterable[tuple[int, bool]]:
+        """Read the next bytes.
+
+        Args:
+            data: As the person sent them.
+            is_denied: Whether the message at an offset was denied, so the target never has it.
+
+        Returns:
+            In order: offsets where a message begins, with its first byte, and whether it needs a
+            decision.  One whose need shows later is said again, no later than with its last byte.
+
+        Raises:
+            Malformed: it is no message of the kind.
+        """
 
 
 @define
 class RequestChain:
     """The decisions of one session at its Connector, held against the frames that came.
 
+    Without a reader a denied range itself is what edits replace.  With one, every range begins
+    where a message does and holds no beginning of another, and a denied message is replaced or
+    removed to its end.  What else is removed is the stream's last: nothing passes after it.
+
     Attributes:
+        reader: The kind's, where it has one.
         head: Of the chain, over the decisions whose bytes have all come.
         count: How many those are.
         marks: Of the frames; whoever verifies them adds them.
     """
 
     session_uid: str
+    reader: RequestReader | None = None
     head: bytes = field(init=False)
     count: int = field(default=0, init=False)
     marks: FrameMarks = field(factory=FrameMarks, init=False)
     _announced: int = field(default=0, init=False)
+    _end: int = field(default=0, init=False)
     _passed: int = field(default=0, init=False)
     _pending: deque[RangeDecision] = field(factory=deque, init=False)
-    _denied: deque[_Denied] = field(factory=deque, init=False)
+    _ranges: deque[RangeDecision] = field(factory=deque, init=False)
+    _allowed: dict[int, bool] = field(factory=dict, init=False)
+    _edits: deque[tuple[int, int]] = field(factory=deque, init=False)
+    _unit: int = field(default=-1, init=False)
+    _is_last: bool = field(default=False, init=False)
 
     @head.default
     def _first(self) -> bytes:
@@ -110,38 +138,139 @@ class RequestChain:
             received: Bytes that have come.
 
         Raises:
-            Malformed: its number is not the next, or its bytes have passed or are too many.
+            Malformed: its number is not the next, it overlaps the one before, or its bytes have
+                passed or are too many.
         """
         if decision.n != self._announced + 1:
             raise _refused("the decisions of a gated session are not numbered without gaps")
         end = decision.offset + decision.size
-        is_near = end <= received + 2 * MAX_RANGE and len(self._pending) < MAX_PENDING
+        is_near = end <= received + 2 * MAX_RANGE
         if decision.offset < self._passed or decision.size > MAX_RANGE or not is_near:
             raise _refused("a decision of a gated session is about bytes out of its reach")
-        self._announced = decision.n
+        is_over = decision.offset < self._end or decision.offset in self._allowed
+        if is_over or len(self._ranges) >= MAX_PENDING:
+            raise _refused("decisions of a gated session overlap, or are too many")
+        if len(self._pending) >= MAX_PENDING:
+            raise _refused("decisions of a gated session are too far ahead of their bytes")
+        self._announced, self._end = decision.n, end
         self._pending.append(decision)
-        if not decision.allowed and decision.size:
-            self._denied.append(_Denied(decision.offset, end))
+        self._ranges.append(decision)
+        self._allowed[decision.offset] = decision.allowed
 
-    def edited(self, offset: int, size: int) -> None:
-        """These bytes, and no earlier ones from now on, are replaced."""
-        end = offset + size
-        for denied in self._denied:
-            if offset <= denied.covered < end:
-                denied.covered = end
+    def edited(self, offset: int, size: int) -> bool:
+        """These bytes, and no earlier ones from now on, are replaced.
 
-    def passing(self, to: int) -> None:
-        """Bytes before this offset are passed on now.
+        Returns:
+            Whether something may take their place: they lie in one denied range.
 
         Raises:
-            Malformed: some of them were denied, and no edit replaces them.
+            Malformed: they are none; nothing is added to what a person sent.
         """
-        for denied in self._denied:
-            if denied.covered < min(to, denied.end):
+        if not size:
+            raise Malformed("the Proxy would add to requests", reason=EDIT_REFUSED)
+        end = offset + size
+        self._edits.append((offset, end))
+        return any(
+            one.offset <= offset and end <= one.offset + one.size
+            for one in self._ranges
+            if not one.allowed
+        )
+
+    def passing(self, data: bytes) -> None:
+        """These bytes, the next of the stream, are passed on now, as their edits make them.
+
+        Raises:
+            Malformed: some of them were denied, and no edit replaces them; or no decision is
+                about a request that needs one.
+        """
+        to, done = self._passed + len(data), self._passed
+        while done < to:
+            while self._edits and self._edits[0][1] <= done:
+                self._edits.popleft()
+            first, last = self._edits[0] if self._edits else (to, to)
+            is_edited = first <= done
+            end = min(to, last if is_edited else first)
+            self._segment(done, data[done - self._passed : end - self._passed], is_edited)
+            done = end
+        self._passed = to
+        while self._ranges and self._ranges[0].offset + self._ranges[0].size <= to:
+            if self.reader is not None and self._ranges[0].offset == self._unit:
+                break
+            del self._allowed[self._ranges.popleft().offset]
+
+    def _segment(self, offset: int, data: bytes, is_edited: bool) -> None:
+        """One stretch that an edit is about, or none is."""
+        if self._is_last:
+            if not is_edited or self._is_touched(offset, offset + len(data)):
+                raise _refused("the Proxy passed more after it had left something out")
+        elif self.reader is not None:
+            self._units(self.reader, offset, data, is_edited)
+        else:
+            end = offset + len(data)
+            if not is_edited and self._is_touched(offset, end):
                 raise _refused("the Proxy passed a request on that it had denied")
-        while self._denied and self._denied[0].covered >= self._denied[0].end:
-            self._denied.popleft()
-        self._passed = max(self._passed, to)
+            is_inside = any(
+                one.offset <= offset and end <= one.offset + one.size
+                for one in self._ranges
+                if not one.allowed
+            )
+            self._is_last = is_edited and not is_inside
+
+    def _is_touched(self, first: int, end: int) -> bool:
+        """Whether some of these bytes were denied."""
+        return any(
+            one.offset < end and first < one.offset + one.size
+            for one in self._ranges
+            if not one.allowed
+        )
+
+    def _units(self, reader: RequestReader, offset: int, data: bytes, is_edited: bool) -> None:
+        before = self._unit
+        if is_edited and not (self._is_denied(offset) or self._is_denied(before)):
+            self._is_last = True
+            return
+        starts: list[int] = []
+        try:
+            for start, needs in reader.feed(data, self._is_denied):
+                if start != self._unit:
+                    starts.append(start)
+                    self._unit = start
+                self._needed(start, needs, is_edited)
+        except Malformed:
+            # Past the last message that anybody decided nothing can be read, and nothing passes.
+            if not is_edited:
+                raise
+            self._is_last = True
+        if self._is_last:
+            return
+        if not is_edited and (
+            any(self._is_denied(start) for start in starts)
+            or (offset not in starts[:1] and self._is_denied(before))
+        ):
+            raise _refused("the Proxy passed a request on that it had denied")
+        self._placed(offset, offset + len(data), starts)
+
+    def _needed(self, start: int, needs: bool, is_edited: bool) -> None:
+        if is_edited and not self._is_denied(start):
+            self._is_last = True
+        elif needs and start not in self._allowed:
+            raise Malformed(
+                "the Proxy passed a request on that it had not decided", reason=DECISION_MISSING
+            )
+
+    def _placed(self, first: int, end: int, starts: Sequence[int]) -> None:
+        """Ranges begin where messages do, and none holds another's beginning."""
+        for one in self._ranges:
+            if one.offset >= end:
+                break
+            after = bisect_right(starts, one.offset)
+            is_start = after > 0 and starts[after - 1] == one.offset
+            holds = after < len(starts) and starts[after] < one.offset + one.size
+            if holds or (first <= one.offset and not is_start):
+                raise _refused("a decision of a gated session is not about one whole request")
+
+    def _is_denied(self, start: int) -> bool:
+        return self._allowed.get(start) is False
 
     def settle(self, received: int) -> None:
         """Chain the decisions whose bytes have all come."""

@@ -142,8 +142,22 @@ class GatedSession:
         self, action: str, facts: Mapping[str, ContextValue], size: int = 0
     ) -> RequestVerdict:
         """See IGatedSession."""
+        return await self._decided(action, facts, size, "")
+
+    async def refuse(
+        self, action: str, facts: Mapping[str, ContextValue], size: int, reason: str
+    ) -> None:
+        """See IGatedSession."""
+        await self._decided(action, facts, size, reason)
+
+    async def _decided(
+        self, action: str, facts: Mapping[str, ContextValue], size: int, refused: str
+    ) -> RequestVerdict:
         try:
-            decided = await self._recorded(self.decides(self.opened, action, facts), size)
+            decided = self.decides(self.opened, action, facts)
+            if refused:
+                decided = evolve(decided, decision="deny", reason=refused)
+            decided = await self._recorded(decided, size)
         except CancelledError:
             raise
         except Exception as error:

@@ -115,7 +115,13 @@ class SimpleTests(SynchronousTestCase):
     def test_ends_are_never_denied(self) -> None:
         """Nobody is kept in a transaction, whatever the policy says."""
         talk = Talk(lambda action, context: False)
-        for text in ("COMMIT", "ROLLBACK", "ROLLBACK TO SAVEPOINT a", "END"):
+        for text in (
+            "COMMIT",
+            "rollback work;",
+            "ROLLBACK TO SAVEPOINT a",
+            'rollback to "_pg3_1"',
+            "END",
+        ):
             self.assertEqual(talk.asks(query(text)), query(text))
         self.assertEqual(talk.decided, [])
         self.assertIn(b"svc_denied_", talk.asks(query("COMMIT; SELECT 1")))
@@ -275,14 +281,15 @@ class ExtendedTests(SynchronousTestCase):
         self.assertEqual(talk.decided[-1], ("dbQueryOpaque", "deny"))
 
     def test_skipped_by_the_server(self) -> None:
-        """What the server reads past is not passed, and is not decided."""
+        """What the server reads past is not passed; the log says that it was skipped."""
         talk = Talk()
         talk.asks(parse("", "SELECT no_such") + FLUSH)
         talk.answers(error("42703", "no column"))
         before = len(talk.decided)
         sent = talk.asks(parse("", "SELECT 1") + bind("", "") + query("SELECT 2") + SYNC)
         self.assertEqual(kinds(sent), "S")
-        self.assertEqual(len(talk.decided), before)
+        self.assertEqual(talk.decided[before:], [("dbQueryOpaque", "deny")] * 3)
+        self.assertEqual([one.reason for one in talk.played.records[before:]], ["skipped"] * 3)
         self.assertEqual(kinds(talk.answers(READY)), "Z")
 
     def test_deallocated(self) -> None:

@@ -447,6 +447,9 @@ class DecideTests(SynchronousTestCase):
         """Each has the next number and its range, and is announced in that order, once durable."""
         out = Out()
         out.end = ReceivingEnd(REQUESTS, EDITS, RequestChain("1" * 32))
+        said: list[GateNote] = []
+        pass_note = out.note
+        out.note = lambda note, message=None: said.append(note) or pass_note(note, message)  # type: ignore[func-returns-value,method-assign]
         stream = self.session.requests
         stream.out = out  # type: ignore[assignment]
         sender = SendingEnd(REQUESTS)
@@ -469,12 +472,37 @@ class DecideTests(SynchronousTestCase):
             size = one.range[1] - one.range[0]
             ranges.append(RequestRange(n=n, offset=one.range[0], size=size, tags=one.frames))
         self.assertEqual([(one.offset, one.size) for one in ranges], [(0, 4), (0, 4)])
+        # Both are about one request, so the Connector refuses the second.
+        self.assertRaises(Malformed, stream.edit, 4, "refuse", {"why": "w"})
+        self.assertEqual(
+            [(one.n, one.allowed) for one in said[0].decisions], [(1, True), (2, False)]
+        )
+
+    def test_chained(self) -> None:
+        """The Connector's chain is the one that the records make."""
+        out = Out()
+        out.end = ReceivingEnd(REQUESTS, EDITS, RequestChain("1" * 32))
+        stream = self.session.requests
+        stream.out = out  # type: ignore[assignment]
+        frame = SendingEnd(REQUESTS).data(b"one\ntwo\n")
+        stream.frame_received(parse_tagged(frame), frame)
+        so_far(self.session.decide("redisRead", {}, 4))
+        so_far(stream.pass_on(4))
+        so_far(self.session.refuse("redisRead", {}, 4, "unknown"))
         stream.edit(4, "refuse", {"why": "w"})
+        head = first_head("1" * 32)
+        for n, one in enumerate(self.written, 1):
+            assert isinstance(one, GatedRequest)
+            assert one.range is not None
+            assert one.frames is not None
+            range_ = RequestRange(n=n, offset=one.range[0], size=4, tags=one.frames)
+            head = next_head(head, range_, allowed=n == 1)
+        assert isinstance(one, GatedRequest)
+        self.assertEqual((one.decision, one.reason), ("deny", "unknown"))
         chain = out.end.receiver.chain
         assert chain is not None
-        self.assertEqual((chain.count, out.said), (2, b"<one\n w>"))
-        head = next_head(first_head("1" * 32), ranges[1], allowed=True)
-        self.assertEqual(chain.head, next_head(head, ranges[0], allowed=False))
+        self.assertEqual((chain.count, out.said), (2, b"one\n<two\n w>"))
+        self.assertEqual(chain.head, head)
 
     def test_a_number_is_used_once_recorded(self) -> None:
         """A request that could not be recorded leaves no gap."""

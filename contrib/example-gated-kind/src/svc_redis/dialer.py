@@ -1,8 +1,8 @@
 """At the Connector: reaches the server, holds it to the ceiling, makes the one edit of requests."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from attrs import field, frozen
+from attrs import define, field, frozen
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 
 from svc.kinds.opaque import AddressDialer
@@ -16,12 +16,37 @@ def refuse(came: bytes, values: Mapping[str, str]) -> bytes:
     return b"SVC_DENIED\r\n"
 
 
+@define
+class RedisRequests:
+    """Where each command begins in what the person sent: every line needs a decision."""
+
+    _at: int = field(default=0, init=False)
+    _is_within: bool = field(default=False, init=False)
+
+    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[tuple[int, bool]]:
+        """See RequestReader; Redis ends a line with its line feed."""
+        starts = []
+        for line in _lines(data):
+            if not self._is_within:
+                starts.append((self._at, True))
+            self._at += len(line)
+            self._is_within = not line.endswith(b"\n")
+        return starts
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """At line feeds alone."""
+    *whole, rest = data.split(b"\n")
+    return [line + b"\n" for line in whole] + ([rest] if rest else [])
+
+
 @frozen(kw_only=True)
 class RedisDialer(AddressDialer):
     """Plain TCP, one database selected for good, and the closed list of edits."""
 
     edits: Mapping[str, MakeEdit] = field(factory=lambda: {"refuse": refuse})
     enforces: frozenset[str] = frozenset({"database"})
+    requests: type[RedisRequests] = RedisRequests
 
     def endpoint(
         self, reactor: IReactorTCP, target: Target, ceiling: Mapping[str, str]

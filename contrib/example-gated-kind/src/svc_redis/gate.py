@@ -34,6 +34,7 @@ async def requests(session: IGatedSession, owed: Owed) -> None:
             verdict = await session.decide(action, {"key": key}, size=len(line))
         else:
             await session.record("redis.unknown", {"size": len(line)})
+            await session.refuse("redisWrite", {}, size=len(line), reason="unknown_command")
         owed.append(verdict)
         if verdict is not None and verdict.allowed:
             await stream.pass_on(len(line))
