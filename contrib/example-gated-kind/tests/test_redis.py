@@ -41,6 +41,7 @@ class RedisTests(KindContract, SynchronousTestCase):
                 ("request.decision", "redisRead", "deny"),
                 ("request.decision", "redisWrite", "deny"),
                 ("redis.unknown", None, None),
+                ("request.decision", "redisWrite", "deny"),
             ],
         )
         assert played.records[0].request is not None

@@ -25,19 +25,10 @@ class RedisRequests:
 
     def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[tuple[int, bool]]:
         """See RequestReader; Redis ends a line with its line feed."""
-        starts = []
-        for line in _lines(data):
-            if not self._is_within:
-                starts.append((self._at, True))
-            self._at += len(line)
-            self._is_within = not line.endswith(b"\n")
-        return starts
-
-
-def _lines(data: bytes) -> list[bytes]:
-    """At line feeds alone."""
-    *whole, rest = data.split(b"\n")
-    return [line + b"\n" for line in whole] + ([rest] if rest else [])
+        starts = [] if self._is_within else [self._at]
+        starts += [self._at + n + 1 for n, byte in enumerate(data[:-1]) if byte == 10]
+        self._at, self._is_within = self._at + len(data), not data.endswith(b"\n")
+        return [(start, True) for start in starts]
 
 
 @frozen(kw_only=True)
