@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 from collections.abc import Awaitable, Callable
@@ -17,13 +18,14 @@ from svc.compose.client import client_settings, make_client
 from svc.compose.listeners.unbind import end
 from svc.compose.process import Process, make_process
 from svc.config import Address, load_settings
-from svc.demo.scene import CONNECTOR, GROUP, PERSON, POLICY, RESOURCES
+from svc.demo.scene import CONNECTOR, GROUP, KINDS, PERSON, POLICY, RESOURCES
 from svc.demo.targets import LOOPBACK, Targets
 from svc.demo.waiting import until
 from svc.errors import ListenRefused, SvcError
 from svc.join.person import prepare, take_identity
 from svc.model.cluster.token import parse_token
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.runtime import durable
 from svc.runtime.context import Runtime
 
 Asked = Callable[[str, Message, type[Any]], Awaitable[Any]]
@@ -143,6 +145,9 @@ class DemoGateway:
         proxies: tuple[Address, ...] = settings.endpoints.proxy
         token = parse_token(self._token)
         await take_identity(self.runtime, place, proxies, None, self.ca_pin, token)
+        # The person's programs know the kinds that they are told of, as every role does.
+        kinds = f"plugins.kinds = {json.dumps(KINDS)}\n".encode("ascii")
+        durable.replace(self.client_config, kinds + self.client_config.read_bytes())
         client: Any = make_client(self.runtime, client_settings(str(self.client_config), {}))
         client.privilegedStartService()
         self._client = client

@@ -26,10 +26,13 @@ class DemoResource:
 
 
 ECHO = DemoResource("echo", "tcp", 7)
-WEB = DemoResource("web", "tcp", 80)
+WEB = DemoResource("web", "web", 80)
 SSH = DemoResource("ssh-demo", "ssh", 22)
 VAULT = DemoResource("vault", "tcp", 1234)
 RESOURCES = (ECHO, WEB, SSH, VAULT)
+KINDS = tuple(sorted({one.kind for one in RESOURCES}))
+CLOSED_PATH = "/admin"
+"""A page of WEB that nobody may ask for."""
 
 POLICY = f"""\
 {OPERATORS_POLICY}
@@ -43,9 +46,26 @@ permit (
 @id("{GROUP}-connects")
 permit (
   principal in Group::"{GROUP}",
-  action in [Action::"tcpConnect", Action::"sshConnect"],
+  action in [Action::"tcpConnect", Action::"sshConnect", Action::"webConnect"],
   resource
 );
+
+@id("{GROUP}-reads")
+permit (
+  principal in Group::"{GROUP}",
+  action == Action::"webAccess",
+  resource
+)
+when {{ context has method && context.method == "GET" }};
+
+@id("no-admin")
+@reason("nobody administers the demo's page")
+forbid (
+  principal,
+  action == Action::"webAccess",
+  resource == WebApp::"{WEB.id}"
+)
+when {{ context has path && context.path like "{CLOSED_PATH}*" }};
 
 @id("vault-is-closed")
 @reason("nobody opens the vault from a demo")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,7 +15,7 @@ from svc.config import load_settings
 from svc.demo.endpoints import LocalEndpoints
 from svc.demo.gateway import DemoGateway
 from svc.demo.log import Log
-from svc.demo.scene import ECHO, PERSON, SSH, VAULT, WEB, DemoResource
+from svc.demo.scene import CLOSED_PATH, ECHO, PERSON, SSH, VAULT, WEB, DemoResource
 from svc.demo.waiting import until
 from svc.errors import SvcError
 from svc.messages.session import Explanation
@@ -64,8 +65,9 @@ class Story:
             look = _look(local, role)
             there[role.id] = await until(reactor, _READY_SECS, look, what)
         await self._allowed(local, ECHO, there, _HELLO, _HELLO)
-        await self._allowed(local, WEB, there, b"GET / HTTP/1.0\r\n\r\n", b"HTTP/1.1 200 OK")
+        await self._allowed(local, WEB, there, _get(there[WEB.id], "/"), b"HTTP/1.1 200 OK")
         await self._allowed(local, SSH, there, b"", b"SSH-2.0-")
+        await self._denied_request(local, there)
         await self._denied(local, VAULT, there)
         await self._verified()
         return there
@@ -91,6 +93,20 @@ class Story:
         self.write_line(
             f"ALLOW  {PERSON} → {role.id:<8}  {shown!r} came back  policies [{policies}]  "
             f"decision {record['decision_id']}"
+        )
+
+    async def _denied_request(self, local: LocalEndpoints, there: dict[str, Any]) -> None:
+        """A request that is refused amid the application's others, in HTTP's own words."""
+        heard = await local.talk(there[WEB.id], _get(there[WEB.id], CLOSED_PATH, "close"), 0)
+        head, _, body = heard.partition(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 403 ") or b"no-admin" not in body:
+            raise NotAsExpected(f"{WEB.id}: GET {CLOSED_PATH} was not denied by its policy")
+        told = json.loads(body)
+        policies = escaped(", ".join(told["policies"]))
+        self.write_line(
+            f"DENY   {PERSON} → {WEB.id:<8}  GET {CLOSED_PATH}: 403, reason "
+            f"{escaped(told['reason'])}  policies [{policies}]  decision "
+            f"{escaped(told['decision_id'])}"
         )
 
     async def _denied(
@@ -155,6 +171,7 @@ class Story:
         if not AVAILABLE:
             yield "# this platform cannot tell whose process connects: unix sockets only"
         yield _curl(there[WEB.id])
+        yield f"{_curl(there[WEB.id], CLOSED_PATH)}   # denied: 403, with the policy"
         yield f"{_curl(there[VAULT.id])}   # refused; the reason appears here"
         yield _ssh(there[SSH.id], mine)
         yield f"{mine} resources list"
@@ -172,10 +189,16 @@ def _look(local: LocalEndpoints, role: DemoResource) -> Callable[[], Any]:
     return lambda: local.endpoint(role.id)
 
 
-def _curl(there: dict[str, Any]) -> str:
+def _get(there: dict[str, Any], path: str, connection: str = "keep-alive") -> bytes:
+    host = there["address"] or WEB.id
+    head = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: {connection}\r\n\r\n"
+    return head.encode("ascii")
+
+
+def _curl(there: dict[str, Any], path: str = "/") -> str:
     if there["address"]:
-        return f"curl http://{there['address']}/"
-    return f"curl --unix-socket {shlex.quote(there['socket'])} http://{WEB.id}/"
+        return f"curl http://{there['address']}{path}"
+    return f"curl --unix-socket {shlex.quote(there['socket'])} http://{WEB.id}{path}"
 
 
 def _ssh(there: dict[str, Any], mine: str) -> str:

@@ -44,24 +44,28 @@ class Echo(Protocol):
 
 
 class Page(LineOnlyReceiver):
-    """One small page for whatever is asked, then the end: enough for a browser and for curl."""
+    """One small page for whatever is asked: enough for a browser and for curl."""
 
     transport: ITransport
+    is_last = False
     delimiter = b"\n"
     MAX_LENGTH = 8192
 
     def lineReceived(self, line: bytes) -> None:
         """The empty line ends the request."""
         if line.strip():
+            self.is_last = self.is_last or line.rstrip().endswith(b"HTTP/1.0")
             return
         head = (
             b"HTTP/1.1 200 OK\r\n"
             b"Content-Type: text/html; charset=utf-8\r\n"
             b"Content-Length: %d\r\n"
-            b"Connection: close\r\n\r\n"
+            b"Connection: %s\r\n\r\n"
         )
-        self.transport.write(head % len(_PAGE) + _PAGE)
-        self.transport.loseConnection()
+        stays = b"close" if self.is_last else b"keep-alive"
+        self.transport.write(head % (len(_PAGE), stays) + _PAGE)
+        if self.is_last:
+            self.transport.loseConnection()
 
     def lineLengthExceeded(self, line: bytes) -> None:
         """No request that we answer is that long."""

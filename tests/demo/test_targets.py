@@ -37,7 +37,7 @@ class PageTests(SynchronousTestCase):
             head, _, body = heard.partition(b"\r\n\r\n")
             self.assertTrue(head.startswith(b"HTTP/1.1 200 OK"))
             self.assertIn(b"Content-Length: %d" % len(body), head)
-            self.assertTrue(is_over)
+            self.assertEqual(is_over, b"HTTP/1.0" in request)
 
     def test_says_nothing_before(self) -> None:
         """A request that is not whole yet gets no answer."""

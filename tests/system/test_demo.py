@@ -86,6 +86,9 @@ class OnceTests(DemoCase):
         assert denied is not None, done.stdout
         self.assertRegex(done.stdout, rf"(?m)^why +{denied[1]}: deny tcpConnect on vault")
         self.assertRegex(done.stdout, r"(?m)^audit verify: \d+ records, chain ok")
+        page = r"^DENY   ada → web  .*GET /admin: 403, .*policies \[no-admin\]"
+        self.assertRegex(done.stdout, rf"(?m){page}.*{_DECISION}$")
+        self.assertNotIn("cut_short", done.stderr)
         self.assertIn("init my-gateway", done.stdout)
         self.assertEqual(self.left(), [])
 
@@ -170,8 +173,8 @@ class StayingTests(DemoCase):
         child = self.demo()
         self.told(child)
         ports = _listening(child.pid)
-        # Four roles' listeners, four targets, four local endpoints.
-        self.assertEqual(len(ports), 12)
+        # Four roles' listeners, four targets, four local endpoints, and the port of the names.
+        self.assertEqual(len(ports), 13)
         answers = {each: _answer(each, _NOBODY) for each in ports}
         self.assertEqual(set(answers.values()), {b""}, answers)
         self.assertEqual(child.stop(), 0, child.tail())
@@ -207,7 +210,7 @@ def _answer(there: tuple[str, int], uid: int = 0) -> bytes:
     with asking, contextlib.suppress(OSError):
         asking.settimeout(2)
         asking.connect(there)
-        asking.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        asking.sendall(b"GET / HTTP/1.1\r\nHost: %s:%d\r\n\r\n" % (there[0].encode(), there[1]))
         while piece := asking.recv(4096):
             heard += piece
     return heard
