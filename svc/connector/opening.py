@@ -26,7 +26,7 @@ from svc.connector.ends import Carrying, TargetSide
 from svc.connector.gated import GatedOpening, gated_opening
 from svc.connector.reach import Reach, ReachReactor
 from svc.errors import SvcError
-from svc.interfaces.kinds import ServedKind
+from svc.interfaces.kinds import ServedKind, dialer_for
 from svc.interfaces.rpc import Peer
 from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.preface import Preface, Side
@@ -302,9 +302,9 @@ class ConnectorSessions:
     async def _dial(self, admitted: AdmittedSession, relay: Relay) -> IStreamClientEndpoint:
         kind = self.kinds[admitted.target.kind]
         guard = ReachReactor(self.reactor, self.reach)
-        target: IStreamClientEndpoint = kind.dialer.endpoint(
-            guard, admitted.target, admitted.grant.ceiling
-        )
+        grant = admitted.grant
+        dialer = dialer_for(kind.dialer, grant.person_id)
+        target: IStreamClientEndpoint = dialer.endpoint(guard, admitted.target, grant.ceiling)
         dialing = target.connect(only_side(relay.right))
         try:
             await bounded(self.reactor, self.times.reach_target, dialing, "the target")

@@ -63,6 +63,8 @@ class KindTerms:
         events: What its gate records beside requests; each name begins with the kind's.
         protocol: The metric label of its sessions; where it is not one of the
             known ones, or empty, they count as ``other``.
+        guarded: Actions outside the group ``use``: a policy that permits the group does not
+            permit them.
 
     Attributes and facts map a name to its Cedar type.  A name the core has already is
     used as it is there; one of the kind's own adds how it is kept in the audit log,
@@ -80,6 +82,7 @@ class KindTerms:
     parameters: Parameters = field(factory=dict)
     events: Mapping[str, KindEvent] = field(factory=dict)
     protocol: str = ""
+    guarded: frozenset[str] = frozenset()
 
 
 class IResourceKind(Interface):
@@ -164,6 +167,18 @@ def request_reader(dialer: Any) -> RequestReader | None:
     return None if requests is None else requests()
 
 
+class IPersonalDialer(IDialer):
+    """A dialer whose target is told who asks: it dials for one person, and for nobody without."""
+
+    def of(person_id: str) -> IDialer:
+        """The dialer of the sessions of this person, whom the grant names."""
+
+
+def dialer_for(dialer: Any, person_id: str) -> Any:
+    """What dials for this person's session, whatever dialer the kind has."""
+    return dialer.of(person_id) if IPersonalDialer.providedBy(dialer) else dialer
+
+
 class ILocalEndpoint(Interface):
     """The local endpoint that a person's tools connect to."""
 
@@ -236,7 +251,7 @@ class ILocalCheck(Interface):
 
 
 class ICheckedEndpoint(ILocalEndpoint):
-    """A local endpoint whose tools are checked.  Its resources have names on a port they share."""
+    """A local endpoint whose tools are checked."""
 
     def check(names: Mapping[str, str] | None, resource: str) -> ILocalCheck:
         """Begin the checks of one connection.
@@ -245,6 +260,26 @@ class ICheckedEndpoint(ILocalEndpoint):
             names: What a tool may call this endpoint, and the resource that each name is for;
                 it can change.  None: any, where nothing but the person's programs can ask.
             resource: Of an endpoint that has one; empty where names tell.
+        """
+
+
+class INamedEndpoint(ICheckedEndpoint):
+    """A checked endpoint for browsers: its resources have names on a port that they share."""
+
+
+class IDescribedEndpoint(ILocalEndpoint):
+    """A local endpoint that tools find by a file, which the resident keeps in the person's home."""
+
+    directory: str = Attribute("Below the person's directory of svc; one name.")
+
+    def file_name(resource: str) -> str:
+        """The file of a resource there; one name."""
+
+    def description(cluster: str, resource: str, address: str) -> bytes:
+        """What the file says.
+
+        Args:
+            address: ``host:port`` of the endpoint.
         """
 
 

@@ -45,7 +45,7 @@ def kind_terms(kind: KindTerms) -> Terms:
             principals=PEOPLE,
             resources=(kind.entity_type,),
             help=_help(name),
-            groups=("use",),
+            groups=() if name in kind.guarded else ("use",),
             context=(*_VIEW.context, *(fact for fact in context if fact not in _VIEW.context)),
         )
         for name, request_kind in kind.actions.items()

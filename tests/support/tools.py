@@ -29,6 +29,7 @@ PACKAGES: Mapping[str, str] = {
     "psql": "postgresql-client",
     "haproxy": "haproxy",
     "openssl": "openssl",
+    "kubectl": "kubernetes-client",
     "make": "make",
     "node": "nodejs",
     "npm": "npm",

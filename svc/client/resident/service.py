@@ -24,6 +24,7 @@ from svc.client.ended import CutSessions, SessionSide
 from svc.client.resident.addresses import addresses, ports
 from svc.client.resident.cache import read_endpoints, write_endpoints
 from svc.client.resident.checked import CheckedConnections, CheckedSide, Checking
+from svc.client.resident.described import describe, forget
 from svc.client.resident.hosts import SharedPort, secret
 from svc.client.resident.local import (
     LocalConnections,
@@ -39,7 +40,13 @@ from svc.client.resident.pg_services import write_services
 from svc.client.resident.refused import RecentRefusals
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
-from svc.interfaces.kinds import ICheckedEndpoint, ISpeakingEndpoint, ServedKind
+from svc.interfaces.kinds import (
+    ICheckedEndpoint,
+    IDescribedEndpoint,
+    INamedEndpoint,
+    ISpeakingEndpoint,
+    ServedKind,
+)
 from svc.lanes.relay import Relay, only_side
 from svc.messages.session import Listed
 from svc.model.ids import is_resource_id
@@ -240,6 +247,7 @@ class Resident(AsyncService):
     async def _become(self, wanted: Mapping[str, Listed]) -> None:
         for name in list(self._open):
             if name not in wanted or not self._is_same(self._open[name], wanted[name]):
+                self._forget(self._open[name].endpoint)
                 await self._close(name)
         if self._has_stopped:
             return
@@ -296,6 +304,24 @@ class Resident(AsyncService):
             await self._make_tcp(there, self._kept[there.endpoint.resource])
         if self.place.tcp and not there.endpoint.url:
             await self._make_name(there)
+        self._describe(there)
+
+    def _forget(self, endpoint: Endpoint) -> None:
+        local = self.kinds[endpoint.kind].local
+        if IDescribedEndpoint.providedBy(local):
+            with suppress(OSError):  # it leads nowhere now
+                forget(self.place.state, local, endpoint.resource)
+
+    def _describe(self, made: _OpenEndpoint) -> None:
+        place, endpoint = self.place, made.endpoint
+        local = self.kinds[endpoint.kind].local
+        if not endpoint.address or not IDescribedEndpoint.providedBy(local):
+            return
+        try:
+            describe(place.state, local, place.cluster, endpoint.resource, endpoint.address)
+        except OSError as error:
+            problem = f"no file for tools: {error.filename}: {error.strerror}"
+            made.endpoint = evolve(endpoint, problem=endpoint.problem or problem)
 
     async def _make_tcp(self, made: _OpenEndpoint, address: str) -> None:
         place, resource = self.place, made.endpoint.resource
@@ -313,7 +339,7 @@ class Resident(AsyncService):
     async def _make_name(self, made: _OpenEndpoint) -> None:
         """A name for browsers, on the port that all resources of the kind share."""
         kind, place = made.endpoint.kind, self.place
-        if not ICheckedEndpoint.providedBy(self.kinds[kind].local):
+        if not INamedEndpoint.providedBy(self.kinds[kind].local):
             return
         seed = f"names of {kind} for {place.uid}"
         shared = self._shared.setdefault(kind, SharedPort(self._key, place.cluster, seed))

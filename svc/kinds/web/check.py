@@ -6,7 +6,7 @@ A browser sends what any page tells it to.  What it says of where a request come
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from urllib.parse import urlsplit
 
@@ -52,11 +52,13 @@ class RequestCheck:
 
     Attributes:
         names: See :class:`svc.interfaces.kinds.ICheckedEndpoint`; compared exactly.
+        also: A check of the kind's own of each head; raises SvcError.
         resource: What the first request is for; empty before it has come.
     """
 
     names: Mapping[str, str] | None
     fixed: str
+    also: Callable[[HttpRequest], object] = lambda head: None
     resource: str = field(default="", init=False)
     _requests: RequestSplit = field(factory=RequestSplit, init=False)
     _is_past: bool = field(default=False, init=False)
@@ -99,6 +101,7 @@ class RequestCheck:
         self.fixed = self.fixed or resource
         if self.names is not None:
             _check_site(head, f"http://{asked}")
+        self.also(head)
         if head.upgrades:
             self._is_past = True
         self.resource = resource

@@ -10,7 +10,7 @@ A table of ``[[connector.resources]]`` of this kind::
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -34,7 +34,7 @@ from svc.kinds.opaque import AddressDialer
 from svc.kinds.web.head import HOST
 from svc.kinds.web.localized import AnswerRewriter
 from svc.kinds.web.reader import WebRequests
-from svc.kinds.web.rewrite import RequestRewriter
+from svc.kinds.web.rewrite import ChangeFields, RequestRewriter, same_fields
 from svc.kinds.web.secured import VerifiedTlsEndpoint
 from svc.kinds.web.words import DROP
 from svc.model.cluster.target import Target
@@ -60,11 +60,11 @@ class _ToTarget(ProtocolWrapper):
 
     transport: Any
 
-    def __init__(self, factory: Any, wrapped: IProtocol, host: bytes) -> None:
+    def __init__(self, factory: Any, wrapped: IProtocol, rewriter: RequestRewriter) -> None:
         super().__init__(factory, wrapped)
         self.secured: Deferred[None] = Deferred()
-        self._rewriter = RequestRewriter(host)
-        self._answers = AnswerRewriter(host, self._rewriter.asked)
+        self._rewriter = rewriter
+        self._answers = AnswerRewriter(rewriter.host, rewriter.asked)
 
     def handshakeCompleted(self) -> None:
         """TLS stands, and the certificate is good."""
@@ -101,13 +101,17 @@ class _ToTarget(ProtocolWrapper):
 class _Wrapping(WrappingFactory):
     noisy = False
 
-    def __init__(self, wrapped: Any, host: bytes) -> None:
+    def __init__(self, wrapped: Any, host: bytes, change: ChangeFields) -> None:
         super().__init__(wrapped)  # type: ignore[no-untyped-call]
-        self._host = host
+        self._host, self._change = host, change
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         inner = self.wrappedFactory.buildProtocol(addr)
-        return None if inner is None else _ToTarget(self, inner, self._host)
+        return (
+            None
+            if inner is None
+            else _ToTarget(self, inner, RequestRewriter(self._host, self._change))
+        )
 
 
 @implementer(IStreamClientEndpoint)
@@ -119,18 +123,20 @@ class RequestsEndpoint:
         below: Reaches the target.
         host: The name that the target knows itself by.
         is_secured: Whether there is a handshake of TLS to wait for.
+        change: Called before it dials; gives what the kind makes of header fields.
     """
 
     below: IStreamClientEndpoint
     host: bytes
     is_secured: bool = False
+    change: Callable[[], ChangeFields] = lambda: same_fields
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """See IStreamClientEndpoint."""
         return Deferred.fromCoroutine(self._connect(protocolFactory))
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
-        wrapper: Any = await self.below.connect(_Wrapping(factory, self.host))
+        wrapper: Any = await self.below.connect(_Wrapping(factory, self.host, self.change()))
         if self.is_secured:
             try:
                 await wrapper.secured

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 
@@ -38,7 +40,11 @@ from svc.kinds.web.words import (
     WEBSOCKET,
     YES,
 )
+from svc.model.policy.access import ContextValue
 from svc.model.session.edits import MAX_EDIT_BYTES
+
+Asked = Callable[[HttpRequest], tuple[str, Mapping[str, ContextValue]]]
+"""The action that a request is decided by, and its facts; raises BadHead where it has none."""
 
 SWITCHING = 101
 
@@ -61,7 +67,12 @@ class _Last(Exception):
 
 async def serve(session: IGatedSession) -> None:
     """One connection, from its first request to its end."""
-    exchange = Exchange(session)
+    await serve_requests(session, lambda head: (ACCESS, head.facts))
+
+
+async def serve_requests(session: IGatedSession, asked: Asked) -> None:
+    """As :func:`serve`, for a kind whose requests are HTTP and are decided by other words."""
+    exchange = Exchange(session, asked)
     try:
         await session.either(exchange.requests(), exchange.answers())
     except CancelledError:
@@ -74,6 +85,7 @@ class Exchange:
     """The two directions of one connection, and the answers it owes."""
 
     session: IGatedSession
+    asked: Asked
     turns: Turns = field(init=False)
     _interim: int = field(default=0, init=False)
     _has_passed: bool = field(default=False, init=False)
@@ -126,16 +138,17 @@ class Exchange:
 
     async def _request(self, raw: bytes) -> None:
         head = read_request(raw)
+        action, facts = self.asked(head)
         if head.upgrades:
             await self.turns.fewer_than(1)
             if self._has_passed:
                 raise BadHead("a WebSocket needs a connection of its own", reason="websocket")
-        verdict = await self.session.decide(ACCESS, head.facts)
+        verdict = await self.session.decide(action, facts)
         if not verdict.allowed:
             await self._deny(raw, head, verdict)
             return
         stream = self.session.requests
-        over = self.session.watch(ACCESS, head.facts)
+        over = self.session.watch(action, facts)
         self.turns.owe(Turn(head.method, websocket_key=head.websocket_key, over=over))
         self._has_passed = True
         await stream.pass_on(len(raw))

@@ -10,7 +10,7 @@ from attrs import field, frozen
 from zope.interface import implementer
 
 from svc.errors import Malformed
-from svc.interfaces.kinds import ICheckedEndpoint
+from svc.interfaces.kinds import INamedEndpoint
 from svc.kinds.opaque import LabelledPort
 from svc.kinds.web.answers import json_answer, page_answer, plain, without_body
 from svc.kinds.web.check import RequestCheck
@@ -113,7 +113,7 @@ def _word(text: str) -> str:
     return text if _WORD.match(text) else ""
 
 
-@implementer(ICheckedEndpoint)
+@implementer(INamedEndpoint)
 @frozen(kw_only=True)
 class WebPorts(LabelledPort):
     """The native port, the checks of each connection, and the answers that are worded here."""

@@ -8,12 +8,13 @@ dropped whoever sent them (rule R4).
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from enum import Enum
 
 from attrs import define, field
 
 from svc.errors import Malformed
-from svc.kinds.web.head import HEAD_END, MAX_HEAD, HttpRequest, read_answer
+from svc.kinds.web.head import HEAD_END, MAX_HEAD, Header, HttpRequest, read_answer
 from svc.kinds.web.split import RequestSplit
 from svc.kinds.web.websocket import is_opened_by
 
@@ -48,19 +49,32 @@ _DROPPED = frozenset(
 _DROPPED_BEGINNINGS = (b"x-forwarded-", b"svc-", b"x-svc-")
 
 
-def rewritten(head: HttpRequest, host: bytes) -> bytes:
+Fields = tuple[Header, ...]
+ChangeFields = Callable[[Fields], Fields]
+"""What a kind makes of the header fields that a target may get: it drops some and adds its own."""
+
+
+def same_fields(fields: Fields) -> Fields:
+    """They pass as they are."""
+    return fields
+
+
+def rewritten(head: HttpRequest, host: bytes, change: ChangeFields = same_fields) -> bytes:
     """The head as the target gets it; path and query are the very bytes that came.
 
     Args:
         host: The target's name.
+        change: Made of the fields that are left, before what the connection itself needs.
     """
     named = head.headers.words(b"connection") - _KEPT
     lines = [b"%s %s HTTP/%s" % (head.method, head.target, head.version), b"Host: " + host]
+    kept = []
     for name, value in head.headers.fields:
         lower = name.lower()
         is_dropped = lower in _DROPPED or lower in named or b"_" in name
         if not is_dropped and not lower.startswith(_DROPPED_BEGINNINGS):
-            lines.append(name + b": " + value)
+            kept.append((name, value))
+    lines += [name + b": " + value for name, value in change(tuple(kept))]
     if head.upgrades:
         lines += (b"Connection: Upgrade", b"Upgrade: websocket")
     elif head.is_last:
@@ -94,10 +108,12 @@ class RequestRewriter:
 
     Attributes:
         host: The target's name.
+        change: What the kind makes of the header fields.
         asked: The methods of requests that it got; who reads the answers takes them out.
     """
 
     host: bytes
+    change: ChangeFields = same_fields
     asked: deque[bytes] = field(factory=deque, init=False)
     _requests: RequestSplit = field(factory=RequestSplit, init=False)
     _answer: bytearray = field(factory=bytearray, init=False)
@@ -118,7 +134,7 @@ class RequestRewriter:
         for part in self._requests.split(data):
             if isinstance(part, HttpRequest):
                 self._advance(part)
-                out += rewritten(part, self.host)
+                out += rewritten(part, self.host, self.change)
             elif part and self._state is NextBytes.ASKED:
                 raise Malformed("bytes for a WebSocket that the target has not opened")
             else:

@@ -20,7 +20,7 @@ from zope.interface.verify import verifyObject
 
 from svc.compose.drop_ins import KindSide, load_kinds
 from svc.errors import ConfigError, Malformed
-from svc.interfaces.kinds import IDialer, ILocalEndpoint, ServedKind
+from svc.interfaces.kinds import IDialer, ILocalEndpoint, ServedKind, dialer_for
 from svc.model.cluster.target import Target
 from svc.model.ids import is_resource_id
 from svc.model.policy.access import SESSION_REQUESTS
@@ -56,7 +56,9 @@ class KindContract:
     def _endpoint(self, reactor: Any, target: Target) -> IStreamClientEndpoint:
         known = self.kind.terms.parameters
         held = ceiling(known, resolved(known, self.good_parameters, self.word))
-        made: IStreamClientEndpoint = self.kind.dialer.endpoint(reactor, target, held)
+        made: IStreamClientEndpoint = dialer_for(self.kind.dialer, "p" * 26).endpoint(
+            reactor, target, held
+        )
         return made
 
     def test_keeps_the_interfaces(self: Any) -> None:

@@ -1,0 +1,179 @@
+"""At the person's machine: the port that kubectl is told of, and answers that are not the target's.
+
+Plain HTTP is meant: the endpoint is open to the person's own programs alone, and kubectl has no
+credential to send (the kubeconfig names none).  No browser is served, whatever page it shows.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from attrs import define, field, frozen
+from zope.interface import implementer
+
+from svc.errors import Denied, SvcError
+from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, ILocalCheck
+from svc.kinds.opaque import LabelledPort
+from svc.kinds.web.answers import json_answer, plain, without_body
+from svc.kinds.web.check import RequestCheck
+from svc.kinds.web.head import BadHead, HttpRequest
+from svc.kinds.web.websocket import POLICY_VIOLATION, closing_frame
+from svc.kinds.web.words import (
+    BAD_ANSWER,
+    BETWEEN_POLICIES,
+    CLOSES,
+    DECISION,
+    DENIED,
+    ENDED,
+    FORM,
+    NO_BODY,
+    POLICIES,
+    REASON,
+    REFUSED,
+    TEXT,
+    WEBSOCKET,
+)
+from svc.model.session.edits import MakeEdit
+from svc.model.session.ending import SessionOver, known_ending
+
+_DECISION = re.compile(r"[0-9a-f]{32}\Z")
+_BROWSERS = (b"origin", b"cookie")
+_FETCH = b"sec-fetch-"
+
+_KUBECONFIG = """\
+# Written by svc up, and again whenever the address changes.
+apiVersion: v1
+kind: Config
+clusters:
+- name: {name}
+  cluster:
+    server: {server}
+users:
+- name: {name}
+  user: {{}}
+contexts:
+- name: {name}
+  context:
+    cluster: {name}
+    user: {name}
+current-context: {name}
+"""
+
+
+def denied(came: bytes, values: Mapping[str, str]) -> bytes:
+    """403, as the API server's own ``Forbidden``."""
+    decision = values.get(DECISION, "")
+    decision = decision if _DECISION.match(decision) else ""
+    policies = [plain(one) for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
+    by = f" (policies {', '.join(policies)})" if policies else ""
+    text = f"the access policy does not allow this request{by}; to see why: svc why {decision}"
+    told = _status(403, "Forbidden", text, policies)
+    answer = json_answer("403 Forbidden", told, closes=bool(values.get(CLOSES)))
+    return without_body(answer) if values.get(FORM) == NO_BODY else answer
+
+
+def refused(came: bytes, values: Mapping[str, str]) -> bytes:
+    """400, for a request that could be read in two ways, or that asks for what is not spoken."""
+    text = plain(values.get(TEXT, ""))
+    return json_answer("400 Bad Request", _status(400, "BadRequest", text))
+
+
+def bad_answer(came: bytes, values: Mapping[str, str]) -> bytes:
+    """502, in place of an answer that could be."""
+    text = plain(values.get(TEXT, ""))
+    return json_answer("502 Bad Gateway", _status(502, "InternalError", text))
+
+
+def ended(came: bytes, values: Mapping[str, str]) -> bytes:
+    """Why a connection ends before its time: to a WebSocket, or to a request that waits."""
+    over = SessionOver(known_ending(values.get(REASON, "")))
+    if values.get(FORM) == WEBSOCKET:
+        return closing_frame(POLICY_VIOLATION, f"{over.text} ({over.reason})")
+    text = f"the connection was ended: {over.text} ({over.reason})"
+    return json_answer("403 Forbidden", _status(403, "Forbidden", text))
+
+
+def refuse_browsers(head: HttpRequest) -> None:
+    """No tool of Kubernetes sends what a browser does.
+
+    Raises:
+        Denied: a page has made this request.
+    """
+    names = [name.lower() for name, _ in head.headers.fields]
+    if any(name in _BROWSERS or name.startswith(_FETCH) for name in names):
+        raise Denied(
+            "this address is for kubectl and the like, not for browsers", reason="cross_site"
+        )
+
+
+def _status(code: int, reason: str, text: str, policies: Sequence[str] = ()) -> dict[str, object]:
+    causes = [{"reason": "PolicyDenied", "message": policy} for policy in policies]
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": text,
+        "reason": reason,
+        "details": {"causes": causes} if causes else {},
+        "code": code,
+    }
+
+
+@implementer(ILocalCheck)
+@define
+class ToolCheck:
+    """The checks of one connection of a tool, which reads refusals as the API server's."""
+
+    requests: RequestCheck
+
+    @property
+    def resource(self) -> str:
+        """See ILocalCheck."""
+        return self.requests.resource
+
+    def heard(self, data: bytes) -> None:
+        """See ILocalCheck."""
+        self.requests.heard(data)
+
+    def refused(self, error: SvcError) -> bytes:
+        """See ILocalCheck."""
+        if isinstance(error, BadHead):
+            return refused(b"", {TEXT: error.text})
+        policies = [one for one in plain(error.details.get("policies", "")).split(",") if one]
+        decision = plain(error.details.get("decision_id", ""))
+        why = f"; to see why: svc why {decision}" if decision else ""
+        text = f"{plain(error.text)}{why}"
+        if error.fault is Denied.fault:
+            return json_answer("403 Forbidden", _status(403, "Forbidden", text, policies))
+        status = _status(503, "ServiceUnavailable", text)
+        return json_answer("503 Service Unavailable", status)
+
+
+@implementer(ICheckedEndpoint, IDescribedEndpoint)
+@frozen(kw_only=True)
+class KubePorts(LabelledPort):
+    """The native port, the checks of each connection, and the kubeconfig."""
+
+    directory: str = "kube"
+    edits: Mapping[str, MakeEdit] = field(
+        factory=lambda: {DENIED: denied, REFUSED: refused, BAD_ANSWER: bad_answer, ENDED: ended}
+    )
+
+    def check(self, names: Mapping[str, str] | None, resource: str) -> ToolCheck:
+        """See ICheckedEndpoint."""
+        return ToolCheck(RequestCheck(names, resource, refuse_browsers))
+
+    def file_name(self, resource: str) -> str:
+        """See IDescribedEndpoint."""
+        return f"{resource}.yaml"
+
+    def description(self, cluster: str, resource: str, address: str) -> bytes:
+        """A kubeconfig with one context; see IDescribedEndpoint."""
+        name, server = json.dumps(f"svc-{resource}"), json.dumps(f"http://{address}")
+        return _KUBECONFIG.format(name=name, server=server).encode("ascii")
+
+
+LOCAL = KubePorts(default_port=6443)

@@ -1,0 +1,146 @@
+"""What an API server gets: the Connector's credential and the person's name, and nobody else's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.testing import MemoryReactorClock, StringTransport
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import ConfigError, SvcError
+from svc.interfaces.kinds import IPersonalDialer
+from svc.kinds.kube.dialer import DIALER, without_identity
+
+PERSON = "p" * 26
+PATH = "connector.resources[0]"
+GET = b"GET /api/v1/pods HTTP/1.1\r\nHost: x:81\r\n"
+
+
+class DialerTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.token = Path(self.mktemp())
+        self.token.write_text("secret.token\n", "ascii")
+
+    def table(self, **more: Any) -> dict[str, object]:
+        """A good table, with some of it changed."""
+        usual = {"address": "127.0.0.1:81", "tls": "off", "token_file": str(self.token)}
+        return {**usual, "groups": ["svc:people", "dev"], **more}
+
+    def sent(self, *fields: bytes) -> list[bytes]:
+        """The lines that the server gets of one request with these fields."""
+        reactor: Any = MemoryReactorClock()
+        target = DIALER.parse("k", self.table(), PATH)
+        endpoint = DIALER.of(PERSON).endpoint(reactor, target, {})
+        connecting = endpoint.connect(Factory.forProtocol(Protocol))
+        protocol = reactor.tcpClients[0][2].buildProtocol(None)
+        transport = StringTransport()
+        protocol.makeConnection(transport)
+        person: Any = self.successResultOf(connecting)
+        person.transport.write(GET + b"".join(each + b"\r\n" for each in fields) + b"\r\n")
+        written: list[bytes] = transport.value().split(b"\r\n")
+        return written
+
+    def test_in_the_persons_name(self) -> None:
+        """The Connector's token, the person's id behind a prefix, and the groups configured."""
+        self.assertEqual(
+            self.sent(b"Accept: application/json"),
+            [
+                b"GET /api/v1/pods HTTP/1.1",
+                b"Host: 127.0.0.1:81",
+                b"Accept: application/json",
+                b"Authorization: Bearer secret.token",
+                b"Impersonate-User: svc:" + PERSON.encode(),
+                b"Impersonate-Group: svc:people",
+                b"Impersonate-Group: dev",
+                b"",
+                b"",
+            ],
+        )
+
+    def test_nobody_else(self) -> None:
+        """Whatever else says who asks is dropped, in every spelling."""
+        usual = self.sent()
+        for field in (
+            b"Authorization: Bearer mine",
+            b"AUTHORIZATION: Basic x",
+            b"Impersonate-User: system:admin",
+            b"impersonate-group: system:masters",
+            b"Impersonate-Uid: 1",
+            b"Impersonate-Extra-scopes: view",
+            b"Impersonate_User: system:admin",
+            b"Impersonate_Group: system:masters",
+            b"X-Remote-User: admin",
+            b"x-remote-group: system:masters",
+            b"X-Remote-Extra-a: 1",
+            b"X_Remote_User: admin",
+            b"Cookie: a=b",
+            b"Connection: Authorization, Impersonate-User",
+            b"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.bXk",
+        ):
+            self.assertEqual(self.sent(field), usual, field)
+
+    def test_subprotocols(self) -> None:
+        """Of the protocols that a WebSocket offers, one that hides a token is left out."""
+        offered = b"v5.channel.k8s.io, Base64URL.bearer.authorization.k8s.io.bXk,v4.channel.k8s.io"
+        self.assertEqual(
+            without_identity(((b"Sec-Websocket-Protocol", offered),)),
+            ((b"Sec-Websocket-Protocol", b"v5.channel.k8s.io, v4.channel.k8s.io"),),
+        )
+
+    @given(st.lists(st.sampled_from([b"iMPERSONATE-x", b"X-Remote-y", b"authorization", b"A-b"])))
+    def test_any_fields(self, names: list[bytes]) -> None:
+        """Others stay, in their order."""
+        fields = tuple((name, b"%d" % at) for at, name in enumerate(names))
+        self.assertEqual(without_identity(fields), tuple(one for one in fields if one[0] == b"A-b"))
+
+    def test_no_token(self) -> None:
+        """Without its own credential the Connector dials nobody."""
+        for said in (None, b"", b"two words", b"a\r\nImpersonate-User: x"):
+            if said is None:
+                self.token.unlink()
+            else:
+                self.token.write_bytes(said)
+            reactor: Any = MemoryReactorClock()
+            target = DIALER.parse("k", self.table(), PATH)
+            endpoint = DIALER.of(PERSON).endpoint(reactor, target, {})
+            failure = self.failureResultOf(endpoint.connect(Factory.forProtocol(Protocol)))
+            self.assertEqual(failure.value.reason, "no_credential")
+            self.assertNotIn("words", str(failure.value))
+            self.assertEqual(reactor.tcpClients, [])
+
+    def test_nobody(self) -> None:
+        """It dials for a person, and not without one."""
+        self.assertTrue(IPersonalDialer.providedBy(DIALER))
+        reactor: Any = MemoryReactorClock()
+        target = DIALER.parse("k", self.table(), PATH)
+        self.assertRaises(SvcError, DIALER.endpoint, reactor, target, {})
+
+    def test_tables(self) -> None:
+        """What would impersonate the cluster's own, or show the token, is refused."""
+        for key, value in (
+            ("groups", ["system:masters"]),
+            ("groups", ["System:masters"]),
+            ("groups", "people"),
+            ("groups", ["a\r\nb"]),
+            ("groups", [["a"]]),
+            ("groups", ["a"] * 33),
+            ("user_prefix", "system:"),
+            ("user_prefix", ""),
+            ("user_prefix", "a b"),
+            ("token_file", ""),
+            ("tls", "none"),
+        ):
+            refusal = self.assertRaises(
+                ConfigError, DIALER.parse, "k", self.table(**{key: value}), PATH
+            )
+            self.assertEqual(refusal.where, f"{PATH}.{key}")
+        refusal = self.assertRaises(
+            ConfigError, DIALER.parse, "k", self.table(address="10.0.0.1:81"), PATH
+        )
+        self.assertEqual(refusal.where, f"{PATH}.tls")
+        table = {"address": "10.0.0.1", "token_file": "/t"}
+        self.assertEqual(DIALER.parse("k", table, PATH).options["tls"], "verify")

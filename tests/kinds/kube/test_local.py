@@ -1,0 +1,87 @@
+"""The local endpoint: for tools and not for browsers, and found by a kubeconfig."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from svc.client.resident.described import describe, forget
+from svc.errors import Denied, SvcError
+from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, INamedEndpoint
+from svc.kinds.kube.local import LOCAL
+
+ADDRESS = "127.1.2.3:16443"
+
+
+class LocalTests(SynchronousTestCase):
+    def test_interfaces(self) -> None:
+        """It checks and is described, and has no name for browsers."""
+        verifyObject(ICheckedEndpoint, LOCAL)
+        verifyObject(IDescribedEndpoint, LOCAL)
+        self.assertFalse(INamedEndpoint.providedBy(LOCAL))
+
+    def test_browsers(self) -> None:
+        """What a page has sent is refused, on the port and on the socket."""
+        for field in (
+            b"Origin: http://127.1.2.3:16443",
+            b"Cookie: a=b",
+            b"Sec-Fetch-Site: none",
+            b"sec-fetch-mode: navigate",
+        ):
+            for names in ({ADDRESS: "k"}, None):
+                check = LOCAL.check(names, "k")
+                said = b"GET /api HTTP/1.1\r\nHost: 127.1.2.3:16443\r\n" + field + b"\r\n\r\n"
+                refusal = self.assertRaises(SvcError, check.heard, said)
+                self.assertEqual((refusal.reason, check.resource), ("cross_site", ""))
+                self.assertTrue(check.refused(refusal).startswith(b"HTTP/1.1 403 "))
+
+    def test_tools(self) -> None:
+        """A tool names the address, and no other."""
+        for host, passes in ((ADDRESS, True), ("other:16443", False)):
+            check = LOCAL.check({ADDRESS: "k"}, "k")
+            said = f"GET /api HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+            if passes:
+                check.heard(said)
+                self.assertEqual(check.resource, "k")
+            else:
+                self.assertRaises(SvcError, check.heard, said)
+
+    def test_a_session_that_does_not_open(self) -> None:
+        """A tool reads why as from the API server."""
+        check = LOCAL.check(None, "k")
+        denied = Denied("not allowed", details={"policies": "shut,late", "decision_id": "d" * 32})
+        for error, code, reason in (
+            (denied, 403, "Forbidden"),
+            (SvcError("no Connector", reason="no_connector"), 503, "ServiceUnavailable"),
+        ):
+            head, _, body = check.refused(error).partition(b"\r\n\r\n")
+            told = json.loads(body)
+            self.assertTrue(head.startswith(b"HTTP/1.1 %d " % code))
+            self.assertEqual((told["kind"], told["reason"], told["code"]), ("Status", reason, code))
+        told = json.loads(check.refused(denied).partition(b"\r\n\r\n")[2])
+        self.assertEqual([one["message"] for one in told["details"]["causes"]], ["shut", "late"])
+        self.assertIn("svc why " + "d" * 32, told["message"])
+
+    def test_kubeconfig(self) -> None:
+        """It names the address and no credential, is the person's alone, and goes again."""
+        state = Path(self.mktemp())
+        state.mkdir()
+        path = describe(state, LOCAL, "acme", "prod", ADDRESS)
+        self.assertEqual(path, state / "kube" / "prod.yaml")
+        self.assertEqual(
+            (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777), (0o600, 0o700)
+        )
+        said = path.read_text("ascii")
+        self.assertIn(f'server: "http://{ADDRESS}"\n', said)
+        self.assertIn("user: {}\n", said)
+        written = path.stat().st_ino
+        describe(state, LOCAL, "acme", "prod", ADDRESS)
+        self.assertEqual(path.stat().st_ino, written)
+        describe(state, LOCAL, "acme", "prod", "127.9.9.9:1")
+        self.assertIn("127.9.9.9:1", path.read_text("ascii"))
+        forget(state, LOCAL, "prod")
+        forget(state, LOCAL, "prod")
+        self.assertFalse(path.exists())
