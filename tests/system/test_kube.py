@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from functools import cache
+from hashlib import sha1
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from tempfile import mkdtemp
 from threading import Thread
 from typing import Any
+from unittest import SkipTest
 from urllib.parse import urlsplit
 
 from attrs import define, field
@@ -23,6 +26,7 @@ from tests.support.tools import stock_tool
 from tests.system.strangers import as_stranger, knock, need_root
 
 KINDS = ["ssh", "tcp", "kube"]
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 TOKEN = "connector.own.token"
 LOOK = """
 @id("only-look")
@@ -33,6 +37,11 @@ unless { context has verb && ["get", "list", "watch"].contains(context.verb) };
 forbid (principal, action == Action::"k8sAccess", resource)
 when { context has api_resource && context.api_resource == "secrets" };
 """
+NO_EXEC = """
+@id("no-exec")
+forbid (principal, action == Action::"k8sExec", resource);
+"""
+WEBSOCKETS_SINCE = 31
 VERBS = ["get", "list", "watch", "create", "delete"]
 CORE = [
     {
@@ -64,7 +73,12 @@ def of_v1(kind: str, **more: Any) -> dict[str, Any]:
 def pod(name: str) -> dict[str, Any]:
     """A pod as far as kubectl shows it."""
     metadata = {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"}
-    return of_v1("Pod", metadata=metadata, spec={"containers": []}, status={"phase": "Running"})
+    return of_v1(
+        "Pod",
+        metadata=metadata,
+        spec={"containers": [{"name": "shop"}]},
+        status={"phase": "Running"},
+    )
 
 
 def table(names: list[str]) -> dict[str, Any]:
@@ -93,6 +107,9 @@ class ApiServer(BaseHTTPRequestHandler):
         """Answer as kube-apiserver does."""
         self.server.heard.append((self.command, self.path, list(self.headers.items())))
         path = urlsplit(self.path).path
+        if path.endswith("/exec") and self.headers["Upgrade"] == "websocket":
+            self._execute()
+            return
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             self._say(401, self._failure(401, "Unauthorized", "Unauthorized"))
         elif "/configmaps" in path:
@@ -105,12 +122,28 @@ class ApiServer(BaseHTTPRequestHandler):
 
     do_DELETE = do_POST = do_GET
 
+    def _execute(self) -> None:
+        """Open a WebSocket, write one line to its standard output, and succeed."""
+        proof = sha1(self.headers["Sec-WebSocket-Key"].encode() + GUID).digest()
+        self.send_response(101)
+        self.send_header("Upgrade", "websocket")
+        self.send_header("Connection", "Upgrade")
+        self.send_header("Sec-WebSocket-Accept", b64encode(proof).decode())
+        self.send_header("Sec-WebSocket-Protocol", self.headers["Sec-WebSocket-Protocol"])
+        self.end_headers()
+        self.close_connection = True
+        status = json.dumps(of_v1("Status", metadata={}, status="Success")).encode()
+        for frame in (b"\x01hello from the pod\n", b"\x03" + status):
+            self.wfile.write(bytes((0x82, len(frame))) + frame)
+        self.wfile.write(b"\x88\x02\x03\xe8")
+        self.rfile.read()
+
     def _found(self, path: str) -> dict[str, Any] | None:
         pods = "/api/v1/namespaces/shop/pods"
         if path == pods and "as=Table" in self.headers.get("Accept", ""):
             return table(["front", "back"])
         return {
-            "/version": {"major": "1", "minor": "30", "gitVersion": "v1.30.0"},
+            "/version": {"major": "1", "minor": "32", "gitVersion": "v1.32.0"},
             "/api": of_v1("APIVersions", versions=["v1"], serverAddressByClientCIDRs=[]),
             "/apis": of_v1("APIGroupList", groups=[]),
             "/api/v1": of_v1("APIResourceList", groupVersion="v1", resources=CORE),
@@ -224,7 +257,7 @@ class KubeTests(SynchronousTestCase):
         self.assertNotIn("DELETE", [method for method, _, _ in self.kube.cluster.heard])
         after = self.counted()
         self.assertEqual(after["deny"] - before["deny"], 1)
-        self.assertGreater(after["allow"] - before["allow"], 2)
+        self.assertGreaterEqual(after["allow"] - before["allow"], 2)
         decision = denied.stderr.partition("svc why ")[2].split()[0]
         record = until(
             "the denial in the log",
@@ -242,6 +275,26 @@ class KubeTests(SynchronousTestCase):
         why = self.kube.person.svc("why", decision).checked().stdout
         for word in ("deny", "k8sAccess", "only-look"):
             self.assertIn(word, why)
+
+    def test_an_exec(self) -> None:
+        """A command in a pod runs where k8sExec is allowed, and is Forbidden where it is not."""
+        version = json.loads(self.kubectl("version", "--client", "-o", "json").checked().stdout)
+        minor = int(version["clientVersion"]["minor"].rstrip("+"))
+        if minor < WEBSOCKETS_SINCE:
+            raise SkipTest(
+                f"kubectl 1.{minor} speaks SPDY for exec; 1.{WEBSOCKETS_SINCE} is needed"
+            )
+        words = ("-n", "shop", "exec", "front", "--", "hostname")
+        self.assertEqual(self.kubectl(*words).checked().stdout, "hello from the pod\n")
+        self.kube.gateway.set_policy(POLICY + LOOK + NO_EXEC)
+        self.addCleanup(self.kube.gateway.set_policy, POLICY + LOOK)
+        until("the new policy", lambda: self.kubectl(*words).status != 0)
+        self.kube.cluster.heard.clear()
+        ran = self.kubectl(*words)
+        self.assertNotEqual(ran.status, 0)
+        self.assertIn("Forbidden", ran.stderr)
+        self.assertIn("no-exec", ran.stderr)
+        self.assertFalse([path for _, path, _ in self.kube.cluster.heard if "/exec" in path])
 
     @proves("G-SES-09", "G-ERR-16")
     def test_forbidden(self) -> None:

@@ -8,18 +8,16 @@ from svc.interfaces.gating import IGatedSession
 from svc.kinds.kube.request import request_info
 from svc.kinds.kube.terms import action_of, facts_of
 from svc.kinds.web.gate import serve_requests
-from svc.kinds.web.head import BadHead, HttpRequest
+from svc.kinds.web.head import HttpRequest
 from svc.model.policy.access import ContextValue
 
 
 def asked(head: HttpRequest) -> tuple[str, Mapping[str, ContextValue]]:
-    """Action and facts of a request.
+    """Action and facts of a request; raises BadHead where the API server has none.
 
-    Raises:
-        BadHead: it is none that is taken.
+    One that asks for SPDY is decided as well, so that kubectl, which tries it after a denial, is
+    denied again and says so.  What is allowed gets to the server without the wish to upgrade.
     """
-    if head.headers.all(b"upgrade") and not head.upgrades:
-        raise BadHead("only WebSockets are opened here, not SPDY or HTTP/2", reason="upgrade")
     info = request_info(head)
     return action_of(info), facts_of(info)
 

@@ -75,7 +75,7 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
 
 
 def refused(came: bytes, values: Mapping[str, str]) -> bytes:
-    """400, for a request that could be read in two ways, or that asks for what is not spoken."""
+    """400, for a request that could be read in two ways, or that names nothing."""
     text = plain(values.get(TEXT, ""))
     return json_answer("400 Bad Request", _status(400, "BadRequest", text))
 

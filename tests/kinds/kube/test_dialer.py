@@ -78,6 +78,7 @@ class DialerTests(SynchronousTestCase):
             b"X-Remote-Extra-a: 1",
             b"X_Remote_User: admin",
             b"Cookie: a=b",
+            b"Upgrade: SPDY/3.1",
             b"Connection: Authorization, Impersonate-User",
             b"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.bXk",
         ):

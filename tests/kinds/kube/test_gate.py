@@ -76,6 +76,13 @@ class KubeTests(KindContract, SynchronousTestCase):
         played = self.played(request(b"GET", PODS + b"/a/exec?command=ls", UPGRADE))
         self.assertEqual((played.target_heard, statuses(played.person_heard)), (b"", [403]))
 
+    def test_spdy(self) -> None:
+        """It is decided by its subresource, and is denied as the WebSocket was."""
+        spdy = b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+        played = self.played(request(b"POST", PODS + b"/a/exec", spdy))
+        self.assertEqual((played.target_heard, statuses(played.person_heard)), (b"", [403]))
+        self.assertEqual(len(played.records), 1)
+
     def test_an_exec(self) -> None:
         """What is allowed is opened, and ends when the policy no longer allows it."""
         played = PlayedSession(self.kind, lambda action, context: True)
@@ -95,10 +102,8 @@ class KubeTests(KindContract, SynchronousTestCase):
         self.assertTrue(played.is_over)
 
     def test_refused(self) -> None:
-        """What is not spoken, or cannot be placed, is a Status too."""
-        spdy = b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+        """What cannot be placed is answered with a Status too."""
         for said in (
-            request(b"POST", PODS + b"/a/exec", spdy),
             request(b"GET", PODS + b"?watch=0;watch=1"),
             request(b"GET", b"/api/v1/watch"),
         ):
