@@ -87,6 +87,7 @@ class Show:
         self.write_line("To set up a permanent gateway, in one process or in three:")
         self.write_line(f"  {self.program} init my-gateway --all")
         self.write_line(f"  {self.program} init my-gateway")
+        self.write_line("The demo has no database; docs/quickstart.md shows one behind svc.")
 
     async def _stay(self) -> None:
         if self._failed is not None:
