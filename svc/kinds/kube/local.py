@@ -16,7 +16,7 @@ from zope.interface import implementer
 from svc.errors import Denied, SvcError
 from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, ILocalCheck
 from svc.kinds.opaque import LabelledPort
-from svc.kinds.web.answers import json_answer, plain, without_body
+from svc.kinds.web.answers import json_answer, only_inserted, plain, without_body
 from svc.kinds.web.check import RequestCheck
 from svc.kinds.web.head import BadHead, HttpRequest
 from svc.kinds.web.websocket import POLICY_VIOLATION, closing_frame
@@ -159,7 +159,12 @@ class KubePorts(LabelledPort):
 
     directory: str = "kube"
     edits: Mapping[str, MakeEdit] = field(
-        factory=lambda: {DENIED: denied, REFUSED: refused, BAD_ANSWER: bad_answer, ENDED: ended}
+        factory=lambda: {
+            DENIED: only_inserted(denied),
+            REFUSED: only_inserted(refused),
+            BAD_ANSWER: only_inserted(bad_answer),
+            ENDED: only_inserted(ended),
+        }
     )
 
     def check(self, names: Mapping[str, str] | None, resource: str) -> ToolCheck:

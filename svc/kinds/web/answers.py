@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import wraps
+
+from svc.errors import Malformed
+from svc.model.session.edits import MakeEdit
 
 _HEADERS = (
     "Cache-Control: no-store",
@@ -12,6 +16,18 @@ _HEADERS = (
     "Referrer-Policy: no-referrer",
     "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'",
 )
+
+
+def only_inserted(make: MakeEdit) -> MakeEdit:
+    """An answer comes between others: a Proxy takes nothing away of what the target sent."""
+
+    @wraps(make)
+    def inserted(came: bytes, values: Mapping[str, str]) -> bytes:
+        if came:
+            raise Malformed("an answer of the gate's would replace bytes that the target sent")
+        return make(came, values)
+
+    return inserted
 
 
 def page_answer(status: str, page: str, *, closes: bool = True) -> bytes:

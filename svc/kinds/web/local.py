@@ -9,10 +9,15 @@ from html import escape
 from attrs import field, frozen
 from zope.interface import implementer
 
-from svc.errors import Malformed
 from svc.interfaces.kinds import INamedEndpoint
 from svc.kinds.opaque import LabelledPort
-from svc.kinds.web.answers import json_answer, page_answer, plain, without_body
+from svc.kinds.web.answers import (
+    json_answer,
+    only_inserted,
+    page_answer,
+    plain,
+    without_body,
+)
 from svc.kinds.web.check import RequestCheck
 from svc.kinds.web.websocket import POLICY_VIOLATION, closing_frame
 from svc.kinds.web.words import (
@@ -56,7 +61,6 @@ _HTML = """\
 
 def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     """403, as a page for a person and as JSON for a program."""
-    _require_insertion(came)
     decision, closes = values.get(DECISION, ""), bool(values.get(CLOSES))
     decision = decision if _DECISION.match(decision) else ""
     policies = [one for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
@@ -75,30 +79,21 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
 
 def refused(came: bytes, values: Mapping[str, str]) -> bytes:
     """400, for a request that could be read in two ways."""
-    _require_insertion(came)
     return json_answer("400 Bad Request", _fault(values))
 
 
 def bad_answer(came: bytes, values: Mapping[str, str]) -> bytes:
     """502, in place of an answer that could be."""
-    _require_insertion(came)
     return json_answer("502 Bad Gateway", _fault(values))
 
 
 def ended(came: bytes, values: Mapping[str, str]) -> bytes:
     """Why a connection ends before its time: to a WebSocket, or to a request that waits."""
-    _require_insertion(came)
     over = SessionOver(known_ending(values.get(REASON, "")))
     if values.get(FORM) == WEBSOCKET:
         return closing_frame(POLICY_VIOLATION, f"{over.text} ({over.reason})")
     told = {"reason": over.reason, "message": f"The connection was ended: {over.text}."}
     return json_answer("403 Forbidden", told)
-
-
-def _require_insertion(came: bytes) -> None:
-    """An answer comes between others: a Proxy takes nothing away of what the target sent."""
-    if came:
-        raise Malformed("an answer of the gate's would replace bytes that the target sent")
 
 
 def _fault(values: Mapping[str, str]) -> dict[str, str]:
@@ -119,7 +114,12 @@ class WebPorts(LabelledPort):
     """The native port, the checks of each connection, and the answers that are worded here."""
 
     edits: Mapping[str, MakeEdit] = field(
-        factory=lambda: {DENIED: denied, REFUSED: refused, BAD_ANSWER: bad_answer, ENDED: ended}
+        factory=lambda: {
+            DENIED: only_inserted(denied),
+            REFUSED: only_inserted(refused),
+            BAD_ANSWER: only_inserted(bad_answer),
+            ENDED: only_inserted(ended),
+        }
     )
 
     def check(self, names: Mapping[str, str] | None, resource: str) -> RequestCheck:
