@@ -175,6 +175,8 @@ class SessionTls(Protocol):
             self._fail(Failure())
         else:
             self._flush(len(data))
+            # A server's tickets went only with this.
+            self._release()
 
     def seal(self, data: bytes) -> bytes | None:
         """The record of *data*, for whoever sends it in its turn; None to :meth:`write` it instead.
