@@ -242,9 +242,7 @@ def _read(
     _check_actor(record, event, node.id)
     _check_details(details, event)
     _check_spool(details, event, place, row.key_id)
-    _check_said(record, details, event, may_write)
-    if event is REQUEST_DECISION or kind_of_event(event):
-        check_of_session(record, node.id, may_write.kinds, session_row)
+    _check_said(record, details, event, may_write, session_row)
     if "request" in record:
         _check_request(mapping(record["request"]), facts)
     is_batched = event is REQUEST_BATCH
@@ -265,7 +263,11 @@ def _read(
 
 
 def _check_said(
-    record: Mapping[str, Json], details: Mapping[str, Json], event: Event, may_write: WriteRights
+    record: Mapping[str, Json],
+    details: Mapping[str, Json],
+    event: Event,
+    may_write: WriteRights,
+    session_row: SessionRow,
 ) -> None:
     """What an event of this sort may say."""
     if event.name in _OWN:
@@ -274,6 +276,8 @@ def _check_said(
         _check_action(record, may_write.actions)
     if kind_of_event(event):
         _check_of_a_kind(record, event)
+    if event is REQUEST_DECISION or kind_of_event(event):
+        check_of_session(record, str(record["origin"]), may_write.kinds, session_row)
 
 
 def _event(record: Mapping[str, Json], known: Mapping[str, Event], role: str) -> Event:

@@ -26,7 +26,7 @@ class InsertionTests(SynchronousTestCase):
         """A Proxy cannot remove a header, or any other bytes, of an answer by any of the edits."""
         self.assertEqual(set(LOCAL.edits), {DENIED, REFUSED, BAD_ANSWER, ENDED})
         for name, values in product(LOCAL.edits, ({}, {FORM: WEBSOCKET})):
-            edit = Edit(ANSWER.index(POLICY), len(POLICY), name, values)
+            edit = Edit(offset=ANSWER.index(POLICY), size=len(POLICY), name=name, values=values)
             self.assertRaises(Malformed, received, edit)
 
     def test_inserted(self) -> None:
