@@ -86,7 +86,7 @@ class GatedTests(SynchronousTestCase):
 
         def decisions() -> list[dict[str, Any]]:
             found = [one for one in gateway.operator(*words).json if one["action"] == "db_query"]
-            return found if len(found) == 3 else []
+            return found if len(found) == 4 else []
 
         recorded = until("the decisions are in the log", decisions)
         self.assertEqual(
@@ -95,6 +95,7 @@ class GatedTests(SynchronousTestCase):
                 ("redisRead", "allow", ["ops-all"]),
                 ("redisWrite", "deny", ["no-writes"]),
                 ("redisRead", "allow", ["ops-all"]),
+                ("redisWrite", "deny", ["no-writes"]),
             ],
         )
         self.assertEqual(recorded[1]["decision_id"], found[1].decode())
@@ -108,7 +109,7 @@ class GatedTests(SynchronousTestCase):
             )
             for decision in ("allow", "deny")
         }
-        self.assertEqual(counted, {"allow": 2, "deny": 1})
+        self.assertEqual(counted, {"allow": 2, "deny": 2})
         self.check_noted(gateway)
         self.check_databases(gateway, person, heard)
         self.check_cut(gateway, person)

@@ -156,7 +156,8 @@ class GatedSession:
         try:
             decided = self.decides(self.opened, action, facts)
             if refused:
-                decided = evolve(decided, decision="deny", reason=refused)
+                by = () if decided.decision == "allow" else decided.policies
+                decided = evolve(decided, decision="deny", policies=by, reason=refused)
             decided = await self._recorded(decided, size)
         except CancelledError:
             raise

@@ -498,7 +498,7 @@ class DecideTests(SynchronousTestCase):
             range_ = RequestRange(n=n, offset=one.range[0], size=4, tags=one.frames)
             head = next_head(head, range_, allowed=n == 1)
         assert isinstance(one, GatedRequest)
-        self.assertEqual((one.decision, one.reason), ("deny", "unknown"))
+        self.assertEqual((one.decision, one.policies, one.reason), ("deny", (), "unknown"))
         chain = out.end.receiver.chain
         assert chain is not None
         self.assertEqual((chain.count, out.said), (2, b"one\n<two\n w>"))
