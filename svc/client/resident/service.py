@@ -42,7 +42,6 @@ from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
 from svc.interfaces.kinds import (
     ICheckedEndpoint,
-    IDescribedEndpoint,
     INamedEndpoint,
     ISpeakingEndpoint,
     ServedKind,
@@ -307,20 +306,14 @@ class Resident(AsyncService):
         self._describe(there)
 
     def _forget(self, endpoint: Endpoint) -> None:
-        local = self.kinds[endpoint.kind].local
-        if IDescribedEndpoint.providedBy(local):
-            with suppress(OSError):  # it leads nowhere now
-                forget(self.place.state, local, endpoint.resource)
+        forget(self.place.state, self.kinds[endpoint.kind].local, endpoint.resource)
 
     def _describe(self, made: _OpenEndpoint) -> None:
         place, endpoint = self.place, made.endpoint
         local = self.kinds[endpoint.kind].local
-        if not endpoint.address or not IDescribedEndpoint.providedBy(local):
-            return
-        try:
-            describe(place.state, local, place.cluster, endpoint.resource, endpoint.address)
-        except OSError as error:
-            problem = f"no file for tools: {error.filename}: {error.strerror}"
+        if endpoint.address:
+            named = {"resource": endpoint.resource, "address": endpoint.address}
+            problem = describe(place.state, local, cluster=place.cluster, **named)
             made.endpoint = evolve(endpoint, problem=endpoint.problem or problem)
 
     async def _make_tcp(self, made: _OpenEndpoint, address: str) -> None:

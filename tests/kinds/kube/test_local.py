@@ -69,8 +69,9 @@ class LocalTests(SynchronousTestCase):
         """It names the address and no credential, is the person's alone, and goes again."""
         state = Path(self.mktemp())
         state.mkdir()
-        path = describe(state, LOCAL, "acme", "prod", ADDRESS)
-        self.assertEqual(path, state / "kube" / "prod.yaml")
+        path = state / "kube" / "prod.yaml"
+        named = {"cluster": "acme", "resource": "prod"}
+        self.assertEqual(describe(state, LOCAL, **named, address=ADDRESS), "")
         self.assertEqual(
             (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777), (0o600, 0o700)
         )
@@ -78,10 +79,14 @@ class LocalTests(SynchronousTestCase):
         self.assertIn(f'server: "http://{ADDRESS}"\n', said)
         self.assertIn("user: {}\n", said)
         written = path.stat().st_ino
-        describe(state, LOCAL, "acme", "prod", ADDRESS)
+        describe(state, LOCAL, **named, address=ADDRESS)
         self.assertEqual(path.stat().st_ino, written)
-        describe(state, LOCAL, "acme", "prod", "127.9.9.9:1")
+        describe(state, LOCAL, **named, address="127.9.9.9:1")
         self.assertIn("127.9.9.9:1", path.read_text("ascii"))
         forget(state, LOCAL, "prod")
         forget(state, LOCAL, "prod")
         self.assertFalse(path.exists())
+        path.mkdir()
+        problem = describe(state, LOCAL, **named, address=ADDRESS)
+        self.assertIn(str(path), problem)
+        forget(state, LOCAL, "prod")
