@@ -246,7 +246,8 @@ class Resident(AsyncService):
     async def _become(self, wanted: Mapping[str, Listed]) -> None:
         for name in list(self._open):
             if name not in wanted or not self._is_same(self._open[name], wanted[name]):
-                self._forget(self._open[name].endpoint)
+                kind = self.kinds[self._open[name].endpoint.kind]
+                forget(self.place.state, kind.local, name)
                 await self._close(name)
         if self._has_stopped:
             return
@@ -304,9 +305,6 @@ class Resident(AsyncService):
         if self.place.tcp and not there.endpoint.url:
             await self._make_name(there)
         self._describe(there)
-
-    def _forget(self, endpoint: Endpoint) -> None:
-        forget(self.place.state, self.kinds[endpoint.kind].local, endpoint.resource)
 
     def _describe(self, made: _OpenEndpoint) -> None:
         place, endpoint = self.place, made.endpoint
