@@ -54,7 +54,7 @@ class ReplayCoverage:
 
 
 @define
-class RequestReader:
+class RecordedRequestReader:
     """Turns records into the child's lines, and counts what they cover."""
 
     place: StorePlace

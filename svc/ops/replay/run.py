@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 from svc.model.audit.record import rfc3339
 from svc.model.canonical import encode
 from svc.ops.replay.process import ReplayProcess
-from svc.ops.replay.reading import ReplayCoverage, RequestReader
+from svc.ops.replay.reading import ReplayCoverage, RecordedRequestReader
 from svc.ops.replay.span import ReplaySpan, stretch
 from svc.ops.store import StorePlace
 from svc.policy.prescan import PolicyLimits, check_size
@@ -59,7 +59,7 @@ def replay(place: StorePlace, job: ReplayJob, vocabulary: Vocabulary, span: Repl
     limits = PolicyLimits()
     check_size(job.text, limits)
     first, last = place.look("policy replay", lambda tx: stretch(tx, span))
-    reader = RequestReader(place, span)
+    reader = RecordedRequestReader(place, span)
     rows = max(0, last - first + 1)
     job = evolve(job, rows=rows)
     with ReplayProcess() as child:
