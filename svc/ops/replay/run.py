@@ -16,7 +16,7 @@ from attrs import evolve, frozen
 from svc.model.audit.record import rfc3339
 from svc.model.canonical import encode
 from svc.ops.replay.process import ReplayProcess
-from svc.ops.replay.reading import ReplayCoverage, RecordedRequestReader
+from svc.ops.replay.reading import RecordedRequestReader, ReplayCoverage
 from svc.ops.replay.span import ReplaySpan, stretch
 from svc.ops.store import StorePlace
 from svc.policy.prescan import PolicyLimits, check_size
