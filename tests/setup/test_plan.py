@@ -79,7 +79,7 @@ class PlanTests(SynchronousTestCase):
         for text in ("web=http:10.0.0.5:80", "web=https:h:1"):
             told = self.assertRaises(UsageError, read_served, text).text
             self.assertIn("--resource web: unknown kind http", told)
-            self.assertIn("the kinds are postgres, ssh, tcp, web", told)
+            self.assertIn("the kinds are kube, postgres, ssh, tcp, web", told)
 
 
 class TextTests(SynchronousTestCase):
