@@ -218,7 +218,9 @@ class OperatorTests(SynchronousTestCase):
         words = ("init", str(there), "--resource", "web=http:127.0.0.1:80")
         refused = run(svc_command(*words), ada().home)
         self.assertEqual((refused.status, refused.stdout), (64, ""))
-        self.assertIn("unknown kind http; the kinds are kube, postgres, ssh, tcp, web", refused.stderr)
+        self.assertIn(
+            "unknown kind http; the kinds are kube, postgres, ssh, tcp, web", refused.stderr
+        )
         self.assertFalse(there.exists())
 
 
