@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from svc.interfaces.gating import IGatedSession
 from svc.kinds.kube.request import request_info
-from svc.kinds.kube.terms import action_of, facts_of
+from svc.kinds.kube.terms import ACCESS, ESCAPE, action_of, facts_of
 from svc.kinds.web.gate import serve_requests
 from svc.kinds.web.head import HttpRequest
 from svc.model.policy.access import ContextValue
@@ -19,7 +19,10 @@ def asked(head: HttpRequest) -> tuple[str, Mapping[str, ContextValue]]:
     denied again and says so.  What is allowed gets to the server without the wish to upgrade.
     """
     info = request_info(head)
-    return action_of(info), facts_of(info)
+    action = action_of(info)
+    if head.upgrades and action == ACCESS and info.verb != "watch" and info.subresource != "log":
+        action = ESCAPE  # a stream of an API of somebody's own, such as a machine's console
+    return action, facts_of(info)
 
 
 async def serve(session: IGatedSession) -> None:

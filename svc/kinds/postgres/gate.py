@@ -96,6 +96,7 @@ class PostgresGate:
 
     async def _refuse(self, stream: IGatedStream, size: int, effects: TextEffects) -> None:
         """Record a message that never reaches the server: no edit is made without a denial."""
+        self._fresh = None
         first = await _first(stream, size)
         await self.session.refuse(OPAQUE, effects.facts, first, effects.incomplete)
 
@@ -139,6 +140,7 @@ class PostgresGate:
             await stream.pass_on(size)
 
     async def _parse(self, stream: IGatedStream, size: int) -> None:
+        self._fresh = None
         body = await self._text(stream, size)
         if body is None:
             body, text, effects = await names(stream, size), b"", LONG_TEXT
@@ -163,6 +165,7 @@ class PostgresGate:
         portal, after = name_at(body)
         statement, _ = name_at(body, after)
         candidates = self.pipeline.behind(statement)
+        fresh, self._fresh = self._fresh, None
         if not candidates:
             await self._refuse(stream, size, UNKNOWN_STATEMENT)
             first = min(size, HEAD + LONGEST_NAMES)
@@ -171,7 +174,6 @@ class PostgresGate:
             await drop(stream, size - first)
             return
         effects = tuple(one.effects for one in candidates)
-        fresh, self._fresh = self._fresh, None
         is_its = fresh is not None and (statement, effects) == (fresh[0], (fresh[1],))
         verdict = await self._decide_again(
             stream, size, effects, fresh[2] if fresh and is_its else None

@@ -139,13 +139,14 @@ class RequestChain:
 
         Raises:
             Malformed: its number is not the next, it overlaps the one before, or its bytes have
-                passed or are too many.
+                passed, are none or are too many.
         """
         if decision.n != self._announced + 1:
             raise _refused("the decisions of a gated session are not numbered without gaps")
         end = decision.offset + decision.size
         is_near = end <= received + 2 * MAX_RANGE
-        if decision.offset < self._passed or decision.size > MAX_RANGE or not is_near:
+        is_sized = 0 < decision.size <= MAX_RANGE
+        if decision.offset < self._passed or not is_sized or not is_near:
             raise _refused("a decision of a gated session is about bytes out of its reach")
         is_over = decision.offset < self._end or decision.offset in self._allowed
         if is_over or len(self._ranges) >= MAX_PENDING:

@@ -76,6 +76,21 @@ class KubeTests(KindContract, SynchronousTestCase):
         played = self.played(request(b"GET", PODS + b"/a/exec?command=ls", UPGRADE))
         self.assertEqual((played.target_heard, statuses(played.person_heard)), (b"", [403]))
 
+    def test_a_stream_of_another_api(self) -> None:
+        """A console that some API offers by WebSocket leads around the gate; a log does not."""
+        console = (
+            b"/apis/subresources.kubevirt.io/v1/namespaces/x/virtualmachineinstances/vm/console"
+        )
+        for target, action in ((console, "k8sEscape"), (PODS + b"/a/log?follow=1", "k8sAccess")):
+            asked: list[str] = []
+
+            def allows(action: str, _context: Mapping[str, Any], asked: list[str] = asked) -> bool:
+                asked.append(action)
+                return False
+
+            PlayedSession(self.kind, allows).person_says(request(b"GET", target, UPGRADE))
+            self.assertEqual(set(asked), {action})
+
     def test_spdy(self) -> None:
         """It is decided by its subresource, and is denied as the WebSocket was."""
         spdy = b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"

@@ -202,6 +202,17 @@ class ExtendedTests(SynchronousTestCase):
         self.assertEqual(talk.asks(asked), asked)
         self.assertEqual(kinds(talk.answers(PARSED + BOUND + done("SELECT 1") + READY)), "12CZ")
 
+    def test_bound_after_another_was_denied(self) -> None:
+        """Gate and Connector agree that a Bind after a denied Parse is a request of its own."""
+        talk = Talk()
+        talk.asks(parse("s", "SELECT 1") + SYNC)
+        talk.answers(PARSED + READY)
+        sent = talk.asks(parse("t", "DROP TABLE a") + SYNC)
+        talk.answers(complaint(word_of(sent)) + READY)
+        asked = bind("", "s") + execute() + SYNC
+        self.assertEqual(talk.asks(asked), asked)
+        self.assertEqual(kinds(talk.answers(BOUND + done("SELECT 1") + READY)), "2CZ")
+
     def test_denied_later(self) -> None:
         """A statement that was prepared before the policy changed is denied at its next Bind."""
         talk = Talk()

@@ -126,6 +126,11 @@ class RangeTests(SynchronousTestCase):
         note = GateNote(16, (allowed(1, 0), allowed(2, 4), allowed(3, 12)))
         self.assertEqual(self.received(note, reader=Lines()), LINES)
 
+    def test_no_bytes(self) -> None:
+        """A decision about nothing lets no request pass: its record would name no frame."""
+        note = GateNote(4, (allowed(1, 0, 0),))
+        self.assertEqual(self.refused(note, reader=Lines()), "decision_refused")
+
     def test_bounded(self) -> None:
         """Ranges do not overlap, and are not held without end."""
         for again in (denied(2, 3), allowed(2, 0)):
