@@ -341,11 +341,12 @@ class EndingTests(SynchronousTestCase):
         self.person = person = self.gateway.add_person("lea", "ops")
         with (person.directory / "client.toml").open("a", encoding="utf-8") as config:
             config.write("\n[client]\ndirect_lane_after = 0\n")
-        for end, reason, record in (
-            (lambda: self.gateway.set_policy(NOBODY), "policy_changed", "session.end"),
-            (lambda: self.stop(CONNECTOR), "connector_stopping", "session.end"),
-            (lambda: self.gateway.child(CONNECTOR).kill(), "tunnel_transport_error", "session.end"),
-            (lambda: self.gateway.child(PROXY).kill(), "proxy_gone", "session.abandoned"),
+        connector, proxy = self.gateway.child(CONNECTOR), self.gateway.child(PROXY)
+        for end, reason, record, gone in (
+            (lambda: self.gateway.set_policy(NOBODY), "policy_changed", "session.end", None),
+            (lambda: self.stop(CONNECTOR), "connector_stopping", "session.end", CONNECTOR),
+            (connector.kill, "tunnel_transport_error", "session.end", CONNECTOR),
+            (proxy.kill, "proxy_gone", "session.abandoned", PROXY),
         ):
             joined = self.joined()
             session = Piped(person, ITSELF)
@@ -359,9 +360,8 @@ class EndingTests(SynchronousTestCase):
             finally:
                 session.close()
             self.assertEqual(cut.reason, reason)
-            for role in (PROXY, CONNECTOR):
-                if not self.gateway.child(role).is_alive:
-                    self.again(role)
+            if gone is not None:
+                self.again(gone)
             self.gateway.set_policy(POLICY)
             self.why(cut.decision_id)
             lanes = [
