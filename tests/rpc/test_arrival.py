@@ -52,18 +52,18 @@ class Layer:
 class ArrivalTests(SynchronousTestCase):
     def taken(self, least: float) -> socket.socket:
         """A connection that has been there for so long, and has said something just now."""
-        listener = socket.create_server(("127.0.0.1", 0))
-        self.addCleanup(listener.close)
-        early = socket.create_connection(listener.getsockname())
-        late = socket.create_connection(listener.getsockname())
-        first, _ = listener.accept()
-        for each in (early, late, first):
+        taken_late, taken_at_once = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+        late = socket.create_connection(taken_late.getsockname())
+        # The younger of the two tells how old the other is at least.
+        younger = socket.create_connection(taken_at_once.getsockname())
+        measured, _ = taken_at_once.accept()
+        for each in (taken_late, taken_at_once, late, younger, measured):
             self.addCleanup(each.close)
-        until("time has passed", lambda: waited_secs(Over(first)) >= least)
+        until("time has passed", lambda: waited_secs(Over(measured)) >= least)
         late.sendall(b"a first word")
-        second, _ = listener.accept()
-        self.addCleanup(second.close)
-        return second
+        taken, _ = taken_late.accept()
+        self.addCleanup(taken.close)
+        return taken
 
     def test_what_the_peer_sends_changes_nothing(self) -> None:
         """A connection that lay in the queue is as old as that, whatever it sent meanwhile."""
