@@ -38,8 +38,8 @@ from svc.kinds.postgres.messages import DENIED_WORD, message, text_at
 from svc.kinds.postgres.reader import PostgresRequests
 from svc.kinds.postgres.reading import READING
 from svc.kinds.postgres.scram import salted_password
-from svc.kinds.postgres.secured import client_tls
 from svc.kinds.postgres.terms import DATABASE, NAME, ROLE
+from svc.kinds.verified_tls import verified_tls
 from svc.model.cluster.target import Target
 from svc.model.ids import Entropy, random_id
 from svc.model.session.edits import MakeEdit
@@ -167,8 +167,13 @@ class PostgresTargets(AddressDialer):
             nonce=lambda: random_id(self.entropy),
         )
         if options["tls"] != "off":
-            plan = evolve(plan, tls=client_tls(options["server_name"], options["ca_file"]))
+            plan = evolve(plan, tls=partial(_secure, options["server_name"], options["ca_file"]))
         return LoginEndpoint(below=super().endpoint(reactor, target, ceiling), plan=plan)
+
+
+def _secure(server_name: str, ca_file: str, transport: Any) -> None:
+    """Start TLS on a connected transport, which is lost where the server does not prove itself."""
+    transport.startTLS(verified_tls(server_name, ca_file, b"postgresql"))
 
 
 def read_password(path: str | None) -> bytes:
