@@ -22,6 +22,7 @@ from contrib.bench import (
     drains,
     figures,
     floods,
+    gates,
     handshakes,
     holding,
     memory,
@@ -41,7 +42,7 @@ from contrib.bench import (
 from contrib.bench.build import this_build
 from contrib.bench.ends import Sink, flood, start_sink, throughput
 from contrib.bench.machine import machine
-from contrib.bench.ours import Ours, gateway
+from contrib.bench.ours import Ours, gated, gateway
 from contrib.bench.rows import Row, Table, table, write
 from contrib.bench.turns import FULL, QUICK, Scale
 from contrib.bench.ways import CHAIN, SSH, Peers, ways_to
@@ -235,6 +236,22 @@ class Bench:
         with ways_to(self.sink.port, "sink", here, self.others) as ways:
             return self.keep(openings.measure(self.others.ssh, ways, self.scale))
 
+    def gates(self) -> list[Row]:
+        """See :mod:`contrib.bench.gates`."""
+        with pgbench.serving(peers.free_port()) as database, ExitStack() as ending:
+            targets = gates.Targets(
+                postgres=database.port,
+                http=self.serving("http"),
+                token=gates.token_file(self.directory),
+            )
+            both = {
+                name: ending.enter_context(gated(targets.decided, requests=requests))
+                for name, requests in ((gates.DURABLE, "durable"), (gates.BUFFERED, "buffered"))
+            }
+            rows = self.keep(gates.measure_statements(database, both, self.scale))
+            found = gates.measure_requests(targets, both, self.directory, self.scale)
+            return rows + self.keep(found)
+
 
 IN_TURNS: dict[str, Callable[[Bench], list[Row]]] = {
     "trips": Bench.trips,
@@ -242,6 +259,7 @@ IN_TURNS: dict[str, Callable[[Bench], list[Row]]] = {
     "websocket": Bench.websocket,
     "ssh": Bench.shells,
     "openings": Bench.openings,
+    "gates": Bench.gates,
 }
 """Groups that measure ways in turns, and have a quick form."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,22 @@ permit (
   resource
 );
 """
+_GATED_POLICY = """\
+@id("operators-administer")
+permit (principal is Operator, action in Action::"administer", resource is Cluster);
+@id("bench")
+permit (principal in Group::"bench", action, resource);
+@id("no-ddl")
+forbid (principal, action == Action::"dbQuery", resource)
+when { context has effects && context.effects.contains("ddl") };
+@id("no-admin")
+forbid (principal, action == Action::"webAccess", resource)
+when { context has path && context.path like "/admin*" };
+@id("no-secrets")
+forbid (principal, action == Action::"k8sAccess", resource)
+when { context has api_resource && context.api_resource == "secrets" };
+"""
+_KINDS = ["kube", "postgres", "ssh", "tcp", "web"]
 _LIKE_IN_USE = {"limits.max_sessions_per_person": 100_000}
 
 
@@ -89,6 +105,27 @@ def gateway(
     made = make_gateway(targets, policy=POLICY, numbers=numbers)
     try:
         person = made.add_person("bench", "bench")
+        names = [target.id for target in targets]
+        person.up(*names)
+        yield Ours(made, person, {name: person.endpoint(name) for name in names})
+    finally:
+        made.end()
+
+
+@contextmanager
+def gated(targets: Sequence[GatewayTarget], *, requests: str = "durable") -> Iterator[Ours]:
+    """A gateway whose Proxy decides each request, and keeps every session in the tunnel.
+
+    Args:
+        requests: When their records are on the Proxy's disk: ``durable`` or ``buffered``.
+    """
+    kinds = {"plugins.kinds": _KINDS}
+    numbers = {**_LIKE_IN_USE, **kinds, "proxy.direct_lane": False, "audit.requests": requests}
+    made = make_gateway(targets, policy=_GATED_POLICY, numbers=numbers)
+    try:
+        person = made.add_person("bench", "bench")
+        config = person.directory / "client.toml"
+        config.write_text(f"plugins.kinds = {_KINDS}\n{config.read_text('utf-8')}", "utf-8")
         names = [target.id for target in targets]
         person.up(*names)
         yield Ours(made, person, {name: person.endpoint(name) for name in names})

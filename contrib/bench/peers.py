@@ -6,9 +6,11 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 from attrs import frozen
@@ -211,6 +213,28 @@ def haproxy_chain(directory: Path, sink_port: int) -> Iterator[Hops]:
         commands.append([program, "-db", "-q", "-f", str(path)])
     with running(commands) as pids:
         for port in ports:
+            await_port(port)
+        yield Hops(ports[0], pids)
+
+
+@contextmanager
+def h11_chain(directory: Path, target_port: int) -> Iterator[Hops]:
+    """Three processes that parse HTTP and do nothing else, TLS between each.
+
+    Raises:
+        Missing: there is no h11.
+    """
+    if find_spec("h11") is None:
+        raise Missing("h11")
+    pem = _certificate(directory)
+    places = ("first", "middle", "last")
+    ports = [free_port() for _ in places] + [target_port]
+    commands = [
+        [sys.executable, "-m", "contrib.bench.h11_relay", str(here), str(beyond), place, str(pem)]
+        for place, here, beyond in zip(places, ports, ports[1:], strict=False)
+    ]
+    with running(commands) as pids:
+        for port in ports[:3]:
             await_port(port)
         yield Hops(ports[0], pids)
 

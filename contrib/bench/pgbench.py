@@ -58,14 +58,15 @@ def measure(
     for words, goals in (*_CASES, *(() if scale.is_quick else _MORE_CASES)):
         name = f"pgbench {' '.join(words)}"
         rounds = 1 if scale.is_quick and "-C" in words else scale.rounds
-        turns = in_turns(ways, rounds, partial(_turn, database, words))
+        turns = in_turns(ways, rounds, partial(statements, database, words))
         table, met = compared(Case(name=name, unit="/s", goals=goals), ways, turns)
         tables.append(table)
         rows += met
     return tables, rows
 
 
-def _turn(database: Database, words: Sequence[str], way: Way) -> Turn:
+def statements(database: Database, words: Sequence[str], way: Way) -> Turn:
+    """A second of pgbench over a way, with these words on its command line."""
     before = way.cpu_seconds()
     said = _ran(database.pgbench, way.address, ("-n", *words, "-T", "1"))
     after = way.cpu_seconds()

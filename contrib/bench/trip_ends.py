@@ -2,7 +2,7 @@
 
 Processes of their own, which do as little as Python can::
 
-    trip_ends echo|websocket LISTENER          serve on an inherited socket
+    trip_ends echo|websocket|http LISTENER     serve on an inherited socket
     trip_ends client SPEECH HOST PORT COUNT    a line "SIZE SECONDS" in, a JSON line out
 """
 
@@ -12,6 +12,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import select
 import socket
 import struct
@@ -37,11 +38,12 @@ class Speech:
 
     Attributes:
         warm: Begins a session and lets it carry :data:`_MOVES_AFTER`.
-        message: A message of a size, and how many bytes come back for it.
+        message: A message of a size to a host, and how many bytes come back for it; 0 where only
+            the answer itself says so.
     """
 
     warm: Callable[[socket.socket], None]
-    message: Callable[[int], tuple[bytes, int]]
+    message: Callable[[int, str], tuple[bytes, int]]
 
 
 def serve_echo(listener: socket.socket) -> None:
@@ -61,6 +63,35 @@ def serve_echo(listener: socket.socket) -> None:
             try:
                 data = peer.recv(1 << 16)
                 peer.sendall(data)
+            except OSError:
+                data = b""
+            if not data:
+                poll.unregister(number)
+                held.pop(number).close()
+
+
+def serve_http(listener: socket.socket) -> None:
+    """Answer ``GET /SIZE`` with so many bytes, over connections that are kept."""
+    poll = select.epoll()
+    poll.register(listener, select.EPOLLIN)
+    held: dict[int, socket.socket] = {}
+    heard: dict[int, bytes] = {}
+    while True:
+        for number, _ in poll.poll():
+            if number == listener.fileno():
+                peer, _ = listener.accept()
+                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                held[peer.fileno()], heard[peer.fileno()] = peer, b""
+                poll.register(peer, select.EPOLLIN)
+                continue
+            peer = held[number]
+            try:
+                data = peer.recv(1 << 16)
+                *whole, heard[number] = (heard[number] + data).split(b"\r\n\r\n")
+                for head in whole:
+                    size = int(head.split(b" ", 2)[1].rpartition(b"/")[2])
+                    peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+                    peer.sendall(bytes(size))
             except OSError:
                 data = b""
             if not data:
@@ -135,23 +166,47 @@ def _warm_websocket(peer: socket.socket) -> None:
         _receive(peer, len(_frame(_BINARY, bytes(_PIECE))))
 
 
-def _ping(size: int) -> tuple[bytes, int]:
+def _warm_http(peer: socket.socket) -> None:
+    """Nothing: what is decided request by request stays in the tunnel."""
+
+
+def _get(size: int, host: str) -> tuple[bytes, int]:
+    return f"GET /{size} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode("ascii"), 0
+
+
+def _answered(peer: socket.socket, request: bytes) -> int:
+    """How long the whole answer to a request is."""
+    peer.sendall(request)
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += _receive(peer, 1)
+    size = re.search(rb"content-length: *(\d+)\r\n", head, re.IGNORECASE)
+    if size is None or not head.startswith(b"HTTP/1.1 200 "):
+        raise AssertionError(f"no whole answer: {head!r}")
+    return len(head) + len(_receive(peer, int(size[1])))
+
+
+def _ping(size: int, host: str) -> tuple[bytes, int]:
     return _frame(_PING, bytes(size), os.urandom(4)), len(_frame(_PONG, bytes(size)))
 
 
 SPEECHES = {
-    "echo": Speech(warm=_warm_bytes, message=lambda size: (bytes(size), size)),
+    "echo": Speech(warm=_warm_bytes, message=lambda size, host: (bytes(size), size)),
     "websocket": Speech(warm=_warm_websocket, message=_ping),
+    "http": Speech(warm=_warm_http, message=_get),
 }
-SERVERS = {"echo": serve_echo, "websocket": serve_websocket}
+SERVERS = {"echo": serve_echo, "websocket": serve_websocket, "http": serve_http}
 
 
 def _client(speech: Speech, address: tuple[str, int], count: int, orders: IO[str]) -> None:
     """Open the sessions, then measure as often as is asked."""
     held: dict[int, socket.socket] = {}
     poll = select.epoll()
+    host, port = address
+    # A name of RFC 6761, 6.3, which not every resolver knows.
+    where = "127.0.0.1" if host.endswith(".localhost") else host
     for _ in range(count):
-        peer = socket.create_connection(address, timeout=30)
+        peer = socket.create_connection((where, port), timeout=30)
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         speech.warm(peer)
         held[peer.fileno()] = peer
@@ -159,7 +214,8 @@ def _client(speech: Speech, address: tuple[str, int], count: int, orders: IO[str
     print("warm", flush=True)
     for order in orders:
         size, seconds = order.split()
-        message, answer = speech.message(int(size))
+        message, answer = speech.message(int(size), f"{host}:{port}")
+        answer = answer or _answered(next(iter(held.values())), message)
         print(json.dumps(_measured(poll, held, message, answer, float(seconds))), flush=True)
 
 

@@ -83,6 +83,11 @@ class RelaySide(Protocol):
 
     def connectionMade(self) -> None:
         """Wait for the other side."""
+        # A tool, or the gate's end, may write a message in pieces: none of them waits for another
+        # to be acknowledged.
+        no_delay = getattr(self.transport, "setTcpNoDelay", None)
+        if no_delay is not None:
+            no_delay(True)
         self.out = BulkWriter(self.transport)
         self.transport.pauseProducing()
         self.relay.connected()

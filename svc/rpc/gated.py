@@ -186,20 +186,43 @@ class PassingReader(Protocol):
 
 
 class PassingStream(StreamTransport):
-    """One side of a gated session at its Proxy: passes frames on as they are, and says notes."""
+    """One side of a gated session at its Proxy: passes frames on as they are, and says notes.
+
+    The notes of one turn become one where they can: whoever receives them then passes on at once
+    what a person's tool has sent at once.
+    """
+
+    def __init__(self, end: MessageEnd) -> None:
+        super().__init__(end)
+        self._unsaid: tuple[GateNote, Part | None] | None = None
 
     def pass_on(self, message: Part) -> None:
         """Pass on a frame as it came."""
         if not self._is_over:
+            self._flush()
             self._send(b"", [message], len(message))
 
     def note(self, note: GateNote, message: Part | None = None) -> None:
-        """Say this, and pass on the frame that it is about, if there is one."""
+        """Say this in this turn, and pass on the frame that it is about, if there is one."""
         if self._is_over:
             return
-        said = note_part(note)
-        parts: list[Part] = [] if message is None else [message]
-        self._send(said, parts, sum(map(len, parts)))
+        joined = None
+        if self._unsaid is not None and message is None:
+            joined = self._unsaid[0].joined(note)
+        if self._unsaid is not None and joined is not None:
+            self._unsaid = joined, self._unsaid[1]
+            return
+        self._flush()
+        self._unsaid = note, message
+        self._flush_asked = True
+        self._end.before_writing(self._flush)
+
+    def _flush(self) -> None:
+        unsaid, self._unsaid, self._flush_asked = self._unsaid, None, False
+        if unsaid is not None and not self._is_over:
+            note, message = unsaid
+            parts: list[Part] = [] if message is None else [message]
+            self._send(note_part(note), parts, sum(map(len, parts)))
 
     def _received(self, message: bytes | memoryview) -> None:
         if is_end(message):

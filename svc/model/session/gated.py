@@ -39,6 +39,16 @@ class GateNote:
     edits: tuple[Edit, ...] = ()
     closes: bool = False
 
+    def joined(self, later: GateNote) -> GateNote | None:
+        """This note and a later one that comes without a frame, as one; None: they stay two.
+
+        What is added or ends the stream has its place among the bytes, so it is said by itself.
+        """
+        decisions = self.decisions + later.decisions
+        if later.edits or later.closes or self.closes or len(decisions) > MAX_NOTED:
+            return None
+        return GateNote(max(self.pass_to, later.pass_to), decisions, self.edits)
+
 
 @define
 class GatedReceiver:
