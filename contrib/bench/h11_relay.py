@@ -30,6 +30,8 @@ TLS_ENDS = {"first": (False, True), "middle": (True, True), "last": (True, False
 class Side(Protocol):
     """One side of a connection: what it says is parsed, and said anew at the other."""
 
+    transport: Any
+
     def __init__(self, role: type[h11.CLIENT] | type[h11.SERVER], next_hop: Any = None) -> None:
         self.parsed = h11.Connection(role)
         self.next_hop = next_hop
@@ -57,8 +59,9 @@ class Side(Protocol):
             self.held.append(data)
             return
         self.parsed.receive_data(data)
-        while (event := self.parsed.next_event()) not in (h11.NEED_DATA, h11.PAUSED):
-            if isinstance(event, h11.ConnectionClosed):
+        while True:
+            event: Any = self.parsed.next_event()
+            if event in (h11.NEED_DATA, h11.PAUSED) or isinstance(event, h11.ConnectionClosed):
                 break
             said = self.other.parsed.send(event)
             if said:
@@ -87,7 +90,7 @@ def main(port: str, next_port: str, place: str, pem: str) -> None:
         here = SSL4ServerEndpoint(reactor, int(port), own, interface="127.0.0.1")
     listening = here.listen(Factory.forProtocol(lambda: Side(h11.SERVER, next_hop)))
     listening.addErrback(lambda failure: failure.raiseException())
-    run: Callable[[], None] = reactor.run  # type: ignore[attr-defined]
+    run: Callable[[], None] = reactor.run
     run()
 
 

@@ -11,7 +11,12 @@ from typing import Any
 from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
-from twisted.internet.interfaces import IHalfCloseableProtocol, IPushProducer, ISSLTransport
+from twisted.internet.interfaces import (
+    IHalfCloseableProtocol,
+    IPushProducer,
+    ISSLTransport,
+    ITCPTransport,
+)
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 from zope.interface import implementer
@@ -85,9 +90,8 @@ class RelaySide(Protocol):
         """Wait for the other side."""
         # A tool, or the gate's end, may write a message in pieces: none of them waits for another
         # to be acknowledged.
-        no_delay = getattr(self.transport, "setTcpNoDelay", None)
-        if no_delay is not None:
-            no_delay(True)
+        if ITCPTransport.providedBy(self.transport):
+            self.transport.setTcpNoDelay(True)
         self.out = BulkWriter(self.transport)
         self.transport.pauseProducing()
         self.relay.connected()

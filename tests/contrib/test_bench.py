@@ -10,6 +10,7 @@ from math import inf
 from os import getpid
 from pathlib import Path
 from subprocess import PIPE, Popen
+from tempfile import TemporaryDirectory
 from typing import ClassVar
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -258,6 +259,20 @@ class TripTests(SynchronousTestCase):
         with serving("websocket") as port:
             [table], _ = websocket.measure({NO_RELAY: self.way(port)}, self.scale)
         self.assertEqual([line[0] for line in table.lines], [NO_RELAY])
+
+    def test_requests(self) -> None:
+        """Requests are answered whole, by the server itself and through hops that parse them."""
+        with ExitStack() as ending:
+            directory = Path(ending.enter_context(TemporaryDirectory()))
+            port = ending.enter_context(serving("http"))
+            try:
+                hops = ending.enter_context(peers.h11_chain(directory, port))
+            except peers.Missing as absent:
+                missing(f"{absent} is not installed")
+            ways = {NO_RELAY: self.way(port), "h11": self.way(hops.port)}
+            for way in ways.values():
+                sessions = ending.enter_context(trips.opened(way, "http", 2))
+                self.assertGreater(sessions.turn(100, 0.02).value, 0)
 
     def test_pgbench(self) -> None:
         """Selects of pgbench are counted, over sessions that stay and over new ones."""

@@ -34,6 +34,9 @@ class Plain(Connection):
         self.far.setblocking(False)
         super().__init__(ours, protocol, reactor)
 
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        """Nothing: a socket pair is no TCP."""
+
     def heard(self) -> bytes:
         """What has come at the far end so far."""
         pieces = []

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.error import ConnectionAborted, ConnectionDone, ConnectionLost
+from twisted.internet.interfaces import ITCPTransport
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import directlyProvides
 
 from svc.lanes.relay import Relay, RelayEnded
 
@@ -17,6 +19,10 @@ class Wire(StringTransport):
 
     wrote_end = False
     aborted = False
+    no_delay = False
+
+    def setTcpNoDelay(self, enabled: bool) -> None:
+        self.no_delay = enabled
 
     def loseWriteConnection(self) -> None:
         self.wrote_end = True
@@ -50,6 +56,14 @@ class RelayTests(SynchronousTestCase):
         self.relay.right.makeConnection(self.right)
         self.assertEqual(self.right.value(), b"early")
         self.assertEqual(self.left.producerState, "producing")
+
+    def test_no_delay(self) -> None:
+        """Neither side waits for an acknowledgment before it sends something small."""
+        for wire in (self.left, self.right):
+            directlyProvides(wire, ITCPTransport)
+        self.connect()
+        self.assertTrue(self.left.no_delay)
+        self.assertTrue(self.right.no_delay)
 
     def test_bytes_both_ways(self) -> None:
         """What one side reads the other writes, and it is counted."""

@@ -106,10 +106,6 @@ class LocalSide(RelaySide):
         if not self._guard(self.transport):
             self.transport.abortConnection()
             return
-        no_delay = getattr(self.transport, "setTcpNoDelay", None)
-        if no_delay is not None:
-            with suppress(OSError):  # A peer already gone has no options to set.
-                no_delay(True)
         self._let_in()
 
     def _let_in(self) -> None:

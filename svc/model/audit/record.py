@@ -247,4 +247,4 @@ def rfc3339(unix_time: float) -> str:
     if not math.isfinite(unix_time) or not 0 <= unix_time < 253402300799:
         raise SvcError("audit record: the time is outside the years 1970 to 9999")
     moment = _EPOCH + timedelta(microseconds=round(unix_time * 1_000_000))
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -1,0 +1,136 @@
+"""Notes of one turn, as a Proxy's side of a gated session sends them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.protocol import Protocol
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.model.session.edits import Edit, StreamEdits
+from svc.model.session.frames import FrameChecker, FrameTagger
+from svc.model.session.gated import MAX_NOTED, GatedReceiver, GateNote
+from svc.model.session.ranges import RangeDecision, RequestChain
+from svc.rpc.call import MessageEnd
+from svc.rpc.frames import parse_gated, tagged_head
+from svc.rpc.gated import PassingStream
+
+KEY, SESSION = bytes(range(32)), "a" * 32
+PIECES = st.lists(st.integers(1, 9), min_size=1, max_size=12)
+
+
+class Held:
+    """A call that keeps what is written to it, and begins a turn's writing when it is told."""
+
+    method = "/test.Echo/Pass"
+    outcome = None
+    is_full = has_ended = False
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self._before: list[Callable[[], object]] = []
+
+    def before_writing(self, call: Callable[[], object]) -> None:
+        self._before.append(call)
+
+    def write(self, parts: list[bytes], size: int) -> None:
+        self.sent.append(b"".join(parts))
+
+    def listen(self, listener: object) -> None:
+        """Nothing comes."""
+
+    def turn(self) -> None:
+        before, self._before = self._before, []
+        for call in before:
+            call()
+
+
+class NoteTests(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.held = Held()
+        self.stream = PassingStream(cast(MessageEnd, self.held))
+
+    def frame(self, tagger: FrameTagger, data: bytes) -> bytes:
+        tag, body = tagger.data(data)
+        return tagged_head(body) + tag + body
+
+    def heard(self, messages: list[bytes]) -> tuple[list[bytes], bytes]:
+        """What the other end passes on, message by message, and the head of its chain."""
+        chain = RequestChain(SESSION)
+        receiver = GatedReceiver(FrameChecker(KEY), StreamEdits({}), chain)
+        passed = []
+        for message in messages:
+            note, frame = parse_gated(message)
+            if note is not None:
+                receiver.note(note)
+            if frame is not None:
+                receiver.frame(frame)
+            passed.append(receiver.released())
+        return passed, chain.head
+
+    @given(PIECES, st.data())
+    def test_as_one(self, sizes: list[int], data: st.DataObject) -> None:
+        """However a turn's notes are cut, the same bytes pass and the same chain is made."""
+        whole = bytes(range(sum(sizes)))
+        heads = []
+        for turns in (data.draw(st.lists(st.booleans(), min_size=len(sizes))), [True] * len(sizes)):
+            self.setUp()
+            message: bytes | None = self.frame(FrameTagger(KEY), whole)
+            passed = 0
+            for n, (size, ends_turn) in enumerate(zip(sizes, turns, strict=False), 1):
+                decision = RangeDecision(n=n, offset=passed, size=size, allowed=True)
+                passed += size
+                self.stream.note(GateNote(passed, (decision,)), message)
+                message = None
+                if ends_turn:
+                    self.held.turn()
+            self.held.turn()
+            came, head = self.heard(self.held.sent)
+            self.assertEqual(b"".join(came), whole)
+            heads.append(head)
+        self.assertEqual(heads[0], heads[1])
+
+    def test_one_turn(self) -> None:
+        """Four messages that came in one frame go on in one, so their target has them at once."""
+        frame = self.frame(FrameTagger(KEY), b"BindDescExecSync")
+        self.stream.note(GateNote(4, (RangeDecision(1, 0, 4, allowed=True),)), frame)
+        for to in (8, 12, 16):
+            self.stream.note(GateNote(to))
+        self.assertEqual(self.held.sent, [])
+        self.held.turn()
+        self.assertEqual(self.heard(self.held.sent)[0], [b"BindDescExecSync"])
+
+    def test_order(self) -> None:
+        """A frame, an insertion and the last note each keep their place behind what was said."""
+        tagger = FrameTagger(KEY)
+        first, second = self.frame(tagger, b"one"), self.frame(tagger, b"two")
+        self.stream.note(GateNote(2), first)
+        self.stream.note(GateNote(3))
+        self.stream.pass_on(second)
+        self.stream.note(GateNote(3, edits=(Edit(3, 0, "said"),)))
+        self.stream.note(GateNote(6))
+        self.stream.note(GateNote(closes=True))
+        self.held.turn()
+        notes = [parse_gated(one)[0] for one in self.held.sent]
+        self.assertEqual(
+            notes,
+            [GateNote(3), None, GateNote(6, edits=(Edit(3, 0, "said"),)), GateNote(closes=True)],
+        )
+
+    def test_not_too_many(self) -> None:
+        """No note says more than its receiver takes."""
+        for n in range(MAX_NOTED + 5):
+            self.stream.note(GateNote(n + 1, (RangeDecision(n + 1, n, 1, allowed=True),)))
+        self.held.turn()
+        notes = [parse_gated(one)[0] for one in self.held.sent]
+        self.assertEqual([len(one.decisions) for one in notes if one], [MAX_NOTED, 5])
+
+    def test_close(self) -> None:
+        """What waits for its turn is said before the stream's end."""
+        self.stream.start(Protocol())
+        self.stream.note(GateNote(3))
+        self.stream.loseWriteConnection()
+        self.assertEqual([parse_gated(one)[0] for one in self.held.sent], [GateNote(3)])
