@@ -228,12 +228,14 @@ class ControlService:
     def _enter(self, proxy_id: str) -> None:
         self._present[proxy_id] = self._present.get(proxy_id, 0) + 1
         self.ends.back(proxy_id)
+        self.gated.trust.here(proxy_id)
 
     def _leave(self, proxy_id: str) -> None:
         self._present[proxy_id] -= 1
         if not self._present[proxy_id]:
             del self._present[proxy_id]
             self.ends.away(proxy_id)
+            self.gated.trust.away(proxy_id)
 
     async def _end(self, request: pb.EndSessionsRequest, call: IRpcCall) -> pb.EndSessionsResponse:
         proxy = self._proxy(call.peer)

@@ -26,6 +26,7 @@ from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels, proxy_by
 from svc.connector.inventories import ProxyInventories
+from svc.connector.last_checkpoints import LastCheckpoints
 from svc.connector.opening import ConnectorSessions
 from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach, parse_reach
@@ -171,6 +172,9 @@ class ConnectorAssembly:
             spans=p.runtime.traces.spans,
             lane_to=lane_to(p.runtime.reactor),
             sign=identity.sign,
+            last=LastCheckpoints(
+                lambda data: identity.sign(Purpose.SESSION_CHECKPOINT, data), clock, p.tasks
+            ),
         )
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())

@@ -32,6 +32,9 @@ from svc.tunnel.refusals import refused
 MAX_SEEN = 20_000
 """Sessions remembered at once; each for at most the time its grant could open it."""
 
+_REMEMBERED_MS = 86_400_000
+"""How far ahead the end of a grant may be that is to be remembered until then."""
+
 _PERSONS = frozenset({Role.USER})
 
 
@@ -147,6 +150,24 @@ class Admission:
         self._inventories.check(grant, proxy_id)
         self._seen.take(grant.session_uid, grant.open_before_ms, now_ms)
         return AdmittedSession(grant=grant, request=request, person=person, target=target)
+
+    def spend(self, notice: OpenNotice, proxy_id: str) -> Grant | None:
+        """The grant of a gated session that was refused; it opens nothing from now on.
+
+        So whoever refused it may say for good that the session never opened.  None where that
+        cannot be said: it is no grant for us, or has opened a session, or its times are so far off
+        that we would forget it first.
+        """
+        now_ms = int(self._now() * 1000)
+        try:
+            grant = self._grant(notice)
+            self._check_parties(grant, notice, proxy_id)
+            if not grant.is_gated or grant.open_before_ms > now_ms + _REMEMBERED_MS:
+                return None
+            self._seen.take(grant.session_uid, grant.open_before_ms, now_ms)
+        except SvcError:
+            return None
+        return grant
 
     def _grant(self, notice: OpenNotice) -> Grant:
         try:

@@ -37,6 +37,7 @@ class SessionCheckpoints:
 
     Attributes:
         send: Takes a signed checkpoint to Authority, through the Proxy of the session.
+        last: Takes the last one, through whatever Proxy.
         sign: With our node's key.
         end: Of the session's time; only Authority's own word puts it off.
     """
@@ -45,6 +46,7 @@ class SessionCheckpoints:
     receiver: GatedReceiver
     chain: RequestChain
     send: Callable[[Signed], Awaitable[CheckpointAnswer]]
+    last: Callable[[SessionCheckpoint], Awaitable[None]]
     sign: Callable[[bytes], Signed]
     verifier: IChainVerifier
     clock: IReactorTime
@@ -69,12 +71,12 @@ class SessionCheckpoints:
     async def finish(self, reason: str) -> None:
         """Make the last one: the session is over, for this reason."""
         self.stop()
-        await self._make(reason)
+        await self.last(self._made_now(reason))
 
     def _due(self) -> None:
         self.start()
         if self._making is None:
-            self._making = Deferred.fromCoroutine(self._make(""))
+            self._making = Deferred.fromCoroutine(self._make())
             self._making.addBoth(self._made)
 
     def _made(self, outcome: object) -> None:
@@ -82,10 +84,10 @@ class SessionCheckpoints:
         if isinstance(outcome, Failure) and not outcome.check(CancelledError):
             _log.failure("a checkpoint failed", outcome)
 
-    async def _make(self, reason: str) -> None:
+    def _made_now(self, reason: str = "") -> SessionCheckpoint:
         grant = self.grant
         self._n += 1
-        one = SessionCheckpoint(
+        return SessionCheckpoint(
             cluster=grant.cluster,
             session_uid=grant.session_uid,
             connector_id=grant.connector_id,
@@ -96,6 +98,9 @@ class SessionCheckpoints:
             is_whole=self._is_over and self.receiver.is_whole,
             reason=reason,
         )
+
+    async def _make(self) -> None:
+        one = self._made_now()
         try:
             signed = self.sign(encode_checkpoint(one))
             sending = self.send(signed)
@@ -105,9 +110,7 @@ class SessionCheckpoints:
             raise
         except SvcError as error:
             # The next one may do better; without any the session ends by itself.
-            _log.warn(
-                "a checkpoint brought nothing", session=grant.session_uid, reason=error.reason
-            )
+            _log.warn("a checkpoint brought nothing", session=one.session_uid, reason=error.reason)
 
     def _take(self, answer: CheckpointAnswer, one: SessionCheckpoint) -> None:
         if self._is_over:

@@ -171,6 +171,7 @@ class Leg:
                 self._act_on(decode_down(message), link, unanswered, renewal)
         finally:
             renewal.stop()
+            self._tunnels.sessions.last.left(link)
             if unanswered.active():
                 unanswered.cancel()
 
@@ -216,6 +217,7 @@ class Leg:
                 self._tunnels.inventories.receive(link.proxy_id, said.inventory)
                 renewal.start(min(self._tunnels.times.renew, said.lease_secs / 3))
                 self._listener.registered(self)
+                self._tunnels.sessions.last.came(link)
                 _log.info("tunnel registered", proxy=link.proxy_id, lease=said.lease_secs)
                 for one in said.withheld:
                     _log.warn(

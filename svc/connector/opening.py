@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
-from attrs import define, field, frozen
+from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import (
     IOpenSSLServerConnectionCreator,
@@ -24,7 +24,9 @@ from svc.connector.admission import Admission, AdmittedSession
 from svc.connector.checkpoints import SessionCheckpoints
 from svc.connector.ends import Carrying, TargetSide
 from svc.connector.gated import GatedOpening, gated_opening
+from svc.connector.last_checkpoints import LastCheckpoints
 from svc.connector.reach import Reach, ReachReactor
+from svc.connector.session_events import SessionEnded, SessionEvent, SessionOpened, SessionRefused
 from svc.errors import SvcError
 from svc.interfaces.kinds import ServedKind, dialer_for
 from svc.interfaces.rpc import Peer
@@ -56,44 +58,6 @@ SPAN = "gate.v1.OpenNotice"
 
 MAX_UNDER_WAY = 512
 """Sessions of one Proxy that may be on their way to open: each holds a dial and a handshake."""
-
-
-@frozen
-class SessionOpened:
-    """A session began: its target answered and its person was seen."""
-
-    session_uid: str
-    resource: str
-    kind: str
-
-
-@frozen
-class SessionEnded:
-    """A session that had opened is over.
-
-    Attributes:
-        bytes_up: From the person to the target; ``bytes_down`` the other way.
-        reason: A word of :mod:`svc.model.session.ending`.
-    """
-
-    session_uid: str
-    resource: str
-    kind: str
-    seconds: float
-    bytes_up: int
-    bytes_down: int
-    reason: str
-
-
-@frozen
-class SessionRefused:
-    """A session did not open; ``reason`` is a stable word."""
-
-    session_uid: str
-    reason: str
-
-
-SessionEvent = SessionOpened | SessionEnded | SessionRefused
 
 
 class NoticeLink(Protocol):
@@ -156,6 +120,7 @@ class ConnectorSessions:
         lane_to: Plain TCP to the public listener of the Proxy at the other end of a
             connection; None where sessions never leave the tunnel.
         sign: Signs with our node's key.
+        last: Takes the last checkpoints of gated sessions.
     """
 
     admission: Admission
@@ -169,6 +134,7 @@ class ConnectorSessions:
     spans: Spans = no_span
     lane_to: Callable[[Peer], IStreamClientEndpoint] | None = None
     sign: Callable[[Purpose, bytes], Signed] = field(kw_only=True)
+    last: LastCheckpoints = field(kw_only=True)
     _open: dict[str, _CarriedSession] = field(factory=dict, init=False)
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
@@ -244,25 +210,49 @@ class ConnectorSessions:
             raise
         except Exception as error:
             span.end(error)
-            self._refuse_to(link, uid, error, admitted)
+            word = self._refuse_to(link, uid, error, admitted)
+            grant = admitted.grant if admitted else self.admission.spend(notice, link.proxy_id)
+            arrived()
+            await self.last.never_opened(grant, word, link, is_whole=True)
             return
         try:
-            gated = self._gated(notice, admitted, target)
-            answer = None if gated is None else gated.answer
-            carry = link.carry(uid, notice.secret, answer)
+            serving = self._serve(notice, link, span, arrived, admitted, relay, target)
             del notice  # certificates and signatures: some KiB
-            if gated is not None:
-                carry.make = gated.ends.transport
-            await self._carry(admitted, relay, carry)
-            span.end()
-            arrived()
-            await self._prolonged(link, admitted, gated, _CarriedSession(relay, carry))
-        except SvcError as refusal:
-            span.end(refusal)
-            self._refuse(uid, refusal, admitted)
+            await serving
         finally:
             self._moving.pop((link.proxy_id, uid), None)
             relay.abort()
+
+    async def _serve(
+        self,
+        notice: OpenNotice,
+        link: NoticeLink,
+        span: Span,
+        arrived: Callable[[], None],
+        admitted: AdmittedSession,
+        relay: Relay,
+        target: IStreamClientEndpoint,
+    ) -> None:
+        """A session whose target is there, to its end."""
+        try:
+            gated = self._gated(notice, admitted, target)
+            answer = None if gated is None else gated.answer
+            carry = link.carry(notice.session_uid, notice.secret, answer)
+            del notice
+            if gated is not None:
+                carry.make = gated.ends.transport
+            await self._carry(admitted, relay, carry)
+        except SvcError as refusal:
+            span.end(refusal)
+            self._refuse(admitted.grant.session_uid, refusal, admitted)
+            relay.abort()
+            arrived()
+            # Its gate may have begun, and have recorded what never came here.
+            await self.last.never_opened(admitted.grant, BROKEN, link, is_whole=False)
+            return
+        span.end()
+        arrived()
+        await self._prolonged(link, admitted, gated, _CarriedSession(relay, carry))
 
     def stop(self) -> None:
         """Refuse new sessions from now on."""
@@ -279,6 +269,7 @@ class ConnectorSessions:
         """Wait until the Proxies have answered the ends of what :meth:`close` broke."""
         for carry in list(self._closing):
             await carry.left()
+        await self.last.told()
 
     def close(self) -> None:
         """Break every session still open."""
@@ -364,6 +355,7 @@ class ConnectorSessions:
             receiver=gated.ends.receiver,
             chain=gated.chain,
             send=link.checkpoint,
+            last=lambda one: self.last.bring(one, link),
             sign=lambda data: self.sign(Purpose.SESSION_CHECKPOINT, data),
             verifier=self.admission.verifier,
             clock=self.reactor,
@@ -434,13 +426,14 @@ class ConnectorSessions:
 
     def _refuse_to(
         self, link: NoticeLink, uid: str, error: Exception, admitted: AdmittedSession | None
-    ) -> None:
-        """Tell both sides; a failure nobody planned for is logged, and refuses as well."""
+    ) -> str:
+        """Tell both sides why; a failure nobody planned for is logged, and refuses as well."""
         if not isinstance(error, OpenRefusedHere):
             _log.failure("opening a session failed", session=uid, reason="connector_failed")
             error = refused("connector_failed", "an internal error; see the log entry above")
         self._refuse(uid, error, admitted)
         link.refuse(uid, error.reason)
+        return error.reason
 
     def _refuse(self, uid: str, refusal: SvcError, admitted: AdmittedSession | None) -> None:
         """Log it for the operator, who alone is told the address; what repeats, once a minute."""

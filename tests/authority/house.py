@@ -26,6 +26,7 @@ from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.issue import Issuance
+from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
@@ -411,10 +412,11 @@ class House:
             engine=lambda: self.policy.engine,
             kinds=KINDS,
             store=self.store,
-            recorder=self.recorder,
             verifier=self.world.verifier,
             sign_extension=self.world.keys.signer(Purpose.GRANT_EXTENSION),
             now=self.now,
+            trust=ProxyTrust(self.store, self.recorder, self.now),
+            instances=self.registrations.instances,
         )
 
     def issuance(self) -> Issuance:

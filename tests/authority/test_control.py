@@ -370,6 +370,8 @@ class ControlTests(SynchronousTestCase):
         following.cancel()
         self.failureResultOf(following)
         self.assertEqual(self.control.proxies, 0)
+        trust = self.control.gated.trust
+        self.assertFalse(trust.was_here_since(self.house.proxy.id, self.house.now()))
         self.house.clock.advance(60)
         self.assertEqual(self.states()["s1"], SessionState.ABANDONED)
 
@@ -397,6 +399,9 @@ class ControlTests(SynchronousTestCase):
         self.failureResultOf(first)
         self.assertEqual(self.control.proxies, 1)
         self.assertEqual(self.house.clock.getDelayedCalls(), [])
+        began, trust = self.house.now(), self.control.gated.trust
+        self.house.clock.advance(30)
+        self.assertTrue(trust.was_here_since(self.house.proxy.id, began))
 
     def test_store_away_when_sessions_are_to_be_abandoned(self) -> None:
         """What the store did not take is tried again later."""

@@ -13,13 +13,21 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels
-from svc.connector.opening import ConnectorSessions, SessionEnded, SessionEvent, SessionRefused
+from svc.connector.last_checkpoints import LastCheckpoints
+from svc.connector.opening import ConnectorSessions
 from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach
+from svc.connector.session_events import SessionEnded, SessionEvent, SessionRefused
 from svc.connector.tunnel_parts import ConnectorIdentity
 from svc.errors import Fault, SvcError
-from svc.interfaces.rpc import IRpcCall, RpcService, Serve
+from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.interfaces.transport import OpenOrder
+from svc.messages.gated import (
+    CheckpointAnswer,
+    checkpoint_answer_message,
+    decode_checkpoint,
+    read_checkpoint,
+)
 from svc.messages.tunnel import (
     Down,
     Goodbye,
@@ -34,9 +42,11 @@ from svc.messages.tunnel import (
     encode_down,
 )
 from svc.model.cluster.registration import AcceptedRegistration, DeclaredResource, Withheld
+from svc.model.session.checkpoint import SessionCheckpoint
 from svc.model.session.tunnels import EndReason, TunnelEvent
 from svc.model.signing import Purpose, Signed
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
+from svc.proto.gate.v1 import session_pb2
 from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks
 from svc.tunnel.machine import TunnelCore, make_tunnel
@@ -93,6 +103,7 @@ class Gateway:
         self.heard: list[Up] = []
         self.told: list[tuple[str, str]] = []
         self.sessions: list[SessionEvent] = []
+        self.checkpoints: list[SessionCheckpoint] = []
         self.parent = ""
         self.refuse_with: SvcError | None = None
         self.calls: list[DeferredQueue[Down | EndReason]] = []
@@ -113,7 +124,18 @@ class Gateway:
 
     def methods(self) -> dict[str, Serve]:
         """What the Proxy serves Connectors with."""
-        return {"Register": self.register, "Carry": self.carry()}
+        return {
+            "Register": self.register,
+            "Carry": self.carry(),
+            "Checkpoint": unary(session_pb2.SignedCheckpoint, self.checkpoint),
+        }
+
+    async def checkpoint(
+        self, message: session_pb2.SignedCheckpoint, call: IRpcCall
+    ) -> session_pb2.CheckpointAnswer:
+        """Authority takes each."""
+        self.checkpoints.append(decode_checkpoint(read_checkpoint(message).payload))
+        return checkpoint_answer_message(CheckpointAnswer())
 
     def carry(self) -> Serve:
         """What serves ``Carry``: here the person's end is at the Proxy itself."""
@@ -138,6 +160,11 @@ class Gateway:
             now=cluster.world.now,
             on_event=self.sessions.append,
             sign=cluster.connector.sign,
+            last=LastCheckpoints(
+                lambda data: cluster.connector.sign(Purpose.SESSION_CHECKPOINT, data),
+                self.clock,
+                self.tasks,
+            ),
         )
 
     def _tunnels(self) -> Tunnels:

@@ -245,6 +245,25 @@ class AdmissionTests(AdmissionCase):
         self.world.clock.advance(2)
         self.assertEqual(self.refusal(notice), "grant_too_old")
 
+    def test_refused_for_good(self) -> None:
+        """The grant of a gated session that was refused opens nothing later; no other is spent."""
+        gated = self.cluster.notice(is_gated=True)
+        proxy_id = self.cluster.proxy_id
+        self.assertEqual(self.refusal(gated), "kind_mismatch")
+        grant = self.admission.spend(gated, proxy_id)
+        assert grant is not None
+        self.assertEqual(grant.session_uid, gated.session_uid)
+        self.assertIsNone(self.admission.spend(gated, proxy_id))
+        self.assertEqual(self.refusal(self.cluster.notice()), "session_replayed")
+        for notice, of in (
+            (self.cluster.notice(), proxy_id),
+            (gated, "another"),
+            (evolve(gated, session_uid="5" * 32), proxy_id),
+            (self.cluster.notice(is_gated=True, open_before_ms=2**53), proxy_id),
+        ):
+            self.admission = self.fresh()
+            self.assertIsNone(self.admission.spend(notice, of))
+
     def test_restart(self) -> None:
         """A Connector that was restarted opens no session granted before its start."""
         notice = self.cluster.notice()

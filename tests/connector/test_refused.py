@@ -67,6 +67,17 @@ class RefusalTests(GatewayCase):
         self.assertEqual(self.refused(good), "session_replayed")
         self.assertEqual(len(self.gateway.kind.dialing), 1)
 
+    def test_a_gated_session_is_refused_for_good(self) -> None:
+        """Authority is told that nothing of it was passed on, once; of others it is not told."""
+        others = self.gateway.cluster.notice(proxy_id="q" * 26)
+        self.assertEqual(self.refused(others), "grant_other_proxy")
+        notice = self.gateway.cluster.notice(is_gated=True)
+        self.assertEqual(self.refused(notice), "kind_mismatch")
+        self.assertEqual(self.refused(notice), "kind_mismatch")
+        (last,) = self.gateway.checkpoints
+        said = last.session_uid, last.decisions, last.is_last, last.is_whole, last.reason
+        self.assertEqual(said, (notice.session_uid, 0, True, True, "kind_mismatch"))
+
     def test_target_does_not_answer(self) -> None:
         """A target that refuses or stays silent is a refusal with its own word."""
         self.gateway.kind.answers = "no"

@@ -7,8 +7,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.connector.opening import SessionEnded
 from svc.connector.service import ConnectorService
+from svc.connector.session_events import SessionEnded
 from svc.errors import Unavailable
 from svc.messages.tunnel import Goodbye, Nonce, decode_registration
 from svc.model.cluster.registration import AcceptedRegistration, Inventory

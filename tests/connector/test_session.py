@@ -8,7 +8,7 @@ from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
 from svc.connector.cycle import proxy_by
-from svc.connector.opening import SessionOpened
+from svc.connector.session_events import SessionOpened
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import Peer
 from svc.messages.tunnel import Goodbye, Hello, Nonce, Renew, decode_registration

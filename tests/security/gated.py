@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Factory
 
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
-from svc.connector.opening import SessionEnded
+from svc.connector.session_events import SessionEnded
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, streaming, unary
 from svc.interfaces.transport import OpenOrder

@@ -83,6 +83,10 @@ class Registrations:
         offered = self._by_resource.get(wanted.id, ())
         return [one for one in offered if one.resources[wanted.id] == wanted]
 
+    def instances(self, node_id: str) -> frozenset[str]:
+        """The processes of this Connector that are registered now, through whatever Proxy."""
+        return frozenset(one.instance_id for one in self._by_node.get(node_id, ()))
+
     def inventory(self, node_id: str) -> int | None:
         """The oldest inventory generation among this Connector's registrations, if there is any."""
         generations = [one.inventory for one in self._by_node.get(node_id, ())]

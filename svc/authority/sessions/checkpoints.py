@@ -4,6 +4,9 @@ A Proxy decides the requests that it passes, so nobody but the Connector can tel
 (rule R25).  Where both say the same, and the policy still allows the session, its grant is
 prolonged (rule R26).  Where they do not, the session is over, and its Proxy opens no gated one.
 
+A Connector says a last word about each session that it was to open.  A session that never gets one
+is on record, and its Proxy is held to it (``svc.authority.sessions.trust``).
+
 What is known of a session's chain is in memory: after a change of the leader, the first checkpoint
 of each open session is believed, and what follows is held against it.
 """
@@ -16,13 +19,13 @@ from hashlib import sha256
 from attrs import define, field
 from twisted.logger import Logger
 
+from svc.authority.sessions.trust import RESTARTED, ProxyTrust
 from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.recorder import Recorder, node
 from svc.errors import Denied, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import ServedKind, kind_of
 from svc.interfaces.policy import IPolicyEngine
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import IStore
 from svc.messages.gated import (
     CheckpointAnswer,
     CheckpointAsk,
@@ -30,7 +33,6 @@ from svc.messages.gated import (
     encode_extension,
 )
 from svc.messages.session import decode_grant, decode_request
-from svc.model.audit.events import SESSION_MISMATCH
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.node import Node
 from svc.model.policy.access import EntityUid
@@ -43,6 +45,7 @@ from svc.model.session.checkpoint import (
     GrantExtension,
     SessionCheckpoint,
 )
+from svc.model.session.grant import Grant
 from svc.model.session.recorded import MISSING, RangedRecord, RecordedChain
 from svc.model.session.request import SessionRequest
 from svc.model.session.session import Session, SessionState
@@ -50,13 +53,35 @@ from svc.model.signing import Purpose, Signed, verify
 
 _log = Logger(namespace="svc_authority")
 
-DISTRUSTED = "proxy_distrusted"
 UNRECONCILED = "records_outstanding"
+NO_LAST_CHECKPOINT = "no_last_checkpoint"
 
 FORGET_SECS = 1200.0
-"""Of a session of which nothing was heard for so long, nothing is kept."""
+"""Records that a checkpoint tells of and that have not come for so long will not come; of a session
+of which nothing was heard for so long, nothing is kept."""
 
-_SWEEP_SECS = 60.0
+LATE_SECS = 600.0
+"""After its grant has ended, the last checkpoint of a session may be so late: a Connector brings it
+to another Proxy, or to the same one when that is back."""
+
+SWEEP_SECS = 60.0
+
+
+@define
+class _Tracked:
+    """A gated session, as far as it was heard of.
+
+    Attributes:
+        instances: Processes of its Connector that were registered when it was granted, or when it
+            was first heard of.
+        ends_at: When its grant ends; None where we do not know.
+    """
+
+    chain: RecordedChain
+    proxy_id: str = ""
+    connector_id: str = ""
+    instances: frozenset[str] = frozenset()
+    ends_at: float | None = None
 
 
 @define
@@ -66,6 +91,8 @@ class GatedSessions:
     Attributes:
         engine: Gives the policy in force; None while there is none.
         sign_extension: Signs with the grant key.
+        trust: Hears what sessions say of their Proxies.
+        instances: The processes of a Connector that are registered now.
     """
 
     cluster: str
@@ -73,34 +100,23 @@ class GatedSessions:
     engine: Callable[[], IPolicyEngine | None]
     kinds: Mapping[str, ServedKind]
     store: IStore
-    recorder: Recorder
     verifier: IChainVerifier
     sign_extension: Callable[[bytes], Signed]
     now: Callable[[], float]
-    _chains: dict[str, RecordedChain] = field(factory=dict, init=False)
-    _proxies: dict[str, str] = field(factory=dict, init=False)
+    trust: ProxyTrust
+    instances: Callable[[str], frozenset[str]]
+    _sessions: dict[str, _Tracked] = field(factory=dict, init=False)
     _mismatched: set[str] = field(factory=set, init=False)
-    _unwritten: dict[str, str] = field(factory=dict, init=False)
-    _distrusted: set[str] = field(factory=set, init=False)
-    _swept_at: float = field(default=0.0, init=False)
 
-    def granted(self, session_uid: str, proxy_id: str) -> None:
+    def granted(self, grant: Grant) -> None:
         """A gated session may open; its chain begins."""
-        self._proxies[session_uid] = proxy_id
-        self._chains[session_uid] = RecordedChain(session_uid, self.now())
-
-    def require_trusted(self, proxy_id: str) -> None:
-        """Return if this Proxy may open gated sessions.
-
-        Raises:
-            Denied: ``proxy_distrusted``.
-        """
-        if proxy_id in self._distrusted:
-            raise Denied(
-                "the records of this Proxy are not what Connectors passed on; it opens no session "
-                "whose requests it would decide",
-                reason=DISTRUSTED,
-            )
+        self._sessions[grant.session_uid] = _Tracked(
+            RecordedChain(grant.session_uid, self.now()),
+            proxy_id=grant.proxy_id,
+            connector_id=grant.connector_id,
+            instances=self.instances(grant.connector_id),
+            ends_at=grant.end_before_ms / 1000,
+        )
 
     async def recorded(self, requests: Iterable[RangedRecord]) -> None:
         """Take records that are in the log now, in their order.
@@ -112,10 +128,10 @@ class GatedSessions:
         for one in requests:
             if one.session_uid in self._mismatched:
                 continue
-            chain = self._chain(one.session_uid)
+            chain = self._tracked(one.session_uid).chain
             self._judged(one.session_uid, chain.record(one.range_, one.allowed, self.now()))
         # Not before all are taken: a record left out would be missed in a session that is good.
-        await self._write_mismatches()
+        await self.trust.write()
 
     async def checkpoint(self, ask: CheckpointAsk, proxy: Node) -> CheckpointAnswer:
         """Take a checkpoint; with an extension, where the session may go on.
@@ -127,16 +143,18 @@ class GatedSessions:
         session = await self.store.read(
             "session of a checkpoint", lambda tx: tx.sessions.get(one.session_uid)
         )
-        mine = (proxy.id, one.connector_id)
-        if session is None or (session.proxy_id, session.connector_id) != mine:
+        # Its last one may come by another Proxy, where that of the session is gone.
+        is_theirs = session is not None and session.connector_id == one.connector_id
+        if session is None or not (is_theirs and (one.is_last or session.proxy_id == proxy.id)):
             raise Denied("the checkpoint is of no session here", reason="checkpoint_refused")
-        self._sweep()
-        uid = one.session_uid
-        self._proxies[uid] = proxy.id
+        uid, tracked = one.session_uid, self._tracked(one.session_uid)
+        if not tracked.proxy_id:
+            tracked.proxy_id, tracked.connector_id = session.proxy_id, one.connector_id
+            tracked.instances = self.instances(one.connector_id)
         if uid not in self._mismatched:
-            self._judged(uid, self._chain(uid).checkpoint(one, self.now()))
+            self._judged(uid, tracked.chain.checkpoint(one, self.now()))
         try:
-            await self._write_mismatches()
+            await self.trust.write()
         except SvcError as failed:
             _log.warn("a mismatch is not on record yet", reason=failed.reason)
         if uid in self._mismatched:
@@ -145,10 +163,11 @@ class GatedSessions:
             return CheckpointAnswer()
         if session.state is not SessionState.OPEN:
             return CheckpointAnswer(reason=ending.NOT_CLAIMED)
-        if self._chain(uid).settled_at < self.now() - RECONCILED_SECS:
+        if tracked.chain.settled_at < self.now() - RECONCILED_SECS:
             return CheckpointAnswer(reason=UNRECONCILED)
         try:
-            return CheckpointAnswer(extension=self._extension(ask, one, session))
+            extension, tracked.ends_at = self._extension(ask, one, session)
+            return CheckpointAnswer(extension=extension)
         except Denied as refusal:
             _log.info("a session is not prolonged", session=uid, reason=refusal.reason)
             return CheckpointAnswer(reason=refusal.reason)
@@ -162,8 +181,13 @@ class GatedSessions:
             raise Denied("the checkpoint is another Connector's", reason="checkpoint_refused")
         return one
 
-    def _extension(self, ask: CheckpointAsk, one: SessionCheckpoint, session: Session) -> Signed:
+    def _extension(
+        self, ask: CheckpointAsk, one: SessionCheckpoint, session: Session
+    ) -> tuple[Signed, float]:
         """The grant, prolonged, if it would be made now too (rule R17: by the facts of its open).
+
+        Returns:
+            The extension, and when it ends.
 
         Raises:
             Denied: it would not.
@@ -181,17 +205,14 @@ class GatedSessions:
         if not decision.allowed:
             raise Denied("the policy no longer allows it", reason="policy_changed")
         end = min(int(self.now() * 1000) + GATED_MS, int(person.not_after * 1000))
-        return self.sign_extension(
-            encode_extension(
-                GrantExtension(
-                    cluster=self.cluster,
-                    session_uid=one.session_uid,
-                    n=one.n,
-                    end_before_ms=end,
-                    policy_version=decision.policy_version,
-                )
-            )
+        extension = GrantExtension(
+            cluster=self.cluster,
+            session_uid=one.session_uid,
+            n=one.n,
+            end_before_ms=end,
+            policy_version=decision.policy_version,
         )
+        return self.sign_extension(encode_extension(extension)), end / 1000
 
     def _opened(
         self, ask: CheckpointAsk, one: SessionCheckpoint
@@ -207,72 +228,58 @@ class GatedSessions:
             raise Denied("the checkpoint came with another grant", reason="checkpoint_refused")
         return request, person, kind_of(self.kinds, request)
 
-    def _chain(self, session_uid: str) -> RecordedChain:
-        chain = self._chains.get(session_uid)
-        if chain is None:
-            chain = RecordedChain(session_uid, self.now(), is_adopted=True)
-            self._chains[session_uid] = chain
-        return chain
+    def _tracked(self, session_uid: str) -> _Tracked:
+        tracked = self._sessions.get(session_uid)
+        if tracked is None:
+            tracked = _Tracked(RecordedChain(session_uid, self.now(), is_adopted=True))
+            self._sessions[session_uid] = tracked
+        return tracked
 
     def _judged(self, session_uid: str, word: str) -> None:
         """Where there is a word against the session, trust its Proxy with no more gated ones."""
-        if not word:
-            return
-        self._mismatched.add(session_uid)
-        self._unwritten[session_uid] = word
-        proxy_id = self._proxies.get(session_uid, "")
-        if proxy_id:
-            self._distrusted.add(proxy_id)
-        _log.error(
-            "a Proxy's records of a session are not what its Connector passed on; revoke the Proxy",
-            session=session_uid,
-            proxy=proxy_id,
-            reason=word,
-        )
+        if word:
+            self._mismatched.add(session_uid)
+            tracked = self._sessions.get(session_uid)
+            self.trust.mismatched(session_uid, "" if tracked is None else tracked.proxy_id, word)
 
-    async def _write_mismatches(self) -> None:
-        """Put on record what is not yet; what cannot be written now stays for the next time."""
-        for uid in tuple(self._unwritten):
-            word = self._unwritten.pop(uid, "")
-            if not word:
-                continue  # another call writes it
-            try:
-                await self._write_mismatch(uid, word)
-            except BaseException:
-                self._unwritten[uid] = word
-                raise
+    async def sweep(self) -> None:
+        """Judge and forget what is over; called again and again.
 
-    async def _write_mismatch(self, session_uid: str, word: str) -> None:
-        def write(tx: ITransaction) -> str:
-            session = tx.sessions.get(session_uid)
-            if session is None:
-                return ""
-            self.recorder.append(
-                tx,
-                SESSION_MISMATCH,
-                node(session.proxy_id),
-                session_uid=session.uid,
-                resource_id=session.resource_id,
-                resource_kind=session.kind,
-                decision_id=session.decision_id,
-                reason=word,
-                details={"proxy_id": session.proxy_id, "connector_id": session.connector_id},
-            )
-            return session.proxy_id
+        Raises:
+            SvcError: what was found is not on record yet.
+        """
+        ended = sorted(self._sessions.items(), key=lambda one: one[1].ends_at or 0.0)
+        for uid, tracked in ended:
+            if self._is_over(uid, tracked):
+                del self._sessions[uid]
+        await self.trust.write()
 
-        proxy_id = await self.store.run("a session's mismatch", write)
-        if proxy_id:
-            self._distrusted.add(proxy_id)
+    def _is_over(self, uid: str, one: _Tracked) -> bool:
+        """Judge a session if it can be; whether nothing more of it is of interest."""
+        now, owed_since = self.now(), one.chain.owed_since
+        if uid not in self._mismatched:
+            if owed_since is not None and owed_since < now - FORGET_SECS:
+                self._never_recorded(uid, one, owed_since)
+                return True
+            if one.ends_at is not None and not one.chain.is_ended and one.ends_at < now - LATE_SECS:
+                self.trust.unconfirmed(uid, one.proxy_id, self._why(one), one.ends_at)
+                return True
+        is_going_on = one.ends_at is not None and one.ends_at > now
+        return not is_going_on and one.chain.touched_at < now - FORGET_SECS
 
-    def _sweep(self) -> None:
-        """Forget what is over; what still waits for records then will not get them."""
-        now = self.now()
-        if now - self._swept_at < _SWEEP_SECS:
-            return
-        self._swept_at = now
-        old = [one for one in self._chains.values() if one.touched_at < now - FORGET_SECS]
-        for chain in old:
-            del self._chains[chain.session_uid]
-            if chain.owes and chain.session_uid not in self._mismatched:
-                self._judged(chain.session_uid, MISSING)
-            self._proxies.pop(chain.session_uid, None)
+    def _never_recorded(self, uid: str, one: _Tracked, since: float) -> None:
+        """A Proxy that was here all the time left them out; one that was away may have lost them.
+
+        Also one that was killed where records are written later than they are made, or whose disk
+        is lost: that is an incident, and the Proxy is not trusted less for the first.
+        """
+        if self.trust.was_here_since(one.proxy_id, since) or not one.proxy_id:
+            self._judged(uid, MISSING)
+        else:
+            self.trust.unconfirmed(uid, one.proxy_id, UNRECONCILED, since)
+
+    def _why(self, one: _Tracked) -> str:
+        """A new process of the Connector has nothing to say of sessions of the one before."""
+        now = self.instances(one.connector_id)
+        is_another = bool(now and one.instances) and now.isdisjoint(one.instances)
+        return RESTARTED if is_another else NO_LAST_CHECKPOINT

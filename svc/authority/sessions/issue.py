@@ -126,7 +126,7 @@ class Issuance:
                 if outcome.connector is not None:
                     self.may_grant()
                     if not verified.kind.opaque:
-                        self.gated.require_trusted(proxy.id)
+                        self.gated.trust.require_trusted(proxy.id)
                 row = await self._commit(verified, outcome, ask, proxy)
         except (StoreUnavailable, HeadsUnsigned, TooMany):
             raise  # nowhere to write it down; or counted, and summarised later
@@ -363,7 +363,7 @@ class Issuance:
         if outcome.connector is not None:
             grant = self._grant(verified, outcome, outcome.connector, proxy, row)
             if grant.is_gated:
-                self.gated.granted(grant.session_uid, proxy.id)
+                self.gated.granted(grant)
             signed = self.sign_grant(encode_grant(grant))
             return AuthorizeAnswer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
         if outcome.word == "not_served" and outcome.may_view:

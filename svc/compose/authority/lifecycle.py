@@ -20,6 +20,7 @@ from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.end import SessionEnds
+from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.state.adopt import adoption_request_file
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import node
@@ -37,6 +38,7 @@ from svc.model.audit.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STO
 from svc.model.audit.outbox import QueueCounts
 from svc.model.audit.record import Event
 from svc.model.cluster.node import Leaf, Node, NodeState
+from svc.model.principal import Role
 from svc.pki.identity import TransportIdentity
 from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import load_issuer, newer_purpose
@@ -101,6 +103,7 @@ class Startup(AsyncService):
     policy: PolicyInForce
     policies: PolicyAdmin
     ends: SessionEnds
+    trust: ProxyTrust
     publisher: SnapshotPublisher
     stopped_by: Callable[[SvcError], object]
     unsigned: UnsignedRows
@@ -115,6 +118,8 @@ class Startup(AsyncService):
         await self.policies.ensure_first(me)
         await self.reload()
         await self.ends.await_claims()
+        nodes = self.state_cache.state.nodes.values()
+        await self.trust.load(one.id for one in nodes if one.role == Role.PROXY.value)
         _log.info("authority started", version=__version__, cluster=self.parts.settings.cluster)
 
     async def stop(self) -> None:

@@ -167,6 +167,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         policy=rooms.policy,
         policies=rooms.policies,
         ends=rooms.ends,
+        trust=rooms.gated.trust,
         publisher=rooms.publisher,
         stopped_by=stopped_by,
         unsigned=rooms.unsigned,
@@ -223,6 +224,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
             what="refusals summary",
             at_once=False,
         ),
+        rooms.sweeping,
         Serves(role, p.serving),
         *listeners.values(),
     ):

@@ -20,8 +20,9 @@ from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
-from svc.authority.sessions.checkpoints import GatedSessions
+from svc.authority.sessions.checkpoints import SWEEP_SECS, GatedSessions
 from svc.authority.sessions.end import SessionEnds
+from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.unsigned import UnsignedRows
 from svc.compose.authority.lifecycle import (
@@ -34,6 +35,7 @@ from svc.compose.authority.parts import (
 from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
 from svc.policy.guard import PolicyGuard
+from svc.runtime.services import PeriodicTask
 from svc.runtime.threads import in_pool
 
 
@@ -50,6 +52,7 @@ class SharedServices:
     checks: PolicyCheck
     ends: SessionEnds
     gated: GatedSessions
+    sweeping: PeriodicTask
     enrollment: Enrollment
     renewals: NodeRenewal
     rates: AskRates
@@ -131,10 +134,11 @@ def shared_services(p: Parts) -> SharedServices:
         engine=engine_of(policy),
         kinds=p.kinds.by_name,
         store=p.store,
-        recorder=p.recorder,
         verifier=p.identity.verifier,
         sign_extension=p.keys.signer(Purpose.GRANT_EXTENSION),
         now=now,
+        trust=ProxyTrust(p.store, p.recorder, now),
+        instances=registrations.instances,
     )
     rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
     renewals = NodeRenewal(
@@ -173,6 +177,13 @@ def shared_services(p: Parts) -> SharedServices:
         checks=checks,
         ends=ends,
         gated=gated,
+        sweeping=PeriodicTask(
+            clock=clock,
+            interval=SWEEP_SECS,
+            call=gated.sweep,
+            what="look for gated sessions without a last checkpoint",
+            at_once=False,
+        ),
         enrollment=enrollment,
         renewals=renewals,
         rates=rates,

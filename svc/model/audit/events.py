@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 7
+CATALOGUE_VERSION = 8
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -241,6 +241,22 @@ SESSION_MISMATCH = _event(
     "W",
     "what a Proxy recorded of a session's requests is not what its Connector passed on",
     _TRAFFIC,
+)
+SESSION_UNCONFIRMED = _event(
+    1006,
+    "session.unconfirmed",
+    "W",
+    "a session whose requests are decided is over, and its Connector's last checkpoint, or a "
+    "record that a checkpoint tells of, never came",
+    _TRAFFIC,
+)
+PROXY_DISTRUSTED = _event(
+    1007,
+    "proxy.distrusted",
+    "E",
+    "a Proxy opens no sessions whose requests it would decide: until it is revoked for "
+    "`session_mismatch`, for a day for `sessions_unconfirmed`",
+    "proxy_id",
 )
 REQUEST_DECISION = _event(
     1010, "request.decision", "I", "a request was decided", "proxy_id source_address"

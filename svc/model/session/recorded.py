@@ -46,6 +46,7 @@ class RecordedChain:
 
     Attributes:
         is_adopted: It was open before this Authority led: its first checkpoint is believed.
+        is_ended: Its last checkpoint came.
         settled_at: When the newest settled checkpoint came, or the session was granted.
         touched_at: When anything of it came.
     """
@@ -53,6 +54,7 @@ class RecordedChain:
     session_uid: str
     settled_at: float
     is_adopted: bool = False
+    is_ended: bool = field(default=False, init=False)
     touched_at: float = field(init=False)
     _settled: int = field(default=0, init=False)
     _recorded: int = field(default=0, init=False)
@@ -69,9 +71,9 @@ class RecordedChain:
         self._head = first_head(self.session_uid)
 
     @property
-    def owes(self) -> bool:
-        """Whether a checkpoint waits for records."""
-        return bool(self._claims)
+    def owed_since(self) -> float | None:
+        """When the oldest checkpoint came that waits for records; None: none does."""
+        return self._claims[0][1] if self._claims else None
 
     def record(self, range_: RequestRange, allowed: bool, now: float) -> str:
         """Take the next record; a word where it cannot be true."""
@@ -98,6 +100,7 @@ class RecordedChain:
         if one.n <= self._last_n or len(self._claims) >= MAX_CLAIMS:
             return ""  # said before, or of a Connector that says too much
         self._last_n = one.n
+        self.is_ended = self.is_ended or one.is_last
         if self.is_adopted:
             return self._adopt(one, now)
         if one.is_last and one.is_whole:

@@ -8,7 +8,8 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.sessions.checkpoints import FORGET_SECS
+from svc.authority.sessions.checkpoints import FORGET_SECS, LATE_SECS
+from svc.authority.sessions.trust import ProxyTrust
 from svc.errors import SvcError
 from svc.messages.control import CountedEnd
 from svc.messages.gated import (
@@ -18,7 +19,9 @@ from svc.messages.gated import (
     encode_checkpoint,
 )
 from svc.messages.session import decode_grant, decode_request
+from svc.model.principal import Role
 from svc.model.session.checkpoint import GATED_MS, SessionCheckpoint
+from svc.model.session.incidents import DAY_SECS, MOST_INCIDENTS
 from svc.model.session.ranges import RequestRange, first_head, next_head
 from svc.model.session.recorded import RangedRecord
 from svc.model.signing import Purpose, Signed, sign
@@ -91,6 +94,117 @@ class CheckpointTests(SynchronousTestCase):
     def mismatches(self) -> list[str]:
         return [one["reason"] for one in self.house.records() if one["event"] == "session.mismatch"]
 
+    def unconfirmed(self) -> list[str]:
+        return [one["reason"] for one in self.house.records("session.unconfirmed")]
+
+    def is_distrusted(self) -> bool:
+        try:
+            self.gated.trust.require_trusted(self.proxy.id)
+        except SvcError as refusal:
+            self.assertEqual(refusal.reason, "proxy_distrusted")
+            return True
+        return False
+
+    def sweep(self, after: float = 0.0) -> None:
+        self.house.clock.advance(after)
+        value_of(self.gated.sweep())
+
+    def granted(self, session_uid: str) -> None:
+        """One more session."""
+        self.house.ada = self.house.person(ADA)  # a certificate that is good now
+        ask = self.house.ask(self.house.ada, half=bytes(32), session_uid=session_uid)
+        value_of(self.issuance.authorize(ask, self.proxy))
+
+    def test_a_session_without_a_word(self) -> None:
+        """A Proxy that spools nothing and relays no checkpoint is on record."""
+        self.sweep(GATED_MS / 1000 + LATE_SECS)
+        self.assertEqual(self.unconfirmed(), [])
+        self.sweep(1)
+        self.sweep(1)
+        self.assertEqual(self.unconfirmed(), ["no_last_checkpoint"])
+        (record,) = self.house.records("session.unconfirmed")
+        self.assertEqual(record["session_uid"], self.uid)
+        self.assertEqual(record["details"]["proxy_id"], self.proxy.id)
+
+    def test_only_a_first_word(self) -> None:
+        """Neither is a checkpoint about nothing enough: it has to be the session's last."""
+        self.said(self.checkpoint())
+        self.sweep(GATED_MS / 1000 + LATE_SECS + 1)
+        self.assertEqual(self.unconfirmed(), ["no_last_checkpoint"])
+
+    def test_the_last_word(self) -> None:
+        """After it a session is confirmed, whoever brought it; it may be about nothing."""
+        self.said(self.checkpoint(is_last=True))
+        self.sweep(GATED_MS / 1000 + LATE_SECS + 1)
+        self.sweep(FORGET_SECS)
+        self.assertEqual((self.unconfirmed(), self.mismatches()), ([], []))
+
+    def test_by_another_proxy(self) -> None:
+        """Only the last checkpoint of a session may come that way."""
+        edge2 = self.house.node(Role.PROXY, "edge2")
+        self.house.refresh()
+        mine, self.proxy = self.proxy, self.house.row(edge2)
+        self.assertEqual(self.refused(self.checkpoint()), "checkpoint_refused")
+        self.record(evolve(ONE, size=8))
+        self.said(self.checkpoint(1, ONE, is_last=True))
+        self.assertFalse(self.is_distrusted())
+        self.proxy = mine
+        self.assertTrue(self.is_distrusted())
+
+    def test_often(self) -> None:
+        """A Proxy that goes on like that opens no gated sessions for a day."""
+        for n in range(MOST_INCIDENTS + 1):
+            self.assertFalse(self.is_distrusted())
+            if n:
+                self.granted(f"{n:032x}")
+            self.sweep(GATED_MS / 1000 + LATE_SECS + 1)
+        self.assertTrue(self.is_distrusted())
+        (record,) = self.house.records("proxy.distrusted")
+        said = record["node_id"], record["reason"]
+        self.assertEqual(said, (self.proxy.id, "sessions_unconfirmed"))
+        self.house.clock.advance(DAY_SECS + 1)
+        self.assertFalse(self.is_distrusted())
+
+    def test_a_proxy_is_killed(self) -> None:
+        """All of its sessions are on record; it is trusted as before."""
+        for n in range(500):
+            self.house.clock.advance(0.2)
+            tracked = evolve(decode_grant(self.grant.payload), session_uid=f"{n:032x}")
+            end = int(self.house.now() * 1000) + GATED_MS
+            self.gated.granted(evolve(tracked, end_before_ms=end))
+        self.sweep(GATED_MS / 1000 + LATE_SECS + 1)
+        self.assertFalse(self.is_distrusted())
+
+    def test_a_connector_is_killed(self) -> None:
+        """Its next process knows nothing of them: on record, and no incident of the Proxy's."""
+        for n in range(MOST_INCIDENTS + 2):
+            if n:
+                self.granted(f"{n:032x}")
+            again = evolve(self.house.serve("db1"), instance_id=f"process {n}")
+            self.house.registrations.add(again)
+            self.sweep(GATED_MS / 1000 + LATE_SECS + 1)
+        self.assertEqual(set(self.unconfirmed()), {"connector_restarted"})
+        self.assertFalse(self.is_distrusted())
+
+    def test_the_next_leader(self) -> None:
+        """It reads from the log who is distrusted, and for how long."""
+        self.record(evolve(ONE, n=2))
+        other, third = "o" * 26, "t" * 26
+        for n in range(MOST_INCIDENTS + 1):
+            self.gated.trust.unconfirmed("f" * 32, other, "no_last_checkpoint", n * 1000.0)
+        value_of(self.gated.trust.write())
+        self.gated.trust = trust = ProxyTrust(self.house.store, self.house.recorder, self.house.now)
+        value_of(trust.load([self.proxy.id, other, third]))
+        for late, distrusted in ((0.0, [self.proxy.id, other]), (DAY_SECS, [self.proxy.id])):
+            self.house.clock.advance(late)
+            found = []
+            for one in (self.proxy.id, other, third):
+                try:
+                    trust.require_trusted(one)
+                except SvcError:
+                    found.append(one)
+            self.assertEqual(found, distrusted)
+
     def test_a_short_grant(self) -> None:
         """A gated session is granted for two minutes, another for as long as the certificate."""
         grant = decode_grant(self.grant.payload)
@@ -144,11 +258,25 @@ class CheckpointTests(SynchronousTestCase):
         self.assertEqual(self.mismatches(), ["extra_record"])
 
     def test_records_that_never_come(self) -> None:
-        """After the session's end it is found out by time, whoever asks next."""
+        """After the session's end it is found out by time; the Proxy was here to bring them."""
+        self.gated.trust.here(self.proxy.id)
         self.said(self.checkpoint(1, ONE, is_last=True))
-        self.house.clock.advance(FORGET_SECS + 1)
-        self.said(self.checkpoint(2))
+        self.sweep(FORGET_SECS - 1)
+        self.assertEqual(self.mismatches(), [])
+        self.sweep(2)
         self.assertEqual(self.mismatches(), ["missing_record"])
+        self.assertTrue(self.is_distrusted())
+
+    def test_records_that_were_lost(self) -> None:
+        """A Proxy that was away since may have been killed: it is an incident, and on record."""
+        self.gated.trust.here(self.proxy.id)
+        self.said(self.checkpoint(1, ONE, is_last=True))
+        self.gated.trust.away(self.proxy.id)
+        self.house.clock.advance(30)
+        self.gated.trust.here(self.proxy.id)
+        self.sweep(FORGET_SECS)
+        self.assertEqual((self.mismatches(), self.unconfirmed()), ([], ["records_outstanding"]))
+        self.assertFalse(self.is_distrusted())
 
     def test_a_mismatch_while_the_store_is_down(self) -> None:
         """The Proxy is distrusted at once; the record is written when the store is back, once."""
@@ -159,7 +287,7 @@ class CheckpointTests(SynchronousTestCase):
                 self.record(evolve(ONE, n=2))
             self.house.store.mood = "well"
             with self.assertRaises(SvcError) as caught:
-                self.gated.require_trusted(self.proxy.id)
+                self.gated.trust.require_trusted(self.proxy.id)
             self.assertEqual(caught.exception.reason, "proxy_distrusted")
             value_of(self.gated.recorded([]))
             value_of(self.gated.recorded([]))

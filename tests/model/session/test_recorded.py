@@ -61,16 +61,16 @@ class RecordedTests(SynchronousTestCase):
                 one = checkpoint(made, decided[:said])
                 self.assertEqual(self.chain.checkpoint(one, float(number)), "")
         self.assertEqual(self.record(*decided[recorded:]), [""] * (40 - recorded))
-        self.assertFalse(self.chain.owes)
+        self.assertIsNone(self.chain.owed_since)
 
     def test_settled(self) -> None:
         """By the time at which a checkpoint came, once its last record is there."""
         decided = requests(3)
         self.chain.checkpoint(checkpoint(1, decided), 30.0)
         self.record(*decided[:2], at=40.0)
-        self.assertEqual((self.chain.settled_at, self.chain.owes), (0.0, True))
+        self.assertEqual((self.chain.settled_at, self.chain.owed_since), (0.0, 30.0))
         self.record(decided[2], at=50.0)
-        self.assertEqual((self.chain.settled_at, self.chain.owes), (30.0, False))
+        self.assertEqual((self.chain.settled_at, self.chain.owed_since), (30.0, None))
 
     def test_a_skipped_decision(self) -> None:
         """A record is left out, or one number is used twice."""
@@ -115,6 +115,17 @@ class RecordedTests(SynchronousTestCase):
         self.record(*decided)
         self.chain.checkpoint(checkpoint(1, decided), 30.0)
         self.assertEqual(self.chain.checkpoint(checkpoint(2, decided[:1]), 60.0), DIFFERENT)
+
+    def test_the_last_word(self) -> None:
+        """It came, whether or not its records did, and whether or not it was the first."""
+        for adopted in (False, True):
+            self.chain = RecordedChain(UID, 0.0, is_adopted=adopted)
+            self.chain.checkpoint(checkpoint(1, []), 30.0)
+            self.assertFalse(self.chain.is_ended)
+            self.chain.checkpoint(checkpoint(2, requests(1), last=True), 40.0)
+            self.assertTrue(self.chain.is_ended)
+            self.chain.checkpoint(checkpoint(3, requests(1)), 50.0)
+            self.assertTrue(self.chain.is_ended)
 
     def test_said_again(self) -> None:
         """A Proxy that brings a checkpoint twice changes nothing."""

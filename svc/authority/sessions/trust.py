@@ -1,0 +1,211 @@
+"""Which Proxies may open sessions whose requests they decide (rule R25).
+
+A Proxy whose records are not what a Connector passed on is trusted with none, until it is revoked.
+One that leaves sessions unconfirmed again and again is trusted with none for a day.  Both are on
+record, where the next leader finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import partial
+from hashlib import sha256
+from itertools import islice
+from math import inf
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from svc.authority.state.recorder import Recorder, node
+from svc.errors import Denied
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.events import PROXY_DISTRUSTED, SESSION_MISMATCH, SESSION_UNCONFIRMED
+from svc.model.audit.record import Event
+from svc.model.canonical import decode
+from svc.model.session.ending import SESSION_MISMATCH as MISMATCH
+from svc.model.session.incidents import DAY_SECS, Incidents
+
+_log = Logger(namespace="svc_authority")
+
+DISTRUSTED = "proxy_distrusted"
+UNCONFIRMED = "sessions_unconfirmed"
+"""Why a Proxy is distrusted for a day; ``session_mismatch`` is why for ever."""
+
+RESTARTED = "connector_restarted"
+"""Why a session is unconfirmed, where that says nothing of its Proxy."""
+
+_BATCH = 500
+
+
+@define
+class ProxyTrust:
+    """What sessions say of the Proxies that carried them."""
+
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+    _until: dict[str, float] = field(factory=dict, init=False)
+    _incidents: dict[str, Incidents] = field(factory=dict, init=False)
+    _here_since: dict[str, float] = field(factory=dict, init=False)
+    _sessions: dict[str, tuple[Event, str]] = field(factory=dict, init=False)
+    _proxies: dict[str, str] = field(factory=dict, init=False)
+
+    async def load(self, proxy_ids: Iterable[str]) -> None:
+        """Learn from the log which of these are distrusted."""
+        known = tuple(proxy_ids)
+
+        def read(tx: ITransaction) -> dict[str, float]:
+            return {one: _recorded_until(tx, one) for one in known}
+
+        found = await self.store.read("Proxies that are distrusted", read)
+        for proxy_id, until in found.items():
+            self._until[proxy_id] = max(until, self._until.get(proxy_id, 0.0))
+
+    def require_trusted(self, proxy_id: str) -> None:
+        """Return if this Proxy may open gated sessions.
+
+        Raises:
+            Denied: ``proxy_distrusted``.
+        """
+        until = self._until.get(proxy_id, 0.0)
+        if until == inf:
+            raise Denied(
+                "the records of this Proxy are not what Connectors passed on; it opens no session "
+                "whose requests it would decide",
+                reason=DISTRUSTED,
+            )
+        if until > self.now():
+            raise Denied(
+                "this Proxy left sessions without their Connectors' last checkpoints too often; it "
+                "opens no session whose requests it would decide for a day",
+                reason=DISTRUSTED,
+            )
+
+    def here(self, proxy_id: str) -> None:
+        """The Proxy follows this Authority."""
+        self._here_since.setdefault(proxy_id, self.now())
+
+    def away(self, proxy_id: str) -> None:
+        """It does not any more."""
+        self._here_since.pop(proxy_id, None)
+
+    def was_here_since(self, proxy_id: str, at: float) -> bool:
+        """Whether it followed this Authority all the time from then on."""
+        return self._here_since.get(proxy_id, inf) <= at
+
+    def mismatched(self, session_uid: str, proxy_id: str, word: str) -> None:
+        """The Proxy's records of a session are not what its Connector passed on."""
+        self._sessions[session_uid] = SESSION_MISMATCH, word
+        if proxy_id:
+            self._distrust(proxy_id, MISMATCH, inf)
+        _log.error(
+            "a Proxy's records of a session are not what its Connector passed on; revoke the Proxy",
+            session=session_uid,
+            proxy=proxy_id,
+            reason=word,
+        )
+
+    def unconfirmed(self, session_uid: str, proxy_id: str, word: str, ended_at: float) -> None:
+        """Nobody knows whether the records of a session that is over are all there were."""
+        self._sessions[session_uid] = SESSION_UNCONFIRMED, word
+        if word == RESTARTED:
+            return
+        incidents = self._incidents.setdefault(proxy_id, Incidents())
+        before = incidents.count
+        is_too_many = incidents.add(ended_at)
+        if incidents.count != before:
+            _log.warn(
+                "sessions of a Proxy ended without their Connector's last checkpoint, or records",
+                proxy=proxy_id,
+                session=session_uid,
+                reason=word,
+                incidents=incidents.count or before + 1,
+            )
+        if is_too_many:
+            self._distrust(proxy_id, UNCONFIRMED, self.now() + DAY_SECS)
+
+    def _distrust(self, proxy_id: str, reason: str, until: float) -> None:
+        if self._until.get(proxy_id, 0.0) >= until:
+            return
+        self._until[proxy_id] = until
+        self._proxies[proxy_id] = reason
+        _log.error("a Proxy opens no gated sessions any more", proxy=proxy_id, reason=reason)
+
+    async def write(self) -> None:
+        """Put on record what is not yet; what cannot be written now stays for the next time.
+
+        Raises:
+            SvcError: some of it is not on record.
+        """
+        while self._sessions or self._proxies:
+            sessions = dict(islice(self._sessions.items(), _BATCH))
+            proxies = dict(self._proxies)
+            # Another call must not write them too.
+            self._sessions = {k: v for k, v in self._sessions.items() if k not in sessions}
+            self._proxies.clear()
+            write = partial(self._write, sessions=sessions, proxies=proxies)
+            try:
+                found = await self.store.run("what sessions say of Proxies", write)
+            except BaseException:
+                self._sessions = {**sessions, **self._sessions}
+                self._proxies = {**proxies, **self._proxies}
+                raise
+            for proxy_id in found:
+                self._distrust(proxy_id, MISMATCH, inf)
+
+    def _write(
+        self,
+        tx: ITransaction,
+        sessions: dict[str, tuple[Event, str]],
+        proxies: dict[str, str],
+    ) -> set[str]:
+        """The Proxies of mismatched sessions."""
+        found = set()
+        for uid, (event, word) in sessions.items():
+            session = tx.sessions.get(uid)
+            if session is None:
+                continue
+            if event is SESSION_MISMATCH:
+                found.add(session.proxy_id)
+            self.recorder.append(
+                tx,
+                event,
+                node(session.proxy_id),
+                session_uid=session.uid,
+                resource_id=session.resource_id,
+                resource_kind=session.kind,
+                decision_id=session.decision_id,
+                reason=word,
+                details={"proxy_id": session.proxy_id, "connector_id": session.connector_id},
+            )
+        for proxy_id, reason in proxies.items():
+            self.recorder.append(
+                tx,
+                PROXY_DISTRUSTED,
+                node(proxy_id),
+                node_id=proxy_id,
+                decision_id=_filed_under(proxy_id),
+                reason=reason,
+                details={"proxy_id": proxy_id},
+            )
+        return found
+
+
+def _filed_under(proxy_id: str) -> str:
+    """The id that finds what is on record against a Proxy: the log has an index of decisions."""
+    return sha256(b"svc-proxy-distrusted-v1\0" + proxy_id.encode()).hexdigest()[:32]
+
+
+def _recorded_until(tx: ITransaction, proxy_id: str) -> float:
+    until = 0.0
+    for row in tx.audit.by_decision(_filed_under(proxy_id)):
+        record = decode(row.canonical)
+        assert isinstance(record, dict)  # or it were not in the log
+        # A Proxy chooses the ids of its own decisions; those are other events.
+        if (record.get("event"), record.get("node_id")) != (PROXY_DISTRUSTED.name, proxy_id):
+            continue
+        if record.get("reason") == MISMATCH:
+            return inf
+        until = max(until, datetime.fromisoformat(str(record["time"])).timestamp() + DAY_SECS)
+    return until

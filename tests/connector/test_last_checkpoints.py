@@ -1,0 +1,112 @@
+"""The last checkpoint of a session reaches Authority, though its Proxy is gone."""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.connector.last_checkpoints import ANSWER_SECS, KEPT_SECS, MAX_KEPT, LastCheckpoints
+from svc.errors import SvcError
+from svc.messages.gated import CheckpointAnswer, decode_checkpoint
+from svc.model.session.checkpoint import SessionCheckpoint
+from svc.model.signing import Signed
+from svc.runtime.services import BackgroundTasks
+
+
+class Link:
+    """To a Proxy that takes checkpoints, or loses them, or says nothing."""
+
+    def __init__(self, mood: str = "takes") -> None:
+        self.mood = mood
+        self.taken: list[str] = []
+
+    async def checkpoint(self, signed: Signed) -> CheckpointAnswer:
+        """See CheckpointLink."""
+        if self.mood == "is silent":
+            await Deferred()
+        if self.mood == "is gone":
+            raise SvcError("the connection is closed", reason="closed")
+        self.taken.append(decode_checkpoint(signed.payload).session_uid)
+        return CheckpointAnswer()
+
+
+class LastCheckpointTests(SynchronousTestCase):
+    """Of one Connector."""
+
+    def setUp(self) -> None:
+        """One Connector that signs."""
+        self.clock = Clock()
+        self.last = LastCheckpoints(
+            lambda data: Signed(data, b"signature", ()), self.clock, BackgroundTasks()
+        )
+
+    def bring(self, link: Link, uid: str = "1" * 32) -> None:
+        """The session is over."""
+        one = SessionCheckpoint(
+            cluster="c",
+            session_uid=uid,
+            connector_id="n",
+            n=1,
+            decisions=0,
+            head=bytes(32),
+            is_last=True,
+        )
+        self.bringing = Deferred.fromCoroutine(self.last.bring(one, link))
+        self.bringing.addErrback(self.fail)
+
+    def test_by_its_own_proxy(self) -> None:
+        """It goes over the session's own connection, and no other."""
+        own, other = Link(), Link()
+        self.last.came(own)
+        self.last.came(other)
+        self.bring(own)
+        self.assertEqual((len(own.taken), len(other.taken)), (1, 0))
+
+    def test_by_another(self) -> None:
+        """Where that is gone, or says nothing, another one takes it."""
+        for mood, seconds in (("is gone", 0.0), ("is silent", ANSWER_SECS)):
+            self.setUp()
+            own, other = Link(mood), Link()
+            self.last.came(other)
+            self.bring(own)
+            self.clock.advance(seconds)
+            self.assertEqual(other.taken, ["1" * 32])
+            self.successResultOf(Deferred.fromCoroutine(self.last.told()))
+
+    def test_by_one_that_comes_later(self) -> None:
+        """Where there is none, the first that registers us takes it, once."""
+        own = Link("is gone")
+        self.last.came(own)
+        self.bring(own)
+        self.last.left(own)
+        self.last.left(own)
+        again, third = Link(), Link()
+        self.clock.advance(KEPT_SECS - 1)
+        self.last.came(again)
+        self.last.came(third)
+        self.assertEqual((again.taken, third.taken), (["1" * 32], []))
+
+    def test_too_late(self) -> None:
+        """What Authority waits for no more is not brought."""
+        self.bring(Link("is gone"))
+        self.clock.advance(KEPT_SECS + 1)
+        late = Link()
+        self.last.came(late)
+        self.assertEqual(late.taken, [])
+
+    def test_bounded(self) -> None:
+        """Of more than a few thousand the oldest are forgotten."""
+        for n in range(MAX_KEPT + 10):
+            self.bring(Link("is gone"), f"{n:032x}")
+        back = Link()
+        self.last.came(back)
+        self.assertEqual(back.taken, [f"{n:032x}" for n in range(10, MAX_KEPT + 10)])
+
+    def test_told(self) -> None:
+        """Who stops waits for what is on its way."""
+        self.bring(Link("is silent"))
+        told = Deferred.fromCoroutine(self.last.told())
+        self.assertNoResult(told)
+        self.clock.advance(ANSWER_SECS)
+        self.successResultOf(told)
