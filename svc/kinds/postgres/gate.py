@@ -19,6 +19,7 @@ from svc.kinds.postgres.messages import (
     DECIDED,
     HEAD,
     LONGEST_NAMES,
+    LONGEST_TEXT,
     ends_transaction,
     name_at,
     size_of,
@@ -27,9 +28,6 @@ from svc.kinds.postgres.messages import (
 from svc.kinds.postgres.pipeline import Pipeline
 from svc.kinds.postgres.terms import OPAQUE, QUERY
 from svc.kinds.postgres.walk import text_effects, union
-
-LONGEST_TEXT = 64 * 1024
-"""A longer Query or Parse is not held; nobody reads its text."""
 
 PASSES = RequestVerdict(allowed=True, decision_id="")
 """Of what is never denied: the end of a transaction."""

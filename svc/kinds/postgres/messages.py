@@ -26,6 +26,9 @@ LONGEST_NAMES = 2048
 DECIDED = frozenset(b"QFPBE")
 """The requests that ask the server for something; the others carry them."""
 
+LONGEST_TEXT = 64 * 1024
+"""A longer Query or Parse is not held; nobody reads its text."""
+
 LONGEST_END = 128
 
 _ENDS = re.compile(

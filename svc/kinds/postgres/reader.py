@@ -16,10 +16,12 @@ from svc.kinds.postgres.messages import (
     HEAD,
     LONGEST_END,
     LONGEST_NAMES,
+    LONGEST_TEXT,
     ends_transaction,
     size_of,
     text_at,
 )
+from svc.model.session.ranges import Request
 
 _MOST_PORTALS = 4096
 _ENOUGH = HEAD + LONGEST_NAMES + LONGEST_END
@@ -40,14 +42,14 @@ class PostgresRequests:
     _fresh: bytes | None = field(default=None, init=False)
     _portals: set[bytes] = field(factory=set, init=False)
 
-    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[tuple[int, bool]]:
+    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[Request]:
         """See RequestReader."""
-        starts: list[tuple[int, bool]] = []
+        starts: list[Request] = []
         at = 0
         while at < len(data):
             if not self._head:
                 self._start = self._at + at
-                starts.append((self._start, False))
+                starts.append((self._start, False, 0))
             if len(self._head) < HEAD:
                 taken = data[at : at + HEAD - len(self._head)]
                 self._head += taken
@@ -58,7 +60,8 @@ class PostgresRequests:
             at = self._take(data, at)
             if self._at + at == self._start + self._size:
                 if self._head[0] in DECIDED and self._needs(is_denied(self._start)):
-                    starts.append((self._start, True))
+                    end = self._start + min(self._size, LONGEST_TEXT)
+                    starts.append((self._start, True, end))
                 self._head.clear()
         self._at += len(data)
         return starts

@@ -9,6 +9,7 @@ from attrs import define, field
 from svc.errors import Malformed
 from svc.kinds.web.body import BodyScan
 from svc.kinds.web.head import HEAD_END, MAX_HEAD, Body, read_request
+from svc.model.session.ranges import Request
 
 _LONGEST_END = 4
 
@@ -25,9 +26,9 @@ class WebRequests:
     _head: bytearray = field(factory=bytearray, init=False)
     _body: BodyScan | None = field(default=None, init=False)
 
-    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[tuple[int, bool]]:
+    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[Request]:
         """See RequestReader."""
-        starts, at = [], 0
+        starts, at = list[Request](), 0
         while at < len(data):
             if self._body is not None:
                 at += self._body.take(data[at:])
@@ -36,8 +37,10 @@ class WebRequests:
                 continue
             if not self._head:
                 self._start = self._at + at
-                starts.append((self._start, True))
+                starts.append((self._start, True, 0))
             at += self._take_head(data[at:], is_denied)
+            if not self._head:  # it is over
+                starts.append((self._start, True, self._at + at))
         self._at += len(data)
         return starts
 

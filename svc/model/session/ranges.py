@@ -74,13 +74,18 @@ def next_head(head: bytes, range_: RequestRange, allowed: bool) -> bytes:
     return sha256(_CHAIN + head + entry).digest()
 
 
+Request = tuple[int, bool, int]
+"""Where a message begins; whether it needs a decision; and where the part of it ends that its
+decision is about at least, counted from the person's first byte too.  0: that shows later."""
+
+
 class RequestReader(Protocol):
     """A kind's own reading of the person's bytes, at the Connector: where its messages begin.
 
     A Proxy's word cannot lead it astray: it sees the bytes as the person tagged them.
     """
 
-    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> Iterable[tuple[int, bool]]:
+    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> Iterable[Request]:
         """Read the next bytes.
 
         Args:
@@ -88,8 +93,8 @@ class RequestReader(Protocol):
             is_denied: Whether the message at an offset was denied, so the target never has it.
 
         Returns:
-            In order: offsets where a message begins, with its first byte, and whether it needs a
-            decision.  One whose need shows later is said again, no later than with its last byte.
+            In order: what begins, with its first byte.  One whose need, or whose decided part,
+            shows later is said again, no later than with its last byte.
 
         Raises:
             Malformed: it is no message of the kind.
@@ -101,8 +106,9 @@ class RequestChain:
     """The decisions of one session at its Connector, held against the frames that came.
 
     Without a reader a denied range itself is what edits replace.  With one, every range begins
-    where a message does and holds no beginning of another, and a denied message is replaced or
-    removed to its end.  What else is removed is the stream's last: nothing passes after it.
+    where a message does, reaches the end of what the kind decides of it, and holds no beginning of
+    another; and a denied message is replaced or removed to its end.  What else is removed is the
+    stream's last: nothing passes after it.
 
     Attributes:
         reader: The kind's, where it has one.
@@ -121,7 +127,7 @@ class RequestChain:
     _passed: int = field(default=0, init=False)
     _pending: deque[RangeDecision] = field(factory=deque, init=False)
     _ranges: deque[RangeDecision] = field(factory=deque, init=False)
-    _allowed: dict[int, bool] = field(factory=dict, init=False)
+    _at: dict[int, RangeDecision] = field(factory=dict, init=False)
     _edits: deque[tuple[int, int]] = field(factory=deque, init=False)
     _unit: int = field(default=-1, init=False)
     _is_last: bool = field(default=False, init=False)
@@ -148,7 +154,7 @@ class RequestChain:
         is_sized = 0 < decision.size <= MAX_RANGE
         if decision.offset < self._passed or not is_sized or not is_near:
             raise _refused("a decision of a gated session is about bytes out of its reach")
-        is_over = decision.offset < self._end or decision.offset in self._allowed
+        is_over = decision.offset < self._end or decision.offset in self._at
         if is_over or len(self._ranges) >= MAX_PENDING:
             raise _refused("decisions of a gated session overlap, or are too many")
         if len(self._pending) >= MAX_PENDING:
@@ -156,7 +162,7 @@ class RequestChain:
         self._announced, self._end = decision.n, end
         self._pending.append(decision)
         self._ranges.append(decision)
-        self._allowed[decision.offset] = decision.allowed
+        self._at[decision.offset] = decision
 
     def edited(self, offset: int, size: int) -> bool:
         """These bytes, and no earlier ones from now on, are replaced.
@@ -197,7 +203,7 @@ class RequestChain:
         while self._ranges and self._ranges[0].offset + self._ranges[0].size <= to:
             if self.reader is not None and self._ranges[0].offset == self._unit:
                 break
-            del self._allowed[self._ranges.popleft().offset]
+            del self._at[self._ranges.popleft().offset]
 
     def _segment(self, offset: int, data: bytes, is_edited: bool) -> None:
         """One stretch that an edit is about, or none is."""
@@ -232,16 +238,18 @@ class RequestChain:
             return
         starts: list[int] = []
         try:
-            for start, needs in reader.feed(data, self._is_denied):
-                if start != self._unit:
-                    starts.append(start)
-                    self._unit = start
-                self._needed(start, needs, is_edited)
+            found = list(reader.feed(data, self._is_denied))
         except Malformed:
             # Past the last message that anybody decided nothing can be read, and nothing passes.
             if not is_edited:
                 raise
             self._is_last = True
+            return
+        for start, needs, end in found:
+            if start != self._unit:
+                starts.append(start)
+                self._unit = start
+            self._needed(start, needs, end, is_edited)
         if self._is_last:
             return
         if not is_edited and (
@@ -251,13 +259,16 @@ class RequestChain:
             raise _refused("the Proxy passed a request on that it had denied")
         self._placed(offset, offset + len(data), starts)
 
-    def _needed(self, start: int, needs: bool, is_edited: bool) -> None:
+    def _needed(self, start: int, needs: bool, end: int, is_edited: bool) -> None:
+        decided = self._at.get(start)
         if is_edited and not self._is_denied(start):
             self._is_last = True
-        elif needs and start not in self._allowed:
+        elif needs and decided is None:
             raise Malformed(
                 "the Proxy passed a request on that it had not decided", reason=DECISION_MISSING
             )
+        elif decided is not None and decided.offset + decided.size < end:
+            raise _refused("a decision of a gated session is about a part of its request only")
 
     def _placed(self, first: int, end: int, starts: Sequence[int]) -> None:
         """Ranges begin where messages do, and none holds another's beginning."""
@@ -271,7 +282,8 @@ class RequestChain:
                 raise _refused("a decision of a gated session is not about one whole request")
 
     def _is_denied(self, start: int) -> bool:
-        return self._allowed.get(start) is False
+        decided = self._at.get(start)
+        return decided is not None and not decided.allowed
 
     def settle(self, received: int) -> None:
         """Chain the decisions whose bytes have all come."""

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.kinds.postgres.messages import message
+from svc.kinds.postgres.messages import LONGEST_TEXT, message
 from svc.kinds.postgres.reader import PostgresRequests
+from svc.model.session.ranges import Request
 from tests.kinds.postgres.talk import SYNC, bind, describe, execute, parse, query
 
 Denied = Callable[[int], bool]
@@ -18,12 +19,15 @@ class PostgresRequestsTests(SynchronousTestCase):
         """Which of them need a decision, counted from 0."""
         data, reader = b"".join(messages), PostgresRequests()
         offsets = [len(b"".join(messages[:n])) for n in range(len(messages))]
-        starts: list[tuple[int, bool]] = []
+        starts: list[Request] = []
         for at in range(0, len(data), step):
             is_denied: Denied = lambda start: offsets.index(start) in denied  # noqa: E731
             starts += reader.feed(data[at : at + step], is_denied)
-        self.assertEqual([start for start, needs in starts if not needs], offsets)
-        return [offsets.index(start) for start, needs in starts if needs]
+        self.assertEqual([start for start, needs, _ in starts if not needs], offsets)
+        for start, needs, end in starts:
+            size = len(messages[offsets.index(start)])
+            self.assertEqual(end, start + min(size, LONGEST_TEXT) if needs else 0)
+        return [offsets.index(start) for start, needs, _ in starts if needs]
 
     def test_simple(self) -> None:
         """A Query and a FunctionCall do; the plain end of a transaction does not."""
@@ -32,6 +36,7 @@ class PostgresRequestsTests(SynchronousTestCase):
         for text in ("COMMIT; DROP TABLE a", "ROLLBACK TO a; b", "END /* */", "COMMIT\0x"):
             self.assertEqual(self.needing(query(text)), [0])
         self.assertEqual(self.needing(query("x" * 10_000), query("y"), step=1000), [0, 1])
+        self.assertEqual(self.needing(query("x" * 100_000), query("y"), step=1000), [0, 1])
 
     def test_one_request_in_three_messages(self) -> None:
         """A Bind after its Parse, and the first Execute of its portal; all others do."""

@@ -19,18 +19,21 @@ UNSURE = b"POST /" + HOST + b"Expect: 100-continue\r\nContent-Length: 5\r\n\r\n"
 class WebRequestsTests(SynchronousTestCase):
     @given(st.lists(st.sampled_from([GET, POST, CHUNKS])), st.integers(1, 50))
     def test_every_head(self, requests: list[bytes], step: int) -> None:
-        """However the bytes come, each head is one, and no body holds one."""
+        """However the bytes come, each head is one to its end, and no body holds one."""
         data, reader, starts = b"".join(requests), WebRequests(), []
         for at in range(0, len(data), step):
             starts += reader.feed(data[at : at + step], lambda offset: False)
-        ends = [len(b"".join(requests[:n])) for n in range(len(requests))]
-        self.assertEqual(starts, [(end, True) for end in ends])
+        found = []
+        for n, one in enumerate(requests):
+            start = len(b"".join(requests[:n]))
+            found += [(start, True, 0), (start, True, start + one.index(b"\r\n\r\n") + 4)]
+        self.assertEqual(starts, found)
 
     def test_a_body_that_may_not_come(self) -> None:
         """After a denied request with Expect nobody can tell where the next one begins."""
         data = UNSURE + b"abcde" + GET
-        self.assertEqual(len(WebRequests().feed(data, lambda offset: False)), 2)
-        self.assertEqual(len(WebRequests().feed(data, lambda offset: True)), 1)
+        self.assertEqual(len(WebRequests().feed(data, lambda offset: False)), 4)
+        self.assertEqual(len(WebRequests().feed(data, lambda offset: True)), 2)
 
     def test_no_request(self) -> None:
         """What is none ends the session."""

@@ -10,7 +10,13 @@ from svc.errors import Malformed
 from svc.model.session.edits import Edit, StreamEdits
 from svc.model.session.frames import FrameChecker, FrameTagger, read_tagged
 from svc.model.session.gated import GatedReceiver, GateNote
-from svc.model.session.ranges import MAX_PENDING, RangeDecision, RequestChain, RequestReader
+from svc.model.session.ranges import (
+    MAX_PENDING,
+    RangeDecision,
+    Request,
+    RequestChain,
+    RequestReader,
+)
 
 KEY = bytes(32)
 LINES = b"one\ntwo\n#hi\nsix\n"
@@ -22,17 +28,20 @@ class Lines:
 
     def __init__(self) -> None:
         self.at = 0
-        self.is_within = False
+        self.start = -1
 
-    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[tuple[int, bool]]:
-        """See RequestReader."""
-        starts = []
+    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[Request]:
+        """See RequestReader; a decision is about five bytes of a line, or all of it."""
+        found = []
         for byte in data:
-            if not self.is_within:
-                starts.append((self.at, byte != ord("#")))
-            self.is_within = byte != ord("\n")
+            if self.start < 0:
+                self.start, self.needs = self.at, byte != ord("#")
+                found.append((self.start, self.needs, 0))
             self.at += 1
-        return starts
+            if byte == ord("\n"):
+                found.append((self.start, self.needs, min(self.at, self.start + 5)))
+                self.start = -1
+        return found
 
 
 def allowed(n: int, offset: int, size: int = 4) -> RangeDecision:
@@ -99,10 +108,10 @@ class RangeTests(SynchronousTestCase):
     def test_a_denied_request_is_whole(self) -> None:
         """Its range may be its beginning; its rest is removed, and can be nobody's request."""
         data = b"one one\ntwo\n"
-        note = GateNote(12, (denied(1, 0, 3), allowed(2, 8)), (Edit(0, 3, "no"), drop(3, 5)))
+        note = GateNote(12, (denied(1, 0, 5), allowed(2, 8)), (Edit(0, 5, "no"), drop(5, 3)))
         self.assertEqual(self.received(note, data=data, reader=Lines()), b"NO\ntwo\n")
-        for edits in ((Edit(0, 3, "no"),), (Edit(0, 3, "no"), drop(3, 1))):
-            note = GateNote(8, (denied(1, 0, 3),), edits)
+        for edits in ((Edit(0, 5, "no"),), (Edit(0, 5, "no"), drop(5, 1))):
+            note = GateNote(8, (denied(1, 0, 5),), edits)
             self.assertEqual(self.refused(note, data=data, reader=Lines()), "decision_refused")
 
     def test_ranges_are_of_one_request(self) -> None:
@@ -116,6 +125,25 @@ class RangeTests(SynchronousTestCase):
             note = GateNote(12, decisions, edits)
             reason = self.refused(note, reader=Lines())
             self.assertIn(reason, {"decision_refused", "decision_missing"})
+
+    def test_a_part_of_a_request(self) -> None:
+        """A range reaches the end of what the kind decides of a message, allowed or denied."""
+        for data in (LINES, b"one one\ntwo\n"):
+            end = data.index(b"\n") + 1
+            for size in (1, min(end, 5) - 1):
+                note = GateNote(end, (allowed(1, 0, size),))
+                self.assertEqual(self.refused(note, data=data, reader=Lines()), "decision_refused")
+                edits = Edit(0, size, "no"), drop(size, end - size)
+                note = GateNote(end, (denied(1, 0, size),), edits)
+                self.assertEqual(self.refused(note, data=data, reader=Lines()), "decision_refused")
+            note = GateNote(end, (allowed(1, 0, min(end, 5)),))
+            self.assertEqual(self.received(note, data=data, reader=Lines()), data[:end])
+
+    def test_a_request_that_comes_in_pieces(self) -> None:
+        """That a range is too short shows with the end of what is decided, which does not pass."""
+        notes = GateNote(2, (allowed(1, 0, 2),)), GateNote(3)
+        self.assertEqual(self.received(*notes, reader=Lines()), b"one")
+        self.assertEqual(self.refused(*notes, GateNote(4), reader=Lines()), "decision_refused")
 
     def test_no_decision(self) -> None:
         """A request that needs one does not pass without it."""

@@ -9,6 +9,7 @@ from svc.kinds.opaque import AddressDialer
 from svc.kinds.prelude import PreludeEndpoint
 from svc.model.cluster.target import Target
 from svc.model.session.edits import MakeEdit
+from svc.model.session.ranges import Request
 
 
 def refuse(came: bytes, values: Mapping[str, str]) -> bytes:
@@ -21,14 +22,21 @@ class RedisRequests:
     """Where each command begins in what the person sent: every line needs a decision."""
 
     _at: int = field(default=0, init=False)
-    _is_within: bool = field(default=False, init=False)
+    _start: int = field(default=-1, init=False)
 
-    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[tuple[int, bool]]:
-        """See RequestReader; Redis ends a line with its line feed."""
-        starts = [] if self._is_within else [self._at]
-        starts += [self._at + n + 1 for n, byte in enumerate(data[:-1]) if byte == 10]
-        self._at, self._is_within = self._at + len(data), not data.endswith(b"\n")
-        return [(start, True) for start in starts]
+    def feed(self, data: bytes, is_denied: Callable[[int], bool]) -> list[Request]:
+        """See RequestReader; Redis ends a line with its line feed, and all of it is decided."""
+        found, at = list[Request](), 0
+        while at < len(data):
+            end = data.find(b"\n", at) + 1
+            if self._start < 0:
+                self._start = self._at + at
+            found.append((self._start, True, self._at + end if end else 0))
+            if end:
+                self._start = -1
+            at = end or len(data)
+        self._at += len(data)
+        return found
 
 
 @frozen(kw_only=True)
