@@ -20,6 +20,7 @@ from twisted.internet.task import react
 from contrib.bench.requesting import SESSIONS, request
 from svc.audit.ingest.requests import GatedKind
 from svc.audit.ingest.validate import may_write_with
+from svc.audit.log.kind_events import kind_events
 from svc.audit.log.record import Sealer
 from svc.audit.spool.rows import RowMaker
 from svc.audit.state.in_force import StateLedger
@@ -29,9 +30,9 @@ from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
 from svc.compose.authority.state import origin_key
+from svc.interfaces.kinds import KindEvent
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.model.audit.decision_ids import DecisionIds
-from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Offered
 from svc.model.audit.record import Actor, AuditRecord, chain_hash
@@ -40,8 +41,6 @@ from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 from svc.model.cluster.node import Leaf, Node
 from svc.model.cluster.person import Person
 from svc.model.ids import event_id, random_id
-from svc.model.policy.access import AccessRequest, EntityUid
-from svc.model.policy.requests import context_at
 from svc.model.session.session import Session
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.root import make_cluster
@@ -52,8 +51,11 @@ from svc.runtime.threads import in_pool
 from tests.support.nothing import nothing
 
 _CLUSTER = "bench.example"
-_MAY_WRITE = may_write_with((), {"tcp": GatedKind("TcpService", {"tcpConnect": "connect"})})
-"""Decisions of requests are the rows that are written most."""
+_NOTED = kind_events("tcp", {"tcp.odd": KindEvent("something odd", {"size": "number public"})})
+_MAY_WRITE = may_write_with(
+    _NOTED.values(), {"tcp": GatedKind("TcpService", {"tcpConnect": "connect"})}
+)
+"""What a gate notes is a row of its own; batches of requests are the rows that are written most."""
 
 _ORIGIN, _LEADER, _PERSON = "p" * 26, "a" * 26, "b" * 26
 
@@ -144,7 +146,7 @@ async def _made(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
         row = maker.row(record, SpoolPlace(spool_id, n, tip))
         rows.append(Offered(row=row, origin=_ORIGIN, spool_id=spool_id, n=n))
         tip = row_hash(row.canonical)
-        record = _decision(session)
+        record = _note(session)
     return rows
 
 
@@ -188,32 +190,18 @@ async def _batches(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
     return rows
 
 
-def _decision(session: SessionNumbers) -> AuditRecord:
+def _note(session: SessionNumbers) -> AuditRecord:
     at = time.time()
-    request = AccessRequest(
-        request_kind="connect",
-        principal=EntityUid("User", _PERSON),
-        action="tcpConnect",
-        resource=EntityUid("TcpService", "db1"),
-        context=context_at(at, "192.0.2.7"),
-    )
     return AuditRecord(
         event_id=event_id(at, os.urandom),
         time=at,
-        event=REQUEST_DECISION,
+        event=_NOTED["tcp.odd"],
         actor=Actor("person", _PERSON),
         origin=_ORIGIN,
-        action="connect",
-        cedar_action="tcpConnect",
-        request=request,
-        decision="allow",
-        decision_id=random_id(os.urandom),
-        policies=("dev-uses-tcp",),
-        policy_version=7,
         resource_id="db1",
         resource_kind="tcp",
         session_uid=session.session_uid,
-        details={"proxy_id": _ORIGIN, "source_address": "192.0.2.7"},
+        details={"size": 7, "proxy_id": _ORIGIN, "source_address": "192.0.2.7"},
     )
 
 

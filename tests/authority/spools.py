@@ -27,7 +27,6 @@ from svc.model.audit.decision_ids import DecisionIds
 from svc.model.audit.events import (
     RECORDING_DELIVERED,
     REFUSALS_SUMMARY,
-    REQUEST_DECISION,
     ROLE_START,
     ROLE_STOP,
 )
@@ -45,7 +44,10 @@ from svc.model.session.session import Session
 from tests.authority.house import ADA, WORDS, Holder, House, value_of
 
 FACTS = {fact.name: fact for fact in WORDS.terms.facts}
-NOTED = kind_events("tcp", {"tcp.odd": KindEvent("something odd", {"size": "number public"})})
+NOTED = kind_events(
+    "tcp",
+    {"tcp.odd": KindEvent("something odd", {"size": "number public", "words": "text personal"})},
+)
 WITH_REQUESTS = may_write_with(
     (RECORDING_DELIVERED, ROLE_START, ROLE_STOP, *NOTED.values()),
     {"tcp": GatedKind("TcpService", {"tcpConnect": "connect"})},
@@ -105,32 +107,19 @@ class Origin:
             self.opened[resource] = self.session(resource_id=resource).session_uid
         return self.opened[resource]
 
-    def decision(self, note: str = "db1", **more: Any) -> SpoolRow:
-        """A decided request in a record of its own, as a Proxy of an earlier build wrote it."""
-        details: dict[str, Json] = {"proxy_id": self.id, "source_address": "192.0.2.7"}
-        request = AccessRequest(
-            request_kind="connect",
-            principal=EntityUid("User", ADA),
-            action="tcpConnect",
-            resource=EntityUid("TcpService", note),
-            context=context_at(self.house.now(), "192.0.2.7"),
-        )
+    def noted(self, resource: str = "db1", **more: Any) -> SpoolRow:
+        """Something that the gate of a kind noted in a session of ada's."""
+        details: dict[str, Json] = {"size": 7, "words": "a b", "proxy_id": self.id}
         said = {
+            "event": NOTED["tcp.odd"],
             "actor": Actor("person", ADA),
-            "details": details,
-            "request": request,
-            "decision": "allow",
-            "decision_id": random_id(self.house.entropy),
-            "action": "connect",
-            "cedar_action": "tcpConnect",
-            "policies": ("dev-uses-tcp",),
-            "policy_version": 1,
-            "resource_id": note,
+            "details": {**details, "source_address": "192.0.2.7"},
+            "resource_id": resource,
             "resource_kind": "tcp",
-            "session_uid": self.opened_on(note),
+            "session_uid": self.opened_on(resource),
             **more,
         }
-        return self.add(self.record(REQUEST_DECISION, **said))
+        return self.add(self.record(**said))
 
     def session(self, **more: Any) -> SessionNumbers:
         """A session of ada's that Authority granted to this Proxy."""

@@ -46,7 +46,7 @@ class Queue(SynchronousTestCase):
 
     def rows(self, count: int) -> list[SpoolRow]:
         """The spool's first rows."""
-        return [self.origin.first, *(self.origin.decision() for _ in range(count - 1))]
+        return [self.origin.first, *(self.origin.noted() for _ in range(count - 1))]
 
 
 class DrainTests(Queue):
@@ -54,7 +54,7 @@ class DrainTests(Queue):
 
     def test_good_rows(self) -> None:
         """Each is in the log once, as it was signed, with the values that it hides."""
-        rows = [self.origin.first, self.origin.decision(), self.origin.summary()]
+        rows = [self.origin.first, self.origin.noted(), self.origin.summary()]
         self.leader.inject(*rows)
         self.leader.drain()
         self.assertEqual(self.leader.logged(rows), [1, 1, 1])
@@ -76,7 +76,7 @@ class DrainTests(Queue):
         rows = self.rows(2)
         self.leader.inject(*rows)
         self.leader.drain()
-        good = self.origin.decision()
+        good = self.origin.noted()
         bad = [
             evolve(good, signature=b""),
             evolve(good, key_id="0" * 64),
@@ -180,7 +180,7 @@ class DrainTests(Queue):
             f" WHERE id = '{self.origin.id}'"
         )
         self.house.refresh()
-        canonical = self.origin.decision().canonical
+        canonical = self.origin.noted().canonical
         row = other.signed(
             SpoolRow(canonical=canonical, personal=(), key_id=other.maker.key_id, signature=b""),
             canonical,
@@ -192,7 +192,7 @@ class DrainTests(Queue):
     def test_what_an_origin_may_not_say(self) -> None:
         """A record that its signer may not write is forged, though the signature is good."""
         said = self.origin.record
-        row = self.origin.decision()
+        row = self.origin.noted()
         record = decode(row.canonical)
         assert isinstance(record, dict)
         foreign = Origin(self.house, "edge8")
@@ -201,7 +201,7 @@ class DrainTests(Queue):
             {**record, "key_id": "0" * 64},
             {**record, "state": {"n": 1, "prev": "00" * 32, "rows": []}},
             {**record, "actor": {"kind": "operator", "id": "local:0"}},
-            {**record, "code": "SVC1010E"},
+            {**record, "code": "SVC1900E"},
             {**record, "more": 1},
             {**record, "time": "2026-02-30T00:00:00.000000Z"},
             {**record, "details": {"password": "x"}},
@@ -249,7 +249,7 @@ class DrainTests(Queue):
         """A new row with the id of an accepted one is replayed."""
         rows = self.rows(2)
         self.leader.inject(*rows)
-        later = self.origin.decision()
+        later = self.origin.noted()
         record = decode(later.canonical)
         assert isinstance(record, dict)
         first = decode(rows[1].canonical)
@@ -336,7 +336,7 @@ class GapTests(Queue):
         self.leader.drains.store = Reading(self.house.store, busy)
         self.leader.drain()
         events = [one["event"] for one in self.house.records()]
-        behind = events[events.index("audit.gap") :].count("request.decision")
+        behind = events[events.index("audit.gap") :].count("tcp.odd")
         self.assertGreater(behind, _LOOKS // 2)
         self.assertEqual(self.leader.logged(rows[3:]), [1] * (len(rows) - 3))
 
@@ -358,7 +358,7 @@ class GapTests(Queue):
         self.leader.inject(*rows)
         self.leader.drain()
         for _ in range(2):
-            self.leader.inject(self.origin.begin(), self.origin.decision(), self.origin.close())
+            self.leader.inject(self.origin.begin(), self.origin.noted(), self.origin.close())
             self.leader.drain()
         gap = {"spool_id": lost, "first_n": 6, "reason": "spool_lost"}
         self.assertEqual(self.events("audit.gap"), [gap])
@@ -416,7 +416,7 @@ class GapTests(Queue):
     def test_an_end_in_order(self) -> None:
         """A spool that was closed is missed by nobody, and nothing follows its end."""
         rows = [*self.rows(2), self.origin.close()]
-        after = self.origin.decision()
+        after = self.origin.noted()
         self.leader.inject(*rows, after)
         self.leader.drain()
         self.leader.inject(self.origin.begin())
@@ -427,9 +427,9 @@ class GapTests(Queue):
 
     def test_an_older_spool_comes_later(self) -> None:
         """A spool that comes after a newer one says nothing about that one."""
-        older = [self.origin.first, self.origin.decision()]
+        older = [self.origin.first, self.origin.noted()]
         older_id = self.origin.spool_id
-        newer = [self.origin.begin(f"{older_id}:2"), self.origin.decision()]
+        newer = [self.origin.begin(f"{older_id}:2"), self.origin.noted()]
         self.leader.inject(*newer)
         self.leader.drain()
         self.leader.inject(*older)
@@ -499,7 +499,7 @@ class IntakeTests(Queue):
         discard = pb.DiscardRowRequest(id=bad, note="a test")
         value_of(self.leader.admin.discard(discard, OPERATOR))
         other.spool_id, other.last, other.tip = self.origin.spool_id, 0, GENESIS
-        theirs = [other.add(other.maker.opening(other.spool_id, ())), other.decision()]
+        theirs = [other.add(other.maker.opening(other.spool_id, ())), other.noted()]
         self.assertEqual(self.leader.send(other, theirs), SpoolState(2, 0))
         self.assertEqual(self.leader.send(self.origin, rows[1:3]), SpoolState(0, 0))
         self.leader.drain()
@@ -523,14 +523,14 @@ class IntakeTests(Queue):
         self.assertEqual(self.leader.send(self.origin, rows[:10]).received, 10)
         for number in range(5):
             other = Origin(self.house, f"edge{20 + number}")
-            more = [other.first, *(other.decision() for _ in range(9))]
+            more = [other.first, *(other.noted() for _ in range(9))]
             self.leader.send(other, more)
         last = Origin(self.house, "edge40")
         self.assertEqual(self.refused(last, [last.first]).reason, "audit_queue_full")
         self.leader.drain()
         self.assertEqual(self.leader.send(last, [last.first]).received, 1)
         self.leader.intake.max_bytes = 800
-        self.assertEqual(self.refused(last, [last.decision()]).reason, "audit_queue_full")
+        self.assertEqual(self.refused(last, [last.noted()]).reason, "audit_queue_full")
 
     def refused(self, origin: Origin, rows: list[SpoolRow]) -> SvcError:
         """The refusal of these rows."""

@@ -123,7 +123,7 @@ class Faults(SynchronousTestCase):
         rows = [
             proxy.first,
             proxy.add(proxy.record(ROLE_START, own, details=started)),
-            proxy.decision(),
+            proxy.noted(),
             proxy.summary(),
             proxy.add(proxy.record(ROLE_STOP, own, details={"role": "proxy"})),
             proxy.close(),
@@ -203,7 +203,7 @@ class OrderTests(Faults):
         """No good row is held, in whatever order they come and whoever leads."""
         rows = [self.proxy.first]
         while len(rows) < GOOD_ROWS:
-            rows.append(self.proxy.decision() if len(rows) % 5 else self.proxy.summary())
+            rows.append(self.proxy.noted() if len(rows) % 5 else self.proxy.summary())
         for number, start in enumerate(range(0, len(rows), BETWEEN)):
             part = rows[start : start + BETWEEN]
             order = [part, part[::-1], part[1::2] + part[::2]][number % 3]
@@ -226,7 +226,7 @@ class OrderTests(Faults):
         """Rows deleted from the queue are counted as missing, and named by their numbers."""
         seen = {"missing": 0.0}
         watch = watcher(self.house, seen)
-        rows = [self.proxy.first, *(self.proxy.decision() for _ in range(59))]
+        rows = [self.proxy.first, *(self.proxy.noted() for _ in range(59))]
         self.leader.inject(*rows)
         value_of(watch.watch())
         gone = [n for n in range(2, 60) if n % 3 == 0]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from attrs import field, frozen
 
-from svc.audit.ingest.facts import check_context, is_marker, require_marker
+from svc.audit.ingest.facts import is_marker, require_marker
 from svc.audit.ingest.requests import (
     GatedKind,
     SessionRow,
@@ -25,9 +25,9 @@ from svc.audit.ingest.requests import (
     ranged_records,
 )
 from svc.audit.ingest.sessions import check_of_session
-from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
+from svc.audit.log.forms import check_time, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
-from svc.audit.log.record import MAX_RECORD, MEMBERS, is_storable
+from svc.audit.log.record import MAX_RECORD, MEMBERS
 from svc.audit.log.verify import is_hidden, marker
 from svc.errors import Malformed
 from svc.model.audit.batch import is_batch
@@ -90,12 +90,6 @@ class WriteRights:
     events: Mapping[str, Mapping[str, Event]]
     kinds: Mapping[str, GatedKind] = field(factory=dict)
 
-    @property
-    def actions(self) -> Mapping[str, str]:
-        """Of these kinds: the request kind that each counts as."""
-        every = [one.actions.items() for one in self.kinds.values()]
-        return {name: counted for actions in every for name, counted in actions}
-
 
 def _named(*events: Event) -> Mapping[str, Event]:
     return {event.name: event for event in events}
@@ -118,26 +112,24 @@ def may_write_with(events: Iterable[Event], kinds: Mapping[str, GatedKind]) -> W
         events: Of those kinds.
         kinds: By name.
     """
-    # A Proxy of this build writes batches; the spool of an earlier one may still hold single
-    # decisions, each of which is held against its session.
-    proxy = {**MAY_WRITE.events["proxy"], **_named(REQUEST_BATCH, REQUEST_DECISION, *events)}
+    # Of requests only batches: what they say is held against the Connector's checkpoints.
+    proxy = {**MAY_WRITE.events["proxy"], **_named(REQUEST_BATCH, *events)}
     return WriteRights({**MAY_WRITE.events, "proxy": proxy}, kinds)
 
 
 _NEEDED = frozenset(
     ["actor", "class", "code", "event", "event_id", "key_id", "origin", "severity", "spool", "time"]
 )
-_KNOWN = _NEEDED | set(MEMBERS) | {"policies", "request", "details", "batch"}
+_KNOWN = _NEEDED | set(MEMBERS) | {"details", "batch"}
 _OF_A_BATCH = _NEEDED | {"node_id", "decision_id", "batch", "details"}
 _OF_A_KIND = _NEEDED | {"session_uid", "resource_id", "resource_kind", "details"}
-"""What a kind's own event says: what was decided is told by no other than request.decision."""
+"""What a kind's own event says: what was decided is told by no other than request.batch."""
 
 _OF_ITSELF = _NEEDED | {"node_id", "reason", "details"}
 """What there is to say of oneself; a summary in particular says nothing of what was asked for."""
 
 _REASONS = frozenset((*BUDGETS, "other"))
 _MEMBERS = {"person_id": "person", "connector_id": "node", "proxy_id": "node"}
-_REQUEST = frozenset(["request_kind", "principal", "action", "resource", "context"])
 _ACTORS = frozenset(["person", "node", "service", "anonymous"])
 _EVENT_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 _FORMER = re.compile(r"([0-9a-f]{32}):([1-9][0-9]{0,15})\Z")
@@ -243,8 +235,6 @@ def _read(
     _check_details(details, event)
     _check_spool(details, event, place, row.key_id)
     _check_said(record, details, event, may_write, session_row)
-    if "request" in record:
-        _check_request(mapping(record["request"]), facts)
     is_batched = event is REQUEST_BATCH
     batch = check_batch(row, record, may_write.kinds, facts, session_row) if is_batched else None
     if batch is None:
@@ -272,16 +262,18 @@ def _check_said(
     """What an event of this sort may say."""
     if event.name in _OWN:
         _check_own(record, details, event)
-    if event is REQUEST_DECISION:
-        _check_action(record, may_write.actions)
     if kind_of_event(event):
         _check_of_a_kind(record, event)
-    if event is REQUEST_DECISION or kind_of_event(event):
         check_of_session(record, str(record["origin"]), may_write.kinds, session_row)
 
 
 def _event(record: Mapping[str, Json], known: Mapping[str, Event], role: str) -> Event:
     event = known.get(str(record["event"]))
+    if event is None and record["event"] == REQUEST_DECISION.name:
+        raise Malformed(
+            f"audit row: a {role} may not write this event: it records requests in batches, and no "
+            "build that was released wrote one alone; discard the row, the log keeps its digest"
+        )
     if event is None:
         raise Malformed(f"audit row: a {role} may not write this event")
     claimed = (record["code"], record["class"], record["severity"])
@@ -299,8 +291,6 @@ def _check_forms(record: Mapping[str, Json]) -> None:
             text(record[name])
         elif name in record and not _is_count(record[name]):
             raise Malformed(f"audit row: {name} is not a count")
-    for policy in listed(record.get("policies", ())):
-        text(policy)
 
 
 def _is_count(value: Json) -> bool:
@@ -341,16 +331,6 @@ def _check_own(record: Mapping[str, Json], details: Mapping[str, Json], event: E
         raise Malformed("audit row: its end is earlier than its start")
     if {"person_id", "connector_id"} <= set(details):
         raise Malformed("audit row: it names both a person and a node as the caller")
-
-
-def _check_action(record: Mapping[str, Json], actions: Mapping[str, str]) -> None:
-    """One action that a gated kind has, counted as that kind says, wherever it is named."""
-    action, counted = str(record.get("cedar_action")), record.get("action")
-    if action not in actions or actions[action] != counted:
-        raise Malformed("audit row: it names no action of a gated kind, or counts it as another")
-    request = mapping(record.get("request", {}))
-    if (request.get("action", action), request.get("request_kind", counted)) != (action, counted):
-        raise Malformed("audit row: its request is of another action")
 
 
 def _check_of_a_kind(record: Mapping[str, Json], event: Event) -> None:
@@ -405,21 +385,6 @@ def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, k
         raise Malformed("audit row: spool.close names a last number that is not its own")
 
 
-def _check_request(request: Mapping[str, Json], facts: Mapping[str, AttributeTerm]) -> None:
-    if set(request) != _REQUEST:
-        raise Malformed("audit row: its request is malformed")
-    if not is_storable(request):
-        raise Malformed("audit row: a text of its request is too long or contains NUL")
-    for name in ("request_kind", "action"):
-        exact_text(request[name])
-    for name in ("principal", "resource"):
-        entity = mapping(request[name])
-        if set(entity) != {"type", "id"}:
-            raise Malformed(f"audit row: request.{name} is not an entity")
-        exact_text(entity["type"]), exact_text(entity["id"])
-    check_context("request.context", mapping(request["context"]), facts)
-
-
 def _check_personal(row: SpoolRow, record: dict[str, Json]) -> None:
     """Beside the record is exactly what it hides: each value once, and each the one hashed."""
     hidden = sorted(_hidden(record))
@@ -435,11 +400,9 @@ def _check_personal(row: SpoolRow, record: dict[str, Json]) -> None:
 
 
 def _hidden(record: Mapping[str, Json]) -> Iterator[str]:
-    details, request = record.get("details"), record.get("request")
+    details = record.get("details")
     if isinstance(details, dict):
         yield from _markers("details", details)
-    if isinstance(request, dict) and isinstance(request.get("context"), dict):
-        yield from _markers("request.context", mapping(request["context"]))
 
 
 def _markers(path: str, values: Mapping[str, Json]) -> Iterator[str]:

@@ -21,7 +21,7 @@ class OriginCheckTests(SynchronousTestCase):
     def setUp(self) -> None:
         house = House()
         leader, self.origin = Leader(house), Origin(house, "edge7")
-        rows = [self.origin.first, *(self.origin.decision() for _ in range(4))]
+        rows = [self.origin.first, *(self.origin.noted() for _ in range(4))]
         leader.inject(*rows[:2], *rows[3:], rows[2])
         leader.drain()
         self.rows: Sequence[ChainRow] = value_of(

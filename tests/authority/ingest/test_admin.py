@@ -46,11 +46,11 @@ class Histories:
         self.leader, self.origin = leader, origin
         origin.begin()
         self.spool_id = origin.spool_id
-        self.true = [origin.first, *(origin.decision() for _ in range(LAST + 2))]
+        self.true = [origin.first, *(origin.noted() for _ in range(LAST + 2))]
         origin.last, origin.tip = fork - 1, row_hash(self.true[fork - 2].canonical)
         self.false = [
             *self.true[: fork - 1],
-            *(origin.decision("other") for _ in range(LAST + 4 - fork)),
+            *(origin.noted("other") for _ in range(LAST + 4 - fork)),
         ]
         self.size = self.log_size()
         leader.inject(*self.true[:LAST:2])

@@ -26,7 +26,7 @@ class OverlapTests(SynchronousTestCase):
 
     def rows(self, count: int) -> list[SpoolRow]:
         """The spool's first rows."""
-        return [self.origin.first, *(self.origin.decision() for _ in range(count - 1))]
+        return [self.origin.first, *(self.origin.noted() for _ in range(count - 1))]
 
     def test_many(self) -> None:
         """Rows of several looks, judged in parts by threads, come into the log in their order."""

@@ -33,7 +33,7 @@ class WatchTests(SynchronousTestCase):
         """Depth counts held rows too, the age grows by a second a second, and all fall to 0."""
         none = {"depth": 0.0, "held": 0.0, "age": 0.0, "missing": 0.0}
         self.assertEqual(self.watch(), none)
-        rows = [self.origin.first, self.origin.decision()]
+        rows = [self.origin.first, self.origin.noted()]
         self.leader.inject(evolve(rows[0], signature=b""), *rows)
         self.assertEqual(self.watch(), none | {"depth": 3.0})
         self.leader.drain()
@@ -52,14 +52,14 @@ class WatchTests(SynchronousTestCase):
     @proves("X-16", "G-AUD-10")
     def test_missing(self) -> None:
         """A row deleted by SQL is missing, once; one drained, discarded or never seen is not."""
-        rows = [self.origin.first, *(self.origin.decision() for _ in range(5))]
+        rows = [self.origin.first, *(self.origin.noted() for _ in range(5))]
         self.leader.inject(evolve(rows[0], signature=b""), *rows)
         self.watch()
         self.leader.drain()
         self.assertEqual(self.watch()["missing"], 0)
         self.discard()
         self.assertEqual(self.watch()["missing"], 0)
-        self.leader.inject(*(self.origin.decision() for _ in range(4)))
+        self.leader.inject(*(self.origin.noted() for _ in range(4)))
         self.house.by_sql("DELETE FROM outbox WHERE n = 7")
         self.assertEqual(self.watch()["missing"], 0, "it was never seen")
         self.house.by_sql("DELETE FROM outbox WHERE n IN (8, 9)")
@@ -80,7 +80,7 @@ class WatchTests(SynchronousTestCase):
     def test_more_than_are_watched(self) -> None:
         """Past its limit it watches the oldest rows, and takes none of the others for missing."""
         self.watcher.most = 3
-        rows = [self.origin.first, *(self.origin.decision() for _ in range(5))]
+        rows = [self.origin.first, *(self.origin.noted() for _ in range(5))]
         self.leader.inject(*rows)
         self.watch()
         self.house.by_sql("DELETE FROM outbox WHERE n = 2")
