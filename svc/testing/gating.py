@@ -133,6 +133,11 @@ class PlayedSession:
         _end(self.session.answers, self._answers)
 
     @property
+    def is_answered(self) -> bool:
+        """Whether the person heard the target's own end of answers."""
+        return self._person.receiver.is_whole
+
+    @property
     def target_heard(self) -> bytes:
         """What reached the target, with the dialer's edits made."""
         return bytes(self._target.heard)

@@ -110,7 +110,9 @@ class Exchange:
             await self.turns.fewer_than(1)
             return
         await self.turns.fewer_than(1)
-        self.session.answers.close()
+        if self.turns.is_worded:
+            self.session.answers.close()
+        # Else the target says the end of its own answer: the person's program believes no other.
         await _drop(stream, Body(length=LINGER))
 
     async def answers(self) -> None:

@@ -47,10 +47,12 @@ class Turns:
     Attributes:
         insert: Inserts an answer that is not the target's.
         answered: How many requests have been answered whole.
+        is_worded: Whether the last of these answers was inserted.
     """
 
     insert: Insert
     answered: int = field(default=0, init=False)
+    is_worded: bool = field(default=False, init=False)
     _owed: deque[Turn] = field(factory=deque, init=False)
     _has_begun: bool = field(default=False, init=False)
     _waiting: list[tuple[int, Deferred[None]]] = field(factory=list, init=False)
@@ -74,7 +76,7 @@ class Turns:
     def end(self) -> None:
         """The target's answer has come whole."""
         self._owed.popleft().over()
-        self._has_begun = False
+        self._has_begun = self.is_worded = False
         self.answered += 1
         self._go_on()
 
@@ -104,6 +106,7 @@ class Turns:
             turn = self._owed.popleft()
             self.insert(turn.edit, turn.values)
             self.answered += 1
+            self.is_worded = True
         for each in list(self._waiting):
             count, waiting = each
             if len(self._owed) < count:

@@ -181,6 +181,18 @@ class WebTests(KindContract, SynchronousTestCase):
         self.assertEqual((played.is_over, played.failure), (True, None))
         self.assertEqual(len(played.records), 1)
 
+    def test_a_target_that_closes(self) -> None:
+        """The person hears the target's own end of a complete answer, which no Proxy can make."""
+        last = b"GET /a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        closing = OK.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
+        for asked, answer in ((last, OK), (GET % b"/a", closing)):
+            played = self.played(asked)
+            played.target_says(answer)
+            self.assertEqual((played.person_heard, played.is_answered), (answer, False))
+            played.target_ends()
+            said = played.is_over, played.failure, played.is_answered
+            self.assertEqual(said, (True, None, True))
+
     def test_a_denied_body(self) -> None:
         """It is dropped to its end; one too long, or doubtful by Expect, ends the connection."""
         body = b"x" * 200_000
