@@ -214,6 +214,10 @@ class PassingStream(StreamTransport):
             return
         self._flush()
         self._unsaid = note, message
+        if note.edits or note.closes:
+            # It may be a session's last word, which is over in this very turn.
+            self._flush()
+            return
         self._flush_asked = True
         self._end.before_writing(self._flush)
 
