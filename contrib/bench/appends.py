@@ -90,7 +90,7 @@ def durable_server() -> Iterator[PostgresServer]:
 
 def _pgbench(server: PostgresServer, words: list[str], stdin: str = "") -> float:
     """Transactions a second."""
-    command = [str(server.programs / "pgbench"), "-h", str(server.directory), "-U", USER]
+    command = [str(server.programs.folder / "pgbench"), "-h", str(server.directory), "-U", USER]
     done = subprocess.run(
         [*command, *words, "postgres"], input=stdin, capture_output=True, text=True, check=True
     )

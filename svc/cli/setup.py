@@ -219,12 +219,15 @@ def _write_line(line: str) -> None:
 
 def _founding(runtime: Runtime) -> Any:
     """Makes the demo's cluster as ``svc init --all`` does."""
-    from svc.demo.scene import CLUSTER, RESOURCES
+    from svc.demo.scene import CLUSTER
     from svc.setup.founding import found
     from svc.setup.plan import ALL, InitPlan, InitPorts, PlannedResource
 
-    async def made(directory: Path, ports: Any, addresses: dict[str, str], furnish: Any) -> str:
-        served = tuple(PlannedResource(one.id, one.kind, addresses[one.id]) for one in RESOURCES)
+    async def made(directory: Path, ports: Any, targets: list[Any], furnish: Any) -> str:
+        served = tuple(
+            PlannedResource(one.resource.id, one.resource.kind, one.address, table=one.table)
+            for one in targets
+        )
         plan = InitPlan(
             directory,
             CLUSTER,

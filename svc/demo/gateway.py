@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import mkdtemp
@@ -18,7 +18,8 @@ from svc.compose.client import client_settings, make_client
 from svc.compose.listeners.unbind import end
 from svc.compose.process import Process, make_process
 from svc.config import Address, load_settings
-from svc.demo.scene import CONNECTOR, GROUP, KINDS, PERSON, POLICY, RESOURCES
+from svc.demo.database import DemoDatabase
+from svc.demo.scene import CONNECTOR, DATABASE, GROUP, PERSON, DemoResource, Scene
 from svc.demo.targets import LOOPBACK, Targets
 from svc.demo.waiting import until
 from svc.errors import ListenRefused, SvcError
@@ -32,7 +33,7 @@ Asked = Callable[[str, Message, type[Any]], Awaitable[Any]]
 """``asked(method, request, response_type)``: the Authority while the cluster is made."""
 
 Found = Callable[
-    [Path, "DemoPorts", dict[str, str], Callable[[Asked], Awaitable[None]]], Awaitable[str]
+    [Path, "DemoPorts", "list[DemoTarget]", Callable[[Asked], Awaitable[None]]], Awaitable[str]
 ]
 """Makes a cluster for ``svc all`` in a directory; see :class:`DemoGateway`."""
 
@@ -48,15 +49,27 @@ class DemoPorts:
     control: int
 
 
+@frozen
+class DemoTarget:
+    """Where a resource of the demo is.
+
+    Attributes:
+        table: Further keys of its table in the Connector's configuration.
+    """
+
+    resource: DemoResource
+    address: str
+    table: Mapping[str, Any] = field(factory=dict)
+
+
 @define
 class DemoGateway:
     """One gateway with its targets and its person, in this process.
 
     Attributes:
         kept: Where it is made and stays; None for a directory that goes with it.
-        found: Makes the cluster: directory, ports, addresses of the targets by
-            resource id, and what puts resources, policy and person into it;
-            gives the cluster's pin.
+        found: Makes the cluster: directory, ports, targets, and what puts resources,
+            policy and person into it; gives the cluster's pin.
         stopped_by: Told when a role gives up while it runs.
     """
 
@@ -70,9 +83,18 @@ class DemoGateway:
     _process: Process | None = field(default=None, init=False)
     _client: Any = field(default=None, init=False)
     _targets: Targets = field(init=False)
+    database: DemoDatabase = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._targets = Targets(self.runtime.reactor)
+        self.database = DemoDatabase(
+            reactor=self.runtime.reactor, clock=self.runtime.reactor, entropy=self.runtime.entropy
+        )
+
+    @property
+    def scene(self) -> Scene:
+        """What it has, once it was started."""
+        return Scene(has_database=self.database.is_running)
 
     @property
     def all_config(self) -> Path:
@@ -91,6 +113,7 @@ class DemoGateway:
             SvcError: something refused.
         """
         await self._targets.start()
+        await self.database.start()
         for attempt in range(_ATTEMPTS):
             try:
                 await self._make(free_ports())
@@ -113,27 +136,35 @@ class DemoGateway:
             await end(self._client)
         await self._stop_process()
         await self._targets.stop()
+        await self.database.stop()
         if self.kept is None:
             self._discard()
 
     async def _make(self, ports: DemoPorts) -> None:
         self.directory = self.kept or Path(mkdtemp(prefix="svc-demo-")).absolute()
-        self.ca_pin = await self.found(
-            self.directory, ports, dict(self._targets.addresses), self._furnish
-        )
+        self.ca_pin = await self.found(self.directory, ports, self._served(), self._furnish)
         settings = load_settings(str(self.all_config), "all", {})
         process: Any = make_process(self.runtime, settings, stopped_by=self.stopped_by)
         self._process = process
         process.privilegedStartService()
 
+    def _served(self) -> list[DemoTarget]:
+        addresses, database = self._targets.addresses, self.database
+        return [
+            DemoTarget(one, database.address, database.table)
+            if one is DATABASE
+            else DemoTarget(one, addresses[one.id])
+            for one in self.scene.resources
+        ]
+
     async def _furnish(self, asked: Asked) -> None:
         """What the operator of a gateway types, in the same words to the same socket."""
-        for one in RESOURCES:
+        for one in self.scene.resources:
             request = pb.AddResourceRequest(
                 id=one.id, kind=one.kind, node=CONNECTOR, labels={"port": str(one.port)}
             )
             await asked("AddResource", request, pb.AddResourceResponse)
-        await asked("SetPolicy", pb.SetPolicyRequest(text=POLICY), pb.SetPolicyResponse)
+        await asked("SetPolicy", pb.SetPolicyRequest(text=self.scene.policy), pb.SetPolicyResponse)
         person = pb.AddPersonRequest(name=PERSON, groups=[GROUP], create_groups=True)
         answer: pb.TokenResponse = await asked("AddPerson", person, pb.TokenResponse)
         self._token = answer.token
@@ -146,7 +177,7 @@ class DemoGateway:
         token = parse_token(self._token)
         await take_identity(self.runtime, place, proxies, None, self.ca_pin, token)
         # The person's programs know the kinds that they are told of, as every role does.
-        kinds = f"plugins.kinds = {json.dumps(KINDS)}\n".encode("ascii")
+        kinds = f"plugins.kinds = {json.dumps(self.scene.kinds)}\n".encode("ascii")
         durable.replace(self.client_config, kinds + self.client_config.read_bytes())
         client: Any = make_client(self.runtime, client_settings(str(self.client_config), {}))
         client.privilegedStartService()

@@ -29,12 +29,17 @@ ECHO = DemoResource("echo", "tcp", 7)
 WEB = DemoResource("web", "web", 80)
 SSH = DemoResource("ssh-demo", "ssh", 22)
 VAULT = DemoResource("vault", "tcp", 1234)
+DATABASE = DemoResource("orders", "postgres", 5432)
+"""Only where there is a PostgreSQL server to start."""
 RESOURCES = (ECHO, WEB, SSH, VAULT)
-KINDS = tuple(sorted({one.kind for one in RESOURCES}))
 CLOSED_PATH = "/admin"
 """A page of WEB that nobody may ask for."""
 
-POLICY = f"""\
+DATABASE_NAME, DATABASE_ROLE, TABLE = "shop", "app", "items"
+READS, DROPS = f"SELECT item FROM {TABLE} WHERE id = 1", f"DROP TABLE {TABLE}"
+FIRST_ITEM = "tea"
+
+_POLICY = f"""\
 {OPERATORS_POLICY}
 @id("{GROUP}-sees-everything")
 permit (
@@ -75,3 +80,43 @@ forbid (
   resource == TcpService::"{VAULT.id}"
 );
 """
+
+_DATABASE_POLICY = f"""
+@id("{GROUP}-queries")
+permit (
+  principal in Group::"{GROUP}",
+  action in [Action::"dbConnect", Action::"dbQuery"],
+  resource
+);
+
+@id("no-ddl")
+@reason("tables are changed by migrations only")
+forbid (
+  principal,
+  action in [Action::"dbQuery", Action::"dbQueryOpaque"],
+  resource
+)
+when {{ context has effects && context.effects.contains("ddl") }};
+"""
+
+
+@frozen
+class Scene:
+    """What the demo has on this machine."""
+
+    has_database: bool
+
+    @property
+    def resources(self) -> tuple[DemoResource, ...]:
+        """Everything that its Connector serves."""
+        return (*RESOURCES, DATABASE) if self.has_database else RESOURCES
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of these."""
+        return tuple(sorted({one.kind for one in self.resources}))
+
+    @property
+    def policy(self) -> str:
+        """What is in force; it speaks of no kind that is not there."""
+        return _POLICY + _DATABASE_POLICY if self.has_database else _POLICY

@@ -12,6 +12,7 @@ from svc.demo.gateway import DemoGateway, Found
 from svc.demo.story import Story
 from svc.errors import SvcError
 from svc.runtime.context import Runtime
+from svc.telemetry.escape import escaped
 
 
 @define
@@ -80,6 +81,8 @@ class Show:
         )
         self.write_line("svc demo: Authority, Proxy, Connector and a person's side, in one process")
         self.write_line(f"          on loopback only; state {where}")
+        if not gateway.scene.has_database:
+            self.write_line(f"          without a database: {escaped(gateway.database.problem)}")
         self.write_line("")
 
     def _part(self) -> None:
@@ -87,7 +90,6 @@ class Show:
         self.write_line("To set up a permanent gateway, in one process or in three:")
         self.write_line(f"  {self.program} init my-gateway --all")
         self.write_line(f"  {self.program} init my-gateway")
-        self.write_line("The demo has no database; docs/quickstart.md shows one behind svc.")
 
     async def _stay(self) -> None:
         if self._failed is not None:

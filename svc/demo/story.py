@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,7 +16,22 @@ from svc.config import load_settings
 from svc.demo.endpoints import LocalEndpoints
 from svc.demo.gateway import DemoGateway
 from svc.demo.log import Log
-from svc.demo.scene import CLOSED_PATH, ECHO, PERSON, SSH, VAULT, WEB, DemoResource
+from svc.demo.scene import (
+    CLOSED_PATH,
+    DATABASE,
+    DATABASE_NAME,
+    DATABASE_ROLE,
+    DROPS,
+    ECHO,
+    FIRST_ITEM,
+    PERSON,
+    READS,
+    SSH,
+    VAULT,
+    WEB,
+    DemoResource,
+)
+from svc.demo.statements import LocalDatabase
 from svc.demo.waiting import until
 from svc.errors import SvcError
 from svc.messages.session import Explanation
@@ -25,6 +41,11 @@ from svc.telemetry.escape import escaped
 
 _READY_SECS = 20.0
 _HEAD_SECS = 10.0
+_DENIED_CODE = "42501"
+_DENIED = re.compile(
+    r".*\(reason: (?P<reason>\w+)\)\nPolicy: (?P<policies>[\w, -]+)\..*\n"
+    r"svc why (?P<decision>[0-9a-f]{32})"
+)
 _HELLO = b"hello through the gateway\n"
 
 
@@ -60,7 +81,7 @@ class Story:
         reactor = self.runtime.reactor
         local = LocalEndpoints(reactor, reactor, self.gateway.client_config.parent)
         there = {}
-        for role in (ECHO, WEB, SSH, VAULT):
+        for role in self.gateway.scene.resources:
             what = f"the local endpoint of {role.id}"
             look = _look(local, role)
             there[role.id] = await until(reactor, _READY_SECS, look, what)
@@ -68,6 +89,8 @@ class Story:
         await self._allowed(local, WEB, there, _get(there[WEB.id], "/"), b"HTTP/1.1 200 OK")
         await self._allowed(local, SSH, there, b"", b"SSH-2.0-")
         await self._denied_request(local, there)
+        if DATABASE.id in there:
+            await self._statements(LocalDatabase(there[DATABASE.id]))
         await self._denied(local, VAULT, there)
         await self._verified()
         return there
@@ -85,14 +108,30 @@ class Story:
             raise NotAsExpected(
                 f"{role.id}: {len(heard)} bytes came back, but not the expected ones"
             )
+        await self._tell_allowed(role, repr(expected.splitlines()[0].decode("ascii")))
+
+    async def _tell_allowed(self, role: DemoResource, shown: str) -> None:
         record = await in_pool(self.runtime.reactor)(lambda: self._log.decision(role.id))
         if record is None or record["decision"] != "allow":
             raise NotAsExpected(f"{role.id}: a session was opened without a record that allows it")
-        shown = expected.splitlines()[0].decode("ascii")
         policies = ", ".join(record["policies"])
         self.write_line(
-            f"ALLOW  {PERSON} → {role.id:<8}  {shown!r} came back  policies [{policies}]  "
+            f"ALLOW  {PERSON} → {role.id:<8}  {shown} came back  policies [{policies}]  "
             f"decision {record['decision_id']}"
+        )
+
+    async def _statements(self, database: LocalDatabase) -> None:
+        """Two statements in one session: what may be read is read, and the table stays."""
+        read, dropped = await in_pool(self.runtime.reactor)(lambda: database.run(READS, DROPS))
+        if read.value != FIRST_ITEM:
+            raise NotAsExpected(f"{DATABASE.id}: {READS} did not give {FIRST_ITEM!r}")
+        await self._tell_allowed(DATABASE, f"{READS}: {FIRST_ITEM!r}")
+        said = _DENIED.fullmatch("\n".join((dropped.text, dropped.detail, dropped.hint)))
+        if dropped.code != _DENIED_CODE or said is None or said["policies"] != "no-ddl":
+            raise NotAsExpected(f"{DATABASE.id}: {DROPS} was not denied by its policy")
+        self.write_line(
+            f"DENY   {PERSON} → {DATABASE.id:<8}  {DROPS}: SQLSTATE {dropped.code}, reason "
+            f"{said['reason']}  policies [{said['policies']}]  decision {said['decision']}"
         )
 
     async def _denied_request(self, local: LocalEndpoints, there: dict[str, Any]) -> None:
@@ -174,6 +213,11 @@ class Story:
         yield f"{_curl(there[WEB.id], CLOSED_PATH)}   # denied: 403, with the policy"
         yield f"{_curl(there[VAULT.id])}   # refused; the reason appears here"
         yield _ssh(there[SSH.id], mine)
+        if DATABASE.id in there:
+            yield (
+                f"{mine} db {DATABASE.id} --role {DATABASE_ROLE} --database {DATABASE_NAME}"
+                f"   # then: {DROPS};"
+            )
         yield f"{mine} resources list"
         yield f"{mine} why {self.denied}"
         yield from self.kept()

@@ -31,12 +31,17 @@ ISSUING_CA_DAYS = "identity.issuing_ca_days"
 
 @frozen
 class PlannedResource:
-    """One resource that the Connector is to serve."""
+    """One resource that the Connector is to serve.
+
+    Attributes:
+        table: Further keys of its table: texts, and tables of texts.
+    """
 
     id: str
     kind: str
     address: str
     labels: Mapping[str, str] = field(factory=dict)
+    table: Mapping[str, str | Mapping[str, str]] = field(factory=dict)
 
 
 @frozen

@@ -197,6 +197,7 @@ def _served(plan: InitPlan) -> Iterator[str]:
         yield ""
     for one in plan.served:
         yield from _table(_quoted(one.id), _quoted(one.kind), _quoted(one.address))
+        yield from (f"{key} = {_toml(value)}" for key, value in one.table.items())
         yield ""
 
 
@@ -205,6 +206,12 @@ def _table(id_: str, kind: str, address: str) -> Iterator[str]:
     yield f"id = {id_}"
     yield f"kind = {kind}"
     yield f"address = {address}"
+
+
+def _toml(value: str | Mapping[str, str]) -> str:
+    if isinstance(value, str):
+        return _quoted(value)
+    return f"{{ {', '.join(f'{key} = {_quoted(one)}' for key, one in value.items())} }}"
 
 
 def _quoted(text: str) -> str:

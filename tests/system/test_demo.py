@@ -16,6 +16,7 @@ from unittest import SkipTest
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.demo.postgres_programs import find_programs
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from tests.support.proof import proves
 
@@ -34,6 +35,8 @@ class DemoCase(SynchronousTestCase):
         self.home, self.temporary = self.base / "home", self.base / "tmp"
         self.home.mkdir()
         self.temporary.mkdir()
+        for each in (self.base, self.temporary):
+            each.chmod(0o711)  # as root, PostgreSQL runs as another user, who has to get there
         self.kept = self.base / "kept"
         self.more = {"TMPDIR": str(self.temporary)}
 
@@ -79,7 +82,8 @@ class OnceTests(DemoCase):
         done = self.once().checked()
         self.assertNotRegex(done.stderr, r"\bERROR\b|Traceback")
         allowed = re.findall(rf"^ALLOW  ada → (\S+) .*{_DECISION}$", done.stdout, re.M)
-        self.assertEqual([name for name, _ in allowed], ["echo", "web", "ssh-demo"])
+        shown = ["echo", "web", "ssh-demo", *(["orders"] if find_programs() else [])]
+        self.assertEqual([name for name, _ in allowed], shown)
         denied = re.search(
             rf"^DENY   ada → vault .*policies \[vault-is-closed\].*{_DECISION}$", done.stdout, re.M
         )
@@ -88,6 +92,13 @@ class OnceTests(DemoCase):
         self.assertRegex(done.stdout, r"(?m)^audit verify: \d+ records, chain ok")
         page = r"^DENY   ada → web  .*GET /admin: 403, .*policies \[no-admin\]"
         self.assertRegex(done.stdout, rf"(?m){page}.*{_DECISION}$")
+        statement = (
+            r"^DENY   ada → orders .*DROP TABLE items: SQLSTATE 42501, .*policies \[no-ddl\]"
+        )
+        if find_programs():
+            self.assertRegex(done.stdout, rf"(?m){statement}.*{_DECISION}$")
+        else:
+            self.assertIn("without a database: this machine has no PostgreSQL", done.stdout)
         self.assertNotIn("cut_short", done.stderr)
         self.assertIn("init my-gateway", done.stdout)
         self.assertEqual(self.left(), [])
@@ -173,8 +184,9 @@ class StayingTests(DemoCase):
         child = self.demo()
         self.told(child)
         ports = _listening(child.pid)
-        # Four roles' listeners, four targets, four local endpoints, and the port of the names.
-        self.assertEqual(len(ports), 13)
+        # Four roles' listeners, four targets, four local endpoints, the port of the names, and the
+        # local endpoint of the database.
+        self.assertEqual(len(ports), 14 if find_programs() else 13)
         answers = {each: _answer(each, _NOBODY) for each in ports}
         self.assertEqual(set(answers.values()), {b""}, answers)
         self.assertEqual(child.stop(), 0, child.tail())

