@@ -100,9 +100,13 @@ def serving(port: int) -> Iterator[Database]:
         server.remove()
 
 
+_DATABASE = "dbname=postgres sslmode=disable"
+"""Without TLS on this machine, which the server does not have and the resident's endpoint has."""
+
+
 def _ran(pgbench: str, address: tuple[str, int], words: Sequence[str]) -> str:
     host, port = address
-    command = [pgbench, "-h", host, "-p", str(port), "-U", USER, *words, "postgres"]
+    command = [pgbench, "-h", host, "-p", str(port), "-U", USER, *words, _DATABASE]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stderr}")

@@ -125,7 +125,7 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
 
 async def _listed(side: PersonSide) -> list[dict[str, Any]]:
     from svc.client.link import list_once
-    from svc.client.resident.service import Endpoint
+    from svc.client.resident.endpoint import Endpoint
 
     channel = await side.connect()
     try:

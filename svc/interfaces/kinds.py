@@ -208,6 +208,11 @@ class ILocalDialogue(Interface):
         "The key of the session that this connection asks to cancel; empty: it asks for none."
     )
 
+    tls: bytes = Attribute(
+        "Once the tool was answered that TLS begins: the name, in ALPN, of what it speaks inside; "
+        "empty before, and where none does."
+    )
+
     def heard(data: bytes) -> bytes:
         """What to answer to bytes that come before the session; nothing of them goes into it.
 

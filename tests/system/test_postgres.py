@@ -149,6 +149,7 @@ class PsqlTests(SynchronousTestCase):
         self.check_records(found)
         self.check_refusals()
         self.check_drivers()
+        self.check_tls()
         self.check_cancel()
         self.check_command()
         self.check_cut()
@@ -210,6 +211,22 @@ class PsqlTests(SynchronousTestCase):
         check_asyncpg(host, port)
         log = (self.server.directory / "log").read_text("utf-8")
         self.assertNotIn("DROP TABLE", log)
+
+    def check_tls(self) -> None:
+        """Clients that insist on TLS have it at the local port, and are decided as the others."""
+        host, port = self.where()
+        conninfo = f"host={host} port={port} user=app dbname=postgres sslmode=require"
+        words = [self.psql, "-X", "-w", "-A", "-t", conninfo, "-c", r"\conninfo", "-c", "SELECT 5"]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True).stdout
+        self.assertRegex(said, r"SSL connection \(protocol: TLSv1\.3,")
+        self.assertTrue(said.endswith("\n5\n"), said)
+        with psycopg.connect(conninfo, autocommit=True) as connection:
+            self.assertEqual(connection.pgconn.ssl_in_use, 1)
+            text = "x" * 1_000_000
+            self.assertEqual(connection.execute("SELECT %s", (text,)).fetchone(), (text,))
+            with self.assertRaises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("DROP TABLE orders")
+            self.assertEqual(connection.execute("SELECT 6").fetchone(), (6,))
 
     def check_command(self) -> None:
         """``svc db`` is psql on the right socket; without psql it says what to type."""

@@ -29,6 +29,7 @@ from twisted.python.failure import Failure
 
 from svc.errors import SvcError
 from svc.interfaces.kinds import ILocalDialogue
+from svc.lanes.bulk import BulkWriter
 from svc.lanes.relay import Relay, RelaySide
 from svc.rpc.peer import peer_of
 
@@ -124,8 +125,8 @@ class SpokenSide(LocalSide):
     ) -> None:
         super().__init__(relay, guard, begin)
         self.dialogue = speaking.dialogue()
-        self._cancel = speaking.cancel
-        self._clock = speaking.clock
+        self._speaking = speaking
+        self._is_secured = False
         self._deadline: IDelayedCall | None = None
 
     def last_words(self, words: bytes) -> None:
@@ -149,8 +150,10 @@ class SpokenSide(LocalSide):
             return
         if answer:
             self.out.write(answer)
+        if self.dialogue.tls and not self._is_secured:
+            self._secure()
         if self._cancels():
-            self._cancel(self._cancels())
+            self._speaking.cancel(self._cancels())
             self.last_words(b"")
         elif self._has_begun():
             self._await(None)
@@ -169,6 +172,12 @@ class SpokenSide(LocalSide):
         self._await(None)
         super().connectionLost(reason)
 
+    def _secure(self) -> None:
+        """Speak TLS from here on; what was written before goes out before it."""
+        self._is_secured = True
+        self.transport.startTLS(self._speaking.tls(self.dialogue.tls))
+        self.out = BulkWriter(self.transport)
+
     def _has_begun(self) -> bool:
         return self.dialogue.parameters is not None
 
@@ -185,7 +194,7 @@ class SpokenSide(LocalSide):
             self._deadline.cancel()
         self._deadline = None
         if seconds is not None:
-            self._deadline = self._clock.callLater(seconds, self.transport.abortConnection)
+            self._deadline = self._speaking.clock.callLater(seconds, self.transport.abortConnection)
 
 
 @frozen
@@ -194,11 +203,13 @@ class Speaking:
 
     Attributes:
         cancel: Cancels in the session of this key, if there is one.
+        tls: What a connection's TLS begins with, by what is spoken inside.
     """
 
     dialogue: Callable[[], ILocalDialogue]
     clock: IReactorTime
     cancel: Callable[[bytes], object]
+    tls: Callable[[bytes], object]
 
 
 class LocalConnections(Factory):

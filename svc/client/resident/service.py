@@ -25,6 +25,7 @@ from svc.client.resident.addresses import addresses, ports
 from svc.client.resident.cache import read_endpoints, write_endpoints
 from svc.client.resident.checked import CheckedConnections, CheckedSide, Checking
 from svc.client.resident.described import describe, forget
+from svc.client.resident.endpoint import Endpoint
 from svc.client.resident.hosts import SharedPort, secret
 from svc.client.resident.local import (
     LocalConnections,
@@ -36,6 +37,7 @@ from svc.client.resident.local import (
     UnixGuard,
     close_port,
 )
+from svc.client.resident.local_tls import LocalTls
 from svc.client.resident.pg_services import write_services
 from svc.client.resident.refused import RecentRefusals
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
@@ -65,42 +67,6 @@ RETRY_SECS = 15.0
 UNPROTECTED = (
     "TCP is disabled: this platform cannot report which user connects; use the Unix socket"
 )
-
-
-@frozen
-class Endpoint:
-    """One resource on this machine.
-
-    Attributes:
-        address: ``host:port``, or empty where no port is open.
-        socket: Path of its unix socket, or empty.
-        directory: Where libpq finds that socket: what ``psql -h`` is given; empty for ssh.
-        problem: Why something of it is missing; empty when all is well.
-        url: What a browser is given; empty for what is not for browsers.
-    """
-
-    resource: str
-    kind: str
-    served: bool
-    address: str = ""
-    socket: str = ""
-    directory: str = ""
-    problem: str = ""
-    url: str = ""
-
-    @property
-    def public(self) -> dict[str, Any]:
-        """As files and commands show it."""
-        return {
-            "resource": self.resource,
-            "kind": self.kind,
-            "served": self.served,
-            "address": self.address,
-            "socket": self.socket,
-            "directory": self.directory,
-            "problem": self.problem,
-            "url": self.url,
-        }
 
 
 @define
@@ -151,6 +117,7 @@ class Resident(AsyncService):
     tasks: BackgroundTasks
     moved: Callable[[], Awaitable[None]]
     cuts: CutSessions = field(init=False)
+    _tls: LocalTls = field(init=False)
     _kept: dict[str, str] = field(factory=dict, init=False)
     _key: bytes = field(default=b"", init=False)
     _shared: dict[str, SharedPort] = field(factory=dict, init=False)
@@ -164,6 +131,10 @@ class Resident(AsyncService):
     @cuts.default
     def _no_cuts(self) -> CutSessions:
         return CutSessions(self.refusals.now)
+
+    @_tls.default
+    def _own_tls(self) -> LocalTls:
+        return LocalTls(now=self.refusals.now, entropy=self.dialer.entropy)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -374,7 +345,12 @@ class Resident(AsyncService):
             make = partial(local.check, names, endpoint.resource)
             return CheckedConnections(guard, begin, Checking(make, clock, self.refusals.note))
         if ISpeakingEndpoint.providedBy(local):
-            speaking = Speaking(local.dialogue, clock, partial(self._cancel, endpoint.resource))
+            speaking = Speaking(
+                dialogue=local.dialogue,
+                clock=clock,
+                cancel=partial(self._cancel, endpoint.resource),
+                tls=self._tls.server,
+            )
         return LocalConnections(guard, begin, speaking)
 
     def _cancel(self, resource: str, key: bytes) -> None:

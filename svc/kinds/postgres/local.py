@@ -33,6 +33,7 @@ LONGEST_STARTUP = 10_000
 """As long as PostgreSQL itself takes one."""
 
 _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
+_ALPN = b"postgresql"
 _NEWEST_MINOR = 0
 _READY = ord("Z")
 
@@ -79,11 +80,13 @@ class PostgresDialogue:
         parameters: What the client asks for; None before it has said so.
         key: Our BackendKeyData: the target's own stays at the Connector.
         cancels: The key of a CancelRequest, if this connection is one.
+        tls: ``postgresql`` once the client's request for TLS was granted.
     """
 
     parameters: Mapping[str, str] | None = None
     key: bytes = field(factory=new_key)
     cancels: bytes = b""
+    tls: bytes = b""
     _is_key_told: bool = False
     _held: bytes = b""
     _asked: set[int] = field(factory=set)
@@ -100,9 +103,14 @@ class PostgresDialogue:
             if size != 8 or len(self._held) != 8 or code in self._asked:
                 # What came before our answer would be taken for what is protected.
                 raise _refusal("08P01", "a request for encryption is not the only thing said")
-            self._asked.add(code)
             self._held = b""
-            return b"N"
+            if code == _GSS:
+                self._asked.add(code)
+                return b"N"
+            # What is encrypted is not encrypted again.
+            self._asked |= {_SSL, _GSS}
+            self.tls = _ALPN
+            return b"S"
         if code == _CANCEL:
             return self._cancelled(size)
         if code >> 16 != 3 or not 8 < size <= LONGEST_STARTUP:

@@ -18,10 +18,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.client.ended import CutSessions
 from svc.client.places import CONTROL_SOCKET
 from svc.client.resident.control import ControlFactory, ask_resident
+from svc.client.resident.endpoint import Endpoint
 from svc.client.resident.handed import Caller
 from svc.client.resident.local import SocketDirectory, UnixGuard
 from svc.client.resident.refused import RecentRefusals
-from svc.client.resident.service import Endpoint
 from svc.client.resident.status import StatusService
 from svc.errors import ConfigError, Denied, Malformed, SvcError
 from svc.model.certificate import CertificateRefused

@@ -34,6 +34,7 @@ class Lines:
     parameters: Mapping[str, str] | None = None
     key = b"k"
     cancels = b""
+    tls = b""
 
     def __init__(self) -> None:
         self.line = b""
@@ -43,7 +44,9 @@ class Lines:
         self.line += data
         if b"!" in self.line:
             raise Malformed("no such wish")
-        if self.line.startswith(b"stop "):
+        if self.line == b"hide":
+            self.line, self.tls = b"", b"lines"
+        elif self.line.startswith(b"stop "):
             self.cancels = self.line[5:]
         elif self.line.endswith(b"\n"):
             self.parameters = {"wish": self.line.decode().strip()}
@@ -76,10 +79,16 @@ class SpokenTests(SynchronousTestCase):
         connections = LocalConnections(
             lambda transport: self.is_let_in,
             self.begun.append,
-            Speaking(Lines, self.clock, self.cancelled.append),
+            Speaking(
+                dialogue=Lines,
+                clock=self.clock,
+                cancel=self.cancelled.append,
+                tls=lambda protocol: b"TLS for " + protocol,
+            ),
         )
         side: Any = connections.buildProtocol(None)
         transport: Any = StringTransport()
+        transport.startTLS = transport.write
         transport.abortConnection = lambda: self.lose(side)
         side.makeConnection(transport)
         self.side: SpokenSide = side
@@ -106,6 +115,12 @@ class SpokenTests(SynchronousTestCase):
         self.assertEqual(self.transport.producerState, "paused")
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertEqual(self.says(b"more"), b"")
+
+    def test_encrypted(self) -> None:
+        """TLS begins once, behind the answer that grants it; then the tool is heard as before."""
+        self.assertEqual(self.says(b"hide"), b"?TLS for lines")
+        self.assertEqual(self.says(b"a\n"), b"?")
+        self.assertEqual(self.side.dialogue.parameters, {"wish": "a"})
 
     def test_somebody_else(self) -> None:
         """Who is not let in is not heard."""

@@ -52,9 +52,13 @@ class DialogueTests(SynchronousTestCase):
             self.assertEqual(dialogue.parameters, {"database": "app", "db_role": "app"})
 
     def test_encryption_requests(self) -> None:
-        """Each is declined once; what is asked twice or comes before the answer is refused."""
+        """TLS is granted once; what is asked twice or comes before the answer is refused."""
         dialogue = PostgresDialogue()
-        self.assertEqual((dialogue.heard(GSS), dialogue.heard(SSL)), (b"N", b"N"))
+        self.assertEqual((dialogue.heard(GSS), dialogue.tls), (b"N", b""))
+        self.assertEqual((dialogue.heard(SSL), dialogue.tls), (b"S", b"postgresql"))
+        self.assertRaises(Malformed, dialogue.heard, GSS)
+        dialogue = PostgresDialogue()
+        dialogue.heard(SSL)
         self.assertEqual(dialogue.heard(START), b"")
         self.assertIsNotNone(dialogue.parameters)
         self.assertEqual(self.refused(SSL + START), b"08P01")
