@@ -23,11 +23,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import make_gateway
-from svc.testing.gateway.postgres import SETTINGS, PostgresServer
+from svc.testing.gateway.postgres import SETTINGS, USER, PostgresServer
 from svc.testing.gateway.processes import run, svc_command, until
 from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
 from tests.rpc.certificates import TestCA
 from tests.support.postgres import connected, programs
+from tests.support.proof import proves
 from tests.support.tools import missing
 
 KINDS = ["postgres", "ssh", "tcp"]
@@ -56,11 +57,13 @@ class PsqlTests(SynchronousTestCase):
         """Start all of them."""
         self.psql = psql()
         port = free_ports()[0]
+        self.port = str(port)
         settings = {
             **SETTINGS,
             "listen_addresses": "127.0.0.1",
             "port": str(port),
             "ssl": "on",
+            "log_connections": "on",
         }
         self.server = PostgresServer.made(programs(), settings)
         self.addCleanup(self.server.remove)
@@ -131,6 +134,7 @@ class PsqlTests(SynchronousTestCase):
             env=environ,
         )
 
+    @proves("G-MET-30", "G-OPEN-81", "G-ROLE-17", "G-ROLE-21", "G-SES-02", "G-SES-03", "G-SES-06")
     def test_statements(self) -> None:
         """SELECT passes, DROP TABLE is denied in PostgreSQL's words, and the session stays true."""
         said = self.run_psql(
@@ -147,8 +151,10 @@ class PsqlTests(SynchronousTestCase):
         log = (self.server.directory / "log").read_text("utf-8")
         self.assertNotIn("DROP TABLE", log)
         self.check_records(found)
+        self.check_counts()
         self.check_refusals()
         self.check_drivers()
+        self.check_pgbench()
         self.check_tls()
         self.check_cancel()
         self.check_command()
@@ -182,6 +188,39 @@ class PsqlTests(SynchronousTestCase):
             for decision in ("allow", "deny")
         }
         self.assertEqual(counted, {"allow": 5, "deny": 2})
+
+    def authorized(self, kind: str, decision: str) -> float:
+        """How many requests of this kind the Proxy has decided so."""
+        found: float = self.gateway.metric(
+            PROXY, "svc_request_authorize_total", kind=kind, decision=decision
+        )
+        return found
+
+    def check_counts(self) -> None:
+        """One session with two statements is one db_connect and two db_query."""
+        counts = [self.authorized(kind, "allow") for kind in ("db_connect", "db_query")]
+        self.assertEqual(self.run_psql("SELECT 1;\nSELECT 2;\n").stdout.split(), ["1", "2"])
+        now = [self.authorized(kind, "allow") for kind in ("db_connect", "db_query")]
+        self.assertEqual(now, [counts[0] + 1, counts[1] + 2])
+
+    def check_pgbench(self) -> None:
+        """The stock load of PostgreSQL in its three ways to ask: no transaction fails."""
+        pgbench = shutil.which("pgbench", path=f"{programs()}:{os.environ.get('PATH', '')}")
+        if pgbench is None:
+            return  # a server without its load generator
+        direct = ["-h", str(self.server.directory), "-p", self.port, "-U", USER, "postgres"]
+        subprocess.run([pgbench, "-i", "-q", *direct], capture_output=True, check=True)
+        with connected(self.url) as cursor:
+            cursor.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO app")
+        host, port = self.where()
+        through = ["-h", host, "-p", str(port), "-U", "app", "postgres"]
+        for words in (("-S",), ()):
+            for how in ("simple", "extended", "prepared"):
+                command = [pgbench, "-n", "-c", "2", "-t", "10", "-M", how, *words, *through]
+                said = subprocess.run(command, capture_output=True, text=True, check=False)
+                told = said.stdout + said.stderr
+                self.assertEqual(said.returncode, 0, told)
+                self.assertIn("transactions actually processed: 20/20", told)
 
     def check_refusals(self) -> None:
         """What does not open says why in PostgreSQL's words, and holds no secret."""
@@ -295,6 +334,21 @@ class PsqlTests(SynchronousTestCase):
         until("the cut in the status", lambda: self.person.status().get("ended"))
         _, told = running.communicate("SELECT 'there';\n", timeout=60)
         self.assertIn("FATAL:  57P01: svc: the session has ended: the policy no longer", told)
+        self.check_not_opened()
+
+    def check_not_opened(self) -> None:
+        """Where the policy opens no session, the client is told, and the server sees no login."""
+        logins, denials = self.logins(), self.authorized("db_connect", "deny")
+        said = self.run_psql("SELECT 1;\n")
+        self.assertEqual((said.returncode, said.stdout), (2, ""))
+        self.assertRegex(said.stderr, r"FATAL:  svc: .*\(reason: denied\)")
+        self.assertEqual(self.authorized("db_connect", "deny"), denials + 1)
+        self.assertEqual(self.logins(), logins)
+
+    def logins(self) -> int:
+        """How many logins of the Connector the server has logged."""
+        log = (self.server.directory / "log").read_text("utf-8")
+        return log.count("connection authorized: user=app")
 
 
 def check_psycopg2(case: PsqlTests, host: str, port: int) -> None:
