@@ -35,6 +35,9 @@ KINDS = ["postgres", "ssh", "tcp"]
 NO_DDL = """@id("no-ddl")
 forbid (principal, action == Action::"dbQuery", resource)
 when { context has effects && context.effects.contains("ddl") };
+
+@id("no-unread")
+forbid (principal, action == Action::"dbQueryOpaque", resource);
 """
 NO_OPENS = """@id("no-opens") forbid (principal, action == Action::"dbConnect", resource);\n"""
 PASSWORD = "correct horse"
@@ -152,6 +155,7 @@ class PsqlTests(SynchronousTestCase):
         self.assertNotIn("DROP TABLE", log)
         self.check_records(found)
         self.check_counts()
+        self.check_prepared()
         self.check_refusals()
         self.check_drivers()
         self.check_pgbench()
@@ -188,6 +192,16 @@ class PsqlTests(SynchronousTestCase):
             for decision in ("allow", "deny")
         }
         self.assertEqual(counted, {"allow": 5, "deny": 2})
+
+    def check_prepared(self) -> None:
+        """SQL's PREPARE and EXECUTE pass by what they do; a syntax error is PostgreSQL's own."""
+        said = self.run_psql(
+            "PREPARE p(int) AS SELECT id FROM orders WHERE id = $1;\nEXECUTE p(7);\n"
+            "DEALLOCATE p;\nEXECUTE p(7);\nSELECT 1 FORM x y;\nSELECT 'after';\n"
+        )
+        self.assertEqual(said.stdout.split(), ["PREPARE", "7", "DEALLOCATE", "after"], said.stderr)
+        self.assertIn("no statement of this name was prepared in this session", said.stderr)
+        self.assertIn('ERROR:  42601: syntax error at or near "x"\nLINE 1:', said.stderr)
 
     def authorized(self, kind: str, decision: str) -> float:
         """How many requests of this kind the Proxy has decided so."""

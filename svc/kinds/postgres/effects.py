@@ -31,8 +31,45 @@ _OPERATORS = re.compile(rb"[-+*/<>=~!@#%^&|`?]{64}")
 """The scanner's time is quadratic in such a run."""
 
 
+LONGEST_COMPLAINT = 200
+"""Characters of what the parser says of a text."""
+
+
 class Unreadable(Exception):
-    """The text was not parsed; says why, and never holds a part of it."""
+    """The text was not parsed.
+
+    Args:
+        why: A word, which holds no part of the text.
+        complaint: What the parser says, in PostgreSQL's words; it may quote the text.
+    """
+
+    def __init__(self, why: str, complaint: Complaint | None = None) -> None:
+        super().__init__(why)
+        self.complaint = complaint
+
+
+@frozen
+class Complaint:
+    """What is wrong with the form of a text.
+
+    Attributes:
+        position: Of the character that it is about, from 1; 0: none.
+    """
+
+    text: str
+    position: int
+
+
+@frozen
+class NameChange:
+    """What a text does to the name of a prepared statement.
+
+    Attributes:
+        effects: What its EXECUTE does from now on; None: the name is free.
+    """
+
+    name: bytes
+    effects: TextEffects | None
 
 
 @frozen
@@ -46,6 +83,9 @@ class TextEffects:
         objects: Whatever else is named: by DDL, by locks.
         incomplete: Why it may do more than this says; empty: it does not.
         ends_transaction: Whether it does nothing but end a transaction.
+        executes: Names of the prepared statements that it runs; what those do is not in the rest.
+        changes: What it does to such names, in its order.
+        complaint: What the parser says, where it cannot read the text.
     """
 
     effects: frozenset[str] = frozenset()
@@ -55,12 +95,16 @@ class TextEffects:
     functions: frozenset[str] = frozenset()
     incomplete: str = ""
     ends_transaction: bool = False
+    executes: frozenset[bytes] = frozenset()
+    changes: tuple[NameChange, ...] = ()
+    complaint: Complaint | None = None
 
     @cached_property
     def size(self) -> int:
         """Bytes that it takes, roughly."""
-        names = chain(self.reads, self.writes, self.objects, self.functions)
-        return 1024 + sum(128 + len(name) for name in names)
+        names = chain(self.reads, self.writes, self.objects, self.functions, self.executes)
+        prepared = sum(one.effects.size for one in self.changes if one.effects is not None)
+        return 1024 + sum(128 + len(name) for name in names) + prepared
 
     @property
     def facts(self) -> Mapping[str, frozenset[str]]:
@@ -105,7 +149,7 @@ def parse_tree(text: bytes) -> Mapping[str, Any]:
     result = lib.pg_query_parse(text)
     try:
         if result.error:
-            raise Unreadable("syntax")
+            raise Unreadable("syntax", _complaint(result.error.contents))
         parsed: Mapping[str, Any] = json.loads(result.parse_tree)
     except RecursionError:
         raise Unreadable("nested_too_deeply") from None
@@ -114,3 +158,9 @@ def parse_tree(text: bytes) -> Mapping[str, Any]:
     if parsed.get("version") != GRAMMAR:
         raise Unreadable("another_grammar")
     return parsed
+
+
+def _complaint(error: Any) -> Complaint:
+    said = (error.message or b"").decode("utf-8", "replace")
+    text = " ".join(said.split())[:LONGEST_COMPLAINT]
+    return Complaint("".join(c for c in text if c.isprintable()), max(0, error.cursorpos))

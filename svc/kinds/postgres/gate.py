@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from attrs import define, field
+from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 
 from svc.errors import Malformed
@@ -25,7 +25,7 @@ from svc.kinds.postgres.messages import (
     size_of,
     text_at,
 )
-from svc.kinds.postgres.pipeline import Pipeline
+from svc.kinds.postgres.pipeline import Decided, Pipeline
 from svc.kinds.postgres.terms import OPAQUE, QUERY
 from svc.kinds.postgres.walk import text_effects, union
 
@@ -99,14 +99,14 @@ class PostgresGate:
         await self.session.refuse(OPAQUE, effects.facts, first, effects.incomplete)
 
     async def _deny(
-        self, stream: IGatedStream, size: int, verdict: RequestVerdict, *, simply: bool
+        self, stream: IGatedStream, size: int, denial: Decided, *, simply: bool
     ) -> None:
         first = await _first(stream, size)
         if self.pipeline.is_skipping:  # since it was decided
             await drop(stream, size)
             return
-        self.pipeline.denied(verdict, simply=simply)
-        stream.edit(first, "deny", {"decision": verdict.decision_id})
+        self.pipeline.denied(denial, simply=simply)
+        stream.edit(first, "deny", {"decision": denial.verdict.decision_id})
         await drop(stream, size - first)
 
     async def _text(self, stream: IGatedStream, size: int) -> bytes | None:
@@ -119,22 +119,25 @@ class PostgresGate:
         body = await self._text(stream, size)
         text = b"" if body is None else _ended(body)
         effects = LONG_TEXT if body is None else text_effects(text)
+        effects = resolved(self.pipeline, effects)
         if ends_transaction(text) and effects.ends_transaction:
             verdict = PASSES
         else:
             verdict = await self._decide(stream, size, effects)
-        await self._ask_simply(stream, size, verdict)
+        await self._ask_simply(stream, size, verdict, effects)
 
     async def _call(self, stream: IGatedStream, size: int) -> None:
         verdict = await self._decide(stream, size, FUNCTION_CALL)
-        await self._ask_simply(stream, size, verdict)
+        await self._ask_simply(stream, size, verdict, FUNCTION_CALL)
 
-    async def _ask_simply(self, stream: IGatedStream, size: int, verdict: RequestVerdict) -> None:
+    async def _ask_simply(
+        self, stream: IGatedStream, size: int, verdict: RequestVerdict, effects: TextEffects
+    ) -> None:
         if not verdict.allowed:
-            await self._deny(stream, size, verdict, simply=True)
+            await self._deny(stream, size, Decided(verdict, effects), simply=True)
         else:
             if not self.pipeline.is_skipping:  # since it was decided: the server reads past it
-                self.pipeline.asked_simply()
+                self.pipeline.asked_simply(effects.changes)
             await stream.pass_on(size)
 
     async def _parse(self, stream: IGatedStream, size: int) -> None:
@@ -147,16 +150,17 @@ class PostgresGate:
             name, after = name_at(body)
             text, _ = text_at(body, after)
             effects = text_effects(text)
+        asked = resolved(self.pipeline, effects)
         if ends_transaction(text) and effects.ends_transaction:
             verdict = PASSES
         else:
-            verdict = await self._decide(stream, size, effects)
+            verdict = await self._decide(stream, size, asked)
 
         def note() -> None:
             self.pipeline.parsed(name, effects)
             self._fresh = (name, effects, verdict)
 
-        await self._pass(stream, size, verdict, note)
+        await self._pass(stream, size, Decided(verdict, asked), note)
 
     async def _bind(self, stream: IGatedStream, size: int) -> None:
         body = await names(stream, size)
@@ -173,22 +177,24 @@ class PostgresGate:
             return
         effects = tuple(one.effects for one in candidates)
         is_its = fresh is not None and (statement, effects) == (fresh[0], (fresh[1],))
-        verdict = await self._decide_again(
+        answer = await self._decide_again(
             stream, size, effects, fresh[2] if fresh and is_its else None
         )
         await self._pass(
-            stream, size, verdict, lambda: self.pipeline.bound(portal, effects, verdict)
+            stream, size, answer, lambda: self.pipeline.bound(portal, effects, answer.verdict)
         )
 
     async def _execute(self, stream: IGatedStream, size: int) -> None:
         name, _ = name_at(await names(stream, size))
         portal = self.pipeline.portal(name)
+        candidates: tuple[TextEffects, ...] = ()
         if portal is None:
             verdict = await self._decide(stream, size, UNKNOWN_PORTAL)
+            answer = Decided(verdict, UNKNOWN_PORTAL)
         else:
-            fresh, portal.fresh = portal.fresh, None
-            verdict = await self._decide_again(stream, size, portal.candidates, fresh)
-        await self._pass(stream, size, verdict, self.pipeline.executed)
+            candidates, fresh, portal.fresh = portal.candidates, portal.fresh, None
+            answer = await self._decide_again(stream, size, candidates, fresh)
+        await self._pass(stream, size, answer, lambda: self.pipeline.executed(candidates))
 
     async def _decide_again(
         self,
@@ -196,22 +202,23 @@ class PostgresGate:
         size: int,
         candidates: tuple[TextEffects, ...],
         fresh: RequestVerdict | None,
-    ) -> RequestVerdict:
+    ) -> Decided:
         """The verdict of the message before, where it stands: both are one request."""
         if fresh is not None and (fresh is PASSES or self.session.stands(fresh)):
-            return fresh
-        return await self._decide(stream, size, union(candidates))
+            return Decided(fresh, candidates[0])
+        effects = union(tuple(resolved(self.pipeline, one) for one in candidates))
+        return Decided(await self._decide(stream, size, effects), effects)
 
     async def _pass(
         self,
         stream: IGatedStream,
         size: int,
-        verdict: RequestVerdict,
+        answer: Decided,
         note: Callable[[], object],
     ) -> None:
         """Pass a message of the extended protocol, or deny it."""
-        if not verdict.allowed:
-            await self._deny(stream, size, verdict, simply=False)
+        if not answer.verdict.allowed:
+            await self._deny(stream, size, answer, simply=False)
         else:
             if not self.pipeline.is_skipping:  # since it was decided: the server reads past it
                 note()
@@ -263,10 +270,10 @@ class PostgresGate:
                         need = size
                         break
                     body = held[at + HEAD : at + size]
-                verdict = self.pipeline.answered(held[at], body)
-                if verdict is not None:
+                denial = self.pipeline.answered(held[at], body)
+                if denial is not None:
                     await stream.pass_on(at)
-                    stream.edit(size, "denied", told(verdict))
+                    stream.edit(size, "denied", told(denial))
                     held, at = held[at + size :], 0
                 else:
                     at += size
@@ -275,10 +282,35 @@ class PostgresGate:
                 self._make_room()
 
 
-def told(verdict: RequestVerdict) -> Mapping[str, str]:
+def told(denial: Decided) -> Mapping[str, str]:
     """What the person's end words a denial with."""
-    policies = ", ".join(verdict.policies)
-    return {"decision": verdict.decision_id, "policies": policies, "reason": verdict.reason}
+    verdict, effects = denial.verdict, denial.effects
+    values = {
+        "decision": verdict.decision_id,
+        "policies": ", ".join(verdict.policies),
+        "reason": verdict.reason,
+        "unread": effects.incomplete,
+    }
+    if effects.complaint is not None:
+        values["complaint"] = effects.complaint.text
+        values["position"] = str(effects.complaint.position)
+    return values
+
+
+def resolved(pipeline: Pipeline, effects: TextEffects) -> TextEffects:
+    """A text's effects, with those of the prepared statements that its EXECUTEs may run."""
+    found = [effects]
+    for name in sorted(effects.executes):
+        candidates = [one.effects for one in pipeline.behind(name)]
+        candidates += [
+            one.effects for one in effects.changes if one.name == name and one.effects is not None
+        ]
+        if not candidates:
+            return evolve(effects, incomplete="unknown_statement")
+        if any(one.executes or one.changes for one in candidates):
+            return evolve(effects, incomplete="sql_execute")  # of what runs others in its turn
+        found += candidates
+    return union(tuple(found))
 
 
 def _ended(body: bytes) -> bytes:

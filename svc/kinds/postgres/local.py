@@ -6,6 +6,7 @@ that the person asks for.  No password is wanted, since whoever gets here is the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from ssl import RAND_bytes
 
@@ -18,6 +19,7 @@ from svc.kinds.opaque import LabelledPort
 from svc.kinds.postgres.messages import (
     DENIED_CODE,
     DENIED_WORD,
+    SYNTAX_ERROR,
     denied_word,
     error_message,
     fatal,
@@ -59,16 +61,31 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     policies = " ".join(values.get("policies", "").split())
     reason = " ".join(values.get("reason", "").split()) or "denied"
     by = f"Policy: {policies}." if policies else "No policy allows it."
+    unread = values.get("unread", "")
+    why = f" svc cannot tell all that it would do: {unread_text(unread)}." if unread else ""
+    complaint = " ".join(values.get("complaint", "").split())
+    position = values.get("position", "")
+    # What PostgreSQL's own parser complains of is told as PostgreSQL tells it.
+    if complaint:
+        code, text = SYNTAX_ERROR, complaint
+    else:
+        code, text = DENIED_CODE, f"svc: the statement is not allowed (reason: {reason})"
     return error_message(
         {
             b"S": said.get(b"S", b"ERROR"),
             b"V": said.get(b"V", b"ERROR"),
-            b"C": DENIED_CODE,
-            b"M": f"svc: the statement is not allowed (reason: {reason})".encode(),
-            b"D": f"{by} The statement did not reach the server.".encode(),
+            b"C": code,
+            b"M": text.encode(),
+            b"D": f"{by}{why} The statement did not reach the server.".encode(),
             b"H": f"svc why {decision}".encode(),
+            b"P": position.encode() if complaint and _POSITION.fullmatch(position) else b"",
         }
     )
+
+
+def unread_text(word: str) -> str:
+    """Why nobody can tell all that a text does, for the person who wrote it."""
+    return _UNREAD.get(word, "a part of it is unknown to svc")
 
 
 @implementer(ILocalDialogue)
@@ -211,6 +228,25 @@ def startup_settings(body: bytes) -> dict[str, str]:
         raise _refusal("08P01", "the StartupMessage is malformed")
     return found
 
+
+_POSITION = re.compile(r"[1-9][0-9]{0,6}")
+
+_UNREAD: Mapping[str, str] = {
+    "syntax": "svc's parser, PostgreSQL's own of version 18, cannot read it",
+    "text_too_long": "it is longer than 64 KiB",
+    "text_with_nul": "it has a NUL in it",
+    "not_utf8": "it is not UTF-8",
+    "run_of_operators": "it has 64 operator characters in a row",
+    "nested_too_deeply": "it is nested too deeply",
+    "too_many_names": "it names more than 256 tables or functions",
+    "do_block": "DO runs a text in another language",
+    "function_that_runs_a_text": "it calls a function that runs a text",
+    "function_call": "the protocol's FunctionCall names its function by a number only",
+    "changes_how_texts_are_read": "it changes how the server reads texts",
+    "sql_execute": "it executes a statement that executes or prepares another",
+    "unknown_statement": "no statement of this name was prepared in this session",
+    "unknown_portal": "no portal of this name was bound in this session",
+}
 
 _NO = frozenset({"", "false", "off", "no", "0"})
 _REFUSED: Mapping[str, frozenset[str]] = {"replication": _NO, "options": _NO, "role": _NO}

@@ -15,7 +15,7 @@ from attrs import define, field, frozen
 
 from svc.errors import Malformed
 from svc.interfaces.gating import RequestVerdict
-from svc.kinds.postgres.effects import TextEffects
+from svc.kinds.postgres.effects import NameChange, TextEffects
 from svc.kinds.postgres.messages import DENIED_WORD, denied_word
 from svc.kinds.postgres.reading import check_reported
 
@@ -29,7 +29,13 @@ MOST_OWED = 16_384
 """Answers owed at once; the server has sent its first ones long before."""
 
 MOST_DENIED = 1024
-"""Denials whose error has not come; those that the server skips are never told."""
+"""Answers whose error has not come; those that the server skips are never told."""
+
+
+IN_NO_BATCH = -1
+"""Of what SQL prepared: it stands for its name whatever the protocol's batches are."""
+
+PREPARED, DEALLOCATED = b"PREPARE\0", b"DEALLOCATE\0"
 
 
 @frozen
@@ -37,7 +43,7 @@ class Candidate:
     """One text that a name may stand for.
 
     Attributes:
-        number: Of its Parse; 0: the server has it for certain.
+        number: Of its Parse, or of its PREPARE.
         batch: How many Syncs came before its Parse.
     """
 
@@ -65,6 +71,27 @@ class Portal:
 
 
 @frozen
+class Decided:
+    """A request's verdict, and what it would do, as far as anybody can read it."""
+
+    verdict: RequestVerdict
+    effects: TextEffects
+
+
+@frozen
+class Renaming:
+    """A PREPARE or DEALLOCATE of SQL whose success has not come.
+
+    Attributes:
+        number: Of the candidate that it makes, or up to which it removes them.
+    """
+
+    name: bytes
+    number: int
+    prepares: bool
+
+
+@frozen
 class Owed:
     """One answer owed.
 
@@ -72,11 +99,13 @@ class Owed:
         kind: The answer's own byte, where it has one; ``Z`` ends a simple query, ``S`` a Sync,
             ``x`` is an error and nothing else, ``c`` the end of a COPY that may not be one.
         name: The statement that a Parse or Close is about; None: no statement.
+        renamings: Of a simple query, in their order.
     """
 
     kind: str
     number: int = 0
     name: bytes | None = None
+    renamings: deque[Renaming] = field(factory=deque)
 
 
 _EXTENDED = frozenset("123TCx")
@@ -96,7 +125,7 @@ class Pipeline:
     _owed: deque[Owed] = field(factory=lambda: deque([Owed("Z")]))
     _names: dict[bytes, list[Candidate]] = field(factory=dict)
     _portals: dict[bytes, Portal] = field(factory=dict)
-    _denied: OrderedDict[bytes, RequestVerdict] = field(factory=OrderedDict)
+    _denied: OrderedDict[bytes, Decided] = field(factory=OrderedDict)
     _kept: int = 0
     _number: int = 0
     _confirmed: int = 0
@@ -125,14 +154,21 @@ class Pipeline:
 
     # -- requests, as they are passed on
 
-    def asked_simply(self) -> None:
-        """A Query or a FunctionCall."""
-        self._owed.append(Owed("Z"))
+    def asked_simply(self, changes: tuple[NameChange, ...] = ()) -> None:
+        """A Query, which changes these names in its course, or a FunctionCall."""
+        owed = Owed("Z")
+        for one in changes:
+            self._number += 1
+            owed.renamings.append(Renaming(one.name, self._number, one.effects is not None))
+            if one.effects is not None:
+                self._add(one.name, Candidate(self._number, one.effects, IN_NO_BATCH))
+        self._owed.append(owed)
         self._cycle += 1
 
-    def denied(self, verdict: RequestVerdict, *, simply: bool) -> None:
+    def denied(self, denial: Decided, *, simply: bool) -> None:
         """The word of a denial goes in the request's place."""
-        self._denied[DENIED_WORD + verdict.decision_id.encode("ascii")] = verdict
+        word = DENIED_WORD + denial.verdict.decision_id.encode("ascii")
+        self._denied[word] = denial
         if len(self._denied) > MOST_DENIED:
             self._denied.popitem(last=False)
         if simply:
@@ -142,15 +178,17 @@ class Pipeline:
 
     def parsed(self, name: bytes, effects: TextEffects) -> None:
         """A Parse."""
+        self._number += 1
+        self._add(name, Candidate(self._number, effects, self._syncs))
+        self._owed.append(Owed("1", self._number, name))
+
+    def _add(self, name: bytes, candidate: Candidate) -> None:
         if len(self._names) >= MOST_NAMES and name not in self._names:
             raise Malformed(f"a session prepares more than {MOST_NAMES} statements")
-        self._number += 1
-        candidate = Candidate(self._number, effects, self._syncs)
-        self._more_kept(effects.size)
+        self._more_kept(candidate.effects.size)
         self._names.setdefault(name, []).append(candidate)
         if len(self._names[name]) > MOST_NAMES:
             raise Malformed("a session prepares one statement too often without an answer")
-        self._owed.append(Owed("1", self._number, name))
 
     def bound(
         self, portal: bytes, candidates: tuple[TextEffects, ...], verdict: RequestVerdict
@@ -173,8 +211,14 @@ class Pipeline:
         """A Bind of a statement that the server does not know."""
         self._owed.append(Owed("2"))
 
-    def executed(self) -> None:
-        """An Execute."""
+    def executed(self, candidates: tuple[TextEffects, ...] = ()) -> None:
+        """An Execute of a portal that one of these texts made."""
+        for change in (change for one in candidates for change in one.changes):
+            # Which text it was is not known, nor whether it did: each name may stand for it.
+            known = [one.effects for one in self._names.get(change.name, ())]
+            if change.effects is not None and change.effects not in known:
+                self._number += 1
+                self._add(change.name, Candidate(self._number, change.effects, IN_NO_BATCH))
         self._owed.append(Owed("C"))
 
     def described(self) -> None:
@@ -203,8 +247,8 @@ class Pipeline:
 
     # -- answers
 
-    def answered(self, kind: int, body: bytes) -> RequestVerdict | None:
-        """An answer of a kind that is looked at; the verdict that it tells of, if it does.
+    def answered(self, kind: int, body: bytes) -> Decided | None:
+        """An answer of a kind that is looked at; the denial that it tells of, if it does.
 
         Raises:
             Malformed: nobody asked for it, or it tells that the server reads texts otherwise.
@@ -217,6 +261,8 @@ class Pipeline:
             self._is_head("C", taken=True)
             if kind == ord("C") and body in (b"DISCARD ALL\0", b"DEALLOCATE ALL\0"):
                 self._forget_confirmed()
+            elif kind == ord("C") and body in (PREPARED, DEALLOCATED):
+                self._renamed(prepares=body == PREPARED)
         elif kind == ord("G"):
             self._begins_copy()
         elif kind == ord("E"):
@@ -247,6 +293,23 @@ class Pipeline:
         self._confirmed = owed.number
         self._keep(owed.name, lambda one: one.number >= owed.number)
 
+    def _renamed(self, *, prepares: bool) -> None:
+        """A PREPARE or DEALLOCATE has succeeded; of a simple query, the next of its own."""
+        if self._head() != "Z" or not self._owed[0].renamings:
+            return
+        one = self._owed[0].renamings.popleft()
+        if one.prepares is not prepares:
+            raise Malformed("the server answers what nobody asked")
+        self._confirmed = one.number
+        self._keep(one.name, lambda each: each.number >= one.number)
+
+    def _never_ran(self, owed: Owed) -> None:
+        """What it was to prepare is not there."""
+        while owed.renamings:
+            one = owed.renamings.popleft()
+            if one.prepares:
+                self._keep(one.name, lambda each, gone=one.number: each.number != gone)
+
     def _forget_confirmed(self) -> None:
         for name in list(self._names):
             self._keep(name, lambda one: one.number > self._confirmed)
@@ -274,14 +337,17 @@ class Pipeline:
                 self._cycle -= 1
         self._owed.appendleft(first)
 
-    def _failed(self, body: bytes) -> RequestVerdict | None:
-        if self._head() in _EXTENDED:
+    def _failed(self, body: bytes) -> Decided | None:
+        if self._head() == "Z":
+            self._never_ran(self._owed[0])  # the server says of each statement that it is done
+        elif self._head() in _EXTENDED:
             while self._owed and self._owed[0].kind != "S":
                 owed = self._owed.popleft()
                 if owed.kind == "1" and owed.name is not None:
                     number = owed.number
                     self._keep(owed.name, lambda one, gone=number: one.number != gone)
                 elif owed.kind == "Z":
+                    self._never_ran(owed)
                     self._cycle -= 1
             self.is_skipping = not self._owed
         self.is_copying = False

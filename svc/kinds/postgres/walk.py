@@ -15,6 +15,7 @@ from attrs import define, evolve, field, frozen
 from svc.kinds.postgres.effects import (
     LONGEST_NAME,
     MOST_NAMES,
+    NameChange,
     TextEffects,
     Unreadable,
     parse_tree,
@@ -60,7 +61,7 @@ def text_effects(text: bytes) -> TextEffects:
     try:
         tree = parse_tree(text)
     except Unreadable as why:
-        return TextEffects(incomplete=str(why))
+        return TextEffects(incomplete=str(why), complaint=why.complaint)
     walk = Walk()
     walk.run(tree.get("stmts", ()))
     return walk.found
@@ -98,6 +99,8 @@ class Walk:
     functions: set[str] = field(factory=set)
     unknown: set[str] = field(factory=set)
     kinds: list[str] = field(factory=list)
+    executes: set[bytes] = field(factory=set)
+    changes: list[NameChange] = field(factory=list)
     _todo: list[tuple[Any, Scope]] = field(factory=list)
 
     def run(self, statements: Any) -> None:
@@ -108,6 +111,11 @@ class Walk:
             body = statement.get(kind, {})
             is_end = kind == "TransactionStmt" and _transaction(body) in _ENDS
             self.kinds.append("end" if is_end else kind)
+            if kind == "PrepareStmt":
+                self._prepare(body)
+                continue
+            if kind == "DeallocateStmt" and "name" in body:
+                self.changes.append(NameChange(body["name"].encode("utf-8"), None))
             self._push(statement, Scope(frozenset(), self.reads))
         while self._todo:
             self._look(*self._todo.pop())
@@ -123,6 +131,8 @@ class Walk:
             functions=frozenset(self.functions),
             incomplete=min(self.unknown, default=""),
             ends_transaction=bool(self.kinds) and set(self.kinds) == {"end"},
+            executes=frozenset(self.executes),
+            changes=tuple(self.changes),
         )
         for names in (effects.reads, effects.writes, effects.objects, effects.functions):
             if len(names) > MOST_NAMES or any(len(name) > LONGEST_NAME for name in names):
@@ -336,13 +346,23 @@ class Walk:
         self._call(value["funccall"], scope)
 
     def _execute(self, value: Node, scope: Scope) -> None:
-        self.effects.add("call")
-        self.unknown.add("sql_execute")
+        self.executes.add(value["name"].encode("utf-8"))
         self._rest(value, scope)
 
-    def _prepare(self, value: Node, scope: Scope) -> None:
-        self.unknown.add("sql_prepare")
-        self._rest(value, scope)
+    def _prepare(self, body: Node) -> None:
+        """A PREPARE may do what its EXECUTE does: it is decided by the same."""
+        inner = Walk()
+        inner.run([{"stmt": body["query"]}])
+        found = inner.found
+        self.effects |= found.effects
+        self.reads |= found.reads
+        self.writes |= found.writes
+        self.objects |= found.objects
+        self.functions |= found.functions
+        if found.incomplete:
+            self.unknown.add(found.incomplete)
+        self.changes.append(NameChange(body["name"].encode("utf-8"), found))
+        self._rest(body, Scope(frozenset(), self.reads), "query")
 
 
 Rule = Callable[[Walk, Any, Scope], None]
@@ -378,7 +398,6 @@ _RULES: Mapping[str, Rule] = {
     "DoStmt": Walk._do,
     "CallStmt": Walk._procedure,
     "ExecuteStmt": Walk._execute,
-    "PrepareStmt": Walk._prepare,
 }
 
 
@@ -388,6 +407,7 @@ def _transaction(body: Node) -> str:
 
 def union(many: tuple[TextEffects, ...]) -> TextEffects:
     """What texts may do of which one will run."""
+    # Whatever these say of names was asked before.
     first, *others = many
     for other in others:
         first = evolve(

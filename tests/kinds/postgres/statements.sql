@@ -634,8 +634,10 @@ SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY
 DISCARD ALL
 DISCARD PLANS
 DISCARD TEMP
-DEALLOCATE p
 DEALLOCATE ALL
+
+-- is set; frees p
+DEALLOCATE p
 
 -- is transaction
 BEGIN
@@ -674,14 +676,23 @@ CALL p((SELECT x FROM a))
 -- is call; incomplete
 DO $$ BEGIN DELETE FROM a; END $$
 DO LANGUAGE plpgsql 'BEGIN END'
-EXECUTE p
-EXECUTE p (1, 2)
 
--- is read; reads a; incomplete
+-- is nothing; executes p
+EXECUTE p (1, 2)
+-- is read; executes p
+EXPLAIN ANALYZE EXECUTE p
+
+-- is write ddl; writes t; executes p
+CREATE TABLE t AS EXECUTE p
+
+-- is read; reads a; prepares p
 PREPARE p AS SELECT * FROM a
 
--- is read write; reads a; writes a; incomplete
+-- is read write; reads a; writes a; prepares p
 PREPARE p (int) AS DELETE FROM a WHERE x = $1
+
+-- is read; reads a; prepares p; executes p
+PREPARE p AS SELECT * FROM a; EXECUTE p
 
 -- is nothing
 

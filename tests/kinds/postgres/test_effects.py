@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.kinds.postgres.effects import LONGEST, TextEffects, schema_of
+from svc.kinds.postgres.effects import LONGEST, Complaint, NameChange, TextEffects, schema_of
 from svc.kinds.postgres.walk import text_effects, union
 
 TABLE = Path(__file__).with_name("statements.sql")
@@ -44,6 +44,12 @@ def read(line: str) -> TextEffects:
         objects=found.get("names", frozenset()),
         functions=found.get("calls", frozenset()),
         incomplete="yes" if "incomplete" in found else "",
+        executes=frozenset(name.encode() for name in found.get("executes", ())),
+        changes=tuple(
+            NameChange(name.encode(), None)
+            for word in ("prepares", "frees")
+            for name in found.get(word, ())
+        ),
     )
 
 
@@ -62,7 +68,11 @@ class StatementTests(SynchronousTestCase):
         for where, expected, statement in every:
             found = text_effects(statement.encode("utf-8"))
             plain = evolve(
-                found, incomplete="yes" if found.incomplete else "", ends_transaction=False
+                found,
+                incomplete="yes" if found.incomplete else "",
+                ends_transaction=False,
+                complaint=None,
+                changes=tuple(evolve(one, effects=None) for one in found.changes),
             )
             if plain != expected:
                 wrong.append(f"{where}\n  {found}")
@@ -83,6 +93,21 @@ class StatementTests(SynchronousTestCase):
         self.assertEqual(schema_of('"S.x"."a.b"'), '"S.x"')
         facts = text_effects(b"SELECT * FROM s.a, b").facts
         self.assertEqual(facts["schemas"], {"s", "?"})
+
+    def test_prepared(self) -> None:
+        """What a PREPARE's name stands for is what its text does; in the text's order."""
+        found = text_effects(b"DEALLOCATE a; PREPARE a AS SELECT * FROM s.t; PREPARE b AS SELECT 1")
+        first, second, third = found.changes
+        self.assertEqual((first, third.name), (NameChange(b"a", None), b"b"))
+        assert second.effects is not None
+        self.assertEqual((second.name, second.effects.reads), (b"a", {"s.t"}))
+        self.assertEqual((found.incomplete, found.reads), ("", {"s.t"}))
+
+    def test_complaint(self) -> None:
+        """What the parser says of a text that it cannot read, with its place in characters."""
+        found = text_effects("SELECT 'é' FORM x y".encode()).complaint
+        self.assertEqual(found, Complaint('syntax error at or near "x"', 17))
+        self.assertIsNone(text_effects(b"SELECT 1\0").complaint)
 
     def test_union(self) -> None:
         """Of several texts that a name may stand for, all that any of them does."""

@@ -102,6 +102,18 @@ class SimpleTests(SynchronousTestCase):
         talk.allows = lambda action, context: True
         self.assertEqual(talk.asks(query(texts[0])), query(texts[0]))
 
+    def test_syntax(self) -> None:
+        """What the parser cannot read is told as PostgreSQL tells it, and is denied."""
+        talk = Talk()
+        word = word_of(talk.asks(query("SELECT 1 FORM x y")))
+        ((_, body), _) = parts(talk.answers(complaint(word) + READY))
+        fields = fields_of(body)
+        self.assertEqual((fields[b"C"], fields[b"P"]), (b"42601", b"15"))
+        self.assertEqual(fields[b"M"], b'syntax error at or near "x"')
+        self.assertIn(b"svc cannot tell all that it would do: svc's parser", fields[b"D"])
+        self.assertEqual(fields[b"H"].decode(), f"svc why {word.removeprefix('svc_denied_')}")
+        self.assertEqual(talk.decided, [("dbQueryOpaque", "deny")])
+
     def test_too_long_to_hold(self) -> None:
         """A text that nobody holds is denied by its beginning, and none of it passes."""
         talk = Talk()
@@ -154,6 +166,91 @@ class SimpleTests(SynchronousTestCase):
         talk = Talk()
         said = message(b"N", b"SNOTICE\0\0") + message(b"A", bytes(6)) + message(b"S", b"a\0b\0")
         self.assertEqual(talk.answers(said), said)
+
+
+class PreparedTests(SynchronousTestCase):
+    """SQL's own PREPARE and EXECUTE."""
+
+    def test_decided_by_its_text(self) -> None:
+        """A PREPARE and its EXECUTE are decided by what the prepared text does."""
+        talk = Talk(lambda action, context: "drops" not in context["tables_written"])  # type: ignore[operator]
+        for text, tag in (
+            ("PREPARE p AS SELECT * FROM a", "PREPARE"),
+            ("EXECUTE p", "SELECT 1"),
+            ("DEALLOCATE p", "DEALLOCATE"),
+        ):
+            self.assertEqual(talk.asks(query(text)), query(text))
+            talk.answers(done(tag) + READY)
+        for text in ("PREPARE q AS DELETE FROM drops", "PREPARE a AS SELECT 1; DELETE FROM drops"):
+            word = word_of(talk.asks(query(text)))
+            talk.answers(complaint(word) + READY)
+        facts = talk.played.records[1].request
+        assert facts is not None
+        self.assertEqual(set(facts.context["tables_read"]), {"a"})  # type: ignore[arg-type]
+
+    def test_unknown(self) -> None:
+        """A name that was not prepared, or no longer is, is opaque."""
+        talk = Talk()
+        word = word_of(talk.asks(query("EXECUTE p")))
+        talk.answers(complaint(word) + READY)
+        for text, tag in (("PREPARE p AS SELECT 1", "PREPARE"), ("DEALLOCATE p", "DEALLOCATE")):
+            talk.asks(query(text))
+            talk.answers(done(tag) + READY)
+        talk.asks(query("EXECUTE p"))
+        self.assertEqual(talk.decided[-1], ("dbQueryOpaque", "deny"))
+
+    def test_failed(self) -> None:
+        """A PREPARE that the server did not take leaves its name with what it stood for."""
+        talk = Talk(lambda action, context: action == "dbQuery")
+        talk.asks(query("PREPARE p AS SELECT * FROM a"))
+        talk.answers(done("PREPARE") + READY)
+        talk.asks(query("DROP TABLE x; PREPARE p AS SELECT * FROM b; PREPARE q AS SELECT 1"))
+        talk.asks(query("EXECUTE p"))
+        self.assertEqual(self.read(talk), {"a", "b"})  # either, as long as nobody knows
+        talk.answers(done("DROP TABLE") + error("42P05", "it exists") + READY)
+        talk.asks(query("EXECUTE p"))
+        self.assertEqual(self.read(talk), {"a"})
+        talk.asks(query("EXECUTE q"))
+        self.assertEqual(talk.decided[-1], ("dbQueryOpaque", "deny"))
+
+    def test_in_one_text(self) -> None:
+        """What a text prepares, it may execute itself."""
+        talk = Talk()
+        asked = query("PREPARE p AS SELECT * FROM a; EXECUTE p")
+        self.assertEqual(talk.asks(asked), asked)
+        self.assertEqual(self.read(talk), {"a"})
+
+    def test_one_name_space(self) -> None:
+        """The protocol's statements and SQL's have the same names."""
+        talk = Talk()
+        talk.asks(parse("s", "SELECT * FROM a") + SYNC)
+        talk.answers(PARSED + READY)
+        talk.asks(query("EXECUTE s"))
+        self.assertEqual(self.read(talk), {"a"})
+        talk.answers(done("SELECT 0") + READY)
+        talk.asks(query("PREPARE p AS SELECT * FROM b"))
+        talk.answers(done("PREPARE") + READY)
+        talk.asks(bind("", "p") + execute() + SYNC)
+        self.assertEqual(self.read(talk), {"b"})
+
+    def test_prepared_by_the_protocol(self) -> None:
+        """A PREPARE that the protocol executes: its name may stand for it, or for what it was."""
+        talk = Talk()
+        talk.asks(query("PREPARE p AS SELECT * FROM a"))
+        talk.answers(done("PREPARE") + READY)
+        talk.asks(parse("", "PREPARE p AS SELECT * FROM b") + bind("", "") + execute() + SYNC)
+        talk.asks(query("EXECUTE p"))
+        self.assertEqual(self.read(talk), {"a", "b"})
+        talk.asks(parse("e", "EXECUTE p") + bind("", "e") + execute() + SYNC)
+        self.assertEqual(self.read(talk), {"a", "b"})
+        talk.asks(query("EXECUTE e"))  # of what executes another
+        self.assertEqual(talk.decided[-1], ("dbQueryOpaque", "deny"))
+
+    def read(self, talk: Talk) -> set[str]:
+        """The tables of the newest record."""
+        request = talk.played.records[-1].request
+        assert request is not None
+        return set(request.context["tables_read"])  # type: ignore[arg-type]
 
 
 class ExtendedTests(SynchronousTestCase):
