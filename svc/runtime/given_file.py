@@ -62,6 +62,39 @@ def read_given(path: Path, most: int, *, private: bool = False) -> bytes:
         return file.read(most + 1)
 
 
+def read_secret(path: Path, most: int, *, mounted: bool = False) -> bytes:
+    """What a file with a secret holds, at most *most* bytes and one.  Waits for no writer.
+
+    The file is regular, and it is ours or root's.
+
+    Args:
+        mounted: Others may read it, as those that an orchestrator mounts; it is root's then, and
+            nobody else may write it.
+
+    Raises:
+        OSError: it cannot be read, or somebody else can; ``strerror`` says why.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _check_secret(path, os.fstat(descriptor), mounted)
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(most + 1)
+    finally:
+        os.close(descriptor)
+
+
+def _check_secret(path: Path, found: os.stat_result, mounted: bool) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise _refused(path, "is not a regular file")
+    if found.st_uid != 0 and (mounted or found.st_uid != os.geteuid()):
+        raise _refused(path, "belongs to another user")
+    if stat.S_IMODE(found.st_mode) & (0o022 if mounted else 0o077):
+        others = "write" if mounted else "read"
+        raise _refused(
+            path, f"other users may {others} it; run: chmod go-{'w' if mounted else 'rwx'} {path}"
+        )
+
+
 def _piped(descriptor: int, path: Path, most: int) -> bytes:
     """What comes through a pipe until everybody who wrote to it has closed it.
 

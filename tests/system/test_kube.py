@@ -195,6 +195,7 @@ class Kube:
     def __attrs_post_init__(self) -> None:
         token = Path(mkdtemp()) / "cluster-token"
         token.write_text(TOKEN, "ascii")
+        token.chmod(0o600)
         target = GatewayTarget(
             "prod",
             f"127.0.0.1:{self.cluster.server_address[1]}",

@@ -5,6 +5,7 @@ Keys of a resource's table::
     address = "10.0.0.1:6443"
     ca_file = "/etc/svc/cluster-ca.pem"
     token_file = "/etc/svc/cluster-token"     # the Connector's own credential
+    token_is_mounted = false                  # others may read it: an orchestrator mounted it
     user_prefix = "svc:"                      # before the person's id
     groups = ["svc:people"]                   # the groups of every person; none of system:
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from attrs import evolve, field, frozen
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
@@ -24,11 +26,13 @@ from svc.kinds.address import split_address
 from svc.kinds.web.dialer import RequestsEndpoint, WebDialer
 from svc.kinds.web.rewrite import ChangeFields, Fields
 from svc.model.cluster.target import Target
+from svc.runtime.given_file import read_secret
 
-_OWN_KEYS = frozenset({"token_file", "user_prefix", "groups"})
+_OWN_KEYS = frozenset({"token_file", "token_is_mounted", "user_prefix", "groups"})
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@\-]{0,63}\Z")
 _GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\-]{0,127}\Z")
-_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=\-]{1,16384}\Z")
+_MOST_TOKEN = 16384
+_TOKEN = re.compile(rb"[A-Za-z0-9._~+/=\-]{1,%d}\Z" % _MOST_TOKEN)
 _MOST_GROUPS = 32
 _THEIRS = "system:"
 _LOOPBACK = ("127.0.0.1", "::1")
@@ -45,9 +49,11 @@ class Impersonation:
 
     Attributes:
         token_file: Of the Connector's credential; read for each connection, since tokens rotate.
+        is_mounted: Others may read it.
     """
 
     token_file: str
+    is_mounted: bool
     user: str
     groups: tuple[str, ...]
 
@@ -58,7 +64,7 @@ class Impersonation:
             SvcError: ``no_credential``.
         """
         own = (
-            (b"Authorization", b"Bearer " + _token(self.token_file)),
+            (b"Authorization", b"Bearer " + _token(self.token_file, self.is_mounted)),
             (b"Impersonate-User", self.user.encode("ascii")),
             *((b"Impersonate-Group", group.encode("ascii")) for group in self.groups),
         )
@@ -85,10 +91,9 @@ def _without_bearer(value: bytes) -> bytes:
     return b", ".join(one for one in offered if one and not one.lower().startswith(_BEARER))
 
 
-def _token(path: str) -> bytes:
+def _token(path: str, is_mounted: bool) -> bytes:
     try:
-        with open(path, "rb") as file:
-            found = file.read(1 << 15).strip()
+        found = read_secret(Path(path), _MOST_TOKEN + 2, mounted=is_mounted).strip()
     except OSError as error:
         raise SvcError(f"{path}: {error.strerror}", reason="no_credential") from None
     if not _TOKEN.match(found):
@@ -119,15 +124,23 @@ class KubeDialer(WebDialer):
         if target.options["tls"] != "verify" and not _is_loopback(target.address):
             raise ConfigError(f"{path}.tls", "may be off only for 127.0.0.1 and ::1")
         token_file = table.get("token_file")
-        if not isinstance(token_file, str) or not token_file:
-            raise ConfigError(f"{path}.token_file", "must be the path of a bearer token")
+        if not isinstance(token_file, str) or not token_file.startswith("/"):
+            raise ConfigError(f"{path}.token_file", "must be the whole path of a bearer token")
+        is_mounted = table.get("token_is_mounted", False)
+        if not isinstance(is_mounted, bool):
+            raise ConfigError(f"{path}.token_is_mounted", "must be true or false")
         prefix = table.get("user_prefix", "svc:")
         if not isinstance(prefix, str) or not _PREFIX.match(prefix) or _is_theirs(prefix):
             raise ConfigError(
                 f"{path}.user_prefix", "must be a word such as svc: and not begin with system:"
             )
         groups = _groups(table, path)
-        options = {"token_file": token_file, "user_prefix": prefix, "groups": groups}
+        options = {
+            "token_file": token_file,
+            "token_is_mounted": is_mounted,
+            "user_prefix": prefix,
+            "groups": groups,
+        }
         return evolve(target, options={**target.options, **options})
 
     def endpoint(
@@ -142,6 +155,7 @@ class KubeDialer(WebDialer):
         assert isinstance(groups, tuple)
         acting = Impersonation(
             token_file=str(target.options["token_file"]),
+            is_mounted=bool(target.options["token_is_mounted"]),
             user=f"{target.options['user_prefix']}{self.person_id}",
             groups=groups,
         )

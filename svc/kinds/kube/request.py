@@ -27,8 +27,8 @@ _VERBS_IN_PATH = ("proxy", "watch")
 _OF_NAMESPACES = ("status", "finalize")
 _FALSE = ("false", "0")
 _BAD_ENCODING = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_TERM = re.compile(r"((?:[^=!,\\]|!(?!=)|\\.)*)(!=|==|=)((?:[^=,\\]|\\[\\,=])*)\Z", re.DOTALL)
-_SEPARATOR = re.compile(r"(?<!\\),")
+_TERMS = re.compile(r"(?:[^,\\]|\\.|\\\Z)+", re.DOTALL)
+_TERM = re.compile(r"(?>(.*?)(!=|==|=))((?:[^=,\\]|\\[\\,=])*)\Z", re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -124,8 +124,12 @@ def _parameters(head: HttpRequest) -> dict[str, str]:
 
 
 def _selected(selector: str) -> str:
-    """The one object that a field selector leaves, if it does; empty for what is malformed."""
-    terms = [_TERM.match(term) for term in _SEPARATOR.split(selector) if term]
+    """The one object that a field selector leaves, if it does; empty for what is malformed.
+
+    As ``k8s.io/apimachinery/pkg/fields`` reads it: a backslash takes the next character out of
+    its role, the first operator of a term divides it, and terms are looked at in order of bytes.
+    """
+    terms = [_TERM.match(term) for term in sorted(_TERMS.findall(selector), key=str.encode)]
     if not all(terms):
         return ""
     for term in terms:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ GET = b"GET /api/v1/pods HTTP/1.1\r\nHost: x:81\r\n"
 
 class DialerTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.token = Path(self.mktemp())
+        self.token = Path(self.mktemp()).resolve()
         self.token.write_text("secret.token\n", "ascii")
+        self.token.chmod(0o600)
 
     def table(self, **more: Any) -> dict[str, object]:
         """A good table, with some of it changed."""
@@ -105,6 +107,7 @@ class DialerTests(SynchronousTestCase):
                 self.token.unlink()
             else:
                 self.token.write_bytes(said)
+                self.token.chmod(0o600)
             reactor: Any = MemoryReactorClock()
             target = DIALER.parse("k", self.table(), PATH)
             endpoint = DIALER.of(PERSON).endpoint(reactor, target, {})
@@ -112,6 +115,46 @@ class DialerTests(SynchronousTestCase):
             self.assertEqual(failure.value.reason, "no_credential")
             self.assertNotIn("words", str(failure.value))
             self.assertEqual(reactor.tcpClients, [])
+
+    def refused(self, **more: Any) -> str:
+        """Why it dials nobody with the token as it is; it has waited for nothing."""
+        reactor: Any = MemoryReactorClock()
+        target = DIALER.parse("k", self.table(**more), PATH)
+        endpoint = DIALER.of(PERSON).endpoint(reactor, target, {})
+        failure = self.failureResultOf(endpoint.connect(Factory.forProtocol(Protocol)))
+        self.assertEqual((failure.value.reason, reactor.tcpClients), ("no_credential", []))
+        return str(failure.value)
+
+    def test_a_token_of_others(self) -> None:
+        """One that others can read, or that is no file, is no credential."""
+        for mode in (0o640, 0o604, 0o620):
+            self.token.chmod(mode)
+            self.assertIn("other users may read it", self.refused())
+        self.token.unlink()
+        self.token.mkdir()
+        self.assertIn("not a regular file", self.refused())
+        self.token.rmdir()
+        os.mkfifo(self.token, 0o600)
+        self.assertIn("not a regular file", self.refused())
+
+    def test_a_mounted_token(self) -> None:
+        """One that an orchestrator mounts may be read by others: root's, and written by nobody."""
+        self.token.chmod(0o644)
+        if os.geteuid():
+            self.assertIn("another user", self.refused(token_is_mounted=True))
+            return
+        table = self.table(token_is_mounted=True)
+        reactor: Any = MemoryReactorClock()
+        endpoint = DIALER.of(PERSON).endpoint(reactor, DIALER.parse("k", table, PATH), {})
+        endpoint.connect(Factory.forProtocol(Protocol))
+        self.assertEqual(len(reactor.tcpClients), 1)
+        self.token.chmod(0o664)
+        self.assertIn("other users may write it", self.refused(token_is_mounted=True))
+        self.token.chmod(0o644)
+        os.chown(self.token, 65534, 65534)
+        self.assertIn("another user", self.refused(token_is_mounted=True))
+        self.token.chmod(0o600)
+        self.assertIn("another user", self.refused())
 
     def test_nobody(self) -> None:
         """It dials for a person, and not without one."""
@@ -133,6 +176,8 @@ class DialerTests(SynchronousTestCase):
             ("user_prefix", ""),
             ("user_prefix", "a b"),
             ("token_file", ""),
+            ("token_file", "cluster-token"),
+            ("token_is_mounted", "yes"),
             ("tls", "none"),
         ):
             refusal = self.assertRaises(

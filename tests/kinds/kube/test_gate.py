@@ -38,8 +38,9 @@ class KubeTests(KindContract, SynchronousTestCase):
     word = "kube"
 
     def setUp(self) -> None:
-        token = Path(self.mktemp())
+        token = Path(self.mktemp()).resolve()
         token.write_text("secret.token", "ascii")
+        token.chmod(0o600)
         self.good_table = {
             "address": "10.0.0.1:6443",
             "token_file": str(token),

@@ -21,6 +21,40 @@ def read(method: str, target: str) -> RequestInfo:
     return request_info(read_request(head.encode("ascii")))
 
 
+# A field selector, and the name that it leaves.
+SELECTORS = r"""
+metadata.name=n                  n
+metadata.name==n                 n
+metadata.name!=n                 -
+metadata.name=                   -
+metadata.name                    -
+metadata.namespace=n             -
+a=b,metadata.name=n              n
+,metadata.name=n,                n
+metadata.name=b,metadata.name=a  a
+metadata.name=n,foo              -
+a=\\,metadata.name=n             n
+a=\,metadata.name=n              -
+a=\,b,metadata.name=n            n
+a=\\\,metadata.name=n            -
+a=\=b,metadata.name=n            n
+a=\\\\,metadata.name=n           n
+a\,b=c,metadata.name=n           n
+a\=b,metadata.name=n             n
+a!b=c,metadata.name=n            n
+metadata.name=n\                 -
+metadata.name=\n                 -
+metadata.name=a=b                -
+metadata.name==a=b               -
+metadata.name=a\=b               a=b
+metadata.name=a\,b               a,b
+metadata.name=a\\b               a\b
+metadata.name=a/b                -
+metadata.name=a%b                -
+metadata.name=.                  -
+metadata.name=..                 -
+"""
+
 # method, path, then verb, group, version, namespace, resource, subresource, name
 RESOURCES = """
 GET /api/v1/namespaces                          list - v1 - namespaces - -
@@ -48,6 +82,20 @@ PATCH /api/v1/namespaces/other/pods/foo         patch - v1 other pods - foo
 DELETE /api/v1/namespaces/other/pods/foo        delete - v1 other pods - foo
 DELETE /api/v1/namespaces/other/pods/foo/       delete - v1 other pods - foo
 POST /api/v1/namespaces/other/pods              create - v1 other pods - -
+PATCH /api/v1/namespaces/new                    patch - v1 new namespaces - new
+GET /api/v1/pods?watch=false                    list - v1 - pods - -
+GET /apis/g/v/r?fieldSelector=metadata.name=n,foo&watch=false list g v - r - -
+GET /apis/g/v/r?fieldSelector=foo=bar&labelSelector=a=b list g v - r - -
+DELETE /apis/g/v/r?fieldSelector=foo=bar        deletecollection g v - r - -
+GET /apis/g/v/r/n?fieldSelector=foo=bar         get g v - r - n
+GET /apis/g/v/watch/r?fieldSelector=metadata.name=foo watch g v - r - -
+GET /apis/g/v/watch/r/n?fieldSelector=metadata.name=foo watch g v - r - n
+POST /api/version/resource                      create - version - resource - -
+POST /apis/g/v/r/n/sub                          create g v - r sub n
+POST /api/version/resource/name/sub             create - version - resource sub name
+GET /apis/batch/v1/job                          list batch v1 - job - -
+GET /apis/batch/v1/job/foo                      get batch v1 - job - foo
+POST /apis/extensions/v1/namespaces/a/pods      create extensions v1 a pods - -
 DELETE /api/v1/nodes                            deletecollection - v1 - nodes - -
 DELETE /api/v1/namespaces                       deletecollection - v1 - namespaces - -
 DELETE /api/v1/namespaces/other/pods            deletecollection - v1 other pods - -
@@ -72,6 +120,8 @@ OTHERS = (
     "/api/version",
     "/api/version/",
     "/apis/extensions/v1beta1",
+    "/apis/extensions/v1beta1/",
+    "/not-api/version/resource",
     "/apis/group/version/",
     "/apis/version/resource",
     "/badprefix/version/resource",
@@ -93,6 +143,14 @@ class RequestInfoTests(SynchronousTestCase):
             self.assertTrue(found["is_resource"], line)
             self.assertEqual({name: found[name] for name in names}, expected, line)
 
+    def test_selectors(self) -> None:
+        """A field selector is read as the API machinery reads it, escapes among them."""
+        for line in SELECTORS.strip().splitlines():
+            selector, name = line.split()
+            encoded = "".join(f"%{ord(one):02x}" for one in selector)
+            found = read("GET", NAMED + encoded)
+            self.assertEqual((found.verb, found.name), ("list", name.replace("-", "")), line)
+
     def test_others(self) -> None:
         """The rest is for no resource, and is told by method and path."""
         for path in OTHERS:
@@ -101,7 +159,10 @@ class RequestInfoTests(SynchronousTestCase):
             self.assertEqual(facts_of(found), {"verb": "post", "path": path})
 
     def test_refused(self) -> None:
-        """What the server cannot place, or what two versions of it read differently, is refused."""
+        """What the server cannot place, or what two servers read differently, is refused.
+
+        kube-apiserver takes the first of a parameter that is repeated; a server behind it may not.
+        """
         for target in (
             "/api/v1/watch",
             "/apis/g/v/proxy",
