@@ -34,6 +34,7 @@ _COMMANDS = {
     "resources": "svc.cli.person:resources",
     "open": "svc.cli.native:open_resource",
     "db": "svc.cli.native:db",
+    "kubeconfig": "svc.cli.native:kubeconfig",
     "proxy-ssh": "svc.cli.person:proxy_ssh",
     "why": "svc.cli.person:why",
     "_policy-guard": "svc.cli.hidden:policy_guard",

@@ -1,4 +1,4 @@
-"""``svc open`` and ``svc db``: the person's own tools, begun on a local endpoint."""
+"""``svc open``, ``svc db`` and ``svc kubeconfig``: the person's own tools on local endpoints."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import webbrowser
+from pathlib import Path
 from typing import Any
 
 import click
@@ -59,6 +60,70 @@ def db(globals_: Globals, name: str, role: str | None, database: str | None) -> 
     return 1
 
 
+@click.command("kubeconfig")
+@click.option(
+    "--out",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write the file, readable by you alone, instead of printing it.",
+)
+@click.pass_obj
+def kubeconfig(globals_: Globals, out: Path | None) -> None:
+    """Print one kubeconfig of all your clusters, with a context `svc-NAME` for each.
+
+    The addresses are those of your `svc up`, which also keeps a file for each cluster in `kube/` of
+    its state directory.  A file that svc has not written is not written over.
+    """
+    from svc.kinds.kube.kubeconfig import kubeconfig as written
+
+    endpoints = _endpoints(globals_)
+    clusters = {
+        one["resource"]: one["address"]
+        for one in endpoints
+        if one["kind"] == "kube" and one["address"]
+    }
+    if not clusters:
+        raise SvcError(
+            "you may use no cluster, or none has an address here; see: svc status",
+            reason="not_found",
+            fault=Fault.NOT_FOUND,
+        )
+    text = written(clusters, current=next(iter(clusters)) if len(clusters) == 1 else "")
+    if out is None:
+        click.echo(text.decode("ascii"), nl=False)
+    else:
+        _replace(out, text)
+
+
+def _replace(out: Path, text: bytes) -> None:
+    """Write over nothing but a file of ours.
+
+    Raises:
+        SvcError: it is somebody else's, or cannot be written.
+    """
+    from svc.kinds.kube.kubeconfig import FIRST_LINE
+    from svc.runtime import durable
+
+    own = FIRST_LINE.encode("ascii")
+    try:
+        if not out.exists() or _begins(out, len(own)) == own:
+            durable.replace(out, text)
+            return
+    except OSError as error:
+        raise SvcError(f"--out: {out}: {error.strerror}", reason="not_written") from None
+    raise SvcError(
+        f"--out: {out}: svc has not written this file, so it is left as it is; name another, and "
+        f"list both in KUBECONFIG",
+        reason="exists",
+        fault=Fault.PRECONDITION,
+    )
+
+
+def _begins(path: Path, size: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(size)
+
+
 def psql_words(directory: str, role: str | None, database: str | None) -> list[str]:
     """The command; whatever PGHOST, PGPORT and PGSERVICE say, it is this socket."""
     from svc.client.resident.pg_services import PORT
@@ -77,14 +142,7 @@ def _endpoint(globals_: Globals, name: str, what: str, is_what: str) -> str:
     Raises:
         SvcError: there is no such endpoint, or it has none.
     """
-    told = ask_status(person_side(globals_))
-    if told is None:
-        raise SvcError(
-            "the resident is not running; start it with: svc up",
-            reason="no_resident",
-            fault=Fault.UNAVAILABLE,
-        )
-    endpoints: list[dict[str, Any]] = told["endpoints"]
+    endpoints = _endpoints(globals_)
     found = next((one for one in endpoints if one["resource"] == name), None)
     if found is None:
         raise SvcError(
@@ -100,3 +158,20 @@ def _endpoint(globals_: Globals, name: str, what: str, is_what: str) -> str:
             fault=Fault.PRECONDITION,
         )
     return value
+
+
+def _endpoints(globals_: Globals) -> list[dict[str, Any]]:
+    """Those of the resident.
+
+    Raises:
+        SvcError: none runs.
+    """
+    told = ask_status(person_side(globals_))
+    if told is None:
+        raise SvcError(
+            "the resident is not running; start it with: svc up",
+            reason="no_resident",
+            fault=Fault.UNAVAILABLE,
+        )
+    endpoints: list[dict[str, Any]] = told["endpoints"]
+    return endpoints
