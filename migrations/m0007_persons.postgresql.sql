@@ -2,7 +2,7 @@
 CREATE TABLE persons (
     id TEXT COLLATE "C" PRIMARY KEY,
     name TEXT COLLATE "C" NOT NULL UNIQUE,
-    state TEXT COLLATE "C" NOT NULL CHECK (state IN ('active', 'revoked')),
+    state TEXT COLLATE "C" NOT NULL CHECK (state IN ('active', 'disabled', 'revoked')),
     added_at DOUBLE PRECISION NOT NULL,
     revoked_at DOUBLE PRECISION
 );

@@ -2,7 +2,7 @@
 CREATE TABLE persons (
     id TEXT PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
-    state TEXT NOT NULL CHECK (state IN ('active', 'revoked')),
+    state TEXT NOT NULL CHECK (state IN ('active', 'disabled', 'revoked')),
     added_at REAL NOT NULL,
     revoked_at REAL
 ) STRICT;

@@ -16,8 +16,8 @@ from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
+from svc.authority.registry.admin import RegistryAdmin
 from svc.authority.registry.catalog import CatalogAdmin
-from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit.record import Actor
@@ -39,7 +39,7 @@ class AdminService:
     """Binds each method to the action that the policy is asked for."""
 
     operators: Operators
-    members: MemberAdmin
+    registry: RegistryAdmin
     catalog: CatalogAdmin
     policies: PolicyAdmin
     checks: PolicyCheck
@@ -49,18 +49,13 @@ class AdminService:
 
     def service(self) -> RpcService:
         """The methods, for the RPC server."""
-        members, catalog, policies = self.members, self.catalog, self.policies
-        outbox = self.outbox
+        catalog, policies, outbox = self.catalog, self.policies, self.outbox
         return RpcService(
             "gate.v1.Admin",
             {
                 **self._of_nodes(),
+                **self._of_people(),
                 "Status": self._guarded(pb.StatusRequest, VIEW_STATUS, self._status),
-                "AddPerson": self._guarded(pb.AddPersonRequest, MANAGE_PERSONS, members.add_person),
-                "ListPersons": self._guarded(
-                    pb.ListPersonsRequest, VIEW_STATUS, members.list_persons
-                ),
-                "AddGroup": self._guarded(pb.AddGroupRequest, MANAGE_PERSONS, members.add_group),
                 "AddResource": self._guarded(pb.AddResourceRequest, MANAGE_RESOURCES, catalog.add),
                 "ListResources": self._guarded(
                     pb.ListResourcesRequest, VIEW_STATUS, catalog.list_resources
@@ -96,7 +91,7 @@ class AdminService:
         )
 
     def _of_nodes(self) -> dict[str, Serve]:
-        members = self.members
+        members = self.registry.nodes
         return {
             "AddNode": self._guarded(pb.AddNodeRequest, MANAGE_NODES, members.add_node),
             "ExpectNode": self._guarded(pb.ExpectNodeRequest, MANAGE_NODES, members.expect_node),
@@ -111,6 +106,16 @@ class AdminService:
             "SetPublication": self._guarded(
                 pb.SetPublicationRequest, MANAGE_NODES, members.set_publication
             ),
+        }
+
+    def _of_people(self) -> dict[str, Serve]:
+        people = self.registry.people
+        return {
+            "AddPerson": self._guarded(pb.AddPersonRequest, MANAGE_PERSONS, people.add_person),
+            "ListPersons": self._guarded(pb.ListPersonsRequest, VIEW_STATUS, people.list_persons),
+            "DisablePerson": self._guarded(pb.ChangePersonRequest, MANAGE_PERSONS, people.disable),
+            "EnablePerson": self._guarded(pb.ChangePersonRequest, MANAGE_PERSONS, people.enable),
+            "AddGroup": self._guarded(pb.AddGroupRequest, MANAGE_PERSONS, people.add_group),
         }
 
     def _guarded(

@@ -19,7 +19,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from svc.errors import SvcError, Unavailable
+from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, IRpcStream
 from svc.messages.session import (
     LIST_METHOD,
@@ -28,6 +28,7 @@ from svc.messages.session import (
     decode_listing,
     encode_list_request,
 )
+from svc.messages.snapshot import REVOCATIONS
 from svc.model.session.lacking import LACKING
 from svc.rpc.max_age import Freshness, Shown, close_when_idle
 from svc.runtime.backoff import Backoff
@@ -101,6 +102,7 @@ class ProxyLink(Service):
         heads: Takes the signed heads that come with a list.
         resources: What the person may view, as last heard.
         problem: Why there is no connection; empty while there is one.
+        denied: The refusal of a Proxy that accepts this person no longer; None otherwise.
         proxy: The address connected to; empty while there is none.
         lacking: Why that Proxy opens no session now, in words of ``LACKING``; empty where it does.
     """
@@ -116,6 +118,7 @@ class ProxyLink(Service):
     heads: Callable[[tuple[bytes, ...]], Coroutine[Any, Any, object]] | None = None
     resources: dict[str, Listed] = field(factory=dict, init=False)
     problem: str = field(default="not connected yet", init=False)
+    denied: Denied | None = field(default=None, init=False)
     proxy: str = field(default="", init=False)
     lacking: tuple[str, ...] = field(default=(), init=False)
     _channel: IRpcChannel | None = field(default=None, init=False)
@@ -147,12 +150,15 @@ class ProxyLink(Service):
 
         Raises:
             Unavailable: ``proxy_unreachable``, with the last problem met.
+            Denied: a Proxy answered, and accepts this person no longer.
         """
         if self._channel is None:
             raise self._unreachable()
         return self._channel
 
-    def _unreachable(self) -> Unavailable:
+    def _unreachable(self) -> SvcError:
+        if self.denied is not None:
+            return self.denied
         return Unavailable(f"cannot reach any Proxy: {self.problem}", reason="proxy_unreachable")
 
     def refreshed(self) -> Deferred[None]:
@@ -201,6 +207,8 @@ class ProxyLink(Service):
                     waits.reset()
                 tried += 1
                 self.problem = f"{way.address}: {e.text}"
+                if e.reason in REVOCATIONS:
+                    self._tell_denied(Denied(REVOCATIONS[e.reason], reason=e.reason))
                 _log.warn("no proxy connection", proxy=way.address, reason=e.reason, error=e.text)
             finally:
                 self.proxy, self.lacking = "", ()
@@ -246,7 +254,7 @@ class ProxyLink(Service):
             self._take(await self._first(stream))
         self._list = stream
         if not self.proxy:
-            self.proxy, self.problem = way.address, ""
+            self.proxy, self.problem, self.denied = way.address, "", None
             _log.info("proxy connected", proxy=way.address, resources=len(self.resources))
         while True:
             self._take(await _next(stream, self.clock, None))
@@ -290,6 +298,13 @@ class ProxyLink(Service):
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 each.callback(None)
+
+    def _tell_denied(self, denied: Denied) -> None:
+        """Nothing will be listed: whoever waits for the list is told why."""
+        self.denied = denied
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.errback(denied)
 
     def _tell_lacking(self, words: tuple[str, ...]) -> None:
         before, self.lacking = self.lacking, words

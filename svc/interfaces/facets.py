@@ -157,7 +157,17 @@ class IPeople(Interface):
         """Make *groups* the person's groups.  Raises NoSuchRow for either."""
 
     def revoke(person_id: str, at: float) -> bool:
-        """Revoke the person; whether it was active until now."""
+        """Revoke the person for good; whether it was not revoked until now."""
+
+
+class IPeopleChanges(Interface):
+    """What operators change of persons that are there."""
+
+    def disable(person_id: str) -> bool:
+        """Disable the person until it is enabled; whether it was active until now."""
+
+    def enable(person_id: str) -> bool:
+        """Make a disabled person active; whether it was disabled until now."""
 
 
 class ICertificates(Interface):
@@ -261,6 +271,9 @@ class ISessions(Interface):
 
     def open() -> tuple[Session, ...]:
         """Sessions not ended, oldest first."""
+
+    def open_of_person(person_id: str) -> tuple[Session, ...]:
+        """Open sessions of one person, oldest first."""
 
     def open_of_proxy(proxy_id: str) -> tuple[Session, ...]:
         """Sessions not ended of one Proxy, oldest first."""

@@ -28,6 +28,7 @@ from svc.interfaces.facets import (
     ILogRepair,
     INodes,
     IPeople,
+    IPeopleChanges,
     IPolicies,
     ISchema,
     ISessions,
@@ -58,6 +59,7 @@ class ITransaction(Interface):
     expected: IExpectedKeys = Attribute("Keys that may join without a token.")
     nodes: INodes = Attribute("The node registry.")
     people: IPeople = Attribute("Persons and groups.")
+    people_changes: IPeopleChanges = Attribute("Changes of persons that are there.")
     certificates: ICertificates = Attribute("Certificates issued to persons.")
     catalog: ICatalog = Attribute("Resources and their assignment.")
     bindings: IBindings = Attribute("Who was meant to serve a resource, and when.")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from attrs import frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import certificates, exactly, heads, parse, text
+from svc.model.cluster.person import DISABLED_PERSON, DISABLED_TEXT
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 
@@ -14,13 +18,23 @@ SNAPSHOT_METHOD = "/gate.v1.Control/Snapshot"
 MAX_BUNDLE_BYTES = 32 * 1024 * 1024
 MAX_EPOCH = (1 << 53) - 1
 
+REVOKED = "revoked"
+REVOCATIONS: Mapping[str, str] = MappingProxyType(
+    {REVOKED: "this identity was revoked", DISABLED_PERSON: DISABLED_TEXT}
+)
+"""Every reason of a revocation, and its text for the principal."""
+
 
 @frozen
 class Revocation:
-    """A principal whose certificates up to ``generation`` are good for nothing."""
+    """A principal whose certificates up to ``generation`` are good for nothing.
+
+    ``reason`` says why, for the principal: one of :data:`REVOCATIONS`.
+    """
 
     principal: str
     generation: int = 0
+    reason: str = REVOKED
 
 
 @frozen
@@ -66,7 +80,11 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
         valid_secs=snapshot.valid_secs,
         bundle_sha256=snapshot.bundle_sha256,
         revocations=[
-            pb.Revocation(principal=one.principal, generation=one.generation)
+            pb.Revocation(
+                principal=one.principal,
+                generation=one.generation,
+                reason="" if one.reason == REVOKED else one.reason,
+            )
             for one in snapshot.revocations
         ],
         lease_epoch=snapshot.lease_epoch,
@@ -86,9 +104,15 @@ def decode_snapshot(data: bytes) -> Snapshot:
         issued_at_ms=message.issued_at_ms,
         valid_secs=message.valid_secs,
         bundle_sha256=exactly(message.bundle_sha256, 32, "snapshot: bundle_sha256"),
-        revocations=tuple(Revocation(one.principal, one.generation) for one in message.revocations),
+        revocations=tuple(_revocation(one) for one in message.revocations),
         lease_epoch=message.lease_epoch,
     )
+
+
+def _revocation(message: pb.Revocation) -> Revocation:
+    # A reason that only a newer Authority knows revokes all the same.
+    reason = message.reason if message.reason in REVOCATIONS else REVOKED
+    return Revocation(message.principal, message.generation, reason)
 
 
 def decode_snapshot_request(data: bytes) -> bytes:

@@ -20,7 +20,9 @@ from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
+from svc.authority.registry.admin import RegistryAdmin, registry_admin
 from svc.authority.registry.members import MemberAdmin
+from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.checkpoints import GatedSessions
@@ -361,9 +363,9 @@ class House:
             reclaim_secs=60.0,
         )
 
-    def members(self) -> MemberAdmin:
-        """Serves operators who add nodes and persons, and revoke them."""
-        return MemberAdmin(
+    def registry(self) -> RegistryAdmin:
+        """Serves operators who change nodes, people, groups and tokens."""
+        return registry_admin(
             state_cache=self.state_cache,
             registrations=self.registrations,
             store=self.store,
@@ -374,6 +376,14 @@ class House:
             token_secs=3600.0,
             proxy_revoked=nothing,
         )
+
+    def members(self) -> MemberAdmin:
+        """Serves operators who add nodes, and revoke them."""
+        return self.registry().nodes
+
+    def people(self) -> PeopleAdmin:
+        """Serves operators who change persons and groups."""
+        return self.registry().people
 
     def enrollment(self, issuer: CertificateIssuer) -> Enrollment:
         """Issues first certificates, signed by *issuer*."""

@@ -178,7 +178,7 @@ class RunningTests(StateCase):
 
     def adding_group(self, name: str) -> str:
         return refusal_of(
-            self.house.members().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)
+            self.house.people().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)
         ).reason
 
     def test_person_renamed(self) -> None:
@@ -274,6 +274,31 @@ class RunningTests(StateCase):
             refusal = refusal_of(issuance.authorize(self.house.ask(holder), proxy))
             self.assertEqual(refusal.reason, word)
 
+    def test_enabled_by_sql(self) -> None:
+        """A disabled person is enabled by an operator's record only; nor is anybody disabled."""
+        house = self.house
+        issuance, proxy = house.issuance(), house.row(house.proxy)
+        house.serve("db1")
+        change = admin_pb2.ChangePersonRequest(person="ada")
+        told = value_of(house.people().disable(change, ROOT))
+        self.assertEqual((told.id, told.changed), (ADA, True))
+        self.reload()
+        self.untouched(
+            f"UPDATE persons SET state = 'active' WHERE id = '{ADA}'",
+            f"UPDATE persons SET state = 'disabled' WHERE id = '{EVE}'",
+            named=[f"person:{ADA}", f"person:{EVE}"],
+        )
+        refusal = refusal_of(issuance.authorize(house.ask(house.ada), proxy))
+        self.assertEqual(refusal.reason, "disabled_person")
+        published = house.publisher.published
+        assert published is not None
+        self.assertEqual(
+            [(one.principal, one.reason) for one in published.revocations],
+            [(f"spiffe://{CLUSTER}/user/{ADA}", "disabled_person")],
+        )
+        again = refusal_of(house.people().enable(change, ROOT))
+        self.assertEqual(again.reason, "state_unsigned")
+
     def test_revocation_cleared_before_we_looked(self) -> None:
         """A revocation taken back at once does not let the older row in memory stay in force."""
         self.house.run(lambda tx: tx.people.revoke(EVE, 5.0))
@@ -296,7 +321,7 @@ class RunningTests(StateCase):
         self.assertEqual(self.adding_group("ops"), "state_unsigned")
         self.house.by_sql(f"UPDATE revisions SET value = {revision}")
         self.reload()
-        value_of(self.house.members().add_group(admin_pb2.AddGroupRequest(name="ops"), ROOT))
+        value_of(self.house.people().add_group(admin_pb2.AddGroupRequest(name="ops"), ROOT))
         self.assertEqual(self.house.state_cache.state.revision, revision + 1)
 
     def test_yesterdays_row(self) -> None:
@@ -309,7 +334,7 @@ class RunningTests(StateCase):
         """A change signs for nothing that somebody else did to the row before."""
         self.house.by_sql(f"INSERT INTO memberships VALUES ('{EVE}', 'dev')")
         refusal = refusal_of(
-            self.house.members().add_person(
+            self.house.people().add_person(
                 admin_pb2.AddPersonRequest(name="eve", groups=["dev"]), ROOT
             )
         )
@@ -388,7 +413,9 @@ class TokenTests(StateCase):
 
     def test_wasted_on_a_revoked_person(self) -> None:
         """A token spent on somebody revoked is spent on record too."""
-        given = value_of(self.members.add_person(admin_pb2.AddPersonRequest(name="ada"), ROOT))
+        given = value_of(
+            self.house.people().add_person(admin_pb2.AddPersonRequest(name="ada"), ROOT)
+        )
         self.house.run(lambda tx: tx.people.revoke(ADA, 1.0))
         self.assertEqual(refusal_of(self.joining(given.token)).reason, "token_refused")
         self.reload()

@@ -25,8 +25,8 @@ from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
+from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
-from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
 from svc.authority.state.adopt import adopt
@@ -187,7 +187,7 @@ class Authority:
             now=now,
         )
         kinds = load_kinds(["ssh", "tcp"]).by_name
-        members = MemberAdmin(
+        registry = registry_admin(
             state_cache=self.state_cache,
             registrations=self.registrations,
             store=self.store,
@@ -217,7 +217,7 @@ class Authority:
         outbox = QueueAdmin(self.store, writes, now)
         self.service = AdminService(
             operators=self.operators,
-            members=members,
+            registry=registry,
             catalog=catalog,
             policies=self.policies,
             checks=self._checks(kinds),

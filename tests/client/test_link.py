@@ -10,9 +10,10 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.link import ConfiguredProxy, ProxyLink, list_once, merge
-from svc.errors import SvcError, Unavailable
+from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.rpc import Peer
 from svc.messages.session import Listed, Listing, encode_listing
+from svc.model.cluster.person import DISABLED_TEXT
 from svc.runtime.services import BackgroundTasks
 
 
@@ -206,6 +207,20 @@ class LinkTests(SynchronousTestCase):
         self.assertTrue(first.is_closed)
         self.connect("db2")
         self.assertEqual(self.names(), ["db2"])
+
+    def test_denied(self) -> None:
+        """Who is accepted no longer is told so, in our words, until a list comes again."""
+        self.connect("db1")
+        waiting = self.link.refreshed()
+        for _ in range(2):
+            self.channel.made[-1].say(Denied("come to my site", reason="disabled_person"))
+            self.clock.advance(20)
+        self.assertEqual(self.failureResultOf(waiting, Denied).value.reason, "disabled_person")
+        denied = self.link.denied
+        assert denied is not None
+        self.assertEqual((denied.text, denied.reason), (DISABLED_TEXT, "disabled_person"))
+        self.connect("db1")
+        self.assertIsNone(self.link.denied)
 
     def test_silent_proxy(self) -> None:
         """A Proxy that takes the connection and lists nothing is left."""

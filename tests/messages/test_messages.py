@@ -107,7 +107,10 @@ SNAPSHOT = st.builds(
     MILLIS,
     SMALL,
     DIGEST,
-    st.lists(st.builds(snapshot.Revocation, WORD, NUMBER), max_size=3).map(tuple),
+    st.lists(
+        st.builds(snapshot.Revocation, WORD, NUMBER, st.sampled_from(list(snapshot.REVOCATIONS))),
+        max_size=3,
+    ).map(tuple),
 )
 SAID = st.builds(
     control.ProxyDecision,

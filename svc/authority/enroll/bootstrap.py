@@ -55,7 +55,7 @@ from svc.model.cluster.node import (
 )
 from svc.model.cluster.node import TokenRecord as TokenRow
 from svc.model.cluster.person import IssuedCertificate as PersonCertificate
-from svc.model.cluster.person import PersonState
+from svc.model.cluster.person import PersonState, require_active
 from svc.model.cluster.token import JoinToken, TokenGrant, parse_token
 from svc.model.principal import Role
 from svc.model.signing import BadSignature
@@ -248,6 +248,7 @@ class Enrollment:
         known = self.recorder.rows(tx).person(token.bound_to or "")
         if known is None or known.state is PersonState.REVOKED:
             return self._wasted(tx, token, "revoked_person")
+        require_active(known)  # a disabled person keeps the token, and is told
         issued = self.issuer.admit(
             TokenGrant(token.id, Role.USER, subject_id=known.id, name=known.name), request.csr
         )

@@ -173,8 +173,9 @@ def _principal(word: str, facts: ClusterState) -> EntityUid:
         raise Malformed(f"person {word}: several have this name; give an id: {ids}")
     if people[0].state is not PersonState.ACTIVE:
         raise SvcError(
-            f"person {word}: is revoked, so nothing is asked of the policy for this person",
-            reason="person_revoked",
+            f"person {word}: is {people[0].state.value}, so nothing is asked of the policy for "
+            "this person",
+            reason=f"person_{people[0].state.value}",
             fault=Fault.PRECONDITION,
         )
     return user(people[0].id)

@@ -10,7 +10,7 @@ from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.state.cluster import ClusterState
 from svc.messages.snapshot import Revocation
 from svc.model.cluster.node import NodeState
-from svc.model.cluster.person import PersonState
+from svc.model.cluster.person import DISABLED_PERSON, PersonState
 from svc.model.principal import NODE_ROLES, Principal, Role
 from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
 from svc.policy.engine import CompiledPolicy
@@ -80,7 +80,7 @@ def _made(engine: CompiledPolicy, text: str, old: PolicyBundle | None) -> Made:
 
 
 def revocations_of(facts: ClusterState, cluster: str) -> tuple[Revocation, ...]:
-    """Every revoked person and node, by SPIFFE URI.
+    """Every revoked person and node and every disabled person, by SPIFFE URI.
 
     One that should be there and is not, because its row is not what was signed
     for, counts as revoked until the row is put right (rule R8).
@@ -89,6 +89,11 @@ def revocations_of(facts: ClusterState, cluster: str) -> tuple[Revocation, ...]:
         Principal(cluster, Role.USER, one.id)
         for one in facts.people.values()
         if one.state is PersonState.REVOKED
+    ]
+    disabled = [
+        Principal(cluster, Role.USER, one.id)
+        for one in facts.people.values()
+        if one.state is PersonState.DISABLED
     ]
     gone += [
         Principal(cluster, Role(one.role), one.id)
@@ -101,4 +106,7 @@ def revocations_of(facts: ClusterState, cluster: str) -> tuple[Revocation, ...]:
             gone.append(Principal(cluster, Role.USER, id))
         if sort == "node":
             gone += [Principal(cluster, role, id) for role in sorted(NODE_ROLES, key=str)]
-    return tuple(Revocation(one.uri) for one in gone)
+    return (
+        *(Revocation(one.uri) for one in gone),
+        *(Revocation(one.uri, reason=DISABLED_PERSON) for one in disabled),
+    )

@@ -43,7 +43,7 @@ from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_ST
 from svc.model.audit.ledger import ChainRow, EntitySlice
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.node import Node
-from svc.model.cluster.person import PersonState
+from svc.model.cluster.person import require_active
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import Decision
 from svc.model.policy.requests import context_at, may_open, may_view
@@ -439,13 +439,11 @@ class Issuance:
 
 
 def _check_standing(rows: SignedRows, verified: VerifiedRequest) -> None:
-    """Refuse a person or certificate revoked since the facts were read."""
+    """Refuse a person disabled, or a person or certificate revoked, since the facts were read."""
     issued = rows.certificate(verified.certificate.sha256)
     if issued is None or issued.revoked_at is not None:
         raise Denied("the certificate was revoked", reason="revoked_certificate")
-    known = rows.person(verified.person.id)
-    if known is None or known.state is PersonState.REVOKED:
-        raise Denied("the person was revoked", reason="revoked_person")
+    require_active(rows.person(verified.person.id))
 
 
 def _check_assignment(rows: SignedRows, verified: VerifiedRequest) -> None:

@@ -19,7 +19,7 @@ from svc.authority.state.verify import Digests, StateVerifier, Unsigned
 from svc.errors import Denied
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.cluster.node import Node, NodeState
-from svc.model.cluster.person import Person, PersonState
+from svc.model.cluster.person import Person, require_active
 from svc.model.principal import Principal, Role
 
 _L = TypeVar("_L")
@@ -171,11 +171,7 @@ class ClusterStateCache:
         """The active person a certificate speaks for.
 
         Raises:
-            Denied: ``unknown_person`` or ``revoked_person``.
+            Denied: ``unknown_person``, ``revoked_person`` or ``disabled_person``.
         """
-        person = self.state.people.get(principal.id) if principal.role is Role.USER else None
-        if person is None:
-            raise Denied("the person is not known here", reason="unknown_person")
-        if person.state is PersonState.REVOKED:
-            raise Denied("the person was revoked", reason="revoked_person")
-        return person
+        is_user = principal.role is Role.USER
+        return require_active(self.state.people.get(principal.id) if is_user else None)

@@ -14,7 +14,7 @@ from svc.client.own_certificate import check_own, identity_status
 from svc.client.resident.handed import HandedSessions
 from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import Resident
-from svc.errors import Malformed
+from svc.errors import Denied, Malformed
 from svc.interfaces.identity import IIdentity
 from svc.model.audit.record import rfc3339
 from svc.model.session.lacking import LACKING
@@ -53,12 +53,18 @@ class StatusService:
             if self.identity.problem is not None:
                 self.renew()
                 check_own(self.identity)
-            await bounded(self.clock, _REFRESH_SECS, self.link.refreshed(), "the Proxy")
+            try:
+                await bounded(self.clock, _REFRESH_SECS, self.link.refreshed(), "the Proxy")
+            except Denied:
+                pass  # the status says so
         return self._status()
 
     def _no_new_sessions(self) -> list[dict[str, str]]:
         """Why no session opens now, as far as that is known."""
         why = {word: LACKING[word] for word in self.link.lacking}
+        denied = self.link.denied
+        if denied is not None:
+            why[denied.reason] = denied.text
         standing = self.refusals.standing
         if standing is not None:
             why.setdefault(standing.reason, standing.text)

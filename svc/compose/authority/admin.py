@@ -5,8 +5,8 @@ from __future__ import annotations
 from svc.authority.admin import AdminService
 from svc.authority.control import ControlService
 from svc.authority.ingest.erase import RequestErasure
+from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
-from svc.authority.registry.members import MemberAdmin
 from svc.compose.authority.ingest import AuditQueue
 from svc.compose.authority.lifecycle import (
     AuthorityRole,
@@ -23,7 +23,7 @@ def admin_service(
     p: Parts, rooms: SharedServices, control: ControlService, role: AuthorityRole, queue: AuditQueue
 ) -> AdminService:
     """Wire it."""
-    members = MemberAdmin(
+    registry = registry_admin(
         state_cache=rooms.state_cache,
         registrations=rooms.registrations,
         store=p.store,
@@ -57,7 +57,7 @@ def admin_service(
 
     return AdminService(
         operators=rooms.operators,
-        members=members,
+        registry=registry,
         catalog=catalog,
         policies=rooms.policies,
         checks=rooms.checks,

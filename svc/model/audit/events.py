@@ -382,6 +382,20 @@ PERSON_REVOKE = _event(
 USER_FORGET_NAME = _event(
     2024, "user.forget_name", "I", "a person's name was erased", "person_id row_digest local_uid"
 )
+PERSON_DISABLE = _event(
+    2025,
+    "person.disable",
+    "I",
+    "a person was disabled",
+    "person_id note row_digest local_uid",
+)
+PERSON_ENABLE = _event(
+    2026,
+    "person.enable",
+    "I",
+    "a disabled person was enabled again",
+    "person_id note row_digest local_uid",
+)
 GROUP_ADD = _event(2030, "group.add", "I", "a group was added", "group row_digest local_uid")
 GROUP_JOIN = _event(
     2031, "group.join", "I", "a person joined a group", "group person_id row_digest local_uid"

@@ -10,11 +10,14 @@ from enum import Enum
 
 from attrs import field, frozen
 
+from svc.errors import Denied
+
 
 class PersonState(Enum):
-    """Whether the cluster still accepts a person."""
+    """Whether the cluster accepts a person: a disabled one can be enabled again."""
 
     ACTIVE = "active"
+    DISABLED = "disabled"
     REVOKED = "revoked"
 
 
@@ -31,6 +34,27 @@ class Person:
     state: PersonState = PersonState.ACTIVE
     groups: tuple[str, ...] = ()
     salt: bytes = field(default=b"", repr=False)
+
+
+DISABLED_PERSON = "disabled_person"
+"""Why a disabled person is refused, and why the sessions of one end."""
+
+DISABLED_TEXT = "the person was disabled by an operator, who can enable the person again"
+
+
+def require_active(person: Person | None) -> Person:
+    """The person, if the cluster accepts them.
+
+    Raises:
+        Denied: ``unknown_person``, ``revoked_person`` or ``disabled_person``.
+    """
+    if person is None:
+        raise Denied("the person is not known here", reason="unknown_person")
+    if person.state is PersonState.REVOKED:
+        raise Denied("the person was revoked", reason="revoked_person")
+    if person.state is PersonState.DISABLED:
+        raise Denied(DISABLED_TEXT, reason=DISABLED_PERSON)
+    return person
 
 
 @frozen

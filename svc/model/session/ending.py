@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from attrs import frozen
 
+from svc.model.cluster.person import DISABLED_PERSON
 from svc.model.ids import is_random_id
 
 CLOSED = "closed"
@@ -64,6 +65,7 @@ ENDINGS = MappingProxyType(
         "carry_ended": "the Connector broke it off",
         "policy_changed": "the policy no longer allows it",
         "revoked": "the person was revoked",
+        DISABLED_PERSON: "the person was disabled by an operator",
         "assignment_changed": "the assignment of the resource changed",
         GRANT_ENDED: "the time that was granted is over",
         CERTIFICATE_ENDED: "the person's certificate has expired",

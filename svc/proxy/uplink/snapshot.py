@@ -10,7 +10,7 @@ a detour nor a step of that clock afterwards makes it younger.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from math import inf
 from pathlib import Path
@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from svc.audit.spool.refusals import disk_full
 from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.identity import IChainVerifier
-from svc.messages.snapshot import Snapshot, SnapshotFrame, decode_snapshot
+from svc.messages.snapshot import REVOCATIONS, Snapshot, SnapshotFrame, decode_snapshot
 from svc.model.principal import Principal
 from svc.model.signing import Purpose
 from svc.policy.bundle import PolicyBundle, apply, decode_bundle, decode_delta, encode_bundle
@@ -142,7 +142,7 @@ class SnapshotHolder:
     _engine: CompiledPolicy | None = None
     _issued: float = -inf
     _valid_secs: int = 0
-    _revoked: frozenset[str] = frozenset()
+    _revoked: Mapping[str, str] = field(factory=dict)
     _is_late: bool = field(default=False, init=False)
     _is_doubtful: bool = False
     _refusal: SvcError | None = field(default=None, init=False)
@@ -211,10 +211,11 @@ class SnapshotHolder:
         """Refuse a principal that Authority revoked.
 
         Raises:
-            Denied: ``revoked``.
+            Denied: one of ``REVOCATIONS``.
         """
-        if principal.uri in self._revoked:
-            raise Denied("this identity was revoked", reason="revoked")
+        reason = self._revoked.get(principal.uri)
+        if reason is not None:
+            raise Denied(REVOCATIONS[reason], reason=reason)
 
     def check_kept(self) -> None:
         """Refuse new sessions while the floor is not on disk.
@@ -240,7 +241,7 @@ class SnapshotHolder:
         waited = max(0.0, self.now() - snapshot.issued_at_ms / 1000)
         before, floor = self._floor, self._checked(snapshot)
         bundle = self._bundle_of(frame, snapshot)
-        revoked = frozenset(one.principal for one in snapshot.revocations)
+        revoked = {one.principal: one.reason for one in snapshot.revocations}
         is_new = bundle is not None or revoked != self._revoked
         if bundle is not None:
             base = self._base(bundle)
@@ -264,7 +265,7 @@ class SnapshotHolder:
             self._valid_secs = min(snapshot.valid_secs, MAX_VALID_SECS)
         self._floor = floor
         # Nobody is given back before the floor is kept: a restart would forget that it was so.
-        self._revoked |= revoked
+        self._revoked = {**self._revoked, **revoked}
         try:
             if is_new:
                 for callback in self._on_change:

@@ -8,7 +8,7 @@ from attrs import evolve, frozen
 from zope.interface import implementer
 
 from svc.errors import AlreadyExists, NoSuchRow
-from svc.interfaces.facets import IPeople
+from svc.interfaces.facets import IPeople, IPeopleChanges
 from svc.model.cluster.person import Person, PersonState
 from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import Statements, next_revision
@@ -74,7 +74,7 @@ class People:
     def revoke(self, person_id: str, at: float) -> bool:
         changed = self._db.change(
             "UPDATE persons SET state = 'revoked', revoked_at = ?"
-            " WHERE id = ? AND state = 'active'",
+            " WHERE id = ? AND state <> 'revoked'",
             at,
             person_id,
         )
@@ -102,3 +102,24 @@ class People:
         for group in groups:
             if self._db.one("SELECT 1 FROM person_groups WHERE name = ?", group) is None:
                 raise NoSuchRow(f"store: there is no group {group!r}")
+
+
+@implementer(IPeopleChanges)
+@frozen
+class PeopleChanges:
+    """See :class:`IPeopleChanges`."""
+
+    _db: Statements
+
+    def disable(self, person_id: str) -> bool:
+        return self._change_state(person_id, PersonState.ACTIVE, PersonState.DISABLED)
+
+    def enable(self, person_id: str) -> bool:
+        return self._change_state(person_id, PersonState.DISABLED, PersonState.ACTIVE)
+
+    def _change_state(self, person_id: str, before: PersonState, after: PersonState) -> bool:
+        sql = "UPDATE persons SET state = ? WHERE id = ? AND state = ?"
+        changed = self._db.change(sql, after.value, person_id, before.value)
+        if changed:
+            next_revision(self._db)
+        return bool(changed)

@@ -71,3 +71,8 @@ class Sessions:
         return _SESSIONS.all(
             self._db, "WHERE state = 'open' AND proxy_id = ? ORDER BY started_at, uid", proxy_id
         )
+
+    def open_of_person(self, person_id: str) -> tuple[Session, ...]:
+        return _SESSIONS.all(
+            self._db, "WHERE state = 'open' AND person_id = ? ORDER BY started_at, uid", person_id
+        )

@@ -21,7 +21,7 @@ from svc.store.sql.lease import LeaseRow
 from svc.store.sql.nodes import Nodes
 from svc.store.sql.origins import Origins
 from svc.store.sql.outbox import Outbox
-from svc.store.sql.people import People
+from svc.store.sql.people import People, PeopleChanges
 from svc.store.sql.policies import Policies
 from svc.store.sql.schema import Schema
 from svc.store.sql.sessions import Sessions
@@ -48,6 +48,7 @@ class Transaction:
         self.expected = ExpectedKeys(db)
         self.nodes = Nodes(db)
         self.people = People(db)
+        self.people_changes = PeopleChanges(db)
         self.certificates = Certificates(db)
         self.catalog = Catalog(db)
         self.bindings = Bindings(db)

@@ -251,6 +251,27 @@ class FacetContract:
         person = await self.store.read("get", lambda tx: tx.people.get("p1"))
         self.assertEqual((told, person.state), ((True, False), PersonState.REVOKED))
 
+    async def test_people_are_disabled(self: Any) -> None:
+        """A person is disabled and enabled; one who is revoked is neither, however it came."""
+        await self.store.run("add", _people)
+        told = await self.store.run(
+            "change",
+            lambda tx: (
+                tx.people_changes.enable("p1"),
+                tx.people_changes.disable("p1"),
+                tx.people_changes.disable("p1"),
+                tx.people_changes.enable("p1"),
+                tx.people_changes.disable("p1"),
+                tx.people.get("p1").state,
+                tx.people.revoke("p1", 3.0),
+                tx.people_changes.enable("p1"),
+                tx.people_changes.disable("p1"),
+                tx.people.get("p1").state,
+            ),
+        )
+        self.assertEqual(told[:6], (False, True, False, True, True, PersonState.DISABLED))
+        self.assertEqual(told[6:], (True, False, False, PersonState.REVOKED))
+
     async def test_certificates(self: Any) -> None:
         """A certificate belongs to a known person, is kept once and revoked once."""
         old = IssuedCertificate(

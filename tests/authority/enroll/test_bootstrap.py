@@ -54,7 +54,7 @@ class JoinTests(SynchronousTestCase):
         request = admin_pb2.AddPersonRequest(
             name=name, groups=groups, create_groups=True, join_groups=True
         )
-        return str(value_of(self.members.add_person(request, ROOT)).token)
+        return str(value_of(self.house.people().add_person(request, ROOT)).token)
 
     def joining(self, token: str, key: Any = None, audit: Any = None, **said: bytes) -> Any:
         csr, audit = make_request(key or new_key()), audit or ed25519.Ed25519PrivateKey.generate()

@@ -280,6 +280,7 @@ class Link:
     proxy = "a:1"
     problem = ""
     lacking: tuple[str, ...] = ()
+    denied: Denied | None = None
 
     def __init__(self) -> None:
         self.waiting: list[Deferred[None]] = []
@@ -416,6 +417,14 @@ class StatusTests(SynchronousTestCase):
         self.assertEqual(standing["reason"], "store_full")
         self.refusals.opened()
         self.assertEqual(self.told()["no_new_sessions"], [])
+
+    def test_denied(self) -> None:
+        """A person whom no Proxy accepts is told why, also at once when the Proxy is asked."""
+        asked = self.ask(ask="status", refresh=True)
+        self.link.denied = Denied("the person was disabled", reason="disabled_person")
+        self.link.waiting[0].errback(self.link.denied)
+        told = self.successResultOf(asked)["no_new_sessions"]
+        self.assertEqual(told, [{"reason": "disabled_person", "text": "the person was disabled"}])
 
     def test_unknown(self) -> None:
         """Nothing else can be asked there."""

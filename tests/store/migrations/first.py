@@ -70,7 +70,7 @@ WHO = {
         good=PERSON,
         refused=[{"state": "gone"}, {"name": None}],
         clash=[{"name": "eve"}, {"id": "p2"}],
-        beside=[{"id": "p2", "name": "eve"}],
+        beside=[{"id": "p2", "name": "eve"}, {"id": "p3", "name": "bob", "state": "disabled"}],
     ),
     "person_groups": Case(
         good=GROUP,

@@ -240,6 +240,26 @@ class ListPersonsResponse(_message.Message):
     persons: _containers.RepeatedCompositeFieldContainer[PersonRow]
     def __init__(self, persons: _Optional[_Iterable[_Union[PersonRow, _Mapping]]] = ...) -> None: ...
 
+class ChangePersonRequest(_message.Message):
+    __slots__ = ("person", "note")
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    person: str
+    note: str
+    def __init__(self, person: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+
+class ChangePersonResponse(_message.Message):
+    __slots__ = ("id", "name", "changed", "open_sessions")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    changed: bool
+    open_sessions: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., changed: _Optional[bool] = ..., open_sessions: _Optional[int] = ...) -> None: ...
+
 class AddGroupRequest(_message.Message):
     __slots__ = ("name",)
     NAME_FIELD_NUMBER: _ClassVar[int]

@@ -179,12 +179,14 @@ class Snapshot(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., lease_epoch: _Optional[int] = ...) -> None: ...
 
 class Revocation(_message.Message):
-    __slots__ = ("principal", "generation")
+    __slots__ = ("principal", "generation", "reason")
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     principal: str
     generation: int
-    def __init__(self, principal: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+    reason: str
+    def __init__(self, principal: _Optional[str] = ..., generation: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class SnapshotFrame(_message.Message):
     __slots__ = ("snapshot", "signature", "chain", "bundle", "delta", "audit_heads")

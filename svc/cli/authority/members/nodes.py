@@ -1,19 +1,15 @@
-"""``svc authority nodes|persons|groups``: who belongs to the cluster."""
+"""``svc authority nodes``: the Proxies and Connectors of the cluster."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from svc.cli.authority.members.token_form import proxy_address, token_form
 from svc.cli.control import admin, authority_settings
 from svc.cli.forms import TTL, WORD, public_name_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, print_result, table
 from svc.proto.gate.v1 import admin_pb2 as pb
-
-if TYPE_CHECKING:
-    from svc.config import RoleSettings
 
 
 @click.group(cls=Group)
@@ -53,10 +49,10 @@ def add_node(
         f'ca_pin = "{answer.ca_pin}"',
     ]
     if role == "connector":
-        lines += ["[endpoints]", f'proxy = ["{_proxy_address(settings)}"]']
+        lines += ["[endpoints]", f'proxy = ["{proxy_address(settings)}"]']
     elif settings.endpoints.join_listen is not None:
         lines.append(f'authority = "{settings.endpoints.join_listen}"')
-    print_result(as_json, _token(answer, name=name, role=role), [answer.token], lines)
+    print_result(as_json, token_form(answer, name=name, role=role), [answer.token], lines)
 
 
 @nodes.command("expect")
@@ -178,97 +174,6 @@ def revoke_node(context: click.Context, node: str, reason: str | None, as_json: 
     print_result(as_json, result, [f"revoked {answer.id}, {answer.tunnels_ended} tunnel(s) ended"])
 
 
-@click.group(cls=Group)
-def persons() -> None:
-    """People."""
-
-
-@persons.command("add")
-@click.argument("name", type=WORD)
-@click.option("--group", "groups", multiple=True, type=WORD, metavar="G", help="May be repeated.")
-@click.option("--create-groups", is_flag=True, help="Create groups that do not exist.")
-@click.option("--join-groups", is_flag=True, help="Add an existing person to the groups.")
-@click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the token.")
-@json_option
-@click.pass_context
-def add_person(
-    context: click.Context,
-    name: str,
-    groups: tuple[str, ...],
-    create_groups: bool,
-    join_groups: bool,
-    ttl: int | None,
-    as_json: bool,
-) -> None:
-    """Create and print a one-use token with which the person NAME joins; it is not shown again.
-
-    An existing person gets a new token, and is added to further groups only with --join-groups.
-    """
-    settings = authority_settings(context)
-    request = pb.AddPersonRequest(
-        name=name,
-        groups=groups,
-        ttl_secs=ttl or 0,
-        create_groups=create_groups,
-        join_groups=join_groups,
-    )
-    answer = admin(context)("AddPerson", request, pb.TokenResponse)
-    lines = [
-        f"token of {name}: valid for one join until {moment(answer.expires_at)}",
-        "have that person run this command and enter the token when asked:",
-        f"svc join --proxy {_proxy_address(settings)} --ca-pin {answer.ca_pin}",
-    ]
-    print_result(as_json, {"id": answer.id, **_token(answer, name=name)}, [answer.token], lines)
-
-
-@persons.command("list")
-@json_option
-@click.pass_context
-def list_persons(context: click.Context, as_json: bool) -> None:
-    """List all persons and their groups."""
-    answer = admin(context)("ListPersons", pb.ListPersonsRequest(), pb.ListPersonsResponse)
-    rows = [[row.name, row.state, list(row.groups), row.id] for row in answer.persons]
-    result = [_person(row) for row in answer.persons]
-    print_result(as_json, result, table(["NAME", "STATE", "GROUPS", "ID"], rows))
-
-
-@click.group(cls=Group)
-def groups() -> None:
-    """Groups of people."""
-
-
-@groups.command("add")
-@click.argument("group", type=WORD)
-@json_option
-@click.pass_context
-def add_group(context: click.Context, group: str, as_json: bool) -> None:
-    """Add a group; adding an existing group changes nothing."""
-    answer = admin(context)("AddGroup", pb.AddGroupRequest(name=group), pb.AddGroupResponse)
-    text = f"added {group}" if answer.added else f"group {group} already exists"
-    print_result(as_json, {"name": group, "changed": answer.added}, [text])
-
-
-def _proxy_address(settings: RoleSettings) -> str:
-    """Where a Proxy is dialed, if this very configuration is a Proxy's too."""
-    from svc.config import Address
-
-    listen, names = settings.endpoints.public_listen, settings.endpoints.public_names
-    if listen is None or not listen.port:
-        return "HOST:PORT"
-    if names:
-        return str(Address(names[0], listen.port))
-    return str(Address("HOST", listen.port) if listen.host in ("0.0.0.0", "::") else listen)
-
-
-def _token(answer: pb.TokenResponse, **about: str) -> dict[str, object]:
-    return {
-        **about,
-        "token": answer.token,
-        "expires_at": moment(answer.expires_at),
-        "ca_pin": answer.ca_pin,
-    }
-
-
 def _state(row: pb.NodeRow) -> str:
     """The node's state; of one that was revoked also what nobody can serve until it is moved."""
     if row.state != "revoked" or not row.resources:
@@ -304,7 +209,3 @@ def _expected(row: pb.ExpectedRow) -> dict[str, object]:
         "expires_at": moment(row.expires_at),
         "used": row.used,
     }
-
-
-def _person(row: pb.PersonRow) -> dict[str, object]:
-    return {"id": row.id, "name": row.name, "state": row.state, "groups": list(row.groups)}

@@ -1,0 +1,30 @@
+"""Names as operators give them, and the refusals that name them."""
+
+from __future__ import annotations
+
+import re
+
+from svc.authority.ingest.notes import checked_note
+from svc.errors import Fault, Malformed, SvcError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")
+
+
+def checked_name(name: str, what: str) -> str:
+    """*name*, if it can be the name of a node, a person, an agent or a group."""
+    if _NAME.match(name) is None:
+        raise Malformed(
+            f"{what}: may have letters, digits and . _ @ -, must start with a letter or digit, "
+            "and has at most 128 characters"
+        )
+    return name
+
+
+def optional_note(text: str) -> dict[str, str]:
+    """What an operator gave as the reason, as a detail of the record; nothing without one."""
+    return {"note": checked_note(text)} if text else {}
+
+
+def already_exists(text: str) -> SvcError:
+    """The refusal of what is there."""
+    return SvcError(text, reason="already_exists", fault=Fault.EXISTS)

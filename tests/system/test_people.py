@@ -1,0 +1,119 @@
+"""A person is disabled and enabled while they work."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import GatewayPerson
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import GatewayTarget
+from tests.system.piped import ITSELF, ProxySsh
+from tests.system.world import around
+
+DISABLED = "disabled_person"
+
+
+class DisabledPersonTests(SynchronousTestCase):
+    """One gateway of real processes, and one person with a resident."""
+
+    gateway: Gateway
+    ada: GatewayPerson
+
+    def setUp(self) -> None:
+        port = around().ports["echo"]
+        self.gateway = make_gateway([GatewayTarget("echo", f"127.0.0.1:{port}")])
+        self.addCleanup(self.gateway.end)
+        self.ada = self.gateway.add_person("ada", "ops")
+
+    def opened(self) -> socket.socket | None:
+        """A session through the resident that carries bytes; None while there is none."""
+        peer = socket.create_connection(self.ada.endpoint("echo"), timeout=10)
+        try:
+            peer.sendall(b"hello")
+            if peer.recv(5) == b"hello":
+                return peer
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        peer.close()
+        return None
+
+    def test_life(self) -> None:
+        """Sessions end with the reason, nothing begins, and enabling undoes it."""
+        gateway, ada = self.gateway, self.ada
+        token = gateway.operator("persons", "add", "ada").stdout.strip()
+        ada.up("echo")
+        peer = until("a session", self.opened)
+        self.addCleanup(peer.close)
+        piped = ProxySsh(ada, environ=ITSELF)
+        piped.open()
+        began = time.monotonic()
+        told = gateway.operator("persons", "disable", "ada", "--reason", "left", "--json").json
+        self.assertEqual((told["name"], told["changed"], told["open_sessions"]), ("ada", True, 2))
+        said = piped.said()
+        try:
+            while peer.recv(4096):
+                pass
+        except ConnectionResetError:
+            pass
+        self.assertLess(time.monotonic() - began, 8)
+        piped.close()
+        self.assertRegex(
+            said, rf"echo: session ended: .*disabled by an operator; reason {DISABLED}"
+        )
+        (ended,) = until("the cut", lambda: ada.status().get("ended"))
+        self.assertEqual(ended["reason"], DISABLED)
+        self.assertIn("disabled by an operator", ended["text"])
+
+        self.refused_everywhere(token)
+        self.assertEqual(gateway.operator("persons", "list", "--json").json[0]["state"], "disabled")
+        again = gateway.operator("persons", "add", "ada", check=False)
+        self.assertIn("persons enable ada", again.stderr)
+
+        changed = gateway.operator("persons", "enable", "ada", "--json").json
+        self.assertEqual((changed["changed"], changed["open_sessions"]), (True, 0))
+        until("a session again", self.opened).close()
+        self.assertEqual(ada.svc("status", "--json").json["no_new_sessions"], [])
+        other = GatewayPerson("ada2", gateway.directory / "home-ada2", gateway.files.cluster)
+        other.join(gateway.public, gateway.pin, token)
+
+        self.recorded(ended["decision_id"])
+        gateway.verify()
+
+    def refused_everywhere(self, token: str) -> None:
+        """An opening with and without the resident, a join, and what the person sees."""
+        gateway, ada = self.gateway, self.ada
+
+        def refused() -> bool:
+            words = [one["reason"] for one in ada.status()["no_new_sessions"]]
+            return words == [DISABLED]
+
+        until("the refusal in the status", refused)
+        shown = ada.svc("status", "--refresh")
+        self.assertEqual(shown.status, 1)
+        self.assertRegex(shown.stdout, r"no new sessions +the person was disabled by an operator")
+        piped = ada.svc("proxy-ssh", "--kind", "tcp", "echo")
+        self.assertEqual(piped.status, 1)
+        self.assertIn(f"reason {DISABLED}", piped.stderr)
+        home = GatewayPerson("eve", gateway.directory / "home-eve", gateway.files.cluster)
+        home.home.mkdir(mode=0o700)
+        words = ("join", "--proxy", gateway.public, "--ca-pin", gateway.pin)
+        joining = home.svc(*words, stdin=token.encode())
+        self.assertNotEqual(joining.status, 0)
+        self.assertIn("disabled by an operator", joining.stderr)
+
+    def recorded(self, decision_id: str) -> None:
+        """The ends of both sessions and the two changes are in the log."""
+        records = self.gateway.decision(decision_id)
+        ends = [one for one in records if one["event"] == "session.end"]
+        self.assertEqual([one["reason"] for one in ends], [DISABLED])
+        for event, reason in (
+            ("person.disable", None),
+            ("person.enable", None),
+            ("enroll.refused", DISABLED),
+        ):
+            (shown,) = self.gateway.operator("audit", "show", "--event", event, "--json").json
+            self.assertEqual((shown["event"], shown.get("reason")), (event, reason))
