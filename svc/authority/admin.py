@@ -55,6 +55,8 @@ class AdminService:
             {
                 **self._of_nodes(),
                 **self._of_people(),
+                **self._of_groups(),
+                **self._of_tokens(),
                 "Status": self._guarded(pb.StatusRequest, VIEW_STATUS, self._status),
                 "AddResource": self._guarded(pb.AddResourceRequest, MANAGE_RESOURCES, catalog.add),
                 "ListResources": self._guarded(
@@ -115,7 +117,29 @@ class AdminService:
             "ListPersons": self._guarded(pb.ListPersonsRequest, VIEW_STATUS, people.list_persons),
             "DisablePerson": self._guarded(pb.ChangePersonRequest, MANAGE_PERSONS, people.disable),
             "EnablePerson": self._guarded(pb.ChangePersonRequest, MANAGE_PERSONS, people.enable),
-            "AddGroup": self._guarded(pb.AddGroupRequest, MANAGE_PERSONS, people.add_group),
+            "ShowPerson": self._guarded(pb.ShowPersonRequest, VIEW_STATUS, people.show_person),
+            "RemovePerson": self._guarded(pb.ChangePersonRequest, MANAGE_PERSONS, people.remove),
+        }
+
+    def _of_groups(self) -> dict[str, Serve]:
+        groups = self.registry.groups
+        return {
+            "AddGroup": self._guarded(pb.AddGroupRequest, MANAGE_PERSONS, groups.add_group),
+            "ListGroups": self._guarded(pb.ListGroupsRequest, VIEW_STATUS, groups.list_groups),
+            "GroupMembers": self._guarded(pb.GroupMembersRequest, VIEW_STATUS, groups.members),
+            "ChangeMembers": self._guarded(
+                pb.ChangeMembersRequest, MANAGE_PERSONS, groups.change_members
+            ),
+            "RemoveGroup": self._guarded(
+                pb.RemoveGroupRequest, MANAGE_PERSONS, groups.remove_group
+            ),
+        }
+
+    def _of_tokens(self) -> dict[str, Serve]:
+        tokens = self.registry.tokens
+        return {
+            "ListTokens": self._guarded(pb.ListTokensRequest, VIEW_STATUS, tokens.list_tokens),
+            "RevokeToken": unary(pb.RevokeTokenRequest, self._revoke_token),
         }
 
     def _guarded(
@@ -128,6 +152,14 @@ class AdminService:
             return await answer(request, await self.operators.authorize(call, action))
 
         return unary(request_type, decided)
+
+    async def _revoke_token(
+        self, request: pb.RevokeTokenRequest, call: IRpcCall
+    ) -> pb.RevokeTokenResponse:
+        """A token is withdrawn by who may make both sorts of tokens."""
+        await self.operators.authorize(call, MANAGE_NODES)
+        actor = await self.operators.authorize(call, MANAGE_PERSONS)
+        return await self.registry.tokens.revoke(request, actor)
 
     async def _check(
         self, request: pb.CheckPolicyRequest, call: IRpcCall

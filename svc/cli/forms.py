@@ -48,6 +48,7 @@ root_key_option = click.option(
     type=click.Path(path_type=Path),
     help="Path of the root's private key, if it is not in keys/.",
 )
+reason_option = click.option("--reason", type=WORD, help="The reason, for the audit record.")
 public_name_option = click.option(
     "--public-name",
     "names",

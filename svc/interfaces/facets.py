@@ -169,6 +169,9 @@ class IPeopleChanges(Interface):
     def enable(person_id: str) -> bool:
         """Make a disabled person active; whether it was disabled until now."""
 
+    def remove_group(name: str) -> bool:
+        """Remove a group that nobody is in; whether it was there."""
+
 
 class ICertificates(Interface):
     """Certificates issued to persons."""

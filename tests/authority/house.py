@@ -21,6 +21,7 @@ from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.admin import RegistryAdmin, registry_admin
+from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.register import RegistrationIntake
@@ -381,8 +382,12 @@ class House:
         """Serves operators who add nodes, and revoke them."""
         return self.registry().nodes
 
+    def groups(self) -> GroupAdmin:
+        """Serves operators who change groups."""
+        return self.registry().groups
+
     def people(self) -> PeopleAdmin:
-        """Serves operators who change persons and groups."""
+        """Serves operators who change persons."""
         return self.registry().people
 
     def enrollment(self, issuer: CertificateIssuer) -> Enrollment:

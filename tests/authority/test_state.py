@@ -178,7 +178,7 @@ class RunningTests(StateCase):
 
     def adding_group(self, name: str) -> str:
         return refusal_of(
-            self.house.people().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)
+            self.house.groups().add_group(admin_pb2.AddGroupRequest(name=name), ROOT)
         ).reason
 
     def test_person_renamed(self) -> None:
@@ -321,7 +321,7 @@ class RunningTests(StateCase):
         self.assertEqual(self.adding_group("ops"), "state_unsigned")
         self.house.by_sql(f"UPDATE revisions SET value = {revision}")
         self.reload()
-        value_of(self.house.people().add_group(admin_pb2.AddGroupRequest(name="ops"), ROOT))
+        value_of(self.house.groups().add_group(admin_pb2.AddGroupRequest(name="ops"), ROOT))
         self.assertEqual(self.house.state_cache.state.revision, revision + 1)
 
     def test_yesterdays_row(self) -> None:

@@ -39,7 +39,7 @@ WRONG: tuple[tuple[tuple[str, ...], str], ...] = (
     (("nodes", "list", "extra"), "unexpected extra argument"),
     (("nodes", "revoke"), "Missing argument 'NODE'"),
     (("persons", "add"), "Missing argument 'NAME'"),
-    (("groups", "list"), "No such command"),
+    (("groups", "rename"), "No such command"),
     (("resources", "add", "r1"), "Missing option '--kind'"),
     (("resources", "add", "r1", "--kind", "tcp", "--label", "env"), "form key=value"),
     (("resources", "add", "r1", "--kind", "tcp", "--label", "=x"), "form key=value"),

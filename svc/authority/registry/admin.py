@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
+from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.routes import Registrations
@@ -22,6 +23,7 @@ class RegistryAdmin:
 
     nodes: MemberAdmin
     people: PeopleAdmin
+    groups: GroupAdmin
     tokens: TokenAdmin
 
 
@@ -57,12 +59,24 @@ def registry_admin(
         tokens=tokens,
         proxy_revoked=proxy_revoked,
     )
-    people = PeopleAdmin(
-        state_cache=state_cache,
-        store=store,
-        recorder=recorder,
-        now=now,
-        entropy=entropy,
-        tokens=tokens,
+    people = _people_admin(tokens)
+    return RegistryAdmin(nodes=nodes, people=people, groups=people.groups, tokens=tokens)
+
+
+def _people_admin(tokens: TokenAdmin) -> PeopleAdmin:
+    """People over the same store as their tokens."""
+    groups = GroupAdmin(
+        state_cache=tokens.state_cache,
+        store=tokens.store,
+        recorder=tokens.recorder,
+        now=tokens.now,
     )
-    return RegistryAdmin(nodes=nodes, people=people, tokens=tokens)
+    return PeopleAdmin(
+        state_cache=tokens.state_cache,
+        store=tokens.store,
+        recorder=tokens.recorder,
+        now=tokens.now,
+        entropy=tokens.entropy,
+        tokens=tokens,
+        groups=groups,
+    )

@@ -6,28 +6,27 @@ follows from the change (revocations, policy) is published before the operator h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from attrs import define
 
-from svc.authority.registry.tokens import TokenAdmin
-from svc.authority.registry.words import already_exists, checked_name, optional_note
+from svc.authority.registry.groups import GroupAdmin, person_row
+from svc.authority.registry.tokens import TokenAdmin, token_row
+from svc.authority.registry.words import (
+    already_exists,
+    checked_name,
+    known_person,
+    optional_note,
+)
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import PERSONS
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit.events import (
-    GROUP_ADD,
-    GROUP_JOIN,
-    PERSON_ADD,
-    PERSON_DISABLE,
-    PERSON_ENABLE,
-)
+from svc.model.audit.events import PERSON_ADD, PERSON_DISABLE, PERSON_ENABLE, PERSON_REVOKE
 from svc.model.audit.record import Actor, Event
-from svc.model.audit.state import StateEntry, group_entry
 from svc.model.cluster.node import TokenRecord, TokenRole
-from svc.model.cluster.person import DISABLED_PERSON, Person, PersonState
+from svc.model.cluster.person import DISABLED_PERSON, IssuedCertificate, Person, PersonState
 from svc.model.ids import Entropy, is_opaque_id, person_id
 from svc.proto.gate.v1 import admin_pb2 as pb
 
@@ -44,6 +43,7 @@ class PeopleAdmin:
     now: Callable[[], float]
     entropy: Entropy
     tokens: TokenAdmin
+    groups: GroupAdmin
 
     async def add_person(self, request: pb.AddPersonRequest, actor: Actor) -> pb.TokenResponse:
         """Add a person, or a new token for one that is there, and give the token once.
@@ -59,14 +59,14 @@ class PeopleAdmin:
 
         def add(tx: ITransaction) -> tuple[Person, TokenRecord]:
             known = self.recorder.rows(tx).person_named(name)
-            self._need_groups(tx, groups, create=request.create_groups)
+            self.groups.require(tx, groups, create=request.create_groups)
             if known is None:
                 known = self._add_person(tx, name, groups, actor)
             elif known.state is not PersonState.ACTIVE:
                 raise _inactive(known)
             else:
                 _check_joining(known, groups, join=request.join_groups)
-                self._join(tx, known, groups, actor)
+                self.groups.join(tx, known, groups, actor)
             row = self.tokens.record(token, TokenRole.PERSON, known.id, request.ttl_secs)
             self.tokens.add(tx, row, actor)
             return known, row
@@ -80,11 +80,54 @@ class PeopleAdmin:
     ) -> pb.ListPersonsResponse:
         """Every person with groups."""
         people = await self.store.read("list persons", lambda tx: tx.people.all())
-        rows = [
-            pb.PersonRow(id=one.id, name=one.name, state=one.state.value, groups=one.groups)
-            for one in people
-        ]
-        return pb.ListPersonsResponse(persons=rows)
+        return pb.ListPersonsResponse(persons=map(person_row, people))
+
+    async def show_person(
+        self, request: pb.ShowPersonRequest, actor: Actor
+    ) -> pb.ShowPersonResponse:
+        """One person, with certificates and tokens that have not expired, and open sessions."""
+        at = self.now()
+
+        def look(tx: ITransaction) -> pb.ShowPersonResponse:
+            known = known_person(self.recorder.rows(tx), request.person)
+            good = [one for one in tx.certificates.of(known.id) if one.expires > at]
+            return pb.ShowPersonResponse(
+                person=person_row(known),
+                certificates=map(_certificate_row, good),
+                tokens=[token_row(tx, one) for one in self.tokens.waiting_for(tx, known.id)],
+                open_sessions=len(tx.sessions.open_of_person(known.id)),
+            )
+
+        return await self.store.read("show a person", look)
+
+    async def remove(
+        self, request: pb.ChangePersonRequest, actor: Actor
+    ) -> pb.ChangePersonResponse:
+        """Let a person go for good: out of every group, and no token or certificate is of use.
+
+        The id and the name stay taken, so that records of before name nobody else.
+        """
+        note = optional_note(request.note)
+
+        def write(tx: ITransaction) -> tuple[Person, bool, int]:
+            known = known_person(self.recorder.rows(tx), request.person)
+            sessions = len(tx.sessions.open_of_person(known.id))
+            if not tx.people.revoke(known.id, self.now()):
+                return known, False, sessions
+            details = {"person_id": known.id, **note}
+            state = [PERSONS.now(tx, known.id)]
+            self.recorder.append(tx, PERSON_REVOKE, actor, details=details, state=state)
+            if known.groups:
+                self.groups.leave(tx, known, known.groups, actor)
+            for token in self.tokens.waiting_for(tx, known.id):
+                self.tokens.withdraw(tx, token.token, actor)
+            return known, True, sessions
+
+        known, changed, sessions = await self.store.run("remove a person", write)
+        await self.state_cache.refresh()
+        return pb.ChangePersonResponse(
+            id=known.id, name=known.name, changed=changed, open_sessions=sessions
+        )
 
     async def disable(
         self, request: pb.ChangePersonRequest, actor: Actor
@@ -113,7 +156,7 @@ class PeopleAdmin:
         note = optional_note(request.note)
 
         def write(tx: ITransaction) -> tuple[Person, bool, int]:
-            known = self.known(tx, request.person)
+            known = known_person(self.recorder.rows(tx), request.person)
             if known.state is PersonState.REVOKED:
                 raise _inactive(known)
             changed = change(tx, known)
@@ -133,50 +176,11 @@ class PeopleAdmin:
             id=known.id, name=known.name, changed=changed, open_sessions=sessions
         )
 
-    def known(self, tx: ITransaction, word: str) -> Person:
-        """The person of that id or name.
-
-        Raises:
-            NoSuchRow: there is none.
-            StateUnsigned: the row is not what was signed for.
-        """
-        rows = self.recorder.rows(tx)
-        found = rows.person(word) if is_opaque_id(word) else rows.person_named(word)
-        if found is None:
-            raise SvcError(
-                f"person {word}: does not exist; list them: svc authority persons list",
-                reason="unknown_person",
-                fault=Fault.NOT_FOUND,
-            )
-        return found
-
-    async def add_group(self, request: pb.AddGroupRequest, actor: Actor) -> pb.AddGroupResponse:
-        """Add a group; adding one that is there changes nothing."""
-        name = checked_name(request.name, "group")
-
-        def add(tx: ITransaction) -> bool:
-            return self._ensure_group(tx, name, actor)
-
-        added = await self.store.run("add a group", add)
-        await self.state_cache.refresh()
-        return pb.AddGroupResponse(added=added)
-
-    def _need_groups(self, tx: ITransaction, groups: tuple[str, ...], *, create: bool) -> None:
-        rows = self.recorder.rows(tx)
-        absent = [group for group in groups if not rows.group(group)]
-        if absent and not create:
-            raise SvcError(
-                f"group {', '.join(absent)}: does not exist; create it with `svc authority "
-                f"groups add {absent[0]}`, or give --create-groups",
-                reason="unknown_group",
-                fault=Fault.NOT_FOUND,
-            )
-
     def _add_person(
         self, tx: ITransaction, name: str, groups: tuple[str, ...], actor: Actor
     ) -> Person:
         for group in groups:
-            self._ensure_group(tx, group, actor)
+            self.groups.ensure(tx, group, actor)
         salt = self.entropy(SALT_BYTES)
         added = Person(person_id(self.entropy), name, groups=groups, salt=salt)
         tx.people.add(added, self.now())
@@ -188,38 +192,17 @@ class PeopleAdmin:
             state=[PERSONS.now(tx, added.id)],
         )
         for group in groups:
-            self._record_join(tx, added, group, actor)
+            self.groups.record_join(tx, added, group, actor)
         return added
 
-    def _join(self, tx: ITransaction, known: Person, groups: tuple[str, ...], actor: Actor) -> None:
-        joined = tuple(group for group in groups if group not in known.groups)
-        if joined:
-            for group in joined:
-                self._ensure_group(tx, group, actor)
-            tx.people.set_groups(known.id, {*known.groups, *joined})
-            state = [PERSONS.now(tx, known.id)]  # the first record has it for all of them
-            for group in joined:
-                self._record_join(tx, known, group, actor, state)
-                state = []
 
-    def _record_join(
-        self,
-        tx: ITransaction,
-        known: Person,
-        group: str,
-        actor: Actor,
-        state: Sequence[StateEntry] = (),
-    ) -> None:
-        details = {"group": group, "person_id": known.id}
-        self.recorder.append(tx, GROUP_JOIN, actor, details=details, state=state)
-
-    def _ensure_group(self, tx: ITransaction, name: str, actor: Actor) -> bool:
-        if self.recorder.rows(tx).group(name):
-            return False
-        tx.people.add_group(name, self.now())
-        state = [group_entry(name)]
-        self.recorder.append(tx, GROUP_ADD, actor, details={"group": name}, state=state)
-        return True
+def _certificate_row(one: IssuedCertificate) -> pb.CertificateRow:
+    return pb.CertificateRow(
+        serial=one.serial,
+        issued_at=int(one.issued_at),
+        expires_at=int(one.expires),
+        revoked=one.revoked_at is not None,
+    )
 
 
 def _check_joining(known: Person, groups: tuple[str, ...], *, join: bool) -> None:
@@ -240,5 +223,5 @@ def _inactive(known: Person) -> SvcError:
             fault=Fault.PRECONDITION,
         )
     return SvcError(
-        f"person {known.name}: was revoked", reason="revoked_person", fault=Fault.PRECONDITION
+        f"person {known.name}: was removed", reason="revoked_person", fault=Fault.PRECONDITION
     )

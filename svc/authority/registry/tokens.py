@@ -1,4 +1,7 @@
-"""Join tokens, as operators make them; a secret leaves here once and is kept only as a hash."""
+"""Join tokens, as operators make, list and withdraw them.
+
+A secret leaves here once, and is kept only as a hash.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,15 @@ from collections.abc import Callable
 
 from attrs import define
 
+from svc.authority.registry.words import optional_note
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import TOKENS
-from svc.errors import Malformed
+from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit.events import TOKEN_CREATE
+from svc.model.audit.events import TOKEN_CREATE, TOKEN_REVOKE
 from svc.model.audit.record import Actor
-from svc.model.cluster.node import TokenRecord, TokenRole
+from svc.model.cluster.node import KeptToken, TokenRecord, TokenRole
 from svc.model.cluster.token import JoinToken, make_token
 from svc.model.ids import Entropy
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -23,7 +27,7 @@ _MAX_TTL = 7 * 86400
 
 @define
 class TokenAdmin:
-    """Makes join tokens.
+    """Makes, lists and withdraws join tokens.
 
     Attributes:
         ca_pin: SHA-256 of the cluster root in hex; goes with every token.
@@ -79,8 +83,85 @@ class TokenAdmin:
         state = [TOKENS.now(tx, row.id)]
         self.recorder.append(tx, TOKEN_CREATE, actor, details=details, state=state)
 
+    async def list_tokens(
+        self, request: pb.ListTokensRequest, actor: Actor
+    ) -> pb.ListTokensResponse:
+        """Tokens that wait; with ``all`` also those that were used or withdrawn, until they end."""
+
+        def look(tx: ITransaction) -> list[pb.TokenRow]:
+            kept = tx.tokens.unexpired(self.now())
+            wanted = [one for one in kept if request.all or one.spent_at is None]
+            return [token_row(tx, one) for one in wanted]
+
+        return pb.ListTokensResponse(tokens=await self.store.read("list tokens", look))
+
+    async def revoke(self, request: pb.RevokeTokenRequest, actor: Actor) -> pb.RevokeTokenResponse:
+        """Withdraw a token: nobody joins with it any more."""
+        note = optional_note(request.note)
+
+        def withdraw(tx: ITransaction) -> bool:
+            kept = self.recorder.rows(tx).token(request.id)
+            if kept is None or kept.token.expires_at <= self.now():
+                raise SvcError(
+                    f"token {request.id}: does not exist, or has expired; list them: svc "
+                    "authority tokens list",
+                    reason="unknown_token",
+                    fault=Fault.NOT_FOUND,
+                )
+            if kept.spent_at is not None:
+                return False
+            self.withdraw(tx, kept.token, actor, note)
+            return True
+
+        changed = await self.store.run("withdraw a token", withdraw)
+        await self.state_cache.catch_up()
+        return pb.RevokeTokenResponse(changed=changed)
+
+    def waiting_for(self, tx: ITransaction, person_id: str) -> list[KeptToken]:
+        """The tokens with which a person could still join.  Raises StateUnsigned."""
+        rows = self.recorder.rows(tx)
+        found = [
+            one
+            for one in tx.tokens.waiting(self.now())
+            if one.role is TokenRole.PERSON and one.bound_to == person_id
+        ]
+        for one in found:
+            rows.require(TOKENS.entry_of(KeptToken(one)))
+        return [KeptToken(one) for one in found]
+
+    def withdraw(
+        self,
+        tx: ITransaction,
+        token: TokenRecord,
+        actor: Actor,
+        note: dict[str, str] | None = None,
+    ) -> None:
+        """Make a token that waits unusable, with its record."""
+        tx.tokens.withdraw(token.id, self.now())
+        details = {"token_id": token.id, "role": token.role.value, **(note or {})}
+        if token.role is TokenRole.PERSON and token.bound_to:
+            details["person_id"] = token.bound_to
+        state = [TOKENS.now(tx, token.id)]
+        self.recorder.append(tx, TOKEN_REVOKE, actor, details=details, state=state)
+
     def response(self, token: JoinToken, row: TokenRecord, id: str = "") -> pb.TokenResponse:
         """The one answer that holds the secret; *id* is of whom it is for."""
         return pb.TokenResponse(
             token=token.text, ca_pin=self.ca_pin, expires_at=int(row.expires_at), id=id
         )
+
+
+def token_row(tx: ITransaction, kept: KeptToken) -> pb.TokenRow:
+    """A token as commands show it, without its secret."""
+    token = kept.token
+    row = pb.TokenRow(
+        id=token.id,
+        role=token.role.value,
+        name=token.bound_to or "",
+        expires_at=int(token.expires_at),
+        used=kept.spent_at is not None,
+    )
+    if token.role is TokenRole.PERSON and token.bound_to:
+        known = tx.people.get(token.bound_to)
+        row.person_id, row.name = token.bound_to, "" if known is None else known.name
+    return row

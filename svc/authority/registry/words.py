@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from svc.authority.ingest.notes import checked_note
+from svc.authority.state.tables import SignedRows
 from svc.errors import Fault, Malformed, SvcError
+from svc.model.cluster.person import Person
+from svc.model.ids import is_opaque_id
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")
 
@@ -23,6 +26,22 @@ def checked_name(name: str, what: str) -> str:
 def optional_note(text: str) -> dict[str, str]:
     """What an operator gave as the reason, as a detail of the record; nothing without one."""
     return {"note": checked_note(text)} if text else {}
+
+
+def known_person(rows: SignedRows, word: str) -> Person:
+    """The person of that id or name.
+
+    Raises:
+        SvcError: ``unknown_person``, or the row is not what was signed for.
+    """
+    found = rows.person(word) if is_opaque_id(word) else rows.person_named(word)
+    if found is None:
+        raise SvcError(
+            f"person {word}: does not exist; list them: svc authority persons list",
+            reason="unknown_person",
+            fault=Fault.NOT_FOUND,
+        )
+    return found
 
 
 def already_exists(text: str) -> SvcError:

@@ -225,6 +225,10 @@ class SignedRows:
         self.require(group_entry(name))
         return True
 
+    def token(self, token_id: str) -> KeptToken | None:
+        """The join token, also when spent."""
+        return self._good(TOKENS, token_id)
+
     def certificate(self, sha256: bytes) -> IssuedCertificate | None:
         """The certificate, also when revoked."""
         return self._good(CERTIFICATES, sha256)

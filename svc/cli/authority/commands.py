@@ -15,8 +15,10 @@ from svc.cli.authority.backup import backup
 from svc.cli.authority.catalog import resources
 from svc.cli.authority.erase import erase
 from svc.cli.authority.keys import keys
+from svc.cli.authority.members.groups import groups
 from svc.cli.authority.members.nodes import nodes
-from svc.cli.authority.members.people import groups, persons
+from svc.cli.authority.members.people import persons
+from svc.cli.authority.members.tokens import tokens
 from svc.cli.authority.outbox import outbox
 from svc.cli.authority.policy import policy
 from svc.cli.authority.replay import replay_policy
@@ -45,6 +47,7 @@ for _command in (
     nodes,
     persons,
     groups,
+    tokens,
     resources,
     policy,
     audit,

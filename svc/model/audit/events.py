@@ -348,6 +348,13 @@ KEY_WITHDRAW = _event(
     "a key may no longer join without a token",
     "expected_id key_digest role row_digest local_uid",
 )
+TOKEN_REVOKE = _event(
+    2009,
+    "token.revoke",
+    "I",
+    "a join token was withdrawn",
+    "token_id role person_id note row_digest local_uid",
+)
 CREDENTIAL_ISSUE = _event(
     2010,
     "credential.issue",
@@ -377,7 +384,7 @@ PERSON_RENEW = _event(
     f"{_CERTIFICATE} person_id row_digest",
 )
 PERSON_REVOKE = _event(
-    2023, "person.revoke", "I", "a person was revoked", "person_id row_digest local_uid"
+    2023, "person.revoke", "I", "a person was revoked", "person_id note row_digest local_uid"
 )
 USER_FORGET_NAME = _event(
     2024, "user.forget_name", "I", "a person's name was erased", "person_id row_digest local_uid"
@@ -398,10 +405,13 @@ PERSON_ENABLE = _event(
 )
 GROUP_ADD = _event(2030, "group.add", "I", "a group was added", "group row_digest local_uid")
 GROUP_JOIN = _event(
-    2031, "group.join", "I", "a person joined a group", "group person_id row_digest local_uid"
+    2031, "group.join", "I", "a person joined a group", "group person_id note row_digest local_uid"
 )
 GROUP_LEAVE = _event(
-    2032, "group.leave", "I", "a person left a group", "group person_id row_digest local_uid"
+    2032, "group.leave", "I", "a person left a group", "group person_id note row_digest local_uid"
+)
+GROUP_REMOVE = _event(
+    2033, "group.remove", "I", "a group was removed", "group note row_digest local_uid"
 )
 
 POLICY_PROPOSE = _event(

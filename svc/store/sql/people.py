@@ -117,6 +117,12 @@ class PeopleChanges:
     def enable(self, person_id: str) -> bool:
         return self._change_state(person_id, PersonState.DISABLED, PersonState.ACTIVE)
 
+    def remove_group(self, name: str) -> bool:
+        changed = self._db.change("DELETE FROM person_groups WHERE name = ?", name)
+        if changed:
+            next_revision(self._db)
+        return bool(changed)
+
     def _change_state(self, person_id: str, before: PersonState, after: PersonState) -> bool:
         sql = "UPDATE persons SET state = ? WHERE id = ? AND state = ?"
         changed = self._db.change(sql, after.value, person_id, before.value)

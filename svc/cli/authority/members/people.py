@@ -1,14 +1,15 @@
-"""``svc authority persons|groups``: the people of the cluster."""
+"""``svc authority persons``: the people of the cluster."""
 
 from __future__ import annotations
 
 import click
 
+from svc.cli.authority.members.forms import person_form, token_row_form
 from svc.cli.authority.members.token_form import proxy_address, token_form
 from svc.cli.control import admin, authority_settings
-from svc.cli.forms import TTL, WORD
+from svc.cli.forms import TTL, WORD, reason_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, moment, print_result, table
+from svc.cli.output import json_option, moment, pairs, print_result, table
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.telemetry.escape import escaped
 
@@ -57,17 +58,16 @@ def add_person(
 
 
 @persons.command("list")
+@click.option("--all", "also_removed", is_flag=True, help="Also those that were removed.")
 @json_option
 @click.pass_context
-def list_persons(context: click.Context, as_json: bool) -> None:
-    """List all persons and their groups."""
+def list_persons(context: click.Context, also_removed: bool, as_json: bool) -> None:
+    """List all persons and their groups; those that were removed are listed with --all."""
     answer = admin(context)("ListPersons", pb.ListPersonsRequest(), pb.ListPersonsResponse)
-    rows = [[row.name, row.state, list(row.groups), row.id] for row in answer.persons]
-    result = [_person(row) for row in answer.persons]
+    shown = [row for row in answer.persons if also_removed or row.state != "removed"]
+    rows = [[row.name, row.state, list(row.groups), row.id] for row in shown]
+    result = [person_form(row) for row in shown]
     print_result(as_json, result, table(["NAME", "STATE", "GROUPS", "ID"], rows))
-
-
-reason_option = click.option("--reason", type=WORD, help="The reason, for the audit record.")
 
 
 @persons.command("disable")
@@ -99,6 +99,58 @@ def enable_person(context: click.Context, person: str, reason: str | None, as_js
     print_result(as_json, _changed(answer), [f"{told} {_called(answer.id, answer.name)}"])
 
 
+@persons.command("show")
+@click.argument("person", type=WORD)
+@json_option
+@click.pass_context
+def show_person(context: click.Context, person: str, as_json: bool) -> None:
+    """Show PERSON, given by id or name: groups, certificates, unused tokens, open sessions.
+
+    Certificates and tokens that have expired are not shown.
+    """
+    request = pb.ShowPersonRequest(person=person)
+    answer = admin(context)("ShowPerson", request, pb.ShowPersonResponse)
+    row = answer.person
+    facts: list[tuple[str, object]] = [
+        ("name", row.name),
+        ("id", row.id),
+        ("state", row.state),
+        ("groups", list(row.groups)),
+        ("open sessions", answer.open_sessions),
+    ]
+    for one in answer.certificates:
+        ending = "revoked" if one.revoked else f"until {moment(one.expires_at)}"
+        facts.append(("certificate", f"{one.serial}, {ending}"))
+    facts += [
+        ("token", f"{one.id}, until {moment(one.expires_at)}, not used") for one in answer.tokens
+    ]
+    result = {
+        **person_form(row),
+        "open_sessions": answer.open_sessions,
+        "certificates": [_certificate(one) for one in answer.certificates],
+        "tokens": [token_row_form(one) for one in answer.tokens],
+    }
+    print_result(as_json, result, pairs(facts))
+
+
+@persons.command("remove")
+@click.argument("person", type=WORD)
+@reason_option
+@json_option
+@click.pass_context
+def remove_person(context: click.Context, person: str, reason: str | None, as_json: bool) -> None:
+    """Let PERSON, given by id or name, go for good; to pause a person, use `persons disable`.
+
+    The person's sessions end at once and no certificate is accepted any more; unused tokens are
+    withdrawn, and the person is in no group.  Id and name stay taken, so that older records
+    name nobody else; `users forget-name` frees the name.
+    """
+    answer = _change(context, "RemovePerson", person, reason)
+    ending = f"; {answer.open_sessions} session(s) end" if answer.open_sessions else ""
+    told = "removed" if answer.changed else "was removed before:"
+    print_result(as_json, _changed(answer), [f"{told} {_called(answer.id, answer.name)}{ending}"])
+
+
 def _change(
     context: click.Context, method: str, person: str, reason: str | None
 ) -> pb.ChangePersonResponse:
@@ -120,21 +172,10 @@ def _called(id: str, name: str) -> str:
     return f"{escaped(name)} ({id})" if name else id
 
 
-@click.group(cls=Group)
-def groups() -> None:
-    """Groups of people."""
-
-
-@groups.command("add")
-@click.argument("group", type=WORD)
-@json_option
-@click.pass_context
-def add_group(context: click.Context, group: str, as_json: bool) -> None:
-    """Add a group; adding an existing group changes nothing."""
-    answer = admin(context)("AddGroup", pb.AddGroupRequest(name=group), pb.AddGroupResponse)
-    text = f"added {group}" if answer.added else f"group {group} already exists"
-    print_result(as_json, {"name": group, "changed": answer.added}, [text])
-
-
-def _person(row: pb.PersonRow) -> dict[str, object]:
-    return {"id": row.id, "name": row.name, "state": row.state, "groups": list(row.groups)}
+def _certificate(row: pb.CertificateRow) -> dict[str, object]:
+    return {
+        "serial": row.serial,
+        "issued_at": moment(row.issued_at),
+        "expires_at": moment(row.expires_at),
+        "revoked": row.revoked,
+    }

@@ -272,6 +272,144 @@ class AddGroupResponse(_message.Message):
     added: bool
     def __init__(self, added: _Optional[bool] = ...) -> None: ...
 
+class ShowPersonRequest(_message.Message):
+    __slots__ = ("person",)
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    person: str
+    def __init__(self, person: _Optional[str] = ...) -> None: ...
+
+class CertificateRow(_message.Message):
+    __slots__ = ("serial", "issued_at", "expires_at", "revoked")
+    SERIAL_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_AT_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
+    serial: str
+    issued_at: int
+    expires_at: int
+    revoked: bool
+    def __init__(self, serial: _Optional[str] = ..., issued_at: _Optional[int] = ..., expires_at: _Optional[int] = ..., revoked: _Optional[bool] = ...) -> None: ...
+
+class ShowPersonResponse(_message.Message):
+    __slots__ = ("person", "certificates", "tokens", "open_sessions")
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    person: PersonRow
+    certificates: _containers.RepeatedCompositeFieldContainer[CertificateRow]
+    tokens: _containers.RepeatedCompositeFieldContainer[TokenRow]
+    open_sessions: int
+    def __init__(self, person: _Optional[_Union[PersonRow, _Mapping]] = ..., certificates: _Optional[_Iterable[_Union[CertificateRow, _Mapping]]] = ..., tokens: _Optional[_Iterable[_Union[TokenRow, _Mapping]]] = ..., open_sessions: _Optional[int] = ...) -> None: ...
+
+class ListGroupsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GroupRow(_message.Message):
+    __slots__ = ("name", "members")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    members: int
+    def __init__(self, name: _Optional[str] = ..., members: _Optional[int] = ...) -> None: ...
+
+class ListGroupsResponse(_message.Message):
+    __slots__ = ("groups",)
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[GroupRow]
+    def __init__(self, groups: _Optional[_Iterable[_Union[GroupRow, _Mapping]]] = ...) -> None: ...
+
+class GroupMembersRequest(_message.Message):
+    __slots__ = ("group",)
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    def __init__(self, group: _Optional[str] = ...) -> None: ...
+
+class GroupMembersResponse(_message.Message):
+    __slots__ = ("persons",)
+    PERSONS_FIELD_NUMBER: _ClassVar[int]
+    persons: _containers.RepeatedCompositeFieldContainer[PersonRow]
+    def __init__(self, persons: _Optional[_Iterable[_Union[PersonRow, _Mapping]]] = ...) -> None: ...
+
+class ChangeMembersRequest(_message.Message):
+    __slots__ = ("group", "add", "remove", "note")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    ADD_FIELD_NUMBER: _ClassVar[int]
+    REMOVE_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    add: _containers.RepeatedScalarFieldContainer[str]
+    remove: _containers.RepeatedScalarFieldContainer[str]
+    note: str
+    def __init__(self, group: _Optional[str] = ..., add: _Optional[_Iterable[str]] = ..., remove: _Optional[_Iterable[str]] = ..., note: _Optional[str] = ...) -> None: ...
+
+class ChangeMembersResponse(_message.Message):
+    __slots__ = ("added", "removed")
+    ADDED_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    added: _containers.RepeatedCompositeFieldContainer[PersonRow]
+    removed: _containers.RepeatedCompositeFieldContainer[PersonRow]
+    def __init__(self, added: _Optional[_Iterable[_Union[PersonRow, _Mapping]]] = ..., removed: _Optional[_Iterable[_Union[PersonRow, _Mapping]]] = ...) -> None: ...
+
+class RemoveGroupRequest(_message.Message):
+    __slots__ = ("group", "with_members", "note")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    WITH_MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    with_members: bool
+    note: str
+    def __init__(self, group: _Optional[str] = ..., with_members: _Optional[bool] = ..., note: _Optional[str] = ...) -> None: ...
+
+class RemoveGroupResponse(_message.Message):
+    __slots__ = ("left",)
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    left: int
+    def __init__(self, left: _Optional[int] = ...) -> None: ...
+
+class ListTokensRequest(_message.Message):
+    __slots__ = ("all",)
+    ALL_FIELD_NUMBER: _ClassVar[int]
+    all: bool
+    def __init__(self, all: _Optional[bool] = ...) -> None: ...
+
+class TokenRow(_message.Message):
+    __slots__ = ("id", "role", "name", "person_id", "expires_at", "used")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    PERSON_ID_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    role: str
+    name: str
+    person_id: str
+    expires_at: int
+    used: bool
+    def __init__(self, id: _Optional[str] = ..., role: _Optional[str] = ..., name: _Optional[str] = ..., person_id: _Optional[str] = ..., expires_at: _Optional[int] = ..., used: _Optional[bool] = ...) -> None: ...
+
+class ListTokensResponse(_message.Message):
+    __slots__ = ("tokens",)
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    tokens: _containers.RepeatedCompositeFieldContainer[TokenRow]
+    def __init__(self, tokens: _Optional[_Iterable[_Union[TokenRow, _Mapping]]] = ...) -> None: ...
+
+class RevokeTokenRequest(_message.Message):
+    __slots__ = ("id", "note")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    note: str
+    def __init__(self, id: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+
+class RevokeTokenResponse(_message.Message):
+    __slots__ = ("changed",)
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    changed: bool
+    def __init__(self, changed: _Optional[bool] = ...) -> None: ...
+
 class AddResourceRequest(_message.Message):
     __slots__ = ("id", "kind", "node", "labels")
     class LabelsEntry(_message.Message):
