@@ -74,7 +74,7 @@ USES_POSTGRES := tests tests.cli% tests.compose% tests.fault% tests.interop% tes
 asks = $(if $(strip $(ARGS)),$(filter $(1),$(ARGS)),all)
 
 test: bytecode $(VENV)/.test $(if $(call asks,$(USES_POSTGRES)),$(VENV)/.postgres) \
-		$(if $(call asks,tests tests.interop%),$(NODE)/node_modules/.made)
+		$(if $(call asks,tests tests.interop% tests.system%),$(NODE)/node_modules/.made)
 	@$(PY) -m tests.support.tools
 	$(PY) -m tests.runner -j$(JOBS) $(ARGS)
 	@$(PY) -m tests.support.tools

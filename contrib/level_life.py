@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from contrib.level_cluster import Cluster, InForce
-from contrib.level_rows import Ids, Row, digest, made_ahead
+from contrib.level_rows import Ids, Row, digest, made_ahead, sign_in_rows
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.drain import QueueConsumer
@@ -30,6 +30,7 @@ from svc.model.cluster.lease import Member
 from svc.model.cluster.node import Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, Undeclared
+from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.ids import event_id, node_id, person_id, random_id
 from svc.model.policy.access import EntityUid
 from svc.model.policy.requests import context_at, may_open
@@ -98,7 +99,9 @@ class Life:
             await self.store.run("queue of before", self._older_queue)
         await self.store.run("head", self.cluster.add_head)
         await self.store.run("Authorities", self._authorities)
-        put(db, ((t, row) for t, rows in made_ahead(self.ids).items() for row in rows))
+        signed = sign_in_rows("").keys()
+        others = (each for each in made_ahead(self.ids).items() if each[0] not in signed)
+        put(db, ((t, row) for t, rows in others for row in rows))
         db.change("UPDATE resources SET onward_auth = 'certificate' WHERE id = ?", HOST)
         db.change("UPDATE agents SET last_seen = 84.5 WHERE id = 'agent1'")
 
@@ -186,6 +189,11 @@ class Life:
                     expires=self.at + DAY,
                 )
             )
+        rows = sign_in_rows(self.people["ada"])
+        for link in rows["person_identities"]:
+            tx.sign_ins.link(IdentityLink(**link))
+        for sign_in in rows["sign_ins"]:
+            tx.sign_ins.put(SignIn(**sign_in))
         tx.people.revoke(self.people["mallory"], self.at + 1)
         tx.certificates.revoke(digest("eve's certificate"), self.at + 1)
 

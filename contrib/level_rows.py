@@ -159,11 +159,36 @@ def _people(ids: Ids) -> dict[str, Sequence[Row]]:
             {"person_id": ids.person, "kind": "totp", "sealed": b"\0sealed\xff", "added_at": 82.0},
         ],
         "sign_in_codes": [{"person_id": ids.person, "kind": "totp", "counter": 59000000}],
+        **sign_in_rows(ids.person),
+    }
+
+
+def sign_in_rows(person: str) -> dict[str, Sequence[Row]]:
+    """Somebody's account at a provider, and a sign-in with it; in a real store both are signed."""
+    return {
         "person_identities": [
-            {"issuer": "https://issuer.example", "subject": "00u1", "person_id": ids.person},
+            {
+                "id": "identity1",
+                "issuer": "https://issuer.example",
+                "subject": "00u1",
+                "person_id": person,
+                "salt": b"\0salt\xff",
+            },
         ],
-        "role_mappings": [
-            {"issuer": "https://issuer.example", "claim": "engineering", "group_name": ids.group},
+        "sign_ins": [
+            {
+                "id": "signin1",
+                "identity_id": "identity1",
+                "person_id": person,
+                "auth_time": 83.0,
+                "began_at": 84.0,
+                "ends_at": 9e9,
+                "certificate_sha256": digest("signed in"),
+                "key_sha256": digest("signed in key"),
+                "generation": 1,
+                "refresh": b"\0sealed\xff",
+                "ended_at": None,
+            },
         ],
     }
 

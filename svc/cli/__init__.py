@@ -1,7 +1,8 @@
 """The command line: one program, ``svc``, that imports the module of a command only when it runs.
 
 Exit codes are chosen here: a refusal's own (``SvcError.exit_code``), 64 for wrong usage, 0 for
-success.  Commands write only their data to stdout.  Begin with ``main``.
+success.  Commands write only their data to stdout.  It is one shelf: a module for each few
+commands, imported by none of the others.  Begin with ``main``.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _COMMANDS = {
     "init": "svc.cli.setup:init",
     "demo": "svc.cli.setup:demo",
     "join": "svc.cli.join:join",
+    "login": "svc.cli.login:login",
     "up": "svc.cli.person:up",
     "status": "svc.cli.person:status",
     "resources": "svc.cli.person:resources",

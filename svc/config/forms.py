@@ -278,6 +278,86 @@ def _scopes(tables: list[dict[str, object]]) -> tuple[Mapping[str, object], ...]
     return tuple(tables)
 
 
+MAX_OIDC_ENTRIES = 32
+_TOKEN = re.compile(r"[\x21-\x7e]{1,255}\Z")
+_OWNED_PARAMS = frozenset(
+    [
+        "client_id",
+        "client_secret",
+        "client_assertion",
+        "client_assertion_type",
+        "grant_type",
+        "device_code",
+        "scope",
+        "response_type",
+        "response_mode",
+        "redirect_uri",
+        "state",
+        "nonce",
+        "request",
+        "request_uri",
+        "password",
+        "assertion",
+        "code",
+        "username",
+        "id_token_hint",
+        "registration",
+        "dpop_jkt",
+    ]
+)
+_SECRET_WORDS = ("token", "secret", "key", "password", "assertion", "code_")
+
+
+def _token(text: str) -> str:
+    if _TOKEN.match(text) is None:
+        raise ValueError("must be 1 to 255 visible ASCII characters")
+    return text
+
+
+def _issuer(text: str) -> str:
+    _web_url(text, "https")
+    if len(text) > 255:
+        raise ValueError("must have at most 255 characters")
+    return text
+
+
+def _oidc_scopes(texts: list[str]) -> tuple[str, ...]:
+    found = tuple(_token(text) for text in texts)
+    if len(found) > MAX_OIDC_ENTRIES or len(set(found)) != len(found):
+        raise ValueError(f"must list at most {MAX_OIDC_ENTRIES} scopes, each once")
+    if "openid" not in found:
+        raise ValueError("must list openid")
+    return found
+
+
+def _oidc_params(table: dict[str, str]) -> Mapping[str, str]:
+    """U-OPEN-17: no credential, and nothing that the protocol itself sets."""
+    if len(table) > MAX_OIDC_ENTRIES:
+        raise ValueError(f"must have at most {MAX_OIDC_ENTRIES} parameters")
+    for name, value in table.items():
+        lower = _token(name).lower()
+        if any(word in lower for word in _SECRET_WORDS):
+            raise ValueError(f"{_safe(name)}: must not hold a credential")
+        if lower in _OWNED_PARAMS:
+            raise ValueError(f"{_safe(name)}: is set by the protocol")
+        if len(value) > 255 or not value.isprintable():
+            raise ValueError(f"{_safe(name)}: must have at most 255 printable characters")
+    return dict(table)
+
+
+def _safe(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name) else "a parameter"
+
+
+def _pending_errors(texts: list[str]) -> tuple[str, ...]:
+    if len(texts) > MAX_OIDC_ENTRIES:
+        raise ValueError(f"must list at most {MAX_OIDC_ENTRIES} texts")
+    for text in texts:
+        if not text or len(text) > 255:
+            raise ValueError("each text must have 1 to 255 characters")
+    return tuple(texts)
+
+
 def whole(lowest: int, highest: int) -> Form:
     """A whole number between two bounds."""
 
@@ -331,6 +411,11 @@ WITNESSES = Form("a list of file:// and https:// URLs", list[str], _witnesses)
 PIN = Form("64 hex digits (a string)", str, _pin)
 REACH = Form("a list of IP addresses and networks", list[str], _reach)
 WORDS = Form("a list of drop-in words", list[str], _words)
+TOKEN = Form("a string", str, _token)
+ISSUER = Form("an https:// URL (a string)", str, _issuer)
+OIDC_SCOPES = Form("a list of strings", list[str], _oidc_scopes)
+OIDC_PARAMS = Form("a table of strings", dict[str, str], _oidc_params)
+PENDING_ERRORS = Form("a list of strings", list[str], _pending_errors)
 RESOURCES = Form("a list of tables", list[dict[str, Any]], _resources)
 SCOPES = Form("a list of tables", list[dict[str, Any]], _scopes)
 TABLES = Form("a list of tables", list[dict[str, Any]], tuple)

@@ -424,22 +424,6 @@ def _roles() -> tuple[Key, ...]:
             later=True,
         ),
         Key(
-            path="oidc.issuer",
-            form=f.TEXT,
-            default=None,
-            roles=_AUTHORITY,
-            meaning="Identity provider's issuer.",
-            later=True,
-        ),
-        Key(
-            path="oidc.client_id",
-            form=f.TEXT,
-            default=None,
-            roles=_AUTHORITY,
-            meaning="Our client there.",
-            later=True,
-        ),
-        Key(
             path="plugins.kinds",
             form=f.WORDS,
             default=["ssh", "tcp"],
@@ -700,6 +684,134 @@ def _limits() -> tuple[Key, ...]:
     )
 
 
+def _oidc() -> tuple[Key, ...]:
+    """How people sign in; the names of the keys are recommended by U-OPEN-15."""
+    return (
+        Key(
+            path="oidc.issuer",
+            form=f.ISSUER,
+            default=None,
+            roles=_AUTHORITY,
+            meaning=(
+                "The identity provider that people sign in at, exactly as it names itself; with"
+                " `oidc.client_id`, or neither."
+            ),
+        ),
+        Key(
+            path="oidc.client_id",
+            form=f.TOKEN,
+            default=None,
+            roles=_AUTHORITY,
+            meaning="The name of this cluster's public client at the provider.",
+        ),
+        Key(
+            path="oidc.scopes",
+            form=f.OIDC_SCOPES,
+            default=["openid", "profile", "email", "offline_access"],
+            roles=_AUTHORITY,
+            meaning=(
+                "The scopes to ask for; `openid` is one of them. Without `offline_access` most"
+                " providers give no refresh token, and certificates are then not renewed."
+            ),
+        ),
+        Key(
+            path="oidc.extra_params",
+            form=f.OIDC_PARAMS,
+            default={},
+            roles=_AUTHORITY,
+            meaning=(
+                "More parameters of the request for sign-in, such as `prompt`; never a"
+                " credential, nor a parameter that the protocol sets."
+            ),
+        ),
+        Key(
+            path="oidc.groups_claim",
+            form=f.TOKEN,
+            default=None,
+            roles=_AUTHORITY,
+            meaning=(
+                "The claim of the ID token that lists a person's groups: at each sign-in and"
+                " renewal the person is in those of them that exist here, and in no other."
+                " Absent: operators alone decide who is in a group."
+            ),
+        ),
+        Key(
+            path="oidc.create_persons",
+            form=f.YES_NO,
+            default=False,
+            roles=_AUTHORITY,
+            meaning=(
+                "If true, the first sign-in of an account that is nobody's here adds a person;"
+                " otherwise it is refused."
+            ),
+        ),
+        Key(
+            path="oidc.name_claim",
+            form=f.TOKEN,
+            default="email",
+            roles=_AUTHORITY,
+            meaning=(
+                "The claim that a person who is added is named by; an `email` counts only if the"
+                " provider has verified it."
+            ),
+        ),
+        Key(
+            path="oidc.renew_secs",
+            form=f.whole(0, 31_536_000),
+            default=604_800,
+            roles=_AUTHORITY,
+            meaning=(
+                "How long after a sign-in its certificate is renewed without a new one; 0: never."
+            ),
+        ),
+        Key(
+            path="oidc.reach",
+            form=f.REACH,
+            default=[],
+            roles=_AUTHORITY,
+            meaning=(
+                "Addresses and networks of the provider that are not public; without it only"
+                " public addresses are connected to."
+            ),
+        ),
+        Key(
+            path="oidc.ca_file",
+            form=f.PATH,
+            default=None,
+            roles=_AUTHORITY,
+            meaning=(
+                "PEM file of the authorities that the provider's certificate is checked against;"
+                " absent: those of the system."
+            ),
+        ),
+        Key(
+            path="oidc.device.pending_errors",
+            form=f.PENDING_ERRORS,
+            default=[],
+            roles=_AUTHORITY,
+            meaning=(
+                "Texts that an `error_description` of `invalid_grant` may start with while the"
+                " person has not signed in yet, for providers that do not say"
+                " `authorization_pending`."
+            ),
+        ),
+        Key(
+            path="oidc.device.interval",
+            form=f.whole(1, 300),
+            default=None,
+            roles=_AUTHORITY,
+            meaning="Least seconds between two polls; it can only raise what the provider says.",
+        ),
+        Key(
+            path="oidc.device.expires_in",
+            form=f.whole(1, 3600),
+            default=None,
+            roles=_AUTHORITY,
+            meaning="Most seconds that a device code is polled; it can only shorten them.",
+        ),
+    )
+
+
 def _numbers() -> tuple[Key, ...]:
     a, p, c = _AUTHORITY, _PROXY, _CONNECTOR
     return (
@@ -849,6 +961,7 @@ KEYS: tuple[Key, ...] = (
     *_client(),
     *_wire(),
     *_limits(),
+    *_oidc(),
     *_numbers(),
 )
 """Every key, in the order of the reference."""

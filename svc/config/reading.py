@@ -76,12 +76,18 @@ def _settings(read: BaseModel, role: str, path: str) -> values.RoleSettings:
         if field.name in taken:
             continue
         value = getattr(read, field.name)
-        if isinstance(value, BaseModel):
-            table = _TABLES[str(field.type)]
-            value = table(**{inner.name: getattr(value, inner.name) for inner in fields(table)})
-        taken[field.name] = value
+        taken[field.name] = _plain(value, str(field.type))
     taken["cluster"], taken["state_dir"] = taken["cluster"] or "", taken["state_dir"] or ""
     return values.RoleSettings(**taken)
+
+
+def _plain(value: Any, type_name: str) -> Any:
+    """The frozen value of a table of the model, with the tables in it."""
+    if not isinstance(value, BaseModel):
+        return value
+    table = _TABLES[type_name]
+    inner = {each.name: _plain(getattr(value, each.name), str(each.type)) for each in fields(table)}
+    return table(**inner)
 
 
 def _refusals(error: ValidationError, origin: Mapping[str, str]) -> Iterator[ConfigError]:

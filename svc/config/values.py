@@ -168,6 +168,32 @@ class LimitSettings:
 
 
 @frozen
+class DeviceSettings:
+    """``[oidc.device]``: what differs from the provider's own word, in one direction only."""
+
+    pending_errors: tuple[str, ...]
+    interval: int | None
+    expires_in: int | None
+
+
+@frozen
+class OidcSettings:
+    """``[oidc]``: where people sign in, if ``issuer`` is set."""
+
+    issuer: str | None
+    client_id: str | None
+    scopes: tuple[str, ...]
+    extra_params: Mapping[str, str]
+    groups_claim: str | None
+    create_persons: bool
+    name_claim: str
+    renew_secs: int
+    reach: tuple[str, ...]
+    ca_file: str | None
+    device: DeviceSettings
+
+
+@frozen
 class IdentitySettings:
     """``[identity]``: how long what Authority issues is good for."""
 
@@ -240,6 +266,7 @@ class RoleSettings:
     client: ClientSettings
     plugins: PluginSettings
     limits: LimitSettings
+    oidc: OidcSettings
     identity: IdentitySettings
     tunnel: TunnelSettings
     audit: AuditSettings

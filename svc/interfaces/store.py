@@ -37,6 +37,7 @@ from svc.interfaces.facets import (
 )
 from svc.interfaces.inventory import IBindings, IInventories
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
+from svc.interfaces.sign_in import ISignIns
 from svc.model.store.migration import MigrationReport, MigrationStatus
 from svc.model.store.rehearsal import Rehearsal
 
@@ -61,6 +62,7 @@ class ITransaction(Interface):
     people: IPeople = Attribute("Persons and groups.")
     people_changes: IPeopleChanges = Attribute("Changes of persons that are there.")
     certificates: ICertificates = Attribute("Certificates issued to persons.")
+    sign_ins: ISignIns = Attribute("Sign-ins of people at an identity provider.")
     catalog: ICatalog = Attribute("Resources and their assignment.")
     bindings: IBindings = Attribute("Who was meant to serve a resource, and when.")
     inventories: IInventories = Attribute("How often what a Connector is to serve changed.")

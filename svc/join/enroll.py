@@ -15,46 +15,32 @@ from pathlib import Path
 from typing import Any
 
 from attrs import evolve, frozen
-from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from OpenSSL import SSL
-from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
-    IOpenSSLClientConnectionCreator,
-    IProtocol,
-    IProtocolFactory,
     IReactorTime,
     IStreamClientEndpoint,
 )
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
-from twisted.protocols.tls import TLSMemoryBIOFactory
-from zope.interface import implementer
 
 from svc import __version__
 from svc.config import Address, RoleSettings
 from svc.errors import ConfigError, Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
-from svc.join.lane import opened_lane
-from svc.messages.relay import Lane
+from svc.join.channel import PinnedCluster, ask_directly, ask_through_proxy
 from svc.model.audit.spool import prove_audit_key
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong
 from svc.model.cluster.token import JoinToken, parse_token
 from svc.model.principal import Principal, Role, parse_principal
 from svc.pki.files import read_private
-from svc.pki.handshake import PinnedRoot
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
-from svc.pki.issue import der, make_request, prove_key
-from svc.pki.join import adopt_identity, blame_the_clock
-from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
-from svc.pki.verify import root_cluster
+from svc.pki.issue import make_request, prove_key
+from svc.pki.join import adopt_identity
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
-from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed
 from svc.rpc.connection import HANDSHAKE_SECONDS
-from svc.rpc.endpoint import StreamClientEndpoint
 from svc.runtime.backoff import Backoff
 from svc.runtime.context import Runtime
 
@@ -63,9 +49,6 @@ ENROLL_METHOD = "/gate.v1.Bootstrap/Enroll"
 _log = Logger(namespace="svc_join")
 
 _ENROLL_SECS = 25.0
-VERIFY_FAILED = "certificate verify failed"
-"""What OpenSSL says of a chain that does not end in our root, before any check of ours is asked."""
-
 KEY_REFUSED = "key_refused"
 """Authority's word for a key that may not join without a token."""
 
@@ -115,62 +98,6 @@ class Enrolled:
     name: str
 
 
-@frozen
-class _PinnedAuthority:
-    """Accepts an authority of whatever cluster the pinned root names."""
-
-    pin: str
-    cluster: str
-    now: Callable[[], float]
-    anchor: None = None
-
-    def trusts(self, root: x509.Certificate) -> bool:
-        """See PeerCheck."""
-        return PinnedRoot("", self.pin, self.now).trusts(root)
-
-    def accept(self, chain: list[x509.Certificate]) -> None:
-        """See PeerCheck."""
-        cluster = self.cluster
-        if not cluster and self.trusts(chain[-1]):
-            # The pin fixes the root, and the root names its cluster.
-            cluster = root_cluster(der(chain[-1]))
-        PinnedRoot(cluster, self.pin, self.now).accept(chain)
-
-
-@implementer(IOpenSSLClientConnectionCreator)
-class _UnverifiedTls:
-    """TLS to a Proxy whose certificate a joiner cannot verify yet.
-
-    Used for the join lane alone, and safe there alone: nothing secret is said
-    to this hop.  What passes it is the joiner's own TLS to Authority, which is
-    checked against the pin before the token is sent; whoever stands in the
-    Proxy's place sees that ciphertext and can do no more than cut it.
-    """
-
-    def __init__(self) -> None:
-        self._contexts = Contexts(None, server=False, alpn=H2, asks=ClientCertificates.NONE)
-
-    def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
-        """Called by Twisted for each connection."""
-        return self._contexts.connection(None)
-
-
-@implementer(IStreamClientEndpoint)
-@frozen
-class _TlsEndpoint:
-    """TLS over another endpoint, all of whose timers are *clock*'s (D3)."""
-
-    tls: IOpenSSLClientConnectionCreator
-    below: IStreamClientEndpoint
-    clock: IReactorTime
-
-    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
-        """Connect; the handshake is the protocol's to wait for."""
-        factory = TLSMemoryBIOFactory(self.tls, True, protocolFactory, self.clock)
-        connecting: Deferred[Any] = self.below.connect(factory)
-        return connecting.addCallback(lambda wrapping: wrapping.wrappedProtocol)
-
-
 async def enroll_direct(
     endpoint: IStreamClientEndpoint,
     clock: IReactorTime,
@@ -190,41 +117,10 @@ async def enroll_direct(
         ClockWrong: this machine's clock and Authority's are too far apart; the token is good still.
         SvcError: Authority's refusal (``token_refused``), or how it was not reached.
     """
-    refused: list[SvcError] = []
-    check = _PinnedAuthority(asking.pin.lower(), asking.cluster, now)
-    tls = ClientTLS(
-        contexts=Contexts(None, server=False, alpn=H2),
-        check=check,
-        alpn=H2,
-        server_name=None,
-        refused=refused.append,
+    pinned = PinnedCluster(asking.pin.lower(), asking.cluster, now)
+    return await ask_directly(
+        endpoint, clock, pinned, lambda channel: enroll_over(channel, now, asking), handshake_secs
     )
-
-    try:
-        channel = await dial(
-            _TlsEndpoint(tls, endpoint, clock),
-            clock,
-            authority="authority",
-            handshake_secs=handshake_secs,
-        )
-    except SvcError as failed:
-        if not refused and VERIFY_FAILED in failed.text:
-            # A chain without our root, or with another, ends in OpenSSL before
-            # the check is asked.
-            refused.append(
-                CertificateRefused("its certificate was not issued under the pinned root")
-            )
-        if refused:
-            blame_the_clock(refused[-1])
-            raise CertificateRefused(
-                f"the server is not the Authority pinned by ca_pin: {refused[-1].text}",
-                reason=refused[-1].reason,
-            ) from None
-        raise
-    try:
-        return await _enroll(channel, now, asking)
-    finally:
-        await channel.close()
 
 
 async def enroll_through_proxy(
@@ -246,18 +142,25 @@ async def enroll_through_proxy(
     Raises:
         SvcError: as :func:`enroll_direct`, and the Proxy's own refusals.
     """
-    outer = endpoint if plaintext else _TlsEndpoint(_UnverifiedTls(), endpoint, clock)
-    channel = await dial(
-        outer, clock, authority="proxy", plaintext=plaintext, handshake_secs=handshake_secs
+    pinned = PinnedCluster(asking.pin.lower(), asking.cluster, now)
+    return await ask_through_proxy(
+        endpoint,
+        clock,
+        pinned,
+        lambda channel: enroll_over(channel, now, asking),
+        handshake_secs,
+        plaintext=plaintext,
     )
-    try:
-        lane = StreamClientEndpoint(lambda: opened_lane(channel, Lane.JOIN, clock, _ENROLL_SECS))
-        return await enroll_direct(lane, clock, now, asking, handshake_secs)
-    finally:
-        await channel.close()
 
 
-async def _enroll(channel: IRpcChannel, now: Callable[[], float], asking: JoinRequest) -> Enrolled:
+async def enroll_over(
+    channel: IRpcChannel, now: Callable[[], float], asking: JoinRequest
+) -> Enrolled:
+    """Make the one call of an enrollment.
+
+    Raises:
+        SvcError: Authority's refusal (``token_refused``).
+    """
     request = pb.EnrollRequest(
         token="" if asking.token is None else asking.token.text,
         csr=asking.csr,

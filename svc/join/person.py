@@ -13,8 +13,9 @@ from twisted.internet.defer import Deferred
 from svc.client.places import CLIENT_FILE
 from svc.config import Address
 from svc.config.forms import DIAL, PIN
-from svc.errors import ConfigError, Fault, SvcError, UsageError
-from svc.join.enroll import Enrolled, JoinRequest, enroll_direct, enroll_through_proxy
+from svc.errors import ConfigError, UsageError
+from svc.join.channel import PinnedCluster, ask_authority
+from svc.join.enroll import Enrolled, JoinRequest, enroll_over
 from svc.model.certificate import CertificateRefused
 from svc.model.cluster.token import JoinToken
 from svc.model.principal import Role
@@ -24,13 +25,11 @@ from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
 from svc.pki.join import adopt_identity
 from svc.pki.verify import ca_pin, root_cluster
-from svc.rpc.client.endpoints import dialed
 from svc.runtime import durable
 from svc.runtime.context import Runtime
 from svc.runtime.services import bounded
 
 _JOIN_SECS = 50.0
-_NEXT_PROXY = (Fault.UNAVAILABLE, Fault.DEADLINE)
 
 
 @frozen
@@ -144,20 +143,16 @@ async def take_identity(
     Raises:
         SvcError: refused or not reached; nothing was replaced.
     """
-    reactor, now = runtime.reactor, runtime.now
 
     async def enroll(asking: JoinRequest) -> Enrolled:
-        if authority is not None:
-            return await enroll_direct(dialed(reactor, authority), reactor, now, asking)
-        problem: SvcError = UsageError("--proxy: required")
-        for proxy in proxies:
-            try:
-                return await enroll_through_proxy(dialed(reactor, proxy), reactor, now, asking)
-            except SvcError as e:
-                if e.fault not in _NEXT_PROXY:
-                    raise
-                problem = SvcError(f"{proxy}: {e.text}", reason=e.reason, fault=e.fault)
-        raise problem
+        pinned = PinnedCluster(asking.pin.lower(), asking.cluster, runtime.now)
+        return await ask_authority(
+            runtime,
+            pinned,
+            proxies,
+            authority,
+            lambda channel: enroll_over(channel, runtime.now, asking),
+        )
 
     store = IdentityStore(directory)
     person = await join_person(runtime, store, check_pin(pin), token, enroll)

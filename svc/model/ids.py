@@ -17,6 +17,7 @@ Entropy = Callable[[int], bytes]
 RANDOM_ID_BYTES = 16
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 _RANDOM_ID = re.compile(r"[0-9a-f]{32}\Z")
+_MEMBER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")
 _OPAQUE_ID = re.compile(r"[a-z2-7]{26}\Z")
 
 
@@ -53,6 +54,11 @@ def is_opaque_id(text: str) -> bool:
 def is_resource_id(text: str) -> bool:
     """Whether *text* can name a resource: one DNS label, lower case."""
     return _DNS_LABEL.match(text) is not None
+
+
+def is_member_name(text: str) -> bool:
+    """Whether *text* can name a node, a person or a group."""
+    return _MEMBER_NAME.match(text) is not None
 
 
 def is_cluster_name(text: str) -> bool:

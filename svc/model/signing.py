@@ -38,6 +38,8 @@ class Purpose(Enum):
     GRANT = "grant"
     GRANT_EXTENSION = "grant-extension"
     SNAPSHOT = "snapshot"
+    SIGN_IN_PROFILE = "sign-in-profile"
+    SIGN_IN_RENEWAL = "sign-in-renewal"
     AUDIT_HEAD = "audit-head"
     AUDIT_ORIGIN = "audit-origin"
     AUDIT_ROW = "audit-row"

@@ -21,6 +21,7 @@ from svc.model.certificate import CertificateRefused
 from svc.model.ids import Entropy
 from svc.model.signing import PrivateKey
 from svc.pki import files, issue, profile
+from svc.pki.credentials import CREDENTIALS_FILE, new_credentials_key
 from svc.pki.root import ClusterKeys, PurposeKey, make_cluster, make_purpose_key, new_key
 from svc.pki.verify import check_root, check_standing, root_cluster
 from svc.runtime import durable
@@ -58,6 +59,7 @@ def create_cluster(
     files.make_private_directory(beside)
     for name, data in _contents(written).items():
         durable.write_new(beside / name, data)
+    durable.write_new(beside / CREDENTIALS_FILE, new_credentials_key(entropy))
     durable.sync_directory(beside)
     durable.move(beside, directory)
     return keys

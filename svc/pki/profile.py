@@ -94,7 +94,8 @@ PURPOSES = {
     row.word: row
     for row in (
         PurposeRow("grant", frozenset({Purpose.GRANT, Purpose.GRANT_EXTENSION})),
-        PurposeRow("snapshot", frozenset({Purpose.SNAPSHOT})),
+        # What Authority has others pass on: the policy, and where people sign in.
+        PurposeRow("snapshot", frozenset({Purpose.SNAPSHOT, Purpose.SIGN_IN_PROFILE})),
         PurposeRow("anchor", frozenset({Purpose.AUDIT_HEAD}), ed25519=True),
         PurposeRow("audit-origin", frozenset({Purpose.AUDIT_ORIGIN}), ed25519=True),
     )

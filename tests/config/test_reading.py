@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from attrs import fields, has
+from attrs import fields
 from attrs.exceptions import FrozenInstanceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +23,15 @@ from tests.config.malformed import GOOD
 from tests.support.proof import proves
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "config.md"
+
+
+def _paths(path: str, value: Any) -> Iterator[str]:
+    """The dotted path of each value in a table, or of the one that it is."""
+    if not type(value).__name__.endswith("Settings"):
+        yield path
+        return
+    for inner in fields(type(value)):
+        yield from _paths(f"{path}.{inner.name}", getattr(value, inner.name))
 
 
 class ValueTests(SynchronousTestCase):
@@ -68,10 +79,7 @@ class ValueTests(SynchronousTestCase):
         found = read_settings("", "client")
         for field in fields(RoleSettings):
             value = getattr(found, field.name)
-            if has(type(value)):
-                reached |= {f"{field.name}.{inner.name}" for inner in fields(type(value))}
-            else:
-                reached.add(field.name)
+            reached |= set(_paths(field.name, value))
         self.assertEqual(reached - {"role", "path"}, built)
 
     def test_resources_stay_raw(self) -> None:

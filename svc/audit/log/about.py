@@ -37,6 +37,8 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "credential": "person|node|certificate",
         "person": "person",
         "user": "person",
+        "sign_in": "person|issuer",
+        "identity": "person",
         "group.add": "group",
         "group": "person of",
         "policy": "policy",
@@ -123,6 +125,9 @@ class _Told:
         id = self._detail("expected_id")
         name = id and self.name_of("key", id)
         return f"{self._role()} {name}".lstrip() if name else id and f"key {id[:SHORT]}"
+
+    def _issuer(self) -> str:
+        return self._detail("issuer")
 
     def _group(self) -> str:
         return self._word("group", "group")

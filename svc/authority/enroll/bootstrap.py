@@ -65,7 +65,7 @@ from svc.proto.gate.v1 import bootstrap_pb2 as pb
 _log = Logger(namespace="svc_authority")
 
 MAX_ASKED = 4
-"""Enrollments asked for over one connection: a lane is budgeted, what passes in it is not."""
+"""Calls over one connection, of a sign-in too: a lane is budgeted, what passes in it is not."""
 _VERSION = 63
 _SET_THE_CLOCK = "set the clock and join again; neither token nor key was used up"
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from svc.authority.ingest.notes import checked_note
 from svc.authority.state.tables import SignedRows
 from svc.errors import Fault, Malformed, SvcError
 from svc.model.cluster.person import Person
-from svc.model.ids import is_opaque_id
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")
+from svc.model.ids import is_member_name, is_opaque_id
 
 
 def checked_name(name: str, what: str) -> str:
     """*name*, if it can be the name of a node, a person, an agent or a group."""
-    if _NAME.match(name) is None:
+    if not is_member_name(name):
         raise Malformed(
             f"{what}: may have letters, digits and . _ @ -, must start with a letter or digit, "
             "and has at most 128 characters"

@@ -22,17 +22,20 @@ from svc.model.audit.state import (
     certificate_entry,
     expected_entry,
     group_entry,
+    identity_entry,
     key_entry,
     node_entry,
     person_entry,
     policy_entry,
     resource_entry,
+    sign_in_entry,
     token_entry,
 )
 from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import ExpectedKey, KeptToken, Node
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource
+from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.policy.version import PolicyVersion
 
 _Id = TypeVar("_Id")
@@ -136,6 +139,21 @@ CERTIFICATES = ProtectedTable[bytes, IssuedCertificate](
     id_of=lambda issued: issued.sha256.hex(),
     expires=True,
 )
+IDENTITIES = ProtectedTable[str, IdentityLink](
+    name="identity",
+    get=lambda tx, link_id: tx.sign_ins.identity(link_id),
+    all=lambda tx, at: tx.sign_ins.identities(),
+    entry_of=identity_entry,
+    id_of=lambda link: link.id,
+)
+SIGN_INS = ProtectedTable[str, SignIn](
+    name="signin",
+    get=lambda tx, sign_in_id: tx.sign_ins.get(sign_in_id),
+    all=lambda tx, at: tx.sign_ins.unexpired(at),
+    entry_of=sign_in_entry,
+    id_of=lambda sign_in: sign_in.id,
+    expires=True,
+)
 POLICIES = ProtectedTable[int, PolicyVersion](
     name="policy",
     get=lambda tx, version: tx.policies.get(version),
@@ -153,6 +171,8 @@ PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
     TOKENS,
     EXPECTED,
     CERTIFICATES,
+    IDENTITIES,
+    SIGN_INS,
     POLICIES,
 )
 """Every protected noun, in the order in which a record of many names their rows."""
@@ -232,6 +252,19 @@ class SignedRows:
     def certificate(self, sha256: bytes) -> IssuedCertificate | None:
         """The certificate, also when revoked."""
         return self._good(CERTIFICATES, sha256)
+
+    def identity_of(self, issuer: str, subject: str) -> IdentityLink | None:
+        """The link of somebody of a provider."""
+        found = self.tx.sign_ins.of(issuer, subject)
+        return None if found is None else self._good(IDENTITIES, found.id)
+
+    def identity(self, link_id: str) -> IdentityLink | None:
+        """One link."""
+        return self._good(IDENTITIES, link_id)
+
+    def sign_in(self, sign_in_id: str) -> SignIn | None:
+        """The sign-in, also when ended."""
+        return self._good(SIGN_INS, sign_in_id)
 
     def resource(self, resource_id: str) -> Resource | None:
         """The resource, with its assignment."""

@@ -9,7 +9,7 @@ from svc.compose.node import keepalive
 from svc.config import Address, RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
-from svc.join.enroll import VERIFY_FAILED
+from svc.join.channel import VERIFY_FAILED
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.identity import TransportIdentity

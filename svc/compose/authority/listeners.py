@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 
 from attrs import define
 
@@ -11,6 +11,7 @@ from svc.authority.control import FORWARDED, ControlService
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.ha.forward import ForwardedMethod
+from svc.authority.signin.service import SignInService
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.peers import Peers, serve_private
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
@@ -62,14 +63,20 @@ class ListenerGates:
     peers: Peers
     listeners: Mapping[str, RpcListener]
 
-    def open(self, control: ControlService, enrollment: Enrollment, renewals: NodeRenewal) -> None:
+    def open(
+        self,
+        control: ControlService,
+        enrollment: Enrollment,
+        sign_ins: SignInService,
+        renewals: NodeRenewal,
+    ) -> None:
         """Serve from the start of the listeners on."""
         p, required = self.parts, ClientCertificates.REQUIRED
         proxies, nodes = self._shown({Role.PROXY}), self._shown(NODE_ROLES)
         if "control" in self.listeners:
             server = self._server(
                 "control",
-                control.service(),
+                [control.service()],
                 control.admit,
                 dict.fromkeys(FORWARDED, proxies),
                 [self.peers.leader],
@@ -78,15 +85,15 @@ class ListenerGates:
             tls = server_context(p.identity, required, roles={Role.PROXY})
             self.listeners["control"].late.serve(server, tls)
         if "join" in self.listeners:
-            service = enrollment.service()
-            methods = dict.fromkeys(_names(service), enrollment.admit)
-            server = self._server("join", service, enrollment.admit, methods)
+            services = [enrollment.service(), sign_ins.service()]
+            methods = dict.fromkeys(_names(*services), enrollment.admit)
+            server = self._server("join", services, enrollment.admit, methods)
             tls = server_context(p.identity, ClientCertificates.NONE, send_root=True)
             self.listeners["join"].late.serve(server, tls)
         if "renewal" in self.listeners:
             service = renewals.service()
             server = self._server(
-                "renewal", service, renewals.admit, dict.fromkeys(_names(service), nodes)
+                "renewal", [service], renewals.admit, dict.fromkeys(_names(service), nodes)
             )
             tls = server_context(p.identity, required, roles=NODE_ROLES)
             self.listeners["renewal"].late.serve(server, tls)
@@ -96,13 +103,13 @@ class ListenerGates:
     def _server(
         self,
         name: str,
-        service: RpcService,
+        services: Sequence[RpcService],
         admit: Admit,
         forwarded: Mapping[str, Admit],
         more: Iterable[RpcService] = (),
         meanwhile: Mapping[str, Admit] | None = None,
     ) -> RpcServerFactory:
-        """A server of one service.
+        """A server of what one type of caller asks for.
 
         Args:
             forwarded: The methods that are forwarded until it is our turn, with their admission
@@ -111,14 +118,16 @@ class ListenerGates:
             meanwhile: What of that is answered until then, likewise.
         """
         p, peers = self.parts, self.peers
+        serves = {
+            f"/{one.name}/{name}": serve for one in services for name, serve in one.methods.items()
+        }
         for method in forwarded:
-            serve = service.methods[method.rpartition("/")[2]]
-            peers.forwarded.methods[method] = ForwardedMethod(admit, serve)
-        both = p.serving.forwarded(service, forwarded, peers.forwarding.serve)
+            peers.forwarded.methods[method] = ForwardedMethod(admit, serves[method])
+        both = [p.serving.forwarded(one, forwarded, peers.forwarding.serve) for one in services]
         return rpc_server(
             p.runtime,
             p.settings,
-            [both, *more],
+            [*both, *more],
             p.serving.guarded(admit, {**forwarded, **(meanwhile or {})}),
             listener=f"endpoints.{name}_listen",
         )
@@ -133,5 +142,5 @@ class ListenerGates:
         return admit
 
 
-def _names(service: RpcService) -> list[str]:
-    return [f"/{service.name}/{name}" for name in service.methods]
+def _names(*services: RpcService) -> list[str]:
+    return [f"/{service.name}/{name}" for service in services for name in service.methods]

@@ -149,7 +149,9 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
-    ListenerGates(p, peers, listeners).open(control, rooms.enrollment, rooms.renewals)
+    ListenerGates(p, peers, listeners).open(
+        control, rooms.enrollment, rooms.sign_ins, rooms.renewals
+    )
     admin = admin_service(p, rooms, control, role, queue)
     server = rpc_server(
         p.runtime,

@@ -23,6 +23,7 @@ from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.checkpoints import SWEEP_SECS, GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.trust import ProxyTrust
+from svc.authority.signin.service import SignInService
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.unsigned import UnsignedRows
 from svc.compose.authority.lifecycle import (
@@ -32,6 +33,7 @@ from svc.compose.authority.parts import (
     Parts,
     engine_of,
 )
+from svc.compose.authority.sign_in import sign_in_service
 from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
 from svc.policy.guard import PolicyGuard
@@ -54,6 +56,7 @@ class SharedServices:
     gated: GatedSessions
     sweeping: PeriodicTask
     enrollment: Enrollment
+    sign_ins: SignInService
     renewals: NodeRenewal
     rates: AskRates
     refusals: RefusalRecords
@@ -185,6 +188,7 @@ def shared_services(p: Parts) -> SharedServices:
             at_once=False,
         ),
         enrollment=enrollment,
+        sign_ins=sign_in_service(p, state_cache, refusals),
         renewals=renewals,
         rates=rates,
         refusals=refusals,

@@ -97,7 +97,9 @@ DETAILS: Mapping[str, Field] = _by_name(
         meaning="generation of the Connector's inventory",
         shape=_NUMBER,
     ),
+    Field("identity_id", _PUBLIC, "public id of the link between an account and a person"),
     Field("key_digest", _PUBLIC, "SHA-256 of the public key concerned"),
+    Field("issuer", _PUBLIC, "issuer of the identity provider"),
     Field("key_purpose", _PUBLIC, "what the key may sign"),
     Field(name="labels", sensitivity=_PUBLIC, meaning="access labels, as key=value", shape=_TEXTS),
     Field(
@@ -175,11 +177,14 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("role", _PUBLIC, "role of the node or person"),
     Field("row_digest", _PUBLIC, "SHA-256 of the row this record puts in force"),
     Field("serial", _PUBLIC, "serial number of the certificate, in hex"),
+    Field("sign_in_flow", _PUBLIC, "how the person signed in: `code`, `device` or `token`"),
+    Field("sign_in_id", _PUBLIC, "public id of the sign-in"),
     Field("signed_digest", _PUBLIC, "SHA-256 of the row that the newest signed record names"),
     Field("since", _PUBLIC, "start of the time concerned"),
     Field("source_address", _PERSONAL, "address of the peer, as the Proxy reports it"),
     Field("spool_id", _PUBLIC, "the spool concerned"),
     Field("subject", _PUBLIC, "the row concerned, as sort and id"),
+    Field("subject_at_issuer", _PERSONAL, "the account's subject at its issuer"),
     Field("token", _SECRET, "never recorded"),
     Field("token_id", _PUBLIC, "public id of the join token"),
     Field(
@@ -402,6 +407,41 @@ PERSON_ENABLE = _event(
     "I",
     "a disabled person was enabled again",
     "person_id note row_digest local_uid",
+)
+PERSON_SIGN_IN = _event(
+    2050,
+    "person.sign_in",
+    "I",
+    "a person signed in at the identity provider",
+    f"{_CERTIFICATE} person_id sign_in_id identity_id sign_in_flow issuer row_digest",
+)
+SIGN_IN_REFUSED = _event(
+    2051,
+    "sign_in.refused",
+    "W",
+    "a sign-in that had begun was refused",
+    "sign_in_flow issuer subject_at_issuer person_id key_digest",
+)
+SIGN_IN_END = _event(
+    2052,
+    "sign_in.end",
+    "I",
+    "a person's sign-in ended",
+    "person_id sign_in_id certificate_sha256 generation row_digest",
+)
+IDENTITY_LINK = _event(
+    2053,
+    "identity.link",
+    "I",
+    "an account of the identity provider became a person's",
+    "person_id identity_id issuer subject_at_issuer row_digest local_uid",
+)
+SIGN_IN_RENEW = _event(
+    2054,
+    "sign_in.renew",
+    "I",
+    "the provider confirmed a sign-in, and its certificate was renewed",
+    f"{_CERTIFICATE} person_id sign_in_id row_digest",
 )
 GROUP_ADD = _event(2030, "group.add", "I", "a group was added", "group row_digest local_uid")
 GROUP_JOIN = _event(

@@ -28,6 +28,7 @@ from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import ExpectedKey, KeptToken, Node, Publication
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, first_identity
+from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.policy.version import PolicyVersion
 
 ROW_DOMAIN = b"svc-state-row-v1\0"
@@ -216,6 +217,33 @@ def certificate_entry(issued: IssuedCertificate) -> StateEntry:
         "revoked": issued.revoked_at is not None,
     }
     return _entry(f"certificate:{issued.sha256.hex()}", fields, issued.expires)
+
+
+def identity_entry(link: IdentityLink) -> StateEntry:
+    """Who somebody of a provider is here; the salt keeps the subject from being guessed."""
+    fields: dict[str, Json] = {
+        "iss": link.issuer,
+        "sub": link.subject,
+        "person": link.person_id,
+        "salt": link.salt.hex(),
+    }
+    return _entry(f"identity:{link.id}", fields)
+
+
+def sign_in_entry(sign_in: SignIn) -> StateEntry:
+    """A person's sign-in, ended or not, with the digest of its sealed refresh token."""
+    fields: dict[str, Json] = {
+        "identity": sign_in.identity_id,
+        "person": sign_in.person_id,
+        "auth_time": _exact(sign_in.auth_time),
+        "ends": _exact(sign_in.ends_at),
+        "certificate": sign_in.certificate_sha256.hex(),
+        "key": sign_in.key_sha256.hex(),
+        "generation": str(sign_in.generation),
+        "refresh": sha256(sign_in.refresh).hexdigest(),
+        "ended": sign_in.ended_at is not None,
+    }
+    return _entry(f"signin:{sign_in.id}", fields, sign_in.ends_at)
 
 
 def resource_entry(resource: Resource) -> StateEntry:

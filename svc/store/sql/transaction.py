@@ -25,6 +25,7 @@ from svc.store.sql.people import People, PeopleChanges
 from svc.store.sql.policies import Policies
 from svc.store.sql.schema import Schema
 from svc.store.sql.sessions import Sessions
+from svc.store.sql.sign_ins import SignIns
 from svc.store.sql.spools import Spools
 from svc.store.sql.state import StateLog
 from svc.store.sql.statements import Statements
@@ -50,6 +51,7 @@ class Transaction:
         self.people = People(db)
         self.people_changes = PeopleChanges(db)
         self.certificates = Certificates(db)
+        self.sign_ins = SignIns(db)
         self.catalog = Catalog(db)
         self.bindings = Bindings(db)
         self.inventories = Inventories(db)

@@ -1,4 +1,4 @@
-"""What is kept of who is meant to serve what, and of keys that may join: one test a promise.
+"""What is kept of who serves what, of keys that may join and of sign-ins: one test a promise.
 
 Part of :class:`svc.testing.contracts.store.StoreContract`; not used alone.
 """
@@ -12,7 +12,9 @@ from attrs import evolve
 from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.node import ExpectedKey, TokenRole
+from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Binding, Resource
+from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.testing.contracts.facets import NODE, registered_nodes
 
 
@@ -45,6 +47,46 @@ class InventoryContract:
         for twice in (evolve(wanted, id="e2"), evolve(wanted, key_sha256=b"l" * 32)):
             with self.assertRaises(AlreadyExists):
                 await self.store.run("add", lambda tx, t=twice: tx.expected.add(t, 2.0))
+
+    async def test_accounts_are_linked_once(self: Any) -> None:
+        """An account is one person's; its sign-ins are found by id and by newest certificate."""
+        link = IdentityLink(
+            id="i1", issuer="https://id.example", subject="00u1", person_id="p1", salt=b"salt"
+        )
+        sign_in = SignIn(
+            id="s1",
+            identity_id="i1",
+            person_id="p1",
+            auth_time=1.5,
+            began_at=2.0,
+            ends_at=100.0,
+            certificate_sha256=b"c" * 32,
+            key_sha256=b"k" * 32,
+            generation=1,
+            refresh=b"\0sealed",
+        )
+        renewed = evolve(sign_in, certificate_sha256=b"d" * 32, generation=2, ended_at=9.0)
+
+        def use(tx: ITransaction) -> Any:
+            tx.people.add(Person("p1", "ada", salt=b"s"), 1.0)
+            tx.sign_ins.link(link)
+            tx.sign_ins.put(sign_in)
+            first = tx.sign_ins.get("s1"), tx.sign_ins.of_certificate(b"c" * 32)
+            tx.sign_ins.put(renewed)
+            return first, [tx.sign_ins.of_certificate(each * 32) for each in (b"c", b"d")]
+
+        def look(tx: ITransaction) -> Any:
+            found = tx.sign_ins.of("https://id.example", "00u1"), tx.sign_ins.identity("i1")
+            unexpired = [tx.sign_ins.unexpired(at) for at in (99.9, 100.0)]
+            return found, tx.sign_ins.of("https://id.example", "00u2"), unexpired
+
+        first, later = await self.store.run("sign in", use)
+        self.assertEqual((first, later), ((sign_in, sign_in), [None, renewed]))
+        found, none, unexpired = await self.store.read("look", look)
+        self.assertEqual((found, none, unexpired), ((link, link), None, [(renewed,), ()]))
+        for twice in (evolve(link, id="i2"), evolve(link, subject="00u2")):
+            with self.assertRaises(AlreadyExists):
+                await self.store.run("link", lambda tx, t=twice: tx.sign_ins.link(t))
 
     async def test_assignments_are_counted(self: Any) -> None:
         """Each assignment is the next of its resource; those before it stay as history."""

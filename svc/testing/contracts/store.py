@@ -43,6 +43,7 @@ from svc.interfaces.facets import (
 )
 from svc.interfaces.inventory import IBindings, IInventories
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
+from svc.interfaces.sign_in import ISignIns
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.testing.contracts.facets import FacetContract
 from svc.testing.contracts.inventory import InventoryContract
@@ -54,6 +55,7 @@ FACETS = {
     "lease": ILease,
     "tokens": ITokens,
     "expected": IExpectedKeys,
+    "sign_ins": ISignIns,
     "nodes": INodes,
     "people": IPeople,
     "people_changes": IPeopleChanges,

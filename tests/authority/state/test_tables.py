@@ -10,6 +10,7 @@ from svc.authority.state.tables import CERTIFICATES, POLICIES, PROTECTED, rows_n
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.node import ExpectedKey, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate
+from svc.model.cluster.sign_in import IdentityLink, SignIn
 from tests.authority.house import ADA, House
 
 LATER = 1e10
@@ -35,6 +36,23 @@ def _fill(tx: ITransaction) -> None:
         sha256=b"c" * 32, serial="1", person_id=ADA, issued_at=1.0, expires=LATER
     )
     tx.certificates.issued(certificate)
+    tx.sign_ins.link(
+        IdentityLink(
+            id="i1", issuer="https://id.example", subject="00u1", person_id=ADA, salt=b"salt"
+        )
+    )
+    sign_in = SignIn(
+        id="s1",
+        identity_id="i1",
+        person_id=ADA,
+        auth_time=1.0,
+        began_at=1.0,
+        ends_at=LATER,
+        certificate_sha256=b"c" * 32,
+        key_sha256=b"k" * 32,
+        generation=1,
+    )
+    tx.sign_ins.put(sign_in)
 
 
 class TableTests(SynchronousTestCase):
@@ -79,7 +97,7 @@ class TableTests(SynchronousTestCase):
                     elif table is POLICIES:
                         row_id = int(row_id)
                     self.assertEqual(table.now(tx, row_id), table.entry_of(row))
-            for table, absent in zip(PROTECTED, ("x",) * 7 + (b"x", 99), strict=True):
+            for table, absent in zip(PROTECTED, ("x",) * 7 + (b"x", "x", "x", 99), strict=True):
                 self.assertIsNone(table.now(tx, absent).digest)
 
         self.look(look)

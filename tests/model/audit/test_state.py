@@ -16,12 +16,14 @@ from svc.model.audit.state import (
     StateEntry,
     certificate_entry,
     expected_entry,
+    identity_entry,
     node_entry,
     person_entry,
     policy_entry,
     policy_version,
     read_change,
     resource_entry,
+    sign_in_entry,
     token_entry,
 )
 from svc.model.canonical import decode, encode
@@ -37,6 +39,7 @@ from svc.model.cluster.node import (
 )
 from svc.model.cluster.person import IssuedCertificate, Person, PersonState
 from svc.model.cluster.resource import Resource
+from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.policy.version import PolicyVersion
 
 text = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -97,6 +100,21 @@ resources = st.builds(
     identity=text,
     assignment_revision=st.integers(0, 2**31),
 )
+identities = st.builds(IdentityLink, text, text, text, text, st.binary(max_size=16))
+sign_ins = st.builds(
+    SignIn,
+    id=text,
+    identity_id=text,
+    person_id=text,
+    auth_time=moments,
+    began_at=st.just(1.0),
+    ends_at=moments,
+    certificate_sha256=digests,
+    key_sha256=digests,
+    generation=st.integers(1, 2**31),
+    refresh=st.binary(max_size=16),
+    ended_at=st.none() | st.just(1.0),
+)
 policies = st.builds(
     PolicyVersion, st.integers(1, 2**62), text, digests, text, moments, st.none() | st.just(1.0)
 )
@@ -107,9 +125,11 @@ SORTS: tuple[tuple[Any, Any], ...] = (
     (expected, expected_entry),
     (certificates, certificate_entry),
     (resources, resource_entry),
+    (identities, identity_entry),
+    (sign_ins, sign_in_entry),
     (policies, policy_entry),
 )
-NOTHING_DECIDED = {"enrolled_at"}
+NOTHING_DECIDED = {"enrolled_at", "began_at"}
 """Drawn above, and in no digest; the other such fields are left at their defaults."""
 
 entries = st.builds(

@@ -7,7 +7,6 @@ from tests.store.migrations.case import (
     APPROVER,
     AUTHORITY,
     DRAFT,
-    GROUP,
     H2,
     NODE,
     PERSON,
@@ -246,15 +245,25 @@ PEOPLE = {
         before=[PERSON, APPROVER],
         good=ahead("person_identities"),
         refused=[{"person_id": "ghost"}],
-        clash=[{"person_id": "p2"}],
-        beside=[{"subject": "00u2"}, {"issuer": "https://b.example"}],
+        clash=[{"person_id": "p2"}, {"id": "identity2"}],
+        beside=[
+            {"id": "identity2", "subject": "00u2"},
+            {"id": "identity3", "issuer": "https://b.example"},
+        ],
     ),
-    "role_mappings": Case(
-        before=[GROUP],
-        good=ahead("role_mappings"),
-        refused=[{"group_name": "ghosts"}],
-        clash=[{}],
-        beside=[{"claim": "science"}],
+    "sign_ins": Case(
+        before=[PERSON, ahead("person_identities")],
+        good=ahead("sign_ins"),
+        optional=("ended_at",),
+        refused=[
+            {"person_id": "ghost"},
+            {"identity_id": "ghost"},
+            {"certificate_sha256": SHORT},
+            {"key_sha256": SHORT},
+            {"generation": 0},
+        ],
+        clash=[{"certificate_sha256": H2}, {"id": "signin2"}],
+        beside=[{"id": "signin2", "certificate_sha256": H2, "ended_at": 85.0}],
     ),
 }
 

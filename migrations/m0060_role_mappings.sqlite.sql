@@ -1,7 +1,0 @@
--- Which group here a group claim of an OIDC issuer stands for. It makes nobody an operator.
-CREATE TABLE role_mappings (
-    issuer TEXT NOT NULL,
-    claim TEXT NOT NULL,
-    group_name TEXT NOT NULL REFERENCES person_groups (name),
-    PRIMARY KEY (issuer, claim, group_name)
-) STRICT, WITHOUT ROWID;

@@ -1,0 +1,134 @@
+"""Sign-ins that have begun and not ended: each is known to this Authority alone, and used once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from enum import Enum
+from hashlib import sha256
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+
+from svc.authority.signin.refusals import SignInRefused
+from svc.authority.signin.strict_json import encode_base64url
+from svc.model.ids import Entropy
+
+MAX_ATTEMPTS = 4096
+"""Past these the oldest is forgotten; beginning one is paid for by the join lane's budget."""
+
+ATTEMPT_SECS = 600.0
+_NONCE_DOMAIN = b"svc-sign-in-nonce-v1\0"
+
+
+class Flow(Enum):
+    """How a person signs in; the words are in records."""
+
+    CODE = "code"
+    DEVICE = "device"
+    TOKEN = "token"
+
+
+@define(eq=False)
+class Attempt:
+    """One sign-in, bound to a key from its first message.
+
+    Attributes:
+        csr: DER: the certificate will be for the key in it.
+        secret: Never leaves this process; nonce and verifier come from it.
+        redirect: Where the browser goes afterwards.
+        device_code: The provider's.
+        interval: Seconds between two polls.
+        due: When the provider may be polled again, on the clock.
+        is_polled: Whether the provider is being asked right now.
+    """
+
+    id: str
+    flow: Flow
+    csr: bytes = field(repr=False)
+    key_sha256: bytes
+    secret: bytes = field(repr=False)
+    ends: float
+    redirect: str = ""
+    device_code: str = field(default="", repr=False)
+    interval: int = 0
+    due: float = 0.0
+    is_polled: bool = False
+
+    @property
+    def state(self) -> str:
+        """What the redirect must bring back."""
+        return encode_base64url(self._derived(b"svc-sign-in-state-v1\0"))
+
+    @property
+    def nonce(self) -> str:
+        """What the ID token must hold: of this attempt, and of its key (rule R35)."""
+        return encode_base64url(self._derived(_NONCE_DOMAIN + self.key_sha256))
+
+    @property
+    def verifier(self) -> str:
+        """Of PKCE."""
+        return encode_base64url(self._derived(b"svc-sign-in-verifier-v1\0"))
+
+    @property
+    def challenge(self) -> str:
+        """Of PKCE, by S256."""
+        return encode_base64url(sha256(self.verifier.encode("ascii")).digest())
+
+    def _derived(self, domain: bytes) -> bytes:
+        return sha256(domain + self.secret).digest()
+
+
+@define
+class Attempts:
+    """Those under way."""
+
+    clock: IReactorTime
+    entropy: Entropy
+    _known: OrderedDict[str, Attempt] = field(factory=OrderedDict, init=False)
+
+    def begin(self, flow: Flow, csr: bytes, key_sha256: bytes, secs: float) -> Attempt:
+        """Begin one that lasts *secs*, and no longer than ten minutes."""
+        ends = self.clock.seconds() + min(secs, ATTEMPT_SECS)
+        made = Attempt(
+            id=encode_base64url(self.entropy(32)),
+            flow=flow,
+            csr=csr,
+            key_sha256=key_sha256,
+            secret=self.entropy(32),
+            ends=ends,
+        )
+        self._known[made.id] = made
+        while len(self._known) > MAX_ATTEMPTS:
+            self._known.popitem(last=False)
+        return made
+
+    def find(self, attempt_id: str, flow: Flow) -> Attempt:
+        """The attempt of this id and flow.
+
+        Raises:
+            SignInRefused: ``attempt_unknown``: never begun here, over, or used.
+        """
+        found = self._known.get(attempt_id)
+        if found is None or found.flow is not flow:
+            raise self._unknown()
+        if self.clock.seconds() >= found.ends:
+            self.end(found)
+            raise self._unknown()
+        return found
+
+    def take(self, attempt_id: str, flow: Flow) -> Attempt:
+        """As :meth:`find`; nobody finds it again."""
+        found = self.find(attempt_id, flow)
+        self.end(found)
+        return found
+
+    def end(self, attempt: Attempt) -> None:
+        """Forget it."""
+        self._known.pop(attempt.id, None)
+
+    def _unknown(self) -> SignInRefused:
+        return SignInRefused(
+            "this sign-in is not under way here: it took too long, was used, or the Authority "
+            "was restarted; run `svc login` again",
+            reason="attempt_unknown",
+        )
