@@ -32,6 +32,7 @@ CARRIED = {
     "svc up": "runs until it is interrupted",
     "svc open": "its stdout is one URL",
     "svc db": "it becomes psql",
+    "svc kubeconfig": "its stdout is a kubeconfig",
     "svc proxy-ssh": "its stdout is the session's",
 }
 """Commands that end with no result."""
