@@ -339,7 +339,7 @@ class StartTests(SynchronousTestCase):
                 "vault": ("c1", "departed"),
             },
         )
-        people = gate.operator("persons", "list", "--json").json
+        people = gate.operator("persons", "list", "--all", "--json").json
         self.assertEqual(
             {one["name"]: one["state"] for one in people},
             {"ada": "active", "ben": "active", "eve": "active", "mallory": "revoked"},

@@ -10,28 +10,23 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.interfaces import IDelayedCall, IReactorTime
-from twisted.internet.protocol import Factory, connectionDone
-from twisted.python.failure import Failure
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.protocol import Factory
 
-from svc.client.resident.local import Begin, LocalSide
+from svc.client.resident.local import LAST_WORDS_SECS, Begin, HeardSide
 from svc.errors import SvcError
 from svc.interfaces.kinds import ILocalCheck
 from svc.lanes.relay import Relay
 
-FIRST_WORDS_SECS = 60.0
-"""How long a tool may hold a connection without having said what it wants."""
 
-LAST_WORDS_SECS = 5.0
-"""How long it may take to read why it gets nothing."""
-
-
-class CheckedSide(LocalSide):
+class CheckedSide(HeardSide):
     """The tool's side of one.
 
     Attributes:
         check: Of this connection.
     """
+
+    FIRST_WORDS_SECS = 60.0
 
     def __init__(
         self,
@@ -40,11 +35,9 @@ class CheckedSide(LocalSide):
         begin: Begin,
         checking: Checking,
     ) -> None:
-        super().__init__(relay, guard, begin)
+        super().__init__(relay, guard=guard, begin=begin, clock=checking.clock)
         self.check = checking.make()
-        self._clock = checking.clock
         self._note = checking.note
-        self._deadline: IDelayedCall | None = None
         self._has_begun = False
         self._is_refused = False
 
@@ -61,9 +54,7 @@ class CheckedSide(LocalSide):
         super().dataReceived(data)
         if self.check.resource and not self._has_begun:
             self._has_begun = True
-            self._leave_after(None)
-            self.transport.pauseProducing()
-            self._begin(self.relay)
+            self.open()
 
     def say_last(self, refusal: SvcError) -> None:
         """Say why, and close; a connection that was served already is cut off."""
@@ -72,7 +63,7 @@ class CheckedSide(LocalSide):
             self.relay.abort()
         elif not self.is_lost:
             self.transport.resumeProducing()
-            self._leave_after(LAST_WORDS_SECS)
+            self.leave_after(LAST_WORDS_SECS)
             self.out.write(self.check.refused(refusal))
             self.close()
 
@@ -82,23 +73,6 @@ class CheckedSide(LocalSide):
             super().readConnectionLost()
         else:
             self.transport.loseConnection()
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The tool is gone."""
-        self._leave_after(None)
-        super().connectionLost(reason)
-
-    def _let_in(self) -> None:
-        self._leave_after(FIRST_WORDS_SECS)
-        self.transport.resumeProducing()
-
-    def _leave_after(self, seconds: float | None) -> None:
-        """Leave the tool after a time; None: no longer."""
-        if self._deadline is not None and self._deadline.active():
-            self._deadline.cancel()
-        self._deadline = None
-        if seconds is not None:
-            self._deadline = self._clock.callLater(seconds, self.transport.abortConnection)
 
 
 @frozen

@@ -38,9 +38,6 @@ _log = Logger(namespace="svc_client")
 LIBPQ_NAME = ".s.PGSQL.5432"
 """What libpq (psql and nearly all drivers of PostgreSQL) looks for in the directory it is given."""
 
-DIALOGUE_SECS = 15.0
-"""How long a tool may take to say what session it wants."""
-
 LAST_WORDS_SECS = 5.0
 """How long it may take to read why it has none."""
 
@@ -113,28 +110,66 @@ class LocalSide(RelaySide):
         self._begin(self.relay)
 
 
-class SpokenSide(LocalSide):
-    """One whose tool must be heard before its session opens.
+class HeardSide(LocalSide):
+    """One whose tool is heard before its session opens, for so long and no longer."""
+
+    FIRST_WORDS_SECS: float
+    """How long the tool may take to say what session it wants."""
+
+    def __init__(
+        self, relay: Relay, *, guard: Callable[[Any], bool], begin: Begin, clock: IReactorTime
+    ) -> None:
+        super().__init__(relay, guard, begin)
+        self._clock = clock
+        self._deadline: IDelayedCall | None = None
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The tool is gone."""
+        self.leave_after(None)
+        super().connectionLost(reason)
+
+    def leave_after(self, seconds: float | None) -> None:
+        """Cut the tool off after a time; None: no longer."""
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        self._deadline = None
+        if seconds is not None:
+            self._deadline = self._clock.callLater(seconds, self.transport.abortConnection)
+
+    def open(self) -> None:
+        """It is known which session the tool wants."""
+        self.leave_after(None)
+        self.transport.pauseProducing()
+        self._begin(self.relay)
+
+    def _let_in(self) -> None:
+        self.leave_after(self.FIRST_WORDS_SECS)
+        self.transport.resumeProducing()
+
+
+class SpokenSide(HeardSide):
+    """One whose tool speaks of the session with us, before it speaks to the target.
 
     Attributes:
         dialogue: With this tool.
     """
 
+    FIRST_WORDS_SECS = 15.0
+
     def __init__(
         self, relay: Relay, *, guard: Callable[[Any], bool], begin: Begin, speaking: Speaking
     ) -> None:
-        super().__init__(relay, guard, begin)
+        super().__init__(relay, guard=guard, begin=begin, clock=speaking.clock)
         self.dialogue = speaking.dialogue()
         self._speaking = speaking
         self._is_secured = False
-        self._deadline: IDelayedCall | None = None
 
     def last_words(self, words: bytes) -> None:
         """Say this and close; whoever does not take it is left after a while."""
         if not self.is_lost:
             self.out.write(words)
             self.close()
-            self._await(LAST_WORDS_SECS)
+            self.leave_after(LAST_WORDS_SECS)
 
     def dataReceived(self, data: bytes) -> None:
         """Of the dialogue, until it has said what the session is to be."""
@@ -156,9 +191,7 @@ class SpokenSide(LocalSide):
             self._speaking.cancel(self._cancels())
             self.last_words(b"")
         elif self._has_begun():
-            self._await(None)
-            self.transport.pauseProducing()
-            self._begin(self.relay)
+            self.open()
 
     def readConnectionLost(self) -> None:
         """A tool that leaves before it has said anything wants no session."""
@@ -166,11 +199,6 @@ class SpokenSide(LocalSide):
             super().readConnectionLost()
         else:
             self.transport.abortConnection()
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The tool is gone."""
-        self._await(None)
-        super().connectionLost(reason)
 
     def _secure(self) -> None:
         """Speak TLS from here on; what was written before goes out before it."""
@@ -183,18 +211,6 @@ class SpokenSide(LocalSide):
 
     def _cancels(self) -> bytes:
         return self.dialogue.cancels
-
-    def _let_in(self) -> None:
-        self._await(DIALOGUE_SECS)
-        self.transport.resumeProducing()
-
-    def _await(self, seconds: float | None) -> None:
-        """Leave the tool after a time; None: no longer."""
-        if self._deadline is not None and self._deadline.active():
-            self._deadline.cancel()
-        self._deadline = None
-        if seconds is not None:
-            self._deadline = self._speaking.clock.callLater(seconds, self.transport.abortConnection)
 
 
 @frozen

@@ -8,13 +8,8 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransportWithDisconnection
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.resident.checked import (
-    FIRST_WORDS_SECS,
-    LAST_WORDS_SECS,
-    CheckedConnections,
-    CheckedSide,
-    Checking,
-)
+from svc.client.resident.checked import CheckedConnections, CheckedSide, Checking
+from svc.client.resident.local import LAST_WORDS_SECS
 from svc.errors import Denied, SvcError
 from svc.lanes.relay import Relay
 
@@ -90,7 +85,7 @@ class CheckedTests(SynchronousTestCase):
     def test_silence(self) -> None:
         """Whoever says nothing is left after a while, without a session."""
         self.connect()
-        self.clock.advance(FIRST_WORDS_SECS)
+        self.clock.advance(CheckedSide.FIRST_WORDS_SECS)
         self.assertEqual((self.transport.connected, self.begun), (False, []))
 
     def test_refused(self) -> None:

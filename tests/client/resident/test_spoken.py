@@ -15,7 +15,6 @@ from zope.interface.verify import verifyObject
 
 from svc.client.ended import SessionSide
 from svc.client.resident.local import (
-    DIALOGUE_SECS,
     LAST_WORDS_SECS,
     LocalConnections,
     Speaking,
@@ -131,7 +130,7 @@ class SpokenTests(SynchronousTestCase):
 
     def test_silence(self) -> None:
         """A tool that says nothing is left."""
-        self.clock.advance(DIALOGUE_SECS)
+        self.clock.advance(SpokenSide.FIRST_WORDS_SECS)
         self.assertTrue(self.side.is_lost)
         self.assertEqual((self.begun, self.clock.getDelayedCalls()), ([], []))
 
