@@ -59,7 +59,7 @@ def refuse_claims(claims: Iterable[ClaimRead]) -> None:
     raise refused(
         UNENFORCED_FACT,
         f"{f'policy {names}: reads' if len(read) == 1 else f'policies {names}: read'} {facts}, "
-        "which only the client claims: nothing enforces it at the target, so a client "
+        "which nothing enforces at the target: at most the client claims it, and a client "
         "that claims one thing can do another. Decide by principal, group, resource and time "
         "instead, and limit the accounts at the target itself",
     )

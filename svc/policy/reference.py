@@ -19,7 +19,7 @@ Texts are validated strictly: a fact is optional, so test `context has …` befo
 reading it. Anything but a clean Allow is a deny; a policy that fails during
 evaluation denies.
 
-A fact marked *claimed* is only what the client says: nothing at the target, or on
+A fact marked *claimed* is at most what the client says: nothing at the target, or on
 the way to it, enforces it. So it may not decide anything: a new policy that reads it is
 refused (`policy_unenforced_fact`). In a policy that was already in force, a permit
 that reads it has no effect and a forbid stays; each role that decides by that policy logs

@@ -125,10 +125,15 @@ FACTS = (
         name="db_name",
         type="String",
         classified="public",
-        help="The database that the client requests.",
+        help="The database that the client requests; nobody fills it, PostgreSQL has `database`.",
+        claimed=True,
     ),
     AttributeTerm(
-        name="read_only", type="Bool", classified="public", help="The session cannot write."
+        name="read_only",
+        type="Bool",
+        classified="public",
+        help="The session cannot write; nobody fills it.",
+        claimed=True,
     ),
     AttributeTerm(
         name="effects",
@@ -146,7 +151,8 @@ FACTS = (
         name="fingerprint",
         type="String",
         classified="public",
-        help="The hash of a statement without its constants.",
+        help="The hash of a statement without its constants; nobody fills it.",
+        claimed=True,
     ),
     AttributeTerm(name="verb", type="String", classified="public", help="The Kubernetes verb."),
     AttributeTerm(

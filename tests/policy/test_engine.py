@@ -312,10 +312,10 @@ class ValueTests(SynchronousTestCase):
         ours = engine(
             '@id("read") permit (principal, action == Action::"dbQuery", resource) when { '
             'context has effects && context.effects == ["read", "set \\"x\\""] && '
-            "context has read_only && !context.read_only && "
+            "context has approved_request && !context.approved_request && "
             "context has mfa_age_seconds && context.mfa_age_seconds == -5 };"
         )
-        facts: dict[str, Any] = {"read_only": False, "mfa_age_seconds": -5}
+        facts: dict[str, Any] = {"approved_request": False, "mfa_age_seconds": -5}
         for effects in (("read", 'set "x"'), ['set "x"', "read"], frozenset(("read", 'set "x"'))):
             request = ask("u1", "r1", "dbQuery", "db_query", "Database", effects=effects, **facts)
             self.assertTrue(ours.decide(request).allowed)
