@@ -214,12 +214,12 @@ class PassingStream(StreamTransport):
             return
         self._flush()
         self._unsaid = note, message
-        if note.edits or note.closes:
-            # It may be a session's last word, which is over in this very turn.
-            self._flush()
-            return
         self._flush_asked = True
         self._end.before_writing(self._flush)
+
+    def say(self) -> None:
+        """Say at once what waits for the end of this turn: the call ends in it."""
+        self._flush()
 
     def _flush(self) -> None:
         unsaid, self._unsaid, self._flush_asked = self._unsaid, None, False

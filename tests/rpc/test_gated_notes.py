@@ -128,6 +128,16 @@ class NoteTests(SynchronousTestCase):
         notes = [parse_gated(one)[0] for one in self.held.sent]
         self.assertEqual([len(one.decisions) for one in notes if one], [MAX_NOTED, 5])
 
+    def test_at_once(self) -> None:
+        """Who ends the call in this turn has it said before."""
+        self.stream.note(GateNote(3, edits=(Edit(3, 0, "said"),)))
+        self.assertEqual(self.held.sent, [])
+        for _ in range(2):
+            self.stream.say()
+            self.held.turn()
+        notes = [parse_gated(one)[0] for one in self.held.sent]
+        self.assertEqual(notes, [GateNote(3, edits=(Edit(3, 0, "said"),))])
+
     def test_close(self) -> None:
         """What waits for its turn is said before the stream's end."""
         self.stream.start(Protocol())

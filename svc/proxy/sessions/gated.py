@@ -283,6 +283,8 @@ class GatedCarried(Carried):
                 await transport.closed
         finally:
             # Where it breaks, neither call is ended here: each ends with the word of the break.
+            for transport in (person, connector):
+                transport.say()  # the gate's last words, which are of this turn
             self._count(RelayedBytes(session.requests.passed, session.answers.passed))
             if connector.reported_end is not None:
                 self._end_frame_reader.receive(connector.reported_end)
