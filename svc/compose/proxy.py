@@ -10,6 +10,7 @@ from twisted.application.service import Service
 from svc.compose.budgets import proxy_rates
 from svc.compose.degraded import CONTROL, SPOOL, DegradedConditions
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
+from svc.compose.gates import proxy_gate
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
@@ -21,7 +22,6 @@ from svc.compose.node import (
 from svc.compose.spool import SpoolParts, SpoolService, make_spooling, request_sealer
 from svc.compose.telemetry import (
     anonymous_meter,
-    gate_meter,
     lane_meter,
     lane_meters,
     relay_streams,
@@ -34,7 +34,6 @@ from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import RpcService
 from svc.lanes.rendezvous import RendezvousTable
 from svc.messages.control import Departure
-from svc.model.audit.decision_ids import DecisionIds
 from svc.model.principal import Role
 from svc.model.session.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
 from svc.pki.identity import TransportIdentity
@@ -45,7 +44,6 @@ from svc.proxy.health import Health
 from svc.proxy.public import PublicServices
 from svc.proxy.relay import RelayLanes
 from svc.proxy.sessions.direct import DirectLanes
-from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.gated import recording
 from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionOpens
@@ -202,16 +200,15 @@ class ProxyAssembly:
             on_reassigned=lambda one: sessions.reassigned(one),
         )
         rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
-        gate = Gate(
+        deciding = proxy_gate(
+            runtime=p.runtime,
+            kinds=p.kinds,
+            metrics=p.metrics,
+            proxy_id=identity.principal.id,
             engine=holder.engine,
-            kinds=p.kinds.by_name,
-            now=now,
-            entropy=p.runtime.entropy,
-            on_decision=gate_meter(p.metrics),
-            request_ids=DecisionIds(identity.principal.id, now, p.runtime.entropy),
         )
         sessions = SessionOpens(
-            gate=gate,
+            gate=deciding.gate,
             channel=link.channel,
             routes=routes,
             reports=reports,
@@ -314,7 +311,7 @@ class ProxyAssembly:
         lacking = p.lacking.on_change(clock, listings.changed)
         keeping = SpoolService(spooling, clock, reports.recover)
         mending = spooling.mending(heads, clock)
-        return [keeping, renewal, link, probes, summaries, lacking, mending]
+        return [deciding, keeping, renewal, link, probes, summaries, lacking, mending]
 
     def _begun(self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports) -> None:
         p = self.parts

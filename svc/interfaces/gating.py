@@ -134,6 +134,19 @@ class IGatedSession(Interface):
         again is decided, and recorded, again.
         """
 
+    async def apart(work: str, data: bytes) -> bytes:
+        """Have a library read what could kill it, in a process of its own.
+
+        One piece at a time, under limits of time and memory: it may come back late, or not well.
+
+        Args:
+            work: A function of one argument, as in ``module:name``, which the process imports.
+            data: What it is given; it returns bytes, too.
+
+        Raises:
+            SvcError: it was not done.
+        """
+
     async def record(event: str, details: Mapping[str, Json]) -> None:
         """Record durably something else that came up in this session.
 

@@ -264,6 +264,9 @@ class Site:
             clock=self.clock,
         )
 
+    async def _apart(self, work: str, data: bytes) -> bytes:
+        raise SvcError("no kind here has such work", reason="apart_failed")
+
     def _check_disk(self) -> None:
         self.spool.check()
         self.holder.check_kept()
@@ -295,6 +298,7 @@ class Site:
             now=world.now,
             entropy=world.entropy,
             on_decision=lambda kind, word: self._count("gate", kind, word),
+            apart=self._apart,
             request_ids=DecisionIds(self.cluster.proxy_id, world.now, world.entropy),
         )
         self.sessions = SessionOpens(

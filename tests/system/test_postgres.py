@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.postgres import SETTINGS, USER, PostgresServer
 from svc.testing.gateway.processes import run, svc_command, until
 from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
+from tests.interop.stage import INSTALLED, NODE
 from tests.rpc.certificates import TestCA
 from tests.support.postgres import connected, programs
 from tests.support.proof import proves
@@ -40,6 +42,7 @@ when { context has effects && context.effects.contains("ddl") };
 forbid (principal, action == Action::"dbQueryOpaque", resource);
 """
 NO_OPENS = """@id("no-opens") forbid (principal, action == Action::"dbConnect", resource);\n"""
+DENIED, MISSING = ["42501", True], ["42P01", False]
 PASSWORD = "correct horse"
 PSQL_WORDS = ["psql", "-h", "-p", "5432", "-U", "app", "-d", "postgres"]
 AS_APP = "service=orders user=app dbname=postgres"
@@ -194,12 +197,13 @@ class PsqlTests(SynchronousTestCase):
         self.assertEqual(counted, {"allow": 5, "deny": 2})
 
     def check_prepared(self) -> None:
-        """SQL's PREPARE and EXECUTE pass by what they do; a syntax error is PostgreSQL's own."""
+        """PREPARE, EXECUTE and a long text pass by what they do; a syntax error is told as one."""
         said = self.run_psql(
             "PREPARE p(int) AS SELECT id FROM orders WHERE id = $1;\nEXECUTE p(7);\n"
-            "DEALLOCATE p;\nEXECUTE p(7);\nSELECT 1 FORM x y;\nSELECT 'after';\n"
+            "DEALLOCATE p;\nEXECUTE p(7);\nSELECT 1 FORM x y;\n"
+            f"SELECT length('{'y' * 20_000}');\n"
         )
-        self.assertEqual(said.stdout.split(), ["PREPARE", "7", "DEALLOCATE", "after"], said.stderr)
+        self.assertEqual(said.stdout.split(), ["PREPARE", "7", "DEALLOCATE", "20000"], said.stderr)
         self.assertIn("no statement of this name was prepared in this session", said.stderr)
         self.assertIn('ERROR:  42601: syntax error at or near "x"\nLINE 1:', said.stderr)
 
@@ -264,6 +268,19 @@ class PsqlTests(SynchronousTestCase):
         check_asyncpg(host, port)
         log = (self.server.directory / "log").read_text("utf-8")
         self.assertNotIn("DROP TABLE", log)
+        self.check_node(host, port)
+
+    def check_node(self, host: str, port: int) -> None:
+        """The two clients of Node.js: the same as at the server itself, but for what is denied."""
+        if not INSTALLED.exists() or shutil.which("node") is None:
+            return  # the interop tests say so
+        for client in ("pg", "postgres"):
+            direct, through = (
+                json.loads(subprocess.check_output(["node", NODE / "postgres.js", client, *at]))
+                for at in ((str(self.server.directory), self.port), (host, str(port)))
+            )
+            self.assertEqual(direct.count(["42P01", False]), 3, direct)
+            self.assertEqual(through, [DENIED if one == MISSING else one for one in direct])
 
     def check_tls(self) -> None:
         """Clients that insist on TLS have it at the local port, and are decided as the others."""

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from postgast.native import lib
 
 from svc.kinds.postgres.nodes import GRAMMAR
@@ -130,13 +130,16 @@ def schema_of(name: str) -> str:
     return parts[-2] if len(parts) > 1 else UNQUALIFIED
 
 
-def parse_tree(text: bytes) -> Mapping[str, Any]:
+def parse_tree(text: bytes, longest: int = LONGEST) -> Mapping[str, Any]:
     """The parse tree of a text.
+
+    Args:
+        longest: More than the default only where the process may be killed by it.
 
     Raises:
         Unreadable: a guard, or the parser, refused it.
     """
-    if len(text) > LONGEST:
+    if len(text) > longest:
         raise Unreadable("text_too_long")
     if b"\0" in text:
         raise Unreadable("text_with_nul")  # where the C parser would stop, unseen
@@ -164,3 +167,21 @@ def _complaint(error: Any) -> Complaint:
     said = (error.message or b"").decode("utf-8", "replace")
     text = " ".join(said.split())[:LONGEST_COMPLAINT]
     return Complaint("".join(c for c in text if c.isprintable()), max(0, error.cursorpos))
+
+
+def union(many: tuple[TextEffects, ...]) -> TextEffects:
+    """What texts may do of which one will run."""
+    # Whatever these say of names was asked before.
+    first, *others = many
+    for other in others:
+        first = evolve(
+            first,
+            effects=first.effects | other.effects,
+            reads=first.reads | other.reads,
+            writes=first.writes | other.writes,
+            objects=first.objects | other.objects,
+            functions=first.functions | other.functions,
+            incomplete=first.incomplete or other.incomplete,
+            ends_transaction=first.ends_transaction and other.ends_transaction,
+        )
+    return first

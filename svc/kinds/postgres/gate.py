@@ -14,7 +14,8 @@ from twisted.internet.defer import Deferred
 
 from svc.errors import Malformed
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
-from svc.kinds.postgres.effects import TextEffects
+from svc.kinds.postgres.effects import TextEffects, union
+from svc.kinds.postgres.long_texts import effects_of
 from svc.kinds.postgres.messages import (
     DECIDED,
     HEAD,
@@ -27,7 +28,6 @@ from svc.kinds.postgres.messages import (
 )
 from svc.kinds.postgres.pipeline import Decided, Pipeline
 from svc.kinds.postgres.terms import OPAQUE, QUERY
-from svc.kinds.postgres.walk import text_effects, union
 
 PASSES = RequestVerdict(allowed=True, decision_id="")
 """Of what is never denied: the end of a transaction."""
@@ -118,7 +118,7 @@ class PostgresGate:
     async def _query(self, stream: IGatedStream, size: int) -> None:
         body = await self._text(stream, size)
         text = b"" if body is None else _ended(body)
-        effects = LONG_TEXT if body is None else text_effects(text)
+        effects = LONG_TEXT if body is None else await effects_of(self.session, text)
         effects = resolved(self.pipeline, effects)
         if ends_transaction(text) and effects.ends_transaction:
             verdict = PASSES
@@ -149,7 +149,7 @@ class PostgresGate:
         else:
             name, after = name_at(body)
             text, _ = text_at(body, after)
-            effects = text_effects(text)
+            effects = await effects_of(self.session, text)
         asked = resolved(self.pipeline, effects)
         if ends_transaction(text) and effects.ends_transaction:
             verdict = PASSES
@@ -170,6 +170,9 @@ class PostgresGate:
         fresh, self._fresh = self._fresh, None
         if not candidates:
             await self._refuse(stream, size, UNKNOWN_STATEMENT)
+            if self.pipeline.is_skipping:  # since it was refused
+                await drop(stream, size)
+                return
             first = min(size, HEAD + LONGEST_NAMES)
             self.pipeline.bound_to_nothing()
             stream.edit(first, "unknown", {})

@@ -234,6 +234,7 @@ _POSITION = re.compile(r"[1-9][0-9]{0,6}")
 _UNREAD: Mapping[str, str] = {
     "syntax": "svc's parser, PostgreSQL's own of version 18, cannot read it",
     "text_too_long": "it is longer than 64 KiB",
+    "text_not_read": "it took the process that reads long texts too much time or memory",
     "text_with_nul": "it has a NUL in it",
     "not_utf8": "it is not UTF-8",
     "run_of_operators": "it has 64 operator characters in a row",

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from svc.kinds.postgres.effects import (
+    LONGEST,
     LONGEST_NAME,
     MOST_NAMES,
     NameChange,
@@ -56,10 +57,10 @@ class Scope:
 
 
 @lru_cache(4096)
-def text_effects(text: bytes) -> TextEffects:
+def text_effects(text: bytes, longest: int = LONGEST) -> TextEffects:
     """What a text would do, or why nobody knows; the same text is read once."""
     try:
-        tree = parse_tree(text)
+        tree = parse_tree(text, longest)
     except Unreadable as why:
         return TextEffects(incomplete=str(why), complaint=why.complaint)
     walk = Walk()
@@ -403,21 +404,3 @@ _RULES: Mapping[str, Rule] = {
 
 def _transaction(body: Node) -> str:
     return str(body.get("kind", "")).removeprefix("TRANS_STMT_").replace("_", " ")
-
-
-def union(many: tuple[TextEffects, ...]) -> TextEffects:
-    """What texts may do of which one will run."""
-    # Whatever these say of names was asked before.
-    first, *others = many
-    for other in others:
-        first = evolve(
-            first,
-            effects=first.effects | other.effects,
-            reads=first.reads | other.reads,
-            writes=first.writes | other.writes,
-            objects=first.objects | other.objects,
-            functions=first.functions | other.functions,
-            incomplete=first.incomplete or other.incomplete,
-            ends_transaction=first.ends_transaction and other.ends_transaction,
-        )
-    return first

@@ -17,7 +17,13 @@ from svc.model.policy.access import AccessRequest, ContextValue, EntityUid
 from svc.model.policy.requests import context_at, may_open
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
-from svc.proxy.sessions.gated import GatedOpen, GatedRequest, GatedSession, WriteGated
+from svc.proxy.sessions.gated import (
+    GatedOpen,
+    GatedRequest,
+    GatedSession,
+    WorkElsewhere,
+    WriteGated,
+)
 from svc.proxy.sessions.watched import WatchedRequests
 
 
@@ -29,6 +35,7 @@ class Gate:
         engine: Gives the engine in force, or raises while there is none fresh.
         on_decision: Told the request kind and the decision word of each decision.
         request_ids: Of this Proxy, for decisions on requests inside sessions.
+        apart: Does a gate's work in a process of its own; see IGatedSession.
     """
 
     engine: Callable[[], CompiledPolicy]
@@ -37,6 +44,7 @@ class Gate:
     entropy: Entropy
     on_decision: Callable[[str, str], object]
     request_ids: DecisionIds
+    apart: WorkElsewhere
 
     def kind(self, request: SessionRequest) -> ServedKind:
         """See :func:`svc.interfaces.kinds.kind_of`."""
@@ -79,6 +87,7 @@ class Gate:
             entropy=self.entropy,
             watched=WatchedRequests(partial(self.still_allows_request, opened)),
             standing=self.stands,
+            elsewhere=self.apart,
         )
 
     def decide_request(

@@ -106,6 +106,10 @@ def _is_forgotten(_: RequestVerdict) -> bool:
     return False
 
 
+WorkElsewhere = Callable[[str, bytes], Awaitable[bytes]]
+"""``elsewhere(work, data)``: what that function makes of the data, or SvcError."""
+
+
 @implementer(IGatedSession)
 @define(eq=False)
 class GatedSession:
@@ -116,6 +120,7 @@ class GatedSession:
         decides: Decides by the newest policy, and counts.
         write: Records durably, or raises SvcError; is told the session's uid.
         watched: Its requests that take long.
+        elsewhere: Does work in a process of its own.
         standing: Whether a verdict is still good.
     """
 
@@ -125,6 +130,7 @@ class GatedSession:
     write: WriteGated
     entropy: Entropy
     watched: WatchedRequests
+    elsewhere: WorkElsewhere
     standing: Callable[[RequestVerdict], bool] = _is_forgotten
     ending: str = field(default="", init=False)
     requests: GatedStream = field(factory=GatedStream, init=False)
@@ -137,6 +143,10 @@ class GatedSession:
     def resource(self) -> str:
         """See IGatedSession."""
         return self.opened.request.resource
+
+    async def apart(self, work: str, data: bytes) -> bytes:
+        """See IGatedSession."""
+        return await self.elsewhere(work, data)
 
     async def decide(
         self, action: str, facts: Mapping[str, ContextValue], size: int = 0

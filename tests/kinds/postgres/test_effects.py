@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.kinds.postgres.effects import LONGEST, Complaint, NameChange, TextEffects, schema_of
-from svc.kinds.postgres.walk import text_effects, union
+from svc.kinds.postgres.effects import LONGEST, Complaint, NameChange, TextEffects, schema_of, union
+from svc.kinds.postgres.walk import text_effects
 
 TABLE = Path(__file__).with_name("statements.sql")
 _NAME = re.compile(r'"[^"]*"(?:\."[^"]*")*|\S+')

@@ -95,7 +95,7 @@ class SimpleTests(SynchronousTestCase):
     def test_opaque(self) -> None:
         """What cannot be read is another action, which this policy does not allow."""
         talk = Talk()
-        texts = ("SELEC 1", "DO $$ BEGIN END $$", "EXECUTE p", "SELECT '" + "x" * 9000 + "'")
+        texts = ("SELEC 1", "DO $$ BEGIN END $$", "EXECUTE p", "SELECT '" + "x" * 65_600 + "'")
         for text in texts:
             self.assertIn(b"svc_denied_", talk.asks(query(text)))
         self.assertEqual(talk.decided, [("dbQueryOpaque", "deny")] * len(texts))
@@ -387,6 +387,17 @@ class ExtendedTests(SynchronousTestCase):
         self.assertEqual(kinds(talk.answers(error("26000", "no statement") + READY)), "EZ")
         self.assertEqual(kinds(talk.asks(execute("cursor") + SYNC)), "PS")
         self.assertEqual(talk.decided[-1], ("dbQueryOpaque", "deny"))
+
+    def test_unknown_name_behind_an_error(self) -> None:
+        """A Bind that the server turns out to read past is owed no answer."""
+        talk = Talk()
+        word = word_of(talk.asks(parse("s", "DROP TABLE a")))
+        binding = bind("", "s", bytes(5000))
+        talk.asks(binding[:3000])
+        talk.answers(complaint(word))
+        talk.asks(binding[3000:] + execute() + SYNC)
+        self.assertEqual(kinds(talk.answers(READY)), "Z")
+        self.assertIsNone(talk.played.failure)
 
     def test_skipped_by_the_server(self) -> None:
         """What the server reads past is not passed; the log says that it was skipped."""

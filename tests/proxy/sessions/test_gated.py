@@ -302,7 +302,16 @@ class DecideTests(SynchronousTestCase):
             write=self.write,
             entropy=bytes,
             watched=WatchedRequests(lambda action, facts: self.word == "allow"),
+            elsewhere=self.elsewhere,
         )
+
+    async def elsewhere(self, work: str, data: bytes) -> bytes:
+        return work.encode() + b" " + data
+
+    def test_apart(self) -> None:
+        """A gate's dangerous work is done where the Proxy does it."""
+        doing = Deferred.fromCoroutine(self.session.apart("a:b", b"c"))
+        self.assertEqual(self.successResultOf(doing), b"a:b c")
 
     def test_watched(self) -> None:
         """A request under way may go on as long as the policy allows it, and nobody asks later."""
