@@ -234,7 +234,8 @@ class PostgresGate:
     async def _close(self, stream: IGatedStream, size: int) -> None:
         body = await names(stream, size)
         name, _ = name_at(body, 1)
-        self.pipeline.closed(name if body[:1] == b"S" else None)
+        if not self.pipeline.is_skipping:  # since its beginning came: the server reads past it
+            self.pipeline.closed(name if body[:1] == b"S" else None)
         await stream.pass_on(size)
 
     async def _sync(self, stream: IGatedStream, size: int) -> None:

@@ -399,6 +399,16 @@ class ExtendedTests(SynchronousTestCase):
         self.assertEqual(kinds(talk.answers(READY)), "Z")
         self.assertIsNone(talk.played.failure)
 
+    def test_close_behind_an_error(self) -> None:
+        """A Close whose end comes after the server's error is read past, and owed no answer."""
+        talk = Talk()
+        word = word_of(talk.asks(parse("s", "DROP TABLE a")))
+        talk.asks(close("s")[:6])
+        talk.answers(complaint(word))
+        talk.asks(close("s")[6:] + SYNC)
+        self.assertEqual(kinds(talk.answers(READY)), "Z")
+        self.assertIsNone(talk.played.failure)
+
     def test_skipped_by_the_server(self) -> None:
         """What the server reads past is not passed; the log says that it was skipped."""
         talk = Talk()
