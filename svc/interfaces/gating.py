@@ -121,6 +121,15 @@ class IGatedSession(Interface):
             reason: A stable word, which the record gives.
         """
 
+    def allows(action: str, facts: Mapping[str, ContextValue]) -> bool:
+        """Whether the newest policy would allow a request that nobody makes; not recorded.
+
+        For an answer to somebody who asks what they may do.
+
+        Raises:
+            SvcError: no decision is possible now.
+        """
+
     def watch(action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
         """Break the session off once the policy no longer allows this request, which was allowed.
 

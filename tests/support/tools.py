@@ -30,6 +30,7 @@ PACKAGES: Mapping[str, str] = {
     "haproxy": "haproxy",
     "openssl": "openssl",
     "kubectl": "kubernetes-client",
+    "script": "bsdutils",
     "make": "make",
     "node": "nodejs",
     "npm": "npm",

@@ -6,8 +6,8 @@ Keys of a resource's table::
     ca_file = "/etc/svc/cluster-ca.pem"
     token_file = "/etc/svc/cluster-token"     # the Connector's own credential
     token_is_mounted = false                  # others may read it: an orchestrator mounted it
-    user_prefix = "svc:"                      # before the person's id
-    groups = ["svc:people"]                   # the groups of every person; none of system:
+
+and those of :mod:`svc.kinds.kube.impersonation`.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from attrs import evolve, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import implementer
 
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.kinds import IPersonalDialer
 from svc.kinds.address import split_address
+from svc.kinds.kube.impersonation import (
+    IDENTITY_KEYS,
+    ClusterIdentities,
+    read_identities,
+    without_identity,
+)
+from svc.kinds.kube.request import PROTOCOLS
 from svc.kinds.web.dialer import RequestsEndpoint, WebDialer
+from svc.kinds.web.head import Protocols
+from svc.kinds.web.reader import WebRequests
 from svc.kinds.web.rewrite import ChangeFields, Fields
 from svc.model.cluster.target import Target
 from svc.runtime.given_file import read_secret
 
-_OWN_KEYS = frozenset({"token_file", "token_is_mounted", "user_prefix", "groups"})
-_PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@\-]{0,63}\Z")
-_GROUP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@\-]{0,127}\Z")
+_OWN_KEYS = frozenset({"token_file", "token_is_mounted"}) | IDENTITY_KEYS
 _MOST_TOKEN = 16384
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/=\-]{1,%d}\Z" % _MOST_TOKEN)
-_MOST_GROUPS = 32
-_THEIRS = "system:"
 _LOOPBACK = ("127.0.0.1", "::1")
-
-_DROPPED = frozenset({b"authorization", b"cookie", b"impersonate"})
-_DROPPED_BEGINNINGS = (b"impersonate-", b"x-remote-")
-_SUBPROTOCOLS = b"sec-websocket-protocol"
-_BEARER = b"base64url.bearer.authorization.k8s.io."
 
 
 @frozen(kw_only=True)
@@ -50,12 +50,12 @@ class Impersonation:
     Attributes:
         token_file: Of the Connector's credential; read for each connection, since tokens rotate.
         is_mounted: Others may read it.
+        said: The header fields that say who the person is.
     """
 
     token_file: str
     is_mounted: bool
-    user: str
-    groups: tuple[str, ...]
+    said: Fields
 
     def change(self) -> ChangeFields:
         """What becomes of header fields.  Reads the file.
@@ -63,32 +63,9 @@ class Impersonation:
         Raises:
             SvcError: ``no_credential``.
         """
-        own = (
-            (b"Authorization", b"Bearer " + _token(self.token_file, self.is_mounted)),
-            (b"Impersonate-User", self.user.encode("ascii")),
-            *((b"Impersonate-Group", group.encode("ascii")) for group in self.groups),
-        )
+        token = b"Bearer " + _token(self.token_file, self.is_mounted)
+        own = ((b"Authorization", token), *self.said)
         return lambda fields: (*without_identity(fields), *own)
-
-
-def without_identity(fields: Fields) -> Fields:
-    """What is left when nobody but the Connector says who asks."""
-    kept = []
-    for name, value in fields:
-        lower = name.lower()
-        if lower in _DROPPED or lower.startswith(_DROPPED_BEGINNINGS):
-            continue
-        if lower == _SUBPROTOCOLS:
-            value = _without_bearer(value)
-            if not value:
-                continue
-        kept.append((name, value))
-    return tuple(kept)
-
-
-def _without_bearer(value: bytes) -> bytes:
-    offered = [one.strip() for one in value.split(b",")]
-    return b", ".join(one for one in offered if one and not one.lower().startswith(_BEARER))
 
 
 def _token(path: str, is_mounted: bool) -> bytes:
@@ -101,6 +78,13 @@ def _token(path: str, is_mounted: bool) -> bytes:
     return found
 
 
+@define
+class KubeRequests(WebRequests):
+    """Reads the requests of one connection, which may ask for SPDY too."""
+
+    protocols: Protocols = PROTOCOLS
+
+
 @implementer(IPersonalDialer)
 @frozen(kw_only=True)
 class KubeDialer(WebDialer):
@@ -111,6 +95,7 @@ class KubeDialer(WebDialer):
     """
 
     person_id: str = field(default="")
+    requests: type[WebRequests] = KubeRequests
 
     def of(self, person_id: str) -> KubeDialer:
         """See IPersonalDialer."""
@@ -129,17 +114,10 @@ class KubeDialer(WebDialer):
         is_mounted = table.get("token_is_mounted", False)
         if not isinstance(is_mounted, bool):
             raise ConfigError(f"{path}.token_is_mounted", "must be true or false")
-        prefix = table.get("user_prefix", "svc:")
-        if not isinstance(prefix, str) or not _PREFIX.match(prefix) or _is_theirs(prefix):
-            raise ConfigError(
-                f"{path}.user_prefix", "must be a word such as svc: and not begin with system:"
-            )
-        groups = _groups(table, path)
         options = {
             "token_file": token_file,
             "token_is_mounted": is_mounted,
-            "user_prefix": prefix,
-            "groups": groups,
+            "identities": read_identities(table, path),
         }
         return evolve(target, options={**target.options, **options})
 
@@ -151,33 +129,14 @@ class KubeDialer(WebDialer):
             raise SvcError("nobody is named whose session this is", reason="no_credential")
         below = super().endpoint(reactor, target, ceiling)
         assert isinstance(below, RequestsEndpoint)
-        groups = target.options["groups"]
-        assert isinstance(groups, tuple)
+        identities = target.options["identities"]
+        assert isinstance(identities, ClusterIdentities)
         acting = Impersonation(
             token_file=str(target.options["token_file"]),
             is_mounted=bool(target.options["token_is_mounted"]),
-            user=f"{target.options['user_prefix']}{self.person_id}",
-            groups=groups,
+            said=identities.fields(self.person_id),
         )
-        return evolve(below, change=acting.change)
-
-
-def _groups(table: Mapping[str, object], path: str) -> tuple[str, ...]:
-    groups = table.get("groups", [])
-    is_good = isinstance(groups, list | tuple) and len(groups) <= _MOST_GROUPS
-    if not is_good or not all(
-        isinstance(one, str) and _GROUP.match(one) and not _is_theirs(one)
-        for one in groups  # type: ignore[attr-defined]
-    ):
-        raise ConfigError(
-            f"{path}.groups",
-            f"must be at most {_MOST_GROUPS} names of groups, none of which begins with system:",
-        )
-    return tuple(groups)  # type: ignore[arg-type]
-
-
-def _is_theirs(name: str) -> bool:
-    return name.lower().startswith(_THEIRS)
+        return evolve(below, change=acting.change, protocols=PROTOCOLS)
 
 
 def _is_loopback(address: str) -> bool:

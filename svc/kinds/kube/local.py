@@ -15,23 +15,31 @@ from zope.interface import implementer
 
 from svc.errors import Denied, SvcError
 from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, ILocalCheck
+from svc.kinds.kube.kubeconfig import kubeconfig
+from svc.kinds.kube.request import PROTOCOLS
+from svc.kinds.kube.review import BY_POLICY, BY_WILDCARD, GROUP, VERSION
 from svc.kinds.opaque import LabelledPort
 from svc.kinds.web.answers import json_answer, only_inserted, plain, without_body
 from svc.kinds.web.check import RequestCheck
+from svc.kinds.web.head import WEBSOCKET as WEBSOCKET_PROTOCOL
 from svc.kinds.web.head import BadHead, HttpRequest
-from svc.kinds.web.websocket import POLICY_VIOLATION, closing_frame
+from svc.kinds.web.websocket import NORMAL, POLICY_VIOLATION, binary_frame, closing_frame
 from svc.kinds.web.words import (
+    ANSWERED,
     BAD_ANSWER,
     BETWEEN_POLICIES,
+    CHANNELS,
     CLOSES,
     DECISION,
     DENIED,
     ENDED,
+    EVENTS,
     FORM,
     NO_BODY,
     POLICIES,
     REASON,
     REFUSED,
+    STREAMS,
     TEXT,
     WEBSOCKET,
 )
@@ -39,27 +47,17 @@ from svc.model.session.edits import MakeEdit
 from svc.model.session.ending import SessionOver, known_ending
 
 _DECISION = re.compile(r"[0-9a-f]{32}\Z")
-_BROWSERS = (b"origin", b"cookie")
+_BROWSERS = frozenset({b"origin", b"cookie"})
 _FETCH = b"sec-fetch-"
+_ERROR_CHANNEL = b"\x03"
+_ERROR_STREAM, _FIN = 1, 0x01
+"""Clients of Kubernetes open the stream of errors first."""
 
-_KUBECONFIG = """\
-# Written by svc up, and again whenever the address changes.
-apiVersion: v1
-kind: Config
-clusters:
-- name: {name}
-  cluster:
-    server: {server}
-users:
-- name: {name}
-  user: {{}}
-contexts:
-- name: {name}
-  context:
-    cluster: {name}
-    user: {name}
-current-context: {name}
-"""
+_VERSION = re.compile(r"v[0-9][a-z0-9]{0,15}\Z")
+_WHY_NOT = {
+    BY_POLICY: "the access policy does not allow it",
+    BY_WILDCARD: "the access policy decides each request by itself: ask without *",
+}
 
 
 def denied(came: bytes, values: Mapping[str, str]) -> bytes:
@@ -87,25 +85,64 @@ def bad_answer(came: bytes, values: Mapping[str, str]) -> bytes:
 
 
 def ended(came: bytes, values: Mapping[str, str]) -> bytes:
-    """Why a connection ends before its time: to a WebSocket, or to a request that waits."""
-    over = SessionOver(known_ending(values.get(REASON, "")))
-    if values.get(FORM) == WEBSOCKET:
+    """Why a connection ends before its time, in the form that its reader takes just now."""
+    over, form = SessionOver(known_ending(values.get(REASON, ""))), values.get(FORM)
+    if form == WEBSOCKET:
         return closing_frame(POLICY_VIOLATION, f"{over.text} ({over.reason})")
     text = f"the connection was ended: {over.text} ({over.reason})"
-    return json_answer("403 Forbidden", _status(403, "Forbidden", text))
+    status = _status(403, "Forbidden", text)
+    if form == CHANNELS:
+        said = _ERROR_CHANNEL + json.dumps(status).encode("ascii")
+        return binary_frame(said) + closing_frame(NORMAL, "")
+    if form == STREAMS:
+        return _last_data(_ERROR_STREAM, json.dumps(status).encode("ascii"))
+    if form == EVENTS:
+        event = json.dumps({"type": "ERROR", "object": status}).encode("ascii") + b"\n"
+        return b"%x\r\n%s\r\n0\r\n\r\n" % (len(event), event)
+    return json_answer("403 Forbidden", status)
+
+
+def _last_data(stream: int, data: bytes) -> bytes:
+    """A frame of SPDY that ends its stream."""
+    return stream.to_bytes(4, "big") + bytes((_FIN,)) + len(data).to_bytes(3, "big") + data
+
+
+def answered(came: bytes, values: Mapping[str, str]) -> bytes:
+    """A review of access that the policy answers with no."""
+    version = values.get(VERSION, "")
+    why = _WHY_NOT.get(values.get(REASON, ""), _WHY_NOT[BY_POLICY])
+    told = {
+        "kind": "SelfSubjectAccessReview",
+        "apiVersion": f"{GROUP}/{version if _VERSION.match(version) else 'v1'}",
+        "metadata": {},
+        "spec": {},
+        "status": {"allowed": False, "reason": why},
+    }
+    return json_answer("201 Created", told, closes=bool(values.get(CLOSES)))
 
 
 def refuse_browsers(head: HttpRequest) -> None:
     """No tool of Kubernetes sends what a browser does.
 
+    But for one: Python's WebSockets name the address itself as their origin.  A browser would say
+    what it is besides, and a page cannot keep it from that.
+
     Raises:
         Denied: a page has made this request.
     """
     names = [name.lower() for name, _ in head.headers.fields]
-    if any(name in _BROWSERS or name.startswith(_FETCH) for name in names):
+    own = [b"http://" + head.headers.one(b"host")]
+    is_tool = head.protocol == WEBSOCKET_PROTOCOL and head.headers.all(b"origin") == own
+    is_tool = is_tool and not any(map(_is_of_browser, head.headers.all(b"user-agent")))
+    refused = _BROWSERS - {b"origin"} if is_tool else _BROWSERS
+    if any(name in refused or name.startswith(_FETCH) for name in names):
         raise Denied(
             "this address is for kubectl and the like, not for browsers", reason="cross_site"
         )
+
+
+def _is_of_browser(agent: bytes) -> bool:
+    return b"mozilla" in agent.lower()
 
 
 def _status(code: int, reason: str, text: str, policies: Sequence[str] = ()) -> dict[str, object]:
@@ -164,12 +201,13 @@ class KubePorts(LabelledPort):
             REFUSED: only_inserted(refused),
             BAD_ANSWER: only_inserted(bad_answer),
             ENDED: only_inserted(ended),
+            ANSWERED: only_inserted(answered),
         }
     )
 
     def check(self, names: Mapping[str, str] | None, resource: str) -> ToolCheck:
         """See ICheckedEndpoint."""
-        return ToolCheck(RequestCheck(names, resource, refuse_browsers))
+        return ToolCheck(RequestCheck(names, resource, also=refuse_browsers, protocols=PROTOCOLS))
 
     def file_name(self, resource: str) -> str:
         """See IDescribedEndpoint."""
@@ -177,8 +215,7 @@ class KubePorts(LabelledPort):
 
     def description(self, cluster: str, resource: str, address: str) -> bytes:
         """A kubeconfig with one context; see IDescribedEndpoint."""
-        name, server = json.dumps(f"svc-{resource}"), json.dumps(f"http://{address}")
-        return _KUBECONFIG.format(name=name, server=server).encode("ascii")
+        return kubeconfig({resource: address}, current=resource)
 
 
 LOCAL = KubePorts(default_port=6443)

@@ -12,7 +12,10 @@ from urllib.parse import unquote_plus
 
 from attrs import evolve, frozen
 
-from svc.kinds.web.head import BadHead, HttpRequest
+from svc.kinds.web.head import SPDY, WEBSOCKET, BadHead, HttpRequest, Protocols
+
+PROTOCOLS: Protocols = frozenset({WEBSOCKET, SPDY})
+"""Those that requests to an API server may ask to switch to."""
 
 _PREFIXES = ("api", "apis")
 _VERBS = {

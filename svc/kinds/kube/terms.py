@@ -32,6 +32,7 @@ TERMS = KindTerms(
         "object_namespace": "String",
         "object_name": "String",
         "path": "String",
+        "opaque_upgrade": "Bool public",
     },
     protocol="kube",
     guarded=frozenset({ESCAPE}),

@@ -36,6 +36,12 @@ class BodyScan:
         self._left = self.body.length or 0
         self.is_over = self.body.length == 0
 
+    @property
+    def is_between_chunks(self) -> bool:
+        """Whether what has come of a body in chunks ends with one, and another may follow."""
+        is_amid = self._left or self._line or self._is_trailer
+        return self.body.is_chunked and not self.is_over and not is_amid
+
     def take(self, data: bytes) -> int:
         """How many of these bytes, the next of the stream, belong to it.
 

@@ -16,7 +16,7 @@ from zope.interface import implementer
 from svc.errors import Denied, SvcError
 from svc.interfaces.kinds import ILocalCheck
 from svc.kinds.web.answers import json_answer, page_answer, plain
-from svc.kinds.web.head import BadHead, HttpRequest
+from svc.kinds.web.head import WEBSOCKETS, BadHead, HttpRequest, Protocols
 from svc.kinds.web.split import RequestSplit
 
 _OWN_SITES = frozenset({b"same-origin", b"none"})
@@ -53,15 +53,21 @@ class RequestCheck:
     Attributes:
         names: See :class:`svc.interfaces.kinds.ICheckedEndpoint`; compared exactly.
         also: A check of the kind's own of each head; raises SvcError.
+        protocols: Those that a request may ask to switch to.
         resource: What the first request is for; empty before it has come.
     """
 
     names: Mapping[str, str] | None
     fixed: str
     also: Callable[[HttpRequest], object] = lambda head: None
+    protocols: Protocols = WEBSOCKETS
     resource: str = field(default="", init=False)
-    _requests: RequestSplit = field(factory=RequestSplit, init=False)
+    _requests: RequestSplit = field(init=False)
     _is_past: bool = field(default=False, init=False)
+
+    @_requests.default
+    def _split(self) -> RequestSplit:
+        return RequestSplit(self.protocols)
 
     def heard(self, data: bytes) -> None:
         """See ILocalCheck."""

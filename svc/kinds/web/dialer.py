@@ -31,7 +31,7 @@ from zope.interface import implementer
 from svc.errors import ConfigError, Malformed
 from svc.kinds.address import split_address
 from svc.kinds.opaque import AddressDialer
-from svc.kinds.web.head import HOST
+from svc.kinds.web.head import HOST, WEBSOCKETS, Protocols
 from svc.kinds.web.localized import AnswerRewriter
 from svc.kinds.web.reader import WebRequests
 from svc.kinds.web.rewrite import ChangeFields, RequestRewriter, same_fields
@@ -101,17 +101,17 @@ class _ToTarget(ProtocolWrapper):
 class _Wrapping(WrappingFactory):
     noisy = False
 
-    def __init__(self, wrapped: Any, host: bytes, change: ChangeFields) -> None:
+    def __init__(
+        self, wrapped: Any, *, host: bytes, change: ChangeFields, protocols: Protocols
+    ) -> None:
         super().__init__(wrapped)  # type: ignore[no-untyped-call]
-        self._host, self._change = host, change
+        self._host, self._change, self._protocols = host, change, protocols
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         inner = self.wrappedFactory.buildProtocol(addr)
-        return (
-            None
-            if inner is None
-            else _ToTarget(self, inner, RequestRewriter(self._host, self._change))
-        )
+        if inner is None:
+            return None
+        return _ToTarget(self, inner, RequestRewriter(self._host, self._change, self._protocols))
 
 
 @implementer(IStreamClientEndpoint)
@@ -124,19 +124,24 @@ class RequestsEndpoint:
         host: The name that the target knows itself by.
         is_secured: Whether there is a handshake of TLS to wait for.
         change: Called before it dials; gives what the kind makes of header fields.
+        protocols: Those that a request may ask to switch to.
     """
 
     below: IStreamClientEndpoint
     host: bytes
     is_secured: bool = False
     change: Callable[[], ChangeFields] = lambda: same_fields
+    protocols: Protocols = WEBSOCKETS
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """See IStreamClientEndpoint."""
         return Deferred.fromCoroutine(self._connect(protocolFactory))
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
-        wrapper: Any = await self.below.connect(_Wrapping(factory, self.host, self.change()))
+        wrapping = _Wrapping(
+            factory, host=self.host, change=self.change(), protocols=self.protocols
+        )
+        wrapper: Any = await self.below.connect(wrapping)
         if self.is_secured:
             try:
                 await wrapper.secured

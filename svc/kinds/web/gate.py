@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
@@ -13,16 +13,21 @@ from svc.kinds.web.body import BodyScan
 from svc.kinds.web.head import (
     HEAD_END,
     MAX_HEAD,
+    SWITCHING,
     BadHead,
     Body,
     HttpRequest,
     read_answer,
     read_request,
 )
+from svc.kinds.web.last_word import EndScan
+from svc.kinds.web.reading import MOST_QUESTION, RequestReading
+from svc.kinds.web.switch import switch_of
 from svc.kinds.web.terms import ACCESS
 from svc.kinds.web.turns import MOST_OWED, Turn, Turns
-from svc.kinds.web.websocket import FrameScan, is_opened_by
 from svc.kinds.web.words import (
+    ANSWERED,
+    ANSWERED_HERE,
     BAD_ANSWER,
     BETWEEN_POLICIES,
     CLOSES,
@@ -37,16 +42,9 @@ from svc.kinds.web.words import (
     REASON,
     REFUSED,
     TEXT,
-    WEBSOCKET,
     YES,
 )
-from svc.model.policy.access import ContextValue
 from svc.model.session.edits import MAX_EDIT_BYTES
-
-Asked = Callable[[HttpRequest], tuple[str, Mapping[str, ContextValue]]]
-"""The action that a request is decided by, and its facts; raises BadHead where it has none."""
-
-SWITCHING = 101
 
 MOST_INTERIM = 16
 """Heads of 1xx that a target may send before an answer."""
@@ -67,12 +65,12 @@ class _Last(Exception):
 
 async def serve(session: IGatedSession) -> None:
     """One connection, from its first request to its end."""
-    await serve_requests(session, lambda head: (ACCESS, head.facts))
+    await serve_requests(session, RequestReading(asked=lambda head: (ACCESS, head.facts)))
 
 
-async def serve_requests(session: IGatedSession, asked: Asked) -> None:
-    """As :func:`serve`, for a kind whose requests are HTTP and are decided by other words."""
-    exchange = Exchange(session, asked)
+async def serve_requests(session: IGatedSession, reading: RequestReading) -> None:
+    """As :func:`serve`, for a kind whose requests are HTTP and are read in another way."""
+    exchange = Exchange(session, reading)
     try:
         await session.either(exchange.requests(), exchange.answers())
     except CancelledError:
@@ -85,12 +83,12 @@ class Exchange:
     """The two directions of one connection, and the answers it owes."""
 
     session: IGatedSession
-    asked: Asked
+    reading: RequestReading
     turns: Turns = field(init=False)
     _interim: int = field(default=0, init=False)
     _has_passed: bool = field(default=False, init=False)
     _is_switched: Deferred[bool] = field(factory=Deferred, init=False)
-    _frames: FrameScan | None = field(default=None, init=False)
+    _end: EndScan | None = field(default=None, init=False)
 
     @turns.default
     def _ordered(self) -> Turns:
@@ -121,8 +119,6 @@ class Exchange:
         try:
             while (raw := await _head(stream)) is not None:
                 await self._answer(raw)
-                if self._frames is not None:
-                    await _pass_frames(stream, self._frames)
         except BadHead as fault:
             self._replace(fault)
 
@@ -133,25 +129,33 @@ class Exchange:
     def say_why(self) -> None:
         """The last word of a session that is broken off, where one can be said."""
         values = {REASON: self.session.ending}
-        if self._frames is not None and self._frames.is_between:
-            self.session.answers.insert(ENDED, {**values, FORM: WEBSOCKET})
+        if self._end is not None and self._end.is_between:
+            self.session.answers.insert(ENDED, {**values, FORM: self._end.form})
         elif self.turns.is_waiting:
             self.session.answers.insert(ENDED, values)
 
     async def _request(self, raw: bytes) -> None:
-        head = read_request(raw)
-        action, facts = self.asked(head)
+        head = read_request(raw, self.reading.protocols)
+        action, facts = self.reading.asked(head)
         if head.upgrades:
             await self.turns.fewer_than(1)
             if self._has_passed:
-                raise BadHead("a WebSocket needs a connection of its own", reason="websocket")
-        verdict = await self.session.decide(action, facts)
+                raise BadHead("another protocol needs a connection of its own", reason="upgrade")
+        question = self.reading.question(head)
+        if question is not None and self.session.allows(action, facts):
+            said = question(await self._body(raw, head), self.session.allows)
+            if said is not None:
+                await self.session.refuse(action, facts, size=len(raw), reason=ANSWERED_HERE)
+                await self._answer_here(raw, head, said)
+                return
+        # The head alone: more of the request may be held by now.
+        verdict = await self.session.decide(action, facts, size=len(raw))
         if not verdict.allowed:
             await self._deny(raw, head, verdict)
             return
         stream = self.session.requests
         over = self.session.watch(action, facts)
-        self.turns.owe(Turn(head.method, websocket_key=head.websocket_key, over=over))
+        self.turns.owe(Turn(head.method, request=head, over=over))
         self._has_passed = True
         await stream.pass_on(len(raw))
         if head.upgrades:
@@ -170,6 +174,27 @@ class Exchange:
         if await self._is_switched:
             await _pass(stream, BodyScan(Body(length=None)))
         raise _Last
+
+    async def _body(self, raw: bytes, head: HttpRequest) -> bytes:
+        """The whole body of a request, which decides who answers it."""
+        length = head.body.length
+        if length is None or length > MOST_QUESTION or head.headers.all(b"expect"):
+            raise BadHead(
+                "a question about what is allowed needs a Content-Length, of at most "
+                f"{MOST_QUESTION} bytes, and no Expect",
+                reason="question",
+            )
+        found = await self.session.requests.at_least(len(raw) + length)
+        return (found or raw)[len(raw) :]
+
+    async def _answer_here(self, raw: bytes, head: HttpRequest, said: Mapping[str, str]) -> None:
+        values = {**said, CLOSES: YES} if head.is_last else said
+        self.turns.owe(Turn(head.method, edit=ANSWERED, values=values))
+        stream = self.session.requests
+        stream.edit(len(raw), DROP, {})
+        if head.is_last:
+            raise _Last
+        await _drop(stream, head.body)
 
     async def _deny(self, raw: bytes, head: HttpRequest, verdict: RequestVerdict) -> None:
         # Whoever waits for 100 may or may not send the body when it gets another answer.
@@ -192,7 +217,10 @@ class Exchange:
         stream, turn = self.session.answers, self.turns.current()
         head = read_answer(raw)
         body = head.body_for(turn.method)
-        if head.status == SWITCHING and not is_opened_by(head, turn.websocket_key):
+        asked = turn.request
+        if asked is None:
+            raise Malformed("the target answers what it was not asked")
+        if head.status == SWITCHING and not switch_of(asked).is_answered_by(head):
             raise BadHead("the target switches to what nobody asked for", reason="switch")
         await stream.pass_on(len(raw))
         if head.is_interim:
@@ -203,12 +231,16 @@ class Exchange:
         self._interim = 0
         if head.status == SWITCHING:
             # Watched until its end: it is the connection's last request.
-            self._frames = FrameScan()
+            self._end = self.reading.end_of(asked, head, None)
             self._is_switched.callback(True)
+            await _pass(stream, BodyScan(Body(length=None)), self._end)
             return
-        await _pass(stream, BodyScan(body, MOST_TRAILERS))
+        scan = BodyScan(body, MOST_TRAILERS)
+        self._end = self.reading.end_of(asked, head, scan)
+        await _pass(stream, scan, self._end)
+        self._end = None
         self.turns.end()
-        if turn.websocket_key:
+        if asked.upgrades:
             self._is_switched.callback(False)
 
     def _replace(self, fault: BadHead) -> None:
@@ -228,20 +260,16 @@ async def _head(stream: IGatedStream) -> bytes | None:
     raise BadHead(f"a head is longer than {MAX_HEAD} bytes", reason="head_too_long")
 
 
-async def _pass(stream: IGatedStream, scan: BodyScan) -> None:
+async def _pass(stream: IGatedStream, scan: BodyScan, end: EndScan | None = None) -> None:
     while not scan.is_over:
         held = await stream.some()
         if not held:
             return _ended(scan.body, held)
         taken = scan.take(held)
+        if end is not None:
+            end.take(held[:taken])
         await stream.pass_on(taken)
     return None
-
-
-async def _pass_frames(stream: IGatedStream, frames: FrameScan) -> None:
-    while held := await stream.some():
-        frames.take(held)
-        await stream.pass_on(len(held))
 
 
 async def _drop(stream: IGatedStream, body: Body) -> None:

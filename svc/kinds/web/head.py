@@ -36,6 +36,15 @@ _WEBSOCKET_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==\Z")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NO_METHODS = frozenset({b"CONNECT", b"TRACE"})
 
+WEBSOCKET, SPDY = b"websocket", b"spdy/3.1"
+
+Protocols = frozenset[bytes]
+"""Those that requests of a kind may ask to switch to; what else is asked for is not heard."""
+
+SWITCHING = 101
+
+WEBSOCKETS: Protocols = frozenset({WEBSOCKET})
+
 
 class BadHead(Malformed):
     """A head that is not taken; ``reason`` is a word of :data:`svc.kinds.web.words.BAD_HEADS`."""
@@ -86,6 +95,7 @@ class HttpRequest:
         path: What the target will make of it: decoded once, without the query.
         version: ``1.1`` or ``1.0``.
         media_type: Of its body, without parameters, in lower case; empty where none is told.
+        protocol: The one that it asks to switch to; empty: none, or one that is not taken here.
     """
 
     method: bytes
@@ -96,6 +106,7 @@ class HttpRequest:
     headers: Headers
     body: Body
     media_type: str
+    protocol: bytes = b""
 
     @property
     def is_last(self) -> bool:
@@ -104,18 +115,13 @@ class HttpRequest:
 
     @property
     def upgrades(self) -> bool:
-        """Whether it asks for a WebSocket, the only other protocol that passes."""
-        return (
-            self.method == b"GET"
-            and self.version == b"1.1"
-            and b"upgrade" in self.headers.words(b"connection")
-            and self.headers.words(b"upgrade") == {b"websocket"}
-        )
+        """Whether it asks to go on with another protocol."""
+        return bool(self.protocol)
 
     @property
     def websocket_key(self) -> bytes:
-        """What the answer to an upgrade must prove to have read; empty where none is asked for."""
-        return self.headers.one(b"sec-websocket-key") if self.upgrades else b""
+        """What the opening of a WebSocket must prove to have read; empty: it asks for none."""
+        return self.headers.one(b"sec-websocket-key") if self.protocol == WEBSOCKET else b""
 
     @property
     def facts(self) -> Mapping[str, str | bool]:
@@ -143,7 +149,7 @@ class HttpAnswer:
     @property
     def is_interim(self) -> bool:
         """Whether another head follows: 101 is the last of its kind."""
-        return 100 <= self.status < 200 and self.status != 101
+        return 100 <= self.status < 200 and self.status != SWITCHING
 
     def body_for(self, method: bytes) -> Body:
         """The body that follows, given what was asked.
@@ -156,11 +162,12 @@ class HttpAnswer:
         return Body() if has_none else body
 
 
-def read_request(raw: bytes) -> HttpRequest:
+def read_request(raw: bytes, protocols: Protocols = WEBSOCKETS) -> HttpRequest:
     """The head of a request.
 
     Args:
         raw: Up to and with the empty line, or the line feed that spoils it.
+        protocols: Those that it may ask to switch to.
 
     Raises:
         BadHead: it is not taken.
@@ -185,10 +192,22 @@ def read_request(raw: bytes) -> HttpRequest:
         headers=headers,
         body=body,
         media_type=_media_type(headers),
+        protocol=_protocol(method, version, headers, protocols),
     )
-    if head.upgrades and not _opens_websocket(head):
+    if head.protocol == WEBSOCKET and not _opens_websocket(head):
         raise BadHead("a WebSocket is not asked for as RFC 6455 says", reason="websocket")
+    if head.upgrades and head.body.length != 0:
+        raise BadHead("a request for another protocol has a body", reason="upgrade")
     return head
+
+
+def _protocol(method: bytes, version: bytes, headers: Headers, taken: Protocols) -> bytes:
+    asked = headers.words(b"upgrade")
+    is_asked = version == b"1.1" and len(asked) == 1 and b"upgrade" in headers.words(b"connection")
+    protocol = min(asked) if is_asked else b""
+    if protocol == WEBSOCKET and method != b"GET":
+        return b""
+    return protocol if protocol in taken else b""
 
 
 def _opens_websocket(head: HttpRequest) -> bool:

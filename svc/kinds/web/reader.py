@@ -8,7 +8,7 @@ from attrs import define, field
 
 from svc.errors import Malformed
 from svc.kinds.web.body import BodyScan
-from svc.kinds.web.head import HEAD_END, MAX_HEAD, Body, read_request
+from svc.kinds.web.head import HEAD_END, MAX_HEAD, WEBSOCKETS, Body, Protocols, read_request
 from svc.model.session.ranges import Request
 
 _LONGEST_END = 4
@@ -19,8 +19,12 @@ class WebRequests:
     """Reads the requests of one connection: every head needs a decision.
 
     See :class:`svc.model.session.ranges.RequestReader`.
+
+    Attributes:
+        protocols: Those that a request may ask to switch to.
     """
 
+    protocols: Protocols = WEBSOCKETS
     _at: int = field(default=0, init=False)
     _start: int = field(default=0, init=False)
     _head: bytearray = field(factory=bytearray, init=False)
@@ -52,7 +56,7 @@ class WebRequests:
             if len(self._head) >= MAX_HEAD:
                 raise Malformed("a head of a request is too long")
             return len(data)
-        head = read_request(bytes(self._head[: found.end()]))
+        head = read_request(bytes(self._head[: found.end()]), self.protocols)
         self._head.clear()
         # Of a request that may come without its body nobody can tell where the next one begins.
         is_unsure = bool(head.headers.all(b"expect")) and is_denied(self._start)

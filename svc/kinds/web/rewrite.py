@@ -14,9 +14,17 @@ from enum import Enum
 from attrs import define, field
 
 from svc.errors import Malformed
-from svc.kinds.web.head import HEAD_END, MAX_HEAD, Header, HttpRequest, read_answer
+from svc.kinds.web.head import (
+    HEAD_END,
+    MAX_HEAD,
+    WEBSOCKETS,
+    Header,
+    HttpRequest,
+    Protocols,
+    read_answer,
+)
 from svc.kinds.web.split import RequestSplit
-from svc.kinds.web.websocket import is_opened_by
+from svc.kinds.web.switch import NAMES, Switch, switch_of
 
 _KEPT = frozenset({b"content-length", b"content-type", b"transfer-encoding", b"host"})
 """What ``Connection`` cannot take away: without it the target would read another request.
@@ -76,7 +84,7 @@ def rewritten(head: HttpRequest, host: bytes, change: ChangeFields = same_fields
             kept.append((name, value))
     lines += [name + b": " + value for name, value in change(tuple(kept))]
     if head.upgrades:
-        lines += (b"Connection: Upgrade", b"Upgrade: websocket")
+        lines += (b"Connection: Upgrade", b"Upgrade: " + NAMES[head.protocol])
     elif head.is_last:
         lines.append(b"Connection: close")
     return b"\r\n".join((*lines, b"", b""))
@@ -109,16 +117,22 @@ class RequestRewriter:
     Attributes:
         host: The target's name.
         change: What the kind makes of the header fields.
+        protocols: Those that a request may ask to switch to.
         asked: The methods of requests that it got; who reads the answers takes them out.
     """
 
     host: bytes
     change: ChangeFields = same_fields
+    protocols: Protocols = WEBSOCKETS
     asked: deque[bytes] = field(factory=deque, init=False)
-    _requests: RequestSplit = field(factory=RequestSplit, init=False)
+    _requests: RequestSplit = field(init=False)
     _answer: bytearray = field(factory=bytearray, init=False)
     _state: NextBytes = field(default=NextBytes.FIRST, init=False)
-    _websocket_key: bytes = field(default=b"", init=False)
+    _switch: Switch = field(factory=Switch, init=False)
+
+    @_requests.default
+    def _split(self) -> RequestSplit:
+        return RequestSplit(self.protocols)
 
     def feed(self, data: bytes) -> bytes:
         """What the target gets of these bytes.
@@ -129,18 +143,18 @@ class RequestRewriter:
         if self._state is NextBytes.SWITCHED:
             return data
         if self._state is NextBytes.ASKED and data:
-            raise Malformed("bytes for a WebSocket that the target has not opened")
+            raise Malformed("bytes for a protocol that the target has not switched to")
         out = bytearray()
         for part in self._requests.split(data):
             if isinstance(part, HttpRequest):
                 self._advance(part)
                 out += rewritten(part, self.host, self.change)
             elif part and self._state is NextBytes.ASKED:
-                raise Malformed("bytes for a WebSocket that the target has not opened")
+                raise Malformed("bytes for a protocol that the target has not switched to")
             else:
                 out += part
         if self._state is NextBytes.ASKED and not self._requests.is_between:
-            raise Malformed("bytes for a WebSocket that the target has not opened")
+            raise Malformed("bytes for a protocol that the target has not switched to")
         return bytes(out)
 
     def answered(self, data: bytes) -> None:
@@ -156,7 +170,7 @@ class RequestRewriter:
             head = read_answer(bytes(self._answer[: found.end()]))
             del self._answer[: found.end()]
             if not head.is_interim:
-                is_opened = head.status == 101 and is_opened_by(head, self._websocket_key)
+                is_opened = head.status == 101 and self._switch.is_answered_by(head)
                 self._state = NextBytes.SWITCHED if is_opened else NextBytes.LAST
         if len(self._answer) > MAX_HEAD and self._state is NextBytes.ASKED:
             raise Malformed("the head of an answer is too long")
@@ -165,9 +179,9 @@ class RequestRewriter:
         if self._state in (NextBytes.LAST, NextBytes.ASKED):
             raise Malformed("a request follows the one that said it was the last")
         if head.upgrades and self._state is not NextBytes.FIRST:
-            raise Malformed("a WebSocket is not the first request of its connection")
+            raise Malformed("what asks for another protocol is not its connection's first request")
         if len(self.asked) >= MOST_ASKED:
             raise Malformed("too many requests wait for their answers")
         self.asked.append(head.method)
-        self._websocket_key = head.websocket_key
+        self._switch = switch_of(head)
         self._state = _state_after(head)

@@ -7,13 +7,26 @@ from collections.abc import Iterator
 from attrs import define, field
 
 from svc.kinds.web.body import BodyScan
-from svc.kinds.web.head import HEAD_END, MAX_HEAD, BadHead, HttpRequest, read_request
+from svc.kinds.web.head import (
+    HEAD_END,
+    MAX_HEAD,
+    WEBSOCKETS,
+    BadHead,
+    HttpRequest,
+    Protocols,
+    read_request,
+)
 
 
 @define
 class RequestSplit:
-    """Tells heads from bodies."""
+    """Tells heads from bodies.
 
+    Attributes:
+        protocols: Those that a request may ask to switch to.
+    """
+
+    protocols: Protocols = WEBSOCKETS
     _head: bytearray = field(factory=bytearray, init=False)
     _body: BodyScan | None = field(default=None, init=False)
 
@@ -52,4 +65,4 @@ class RequestSplit:
             return None, b""
         raw, rest = bytes(self._head[: found.end()]), bytes(self._head[found.end() :])
         self._head = bytearray()
-        return read_request(raw), rest
+        return read_request(raw, self.protocols), rest

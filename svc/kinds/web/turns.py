@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
 
 from svc.errors import Malformed
+from svc.kinds.web.head import HttpRequest
 
 MOST_OWED = 32
 """Requests of one connection that may wait for their answers; more are not read."""
@@ -27,14 +28,14 @@ class Turn:
 
     Attributes:
         method: Of the request; HEAD gets no body.
-        websocket_key: Of a request for a WebSocket, whose answer may be a 101.
+        request: Its head; None where the answer is an insertion.
         edit: The insertion that is the answer; empty: the target answers.
         values: Of that insertion.
         over: Called when the target's answer has ended.
     """
 
     method: bytes
-    websocket_key: bytes = b""
+    request: HttpRequest | None = None
     edit: str = ""
     values: Mapping[str, str] = field(factory=dict)
     over: Callable[[], object] = lambda: None

@@ -1,36 +1,24 @@
-"""What is known of a WebSocket: that it was opened rightly, where its frames end, how it is closed.
+"""What is known of a WebSocket: where its frames end, and how it is closed.
 
 Frames are counted and pass as they are; nothing of a message is looked at.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
-from hashlib import sha1
-
 from attrs import define, field
 
 from svc.errors import Malformed
-from svc.kinds.web.head import HttpAnswer
+from svc.kinds.web.words import CHANNELS, WEBSOCKET
 
 POLICY_VIOLATION = 1008
 """The code of a close by policy (RFC 6455, 7.4.1)."""
 
-_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
-_CLOSE = 0x88
+NORMAL = 1000
+"""The code of a close after all was said."""
+
+_BINARY, _CLOSE = 0x82, 0x88
+_FIRST_CONTROL = 0x08
 _LONGEST_REASON = 123
-
-
-def is_opened_by(answer: HttpAnswer, key: bytes) -> bool:
-    """Whether a 101 opens the WebSocket that was asked for with this key."""
-    headers = answer.headers
-    proof = b64encode(sha1(key + _GUID, usedforsecurity=False).digest())
-    return (
-        bool(key)
-        and headers.words(b"upgrade") == {b"websocket"}
-        and b"upgrade" in headers.words(b"connection")
-        and headers.one(b"sec-websocket-accept") == proof
-    )
 
 
 def closing_frame(code: int, reason: str) -> bytes:
@@ -39,10 +27,23 @@ def closing_frame(code: int, reason: str) -> bytes:
     return bytes((_CLOSE, 2 + len(text))) + code.to_bytes(2, "big") + text
 
 
+def binary_frame(data: bytes) -> bytes:
+    """A message of less than 64 KiB, as a server sends it."""
+    size = len(data)
+    length = bytes((size,)) if size < 126 else b"\x7e" + size.to_bytes(2, "big")
+    return bytes((_BINARY,)) + length + data
+
+
 @define
 class FrameScan:
-    """Tells where the frames of one direction end."""
+    """Tells where the frames of one direction end; see :class:`svc.kinds.web.last_word.EndScan`.
 
+    Attributes:
+        has_channels: A message's first byte says which channel it is of, as Kubernetes has it.
+    """
+
+    has_channels: bool = False
+    _is_amid: bool = field(default=False, init=False)
     _head: bytearray = field(factory=bytearray, init=False)
     _left: int = field(default=0, init=False)
 
@@ -50,6 +51,11 @@ class FrameScan:
     def is_between(self) -> bool:
         """Whether what has come ends with a frame, so that a control frame may follow."""
         return not self._left and not self._head
+
+    @property
+    def form(self) -> str:
+        """Of the last word: a close, or a message before it, which must not divide another."""
+        return CHANNELS if self.has_channels and not self._is_amid else WEBSOCKET
 
     def take(self, data: bytes) -> None:
         """Count the next bytes of the stream.
@@ -67,6 +73,8 @@ class FrameScan:
             self._head.append(data[at])
             at += 1
             if len(self._head) == self._head_size():
+                if self._head[0] & 0x0F < _FIRST_CONTROL:
+                    self._is_amid = not self._head[0] & 0x80
                 self._left = self._payload_size()
                 self._head.clear()
 

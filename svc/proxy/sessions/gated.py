@@ -211,6 +211,10 @@ class GatedSession:
         """See IGatedSession."""
         return verdict.allowed and self.standing(verdict)
 
+    def allows(self, action: str, facts: Mapping[str, ContextValue]) -> bool:
+        """See IGatedSession."""
+        return self.watched.allows(action, facts)
+
     def watch(self, action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
         """See IGatedSession."""
         return self.watched.add(action, facts)

@@ -14,7 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.kinds import IPersonalDialer
-from svc.kinds.kube.dialer import DIALER, without_identity
+from svc.kinds.kube.dialer import DIALER
+from svc.kinds.kube.impersonation import without_identity
 
 PERSON = "p" * 26
 PATH = "connector.resources[0]"
@@ -32,10 +33,10 @@ class DialerTests(SynchronousTestCase):
         usual = {"address": "127.0.0.1:81", "tls": "off", "token_file": str(self.token)}
         return {**usual, "groups": ["svc:people", "dev"], **more}
 
-    def sent(self, *fields: bytes) -> list[bytes]:
+    def sent(self, *fields: bytes, **more: Any) -> list[bytes]:
         """The lines that the server gets of one request with these fields."""
         reactor: Any = MemoryReactorClock()
-        target = DIALER.parse("k", self.table(), PATH)
+        target = DIALER.parse("k", self.table(**more), PATH)
         endpoint = DIALER.of(PERSON).endpoint(reactor, target, {})
         connecting = endpoint.connect(Factory.forProtocol(Protocol))
         protocol = reactor.tcpClients[0][2].buildProtocol(None)
@@ -60,6 +61,27 @@ class DialerTests(SynchronousTestCase):
                 b"Impersonate-Group: dev",
                 b"",
                 b"",
+            ],
+        )
+
+    def test_who_it_is(self) -> None:
+        """Uid, further groups and extra of a person, as the Connector's table has them."""
+        sent = self.sent(
+            b"Impersonate-Extra-example.com%2Fgateway: forged",
+            uid=True,
+            person_groups={PERSON: ["svc:oncall", "dev"], "q" * 26: ["svc:others"]},
+            extra={"example.com/gateway": ["shop", "two"]},
+        )
+        self.assertEqual(
+            [line for line in sent if line.startswith(b"Impersonate")],
+            [
+                b"Impersonate-User: svc:" + PERSON.encode(),
+                b"Impersonate-Uid: " + PERSON.encode(),
+                b"Impersonate-Group: svc:people",
+                b"Impersonate-Group: dev",
+                b"Impersonate-Group: svc:oncall",
+                b"Impersonate-Extra-example.com%2Fgateway: shop",
+                b"Impersonate-Extra-example.com%2Fgateway: two",
             ],
         )
 
@@ -179,11 +201,24 @@ class DialerTests(SynchronousTestCase):
             ("token_file", "cluster-token"),
             ("token_is_mounted", "yes"),
             ("tls", "none"),
+            ("uid", "yes"),
+            ("person_groups", ["a"]),
+            ("person_groups", {"ada": ["dev"]}),
+            ("extra", ["a"]),
+            ("extra", {"Upper": ["a"]}),
+            ("extra", {"a b": ["a"]}),
+            ("extra", {"a": "b"}),
+            ("extra", {"a": ["b\r\nImpersonate-Group: c"]}),
+            ("extra", {"authentication.kubernetes.io/credential-id": ["a"]}),
+            ("extra", {"scopes.authorization.k8s.io/x": ["a"]}),
         ):
             refusal = self.assertRaises(
                 ConfigError, DIALER.parse, "k", self.table(**{key: value}), PATH
             )
             self.assertEqual(refusal.where, f"{PATH}.{key}")
+        theirs = self.table(person_groups={PERSON: ["system:masters"]})
+        refusal = self.assertRaises(ConfigError, DIALER.parse, "k", theirs, PATH)
+        self.assertEqual(refusal.where, f"{PATH}.person_groups.{PERSON}")
         refusal = self.assertRaises(
             ConfigError, DIALER.parse, "k", self.table(address="10.0.0.1:81"), PATH
         )

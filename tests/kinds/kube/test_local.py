@@ -11,6 +11,7 @@ from zope.interface.verify import verifyObject
 from svc.client.resident.described import describe, forget
 from svc.errors import Denied, SvcError
 from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, INamedEndpoint
+from svc.kinds.kube.kubeconfig import FIRST_LINE, kubeconfig
 from svc.kinds.kube.local import LOCAL
 
 ADDRESS = "127.1.2.3:16443"
@@ -38,6 +39,36 @@ class LocalTests(SynchronousTestCase):
                 self.assertEqual((refusal.reason, check.resource), ("cross_site", ""))
                 self.assertTrue(check.refused(refusal).startswith(b"HTTP/1.1 403 "))
 
+    def test_the_origin_of_a_tool(self) -> None:
+        """A WebSocket of a program may name the address itself as its origin, and no page can."""
+        upgrade = (
+            b"Connection: Upgrade",
+            b"Upgrade: websocket",
+            b"Sec-WebSocket-Version: 13",
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==",
+        )
+        own = b"Origin: http://127.1.2.3:16443"
+        for fields, passes in (
+            ((*upgrade, own), True),
+            ((*upgrade, own, b"User-Agent: python"), True),
+            ((own,), False),
+            ((*upgrade, b"Origin: https://127.1.2.3:16443"), False),
+            ((*upgrade, b"Origin: http://evil.example"), False),
+            ((*upgrade, b"Origin: null"), False),
+            ((*upgrade, own, own), False),
+            ((*upgrade, own, b"Origin: http://evil.example"), False),
+            ((*upgrade, own, b"Cookie: a=b"), False),
+            ((*upgrade, own, b"Sec-Fetch-Mode: websocket"), False),
+            ((*upgrade, own, b"User-Agent: Mozilla/5.0 (X11)"), False),
+        ):
+            check = LOCAL.check({ADDRESS: "k"}, "k")
+            head = (b"GET /api HTTP/1.1", b"Host: 127.1.2.3:16443", *fields, b"", b"")
+            if passes:
+                check.heard(b"\r\n".join(head))
+            else:
+                refusal = self.assertRaises(SvcError, check.heard, b"\r\n".join(head))
+                self.assertEqual(refusal.reason, "cross_site", fields)
+
     def test_tools(self) -> None:
         """A tool names the address, and no other."""
         for host, passes in ((ADDRESS, True), ("other:16443", False)):
@@ -64,6 +95,15 @@ class LocalTests(SynchronousTestCase):
         told = json.loads(check.refused(denied).partition(b"\r\n\r\n")[2])
         self.assertEqual([one["message"] for one in told["details"]["causes"]], ["shut", "late"])
         self.assertIn("svc why " + "d" * 32, told["message"])
+
+    def test_several_clusters(self) -> None:
+        """A context for each, in the order of their names; none is in use by itself."""
+        said = kubeconfig({"prod": ADDRESS, "dev": "127.9.9.9:1"}).decode("ascii")
+        self.assertTrue(said.startswith(FIRST_LINE))
+        self.assertLess(said.index('"svc-dev"'), said.index('"svc-prod"'))
+        self.assertEqual(said.count("    cluster: "), 2)
+        self.assertNotIn("current-context", said)
+        self.assertIn("contexts: []", kubeconfig({}).decode("ascii"))
 
     def test_kubeconfig(self) -> None:
         """It names the address and no credential, is the person's alone, and goes again."""

@@ -22,6 +22,6 @@ class PageTests(SynchronousTestCase):
         """Each is one that can be put in force where the kind is enabled."""
         page = Path(ROOT, "docs", "how-to", "kubernetes.md").read_text("utf-8")
         shown = re.findall(r"```cedar\n(.*?)```", page, re.DOTALL)
-        self.assertEqual(len(shown), 1)
+        self.assertEqual(len(shown), 2)
         words = vocabulary(kind_terms(TERMS))
         compile_policy(OPERATORS_POLICY + "\n".join(shown), words, (), version=1)
