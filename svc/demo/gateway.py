@@ -86,7 +86,7 @@ class DemoGateway:
     database: DemoDatabase = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._targets = Targets(self.runtime.reactor)
+        self._targets = Targets(self.runtime.reactor, self.runtime.entropy)
         self.database = DemoDatabase(
             reactor=self.runtime.reactor, clock=self.runtime.reactor, entropy=self.runtime.entropy
         )
@@ -149,11 +149,11 @@ class DemoGateway:
         process.privilegedStartService()
 
     def _served(self) -> list[DemoTarget]:
-        addresses, database = self._targets.addresses, self.database
+        targets, database = self._targets, self.database
         return [
             DemoTarget(one, database.address, database.table)
             if one is DATABASE
-            else DemoTarget(one, addresses[one.id])
+            else DemoTarget(one, targets.addresses[one.id], targets.tables.get(one.id, {}))
             for one in self.scene.resources
         ]
 

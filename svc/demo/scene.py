@@ -31,7 +31,9 @@ SSH = DemoResource("ssh-demo", "ssh", 22)
 VAULT = DemoResource("vault", "tcp", 1234)
 DATABASE = DemoResource("orders", "postgres", 5432)
 """Only where there is a PostgreSQL server to start."""
-RESOURCES = (ECHO, WEB, SSH, VAULT)
+KUBE = DemoResource("k8s", "kube", 6443)
+NAMESPACE, POD = "shop", "front"
+RESOURCES = (ECHO, WEB, SSH, VAULT, KUBE)
 CLOSED_PATH = "/admin"
 """A page of WEB that nobody may ask for."""
 
@@ -51,7 +53,8 @@ permit (
 @id("{GROUP}-connects")
 permit (
   principal in Group::"{GROUP}",
-  action in [Action::"tcpConnect", Action::"sshConnect", Action::"webConnect"],
+  action in
+    [Action::"tcpConnect", Action::"sshConnect", Action::"webConnect", Action::"k8sConnect"],
   resource
 );
 
@@ -62,6 +65,23 @@ permit (
   resource
 )
 when {{ context has method && context.method == "GET" }};
+
+@id("{GROUP}-looks")
+permit (
+  principal in Group::"{GROUP}",
+  action == Action::"k8sAccess",
+  resource
+)
+when {{ context has verb && ["get", "list", "watch"].contains(context.verb) }};
+
+@id("no-secrets")
+@reason("secrets of a cluster stay in it")
+forbid (
+  principal,
+  action == Action::"k8sAccess",
+  resource
+)
+when {{ context has api_resource && context.api_resource == "secrets" }};
 
 @id("no-admin")
 @reason("nobody administers the demo's page")

@@ -24,6 +24,8 @@ from svc.demo.scene import (
     DROPS,
     ECHO,
     FIRST_ITEM,
+    KUBE,
+    NAMESPACE,
     PERSON,
     READS,
     SSH,
@@ -45,6 +47,10 @@ _DENIED_CODE = "42501"
 _DENIED = re.compile(
     r".*\(reason: (?P<reason>\w+)\)\nPolicy: (?P<policies>[\w, -]+)\..*\n"
     r"svc why (?P<decision>[0-9a-f]{32})"
+)
+_DENIED_CALL = re.compile(
+    r"the access policy does not allow this request \(policies (?P<policies>[\w, -]+)\); "
+    r"to see why: svc why (?P<decision>[0-9a-f]{32})"
 )
 _HELLO = b"hello through the gateway\n"
 
@@ -89,6 +95,9 @@ class Story:
         await self._allowed(local, WEB, there, _get(there[WEB.id], "/"), b"HTTP/1.1 200 OK")
         await self._allowed(local, SSH, there, b"", b"SSH-2.0-")
         await self._denied_request(local, there)
+        pods, secrets = (f"/api/v1/namespaces/{NAMESPACE}/{name}" for name in ("pods", "secrets"))
+        await self._allowed(local, KUBE, there, _get(there[KUBE.id], pods), b"HTTP/1.1 200 OK")
+        await self._denied_call(local, there, secrets)
         if DATABASE.id in there:
             await self._statements(LocalDatabase(there[DATABASE.id]))
         await self._denied(local, VAULT, there)
@@ -146,6 +155,19 @@ class Story:
             f"DENY   {PERSON} → {WEB.id:<8}  GET {CLOSED_PATH}: 403, reason "
             f"{escaped(told['reason'])}  policies [{policies}]  decision "
             f"{escaped(told['decision_id'])}"
+        )
+
+    async def _denied_call(self, local: LocalEndpoints, there: dict[str, Any], path: str) -> None:
+        """One of a cluster's API, in the words that kubectl prints."""
+        heard = await local.talk(there[KUBE.id], _get(there[KUBE.id], path, "close"), 0)
+        head, _, body = heard.partition(b"\r\n\r\n")
+        told = json.loads(body) if head.startswith(b"HTTP/1.1 403 ") else {"message": ""}
+        said = _DENIED_CALL.fullmatch(told["message"])
+        if said is None or said["policies"] != "no-secrets":
+            raise NotAsExpected(f"{KUBE.id}: GET {path} was not denied by its policy")
+        self.write_line(
+            f"DENY   {PERSON} → {KUBE.id:<8}  GET {path}: {told['reason']}  "
+            f"policies [{said['policies']}]  decision {said['decision']}"
         )
 
     async def _denied(
@@ -218,9 +240,17 @@ class Story:
                 f"{mine} db {DATABASE.id} --role {DATABASE_ROLE} --database {DATABASE_NAME}"
                 f"   # then: {DROPS};"
             )
+        yield from self._kubectl(there[KUBE.id])
         yield f"{mine} resources list"
         yield f"{mine} why {self.denied}"
         yield from self.kept()
+
+    def _kubectl(self, there: dict[str, Any]) -> Iterator[str]:
+        if there["address"]:
+            file = self.gateway.client_config.parent / "kube" / f"{KUBE.id}.yaml"
+            call = f"kubectl --kubeconfig {shlex.quote(str(file))} -n {NAMESPACE} get"
+            yield f"{call} pods"
+            yield f"{call} secrets   # Forbidden, with the policy"
 
     def kept(self) -> Iterator[str]:
         """The commands that need the state only, and no running gateway."""

@@ -1,4 +1,4 @@
-"""The services behind the demo's Connector: a page, an echo, an SSH server, and the vault.
+"""The services behind the demo's Connector: a page, an echo, SSH, an API server, and the vault.
 
 They stand on loopback ports, so each looks at whose process connects before it
 says anything: what the gateway protects must not be open beside it (rule R7).
@@ -7,6 +7,10 @@ says anything: what the gateway protects must not be open beside it (rule R7).
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from attrs import define, field
@@ -18,7 +22,9 @@ from twisted.protocols.basic import LineOnlyReceiver
 from zope.interface import implementer
 
 from svc.client.resident.peer_uid import AVAILABLE, peer_uid
-from svc.demo.scene import ECHO, SSH, VAULT, WEB
+from svc.demo.scene import ECHO, KUBE, SSH, VAULT, WEB
+from svc.model.ids import Entropy, random_id
+from svc.runtime import durable
 
 _log = Logger(namespace="svc_demo")
 
@@ -113,21 +119,31 @@ class Targets:
 
     Attributes:
         addresses: ``host:port`` by resource id, once started.
+        tables: Further keys in the Connector's configuration, likewise.
     """
 
     reactor: Any
+    entropy: Entropy = os.urandom
     addresses: dict[str, str] = field(factory=dict)
+    tables: dict[str, dict[str, Any]] = field(factory=dict)
+    _directory: Path | None = field(default=None, init=False)
     _ports: list[IListeningPort] = field(factory=list)
 
     async def start(self) -> None:
         """Listen, each on a free port."""
+        from svc.demo.kube_target import KubeApi
         from svc.demo.ssh_target import ssh_factory
 
+        token = random_id(self.entropy)
+        self._directory = Path(mkdtemp(prefix="svc-demo-kube-")).absolute()
+        durable.replace(self._directory / "token", token.encode("ascii"))
+        self.tables[KUBE.id] = {"tls": "off", "token_file": str(self._directory / "token")}
         made: dict[str, Any] = {
             ECHO.id: _quiet(Echo),
             WEB.id: _quiet(Page),
             SSH.id: ssh_factory(self.reactor),
             VAULT.id: _quiet(Secret),
+            KUBE.id: _quiet(lambda: KubeApi(token)),
         }
         for name, factory in made.items():
             guarded = SameUserFactory(factory)
@@ -139,13 +155,16 @@ class Targets:
 
     async def stop(self) -> None:
         """Listen no more."""
+        directory, self._directory = self._directory, None
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
         while self._ports:
             closed = self._ports.pop().stopListening()
             if closed is not None:
                 await closed
 
 
-def _quiet(protocol: type[Protocol]) -> Any:
+def _quiet(protocol: Callable[[], Protocol]) -> Any:
     factory: Any = Factory.forProtocol(protocol)
     factory.noisy = False
     return factory

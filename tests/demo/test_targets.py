@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from typing import Any
@@ -15,6 +16,7 @@ from twisted.internet.utils import getProcessOutputAndValue
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from svc.demo.endpoints import Conversation
+from svc.demo.kube_target import KubeApi
 from svc.demo.scene import ECHO, RESOURCES, SSH, VAULT, WEB
 from svc.demo.targets import Echo, Page, SameUserFactory, Targets
 from tests.support.tools import stock_tool
@@ -80,6 +82,37 @@ class OursOnlyTests(SynchronousTestCase):
         if os.geteuid() != 0:
             self.skipTest("only root can be a second user")
         self.assertIs(self.built(65534), None)
+
+
+class KubeApiTests(SynchronousTestCase):
+    """The API server answers the Connector, in a person's name, and nobody else."""
+
+    def ask(self, line: bytes, *fields: bytes) -> tuple[int, dict[str, Any]]:
+        api, transport = KubeApi("t0ken"), StringTransport()
+        api.makeConnection(transport)
+        api.dataReceived(b"\r\n".join((line + b" HTTP/1.1", *fields, b"", b"")))
+        head, _, body = transport.value().partition(b"\r\n\r\n")
+        return int(head.split(b" ")[1]), json.loads(body)
+
+    def test_reads(self) -> None:
+        """A pod is listed, as a list and as the table that kubectl prints."""
+        who = (b"Authorization: Bearer t0ken", b"Impersonate-User: svc:ada")
+        code, told = self.ask(b"GET /api/v1/namespaces/shop/pods?limit=500", *who)
+        self.assertEqual((code, told["items"][0]["metadata"]["name"]), (200, "front"))
+        table = b"Accept: application/json;as=Table;v=v1;g=meta.k8s.io"
+        code, told = self.ask(b"GET /api/v1/namespaces/shop/pods", *who, table)
+        self.assertEqual((told["kind"], told["rows"][0]["cells"]), ("Table", ["front"]))
+        self.assertEqual(self.ask(b"GET /api/v1/nodes", *who)[0], 404)
+        self.assertEqual(self.ask(b"DELETE /api/v1/namespaces/shop/pods/front", *who)[0], 405)
+
+    def test_nobody_else(self) -> None:
+        """Without the token, or in nobody's name, nothing is told."""
+        for who in (
+            (b"Impersonate-User: svc:ada",),
+            (b"Authorization: Bearer t0ken",),
+            (b"Authorization: Bearer other", b"Impersonate-User: svc:ada"),
+        ):
+            self.assertEqual(self.ask(b"GET /version", *who)[0], 401)
 
 
 class TargetsTests(TestCase):

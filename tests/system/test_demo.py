@@ -82,7 +82,7 @@ class OnceTests(DemoCase):
         done = self.once().checked()
         self.assertNotRegex(done.stderr, r"\bERROR\b|Traceback")
         allowed = re.findall(rf"^ALLOW  ada → (\S+) .*{_DECISION}$", done.stdout, re.M)
-        shown = ["echo", "web", "ssh-demo", *(["orders"] if find_programs() else [])]
+        shown = ["echo", "web", "ssh-demo", "k8s", *(["orders"] if find_programs() else [])]
         self.assertEqual([name for name, _ in allowed], shown)
         denied = re.search(
             rf"^DENY   ada → vault .*policies \[vault-is-closed\].*{_DECISION}$", done.stdout, re.M
@@ -92,6 +92,8 @@ class OnceTests(DemoCase):
         self.assertRegex(done.stdout, r"(?m)^audit verify: \d+ records, chain ok")
         page = r"^DENY   ada → web  .*GET /admin: 403, .*policies \[no-admin\]"
         self.assertRegex(done.stdout, rf"(?m){page}.*{_DECISION}$")
+        call = r"^DENY   ada → k8s  .*/secrets: Forbidden  policies \[no-secrets\]"
+        self.assertRegex(done.stdout, rf"(?m){call}.*{_DECISION}$")
         statement = (
             r"^DENY   ada → orders .*DROP TABLE items: SQLSTATE 42501, .*policies \[no-ddl\]"
         )
@@ -184,9 +186,9 @@ class StayingTests(DemoCase):
         child = self.demo()
         self.told(child)
         ports = _listening(child.pid)
-        # Four roles' listeners, four targets, four local endpoints, the port of the names, and the
+        # Four roles' listeners, five targets, five local endpoints, the port of the names, and the
         # local endpoint of the database.
-        self.assertEqual(len(ports), 14 if find_programs() else 13)
+        self.assertEqual(len(ports), 16 if find_programs() else 15)
         answers = {each: _answer(each, _NOBODY) for each in ports}
         self.assertEqual(set(answers.values()), {b""}, answers)
         self.assertEqual(child.stop(), 0, child.tail())
