@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 
-from svc.errors import Malformed
+from svc.errors import Malformed, SvcError
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
 from svc.kinds.web.body import BodyScan
 from svc.kinds.web.head import (
@@ -44,6 +44,7 @@ from svc.kinds.web.words import (
     TEXT,
     YES,
 )
+from svc.model.policy.access import ContextValue
 from svc.model.session.edits import MAX_EDIT_BYTES
 
 MOST_INTERIM = 16
@@ -142,8 +143,8 @@ class Exchange:
             if self._has_passed:
                 raise BadHead("another protocol needs a connection of its own", reason="upgrade")
         question = self.reading.question(head)
-        if question is not None and self.session.allows(action, facts):
-            said = question(await self._body(raw, head), self.session.allows)
+        if question is not None and self._would_allow(action, facts):
+            said = question(await self._body(raw, head), self._would_allow)
             if said is not None:
                 await self.session.refuse(action, facts, size=len(raw), reason=ANSWERED_HERE)
                 await self._answer_here(raw, head, said)
@@ -174,6 +175,12 @@ class Exchange:
         if await self._is_switched:
             await _pass(stream, BodyScan(Body(length=None)))
         raise _Last
+
+    def _would_allow(self, action: str, facts: Mapping[str, ContextValue]) -> bool:
+        try:
+            return self.session.allows(action, facts)
+        except SvcError:
+            return False  # nobody can tell now: what is really asked for is denied too
 
     async def _body(self, raw: bytes, head: HttpRequest) -> bytes:
         """The whole body of a request, which decides who answers it."""

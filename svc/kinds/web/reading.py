@@ -14,7 +14,7 @@ Asked = Callable[[HttpRequest], tuple[str, Mapping[str, ContextValue]]]
 """The action that a request is decided by, and its facts; raises BadHead where it has none."""
 
 Allows = Callable[[str, Mapping[str, ContextValue]], bool]
-"""Whether the policy allows an action with these facts; raises SvcError where nobody can tell."""
+"""Whether the policy allows an action with these facts; not where nobody can tell now."""
 
 Question = Callable[[bytes, Allows], Mapping[str, str] | None]
 """Given the body of a request that asks what is allowed: the values of the answer that policy

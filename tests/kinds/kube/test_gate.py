@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.errors import SvcError
 from svc.policy.kind_terms import kind_terms
 from svc.testing.contracts.kind import KindContract
 from svc.testing.gating import PlayedSession
@@ -267,6 +268,19 @@ class KubeTests(KindContract, SynchronousTestCase):
             self.assertIs(told["status"]["allowed"], False)
             played.person_says(request(b"GET", PODS))
             self.assertEqual(played.target_heard, request(b"GET", PODS))
+
+    def test_a_review_without_a_policy(self) -> None:
+        """While no decision is possible the answer is a denial, and the connection lives on."""
+
+        def stale(action: str, context: Mapping[str, Any]) -> bool:
+            raise SvcError("no fresh policy", reason="policy_stale")
+
+        played = PlayedSession(self.kind, stale)
+        body = b'{"spec":{"resourceAttributes":{"verb":"get","resource":"pods"}}}'
+        length = b"Content-Length: %d\r\n" % len(body)
+        played.person_says(request(b"POST", REVIEWS, length) + body)
+        self.assertEqual((played.target_heard, statuses(played.person_heard)), (b"", [403]))
+        self.assertIsNone(played.failure)
 
     def test_a_review_that_is_none(self) -> None:
         """What cannot be read is refused, and so is what comes in a form of unknown length."""
