@@ -76,7 +76,7 @@ class KubeTests(SynchronousTestCase):
             for decision in ("allow", "deny")
         }
 
-    @proves("G-SES-04", "U-PHA-24")
+    @proves("G-SES-04", "U-PHA-24", "G-MET-30", "G-ROLE-21")
     def test_each_request(self) -> None:
         """Pods are listed and may not be deleted: kubectl says Forbidden, and why."""
         before = self.counted()
