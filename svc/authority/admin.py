@@ -140,6 +140,7 @@ class AdminService:
         return {
             "ListTokens": self._guarded(pb.ListTokensRequest, VIEW_STATUS, tokens.list_tokens),
             "RevokeToken": unary(pb.RevokeTokenRequest, self._revoke_token),
+            "ForgetName": unary(pb.ForgetNameRequest, self._forget_name),
         }
 
     def _guarded(
@@ -160,6 +161,15 @@ class AdminService:
         await self.operators.authorize(call, MANAGE_NODES)
         actor = await self.operators.authorize(call, MANAGE_PERSONS)
         return await self.registry.tokens.revoke(request, actor)
+
+    async def _forget_name(
+        self, request: pb.ForgetNameRequest, call: IRpcCall
+    ) -> pb.ForgetNameResponse:
+        """What records hold is erased by who may erase it one by one."""
+        if request.records:
+            await self.operators.authorize(call, MANAGE_AUDIT_QUEUE)
+        actor = await self.operators.authorize(call, MANAGE_PERSONS)
+        return await self.registry.erasure.forget_name(request, actor)
 
     async def _check(
         self, request: pb.CheckPolicyRequest, call: IRpcCall

@@ -43,8 +43,14 @@ _MARKS = ("keys", "identity", "anchor", SOCKET)
 class Admin(Protocol):
     """Asks ``gate.v1.Admin``."""
 
-    def __call__(self, method: str, request: Message, response_type: type[_Response]) -> _Response:
-        """The answer; raises SvcError for a refusal or when nobody answers."""
+    def __call__(
+        self,
+        method: str,
+        request: Message,
+        response_type: type[_Response],
+        deadline: float = DEADLINE,
+    ) -> _Response:
+        """The answer; raises SvcError for a refusal or when nobody answers in time."""
 
 
 @frozen
@@ -53,9 +59,17 @@ class ControlSocket:
 
     directory: Path
 
-    def __call__(self, method: str, request: Message, response_type: type[_Response]) -> _Response:
+    def __call__(
+        self,
+        method: str,
+        request: Message,
+        response_type: type[_Response],
+        deadline: float = DEADLINE,
+    ) -> _Response:
         """See :class:`Admin`."""
-        return run(lambda reactor: ask(reactor, self.directory, method, request, response_type))
+        return run(
+            lambda reactor: ask(reactor, self.directory, method, request, response_type, deadline)
+        )
 
 
 def admin(context: click.Context) -> Admin:

@@ -40,6 +40,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "changed": "whether anything was changed",
         "damaged": "how many records there are from the first one that does not verify",
         "adopt": "whether the next start adopts it",
+        "erased": "how many values were erased",
         "tunnels_ended": "how many tunnels ended",
         "moved": "the ids of the resources that were moved",
         "from": "the node they were assigned to",

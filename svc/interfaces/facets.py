@@ -169,6 +169,12 @@ class IPeopleChanges(Interface):
     def enable(person_id: str) -> bool:
         """Make a disabled person active; whether it was disabled until now."""
 
+    def forget_name(person_id: str, salt: bytes) -> bool:
+        """Put the id in the place of the name, and *salt* in that of the salt.
+
+        Returns whether there was a name.
+        """
+
     def remove_group(name: str) -> bool:
         """Remove a group that nobody is in; whether it was there."""
 
@@ -344,7 +350,7 @@ class IAuditLog(Interface):
 
 
 class ILogRepair(Interface):
-    """What is done to a damaged log on an operator's word, and at no other time."""
+    """What is taken from a log on an operator's word, and at no other time."""
 
     def cut_after(seq: int) -> int:
         """Drop every record past *seq*, and all that refers to one; how many records.
@@ -353,6 +359,9 @@ class ILogRepair(Interface):
         slice of entities that no decision is left to name.  The caller has kept what is
         dropped, and records that it was.
         """
+
+    def erase_slice(digest: str) -> bool:
+        """Erase a slice of entities; whether it was there.  The caller records that it was."""
 
 
 class IHeads(Interface):

@@ -266,7 +266,7 @@ def _asker(tx: ITransaction, decision_id: str) -> str:
 def _name_of(tx: ITransaction, kind: str, id: str) -> str | None:
     if kind == "person":
         person = tx.people.get(id)
-        return None if person is None else person.name
+        return None if person is None else person.known_name or None
     if kind == "node":
         node = tx.nodes.get(id)
         return None if node is None else node.name

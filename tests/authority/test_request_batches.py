@@ -21,7 +21,7 @@ from svc.model.audit.spool import SpoolPlace, SpoolRow
 from svc.model.policy.access import request_form
 from svc.ops.show import LogReader, session_of
 from svc.proto.gate.v1 import admin_pb2 as pb
-from tests.authority.house import ADA, refusal_of, value_of
+from tests.authority.house import ADA, EVE, refusal_of, value_of
 from tests.authority.spools import FACTS, WITH_REQUESTS, Origin
 from tests.authority.test_outbox import OPERATOR, Queue
 from tests.support.proof import proves
@@ -248,6 +248,31 @@ class ReadingTests(BatchCase):
             self.assertIn(
                 refusal_of(erasure.erase(bad, OPERATOR)).fault.name, ("INVALID", "NOT_FOUND")
             )
+
+    @proves("G-OPEN-67")
+    def test_forgotten(self) -> None:
+        """All values of a person's requests go, each named, and nobody else's."""
+        house = self.house
+        erasure = house.registry().erasure
+        other = value_of(
+            erasure.forget_name(pb.ForgetNameRequest(person=EVE, records=True), OPERATOR)
+        )
+        self.assertEqual(self.read(verified).missing, [])
+        self.assertTrue(other.changed)
+        asked = pb.ForgetNameRequest(person=ADA, records=True)
+        told = value_of(erasure.forget_name(asked, OPERATOR))
+        self.assertEqual((told.id, told.changed), (ADA, True))
+        whole = self.read(verified)
+        self.assertIsNone(whole.fault)
+        self.assertEqual(len(whole.missing), 7)
+        self.assertEqual(
+            sorted(whole.missing), sorted(one for one in whole.erased if one[:8] != "entities")
+        )
+        self.assertEqual([one.erased for one in self.recorded()], [(FACT,)] * 8)
+        again = value_of(erasure.forget_name(asked, OPERATOR))
+        self.assertEqual((again.changed, again.erased), (False, 0))
+        person = house.state_cache.state.people[ADA]
+        self.assertEqual((person.name, person.known_name), (ADA, ""))
 
     def test_verified(self) -> None:
         """A missing value is a fault unless a record names it, and so is a missing entry."""

@@ -239,7 +239,9 @@ class Authority:
             now=lambda: NOW,
         )
 
-    def __call__(self, method: str, request: Message, response_type: Any) -> Any:
+    def __call__(
+        self, method: str, request: Message, response_type: Any, deadline: float = 10.0
+    ) -> Any:
         """As the control socket: one connection, one call."""
         pair = Pair([self.service.service()], admit=self.operators.admit)
         pair.server.peer = evolve(pair.server.peer, uid=self.uid)

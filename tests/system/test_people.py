@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import sqlite3
+import sys
 import time
+from contextlib import closing
+from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.processes import until
+from svc.testing.gateway.processes import run, until
 from svc.testing.gateway.settings import GatewayTarget
 from tests.system.piped import ITSELF, ProxySsh
 from tests.system.world import around
 
 DISABLED = "disabled_person"
+_JUDGE = Path(__file__).parents[2] / "contrib" / "verify_audit.py"
 
 
 class DisabledPersonTests(SynchronousTestCase):
@@ -31,8 +37,10 @@ class DisabledPersonTests(SynchronousTestCase):
 
     def opened(self) -> socket.socket | None:
         """A session through the resident that carries bytes; None while there is none."""
-        peer = socket.create_connection(self.ada.endpoint("echo"), timeout=10)
+        where, peer = self.ada.endpoint("echo"), socket.socket()
+        peer.settimeout(10)
         try:
+            peer.connect(where)
             peer.sendall(b"hello")
             if peer.recv(5) == b"hello":
                 return peer
@@ -117,3 +125,44 @@ class DisabledPersonTests(SynchronousTestCase):
         ):
             (shown,) = self.gateway.operator("audit", "show", "--event", event, "--json").json
             self.assertEqual((shown["event"], shown.get("reason")), (event, reason))
+
+
+class ForgottenPersonTests(SynchronousTestCase):
+    """A gateway whose log has a person's sessions, and what is left of them."""
+
+    def test_forgotten(self) -> None:
+        """Neither the name nor an address is left in the store, and the log verifies."""
+        port = around().ports["echo"]
+        gateway = make_gateway([GatewayTarget("echo", f"127.0.0.1:{port}")], layout="all")
+        self.addCleanup(gateway.end)
+        name = "wilhelmina"
+        person = gateway.add_person(name, "ops")
+        piped = ProxySsh(person, environ=ITSELF)
+        piped.open()
+        piped.close()
+        gateway.operator("persons", "remove", name)
+        (row,) = gateway.operator("persons", "list", "--all", "--json").json
+        forget = ("users", "forget-name")
+        told = gateway.operator(*forget, name, "--records", "--json").json
+        self.assertEqual((told["id"], told["changed"]), (row["id"], True))
+        self.assertGreater(told["erased"], 2)
+        self.assertNotEqual(gateway.operator(*forget, name, check=False).status, 0)
+        again = gateway.operator(*forget, row["id"], "--records", "--json").json
+        self.assertEqual(again, {"id": row["id"], "changed": False, "erased": 0})
+        (left,) = gateway.operator("persons", "list", "--all", "--json").json
+        self.assertIsNone(left["name"])
+        anchor = re.search(r"anchor ([0-9a-f]{64})", gateway.verify())
+        assert anchor is not None
+        exported = gateway.directory / "log.jsonl"
+        shown = gateway.operator("audit", "export", "--personal").stdout
+        exported.write_text(shown, "utf-8")
+        self.assertNotIn(name, shown)
+        ran = run(
+            [sys.executable, str(_JUDGE), "--fingerprint", anchor[1], str(exported)],
+            gateway.directory,
+        )
+        self.assertEqual(ran.status, 0, ran.stderr)
+        with closing(sqlite3.connect(gateway.files.store, timeout=10)) as store:
+            text = "\n".join(store.iterdump())
+        self.assertNotIn(name, text)
+        gateway.operator("persons", "add", name)

@@ -19,7 +19,7 @@ from svc.model.audit.batch import (
     hidden_paths,
     value_hash,
 )
-from svc.model.audit.events import REQUEST_DECISION, REQUEST_ERASED
+from svc.model.audit.events import ERASING, REQUEST_DECISION
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.record import rfc3339
 from svc.model.audit.request import RequestRecord, SealedRequest
@@ -242,14 +242,19 @@ def missing_values(seq: int, batch: RequestBatch) -> list[str]:
     ]
 
 
+def erased_slice(digest: str) -> str:
+    """How an ``audit.erased`` names a slice of entities."""
+    return f"entities:{digest}"
+
+
 def erased_name(seq: int, index: int, path: str) -> str:
     """How an ``audit.request.erased`` names a value of an entry."""
     return f"{seq}:{index}:{path}"
 
 
 def erased_values(record: Mapping[str, Any]) -> list[str]:
-    """What a record says was erased from entries."""
-    if record.get("event") != REQUEST_ERASED.name:
+    """What a record says was erased: values of entries, and slices of entities."""
+    if record.get("event") not in ERASING:
         return []
     details = record.get("details")
     named = details.get("erased") if isinstance(details, Mapping) else None

@@ -23,7 +23,7 @@ from svc.audit.log.record import PERSONAL, SALT_BYTES, personal_hash
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.model.audit.batch import RequestBatch, is_batch, read_batch
-from svc.model.audit.events import DECIDED, REQUEST_ERASED
+from svc.model.audit.events import DECIDED, ERASING
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
 
@@ -66,7 +66,8 @@ class Verified:
 
     ``anchored`` is how many records signed heads cover; ``by_others`` whether any record may be
     one that another instance than the leader wrote.  ``slices`` has the digest of every slice
-    of entities that a record of a decision names, with the number of the first such record.
+    of entities that a record of a decision names, with the number of the first such record;
+    ``erased`` is what records say was erased beside the log.
     """
 
     records: int
@@ -75,6 +76,7 @@ class Verified:
     key_id: str
     by_others: bool = False
     slices: Mapping[str, int] = field(factory=dict, repr=False)
+    erased: frozenset[str] = field(default=frozenset(), repr=False)
 
     @property
     def text(self) -> str:
@@ -142,7 +144,7 @@ def verified_range(
                     slices[digest] = seq
             if "batch" in record and personal is not None:
                 missing += _missing(row, record, beside)
-            if record.get("event") == REQUEST_ERASED.name:
+            if record.get("event") in ERASING:
                 erased += erased_values(record)
             hashes.append(last)
             leaves.append(leaf_hash(row.canonical, row.signature))
@@ -228,7 +230,7 @@ def verify(
             raise ChainFault(*part.fault)
     _check_missing(missing, erased)
     found = _better(kept.finish(size), outside.finish(size), size, last)
-    return evolve(found, by_others=by_others, slices=slices)
+    return evolve(found, by_others=by_others, slices=slices, erased=frozenset(erased))
 
 
 def _check_missing(missing: Iterable[str], erased: set[str]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
+from svc.authority.registry.forget import PersonErasure
 from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.people import PeopleAdmin
@@ -25,6 +26,7 @@ class RegistryAdmin:
     people: PeopleAdmin
     groups: GroupAdmin
     tokens: TokenAdmin
+    erasure: PersonErasure
 
 
 def registry_admin(
@@ -60,7 +62,13 @@ def registry_admin(
         proxy_revoked=proxy_revoked,
     )
     people = _people_admin(tokens)
-    return RegistryAdmin(nodes=nodes, people=people, groups=people.groups, tokens=tokens)
+    return RegistryAdmin(
+        nodes=nodes,
+        people=people,
+        groups=people.groups,
+        tokens=tokens,
+        erasure=_erasure(tokens),
+    )
 
 
 def _people_admin(tokens: TokenAdmin) -> PeopleAdmin:
@@ -79,4 +87,13 @@ def _people_admin(tokens: TokenAdmin) -> PeopleAdmin:
         entropy=tokens.entropy,
         tokens=tokens,
         groups=groups,
+    )
+
+
+def _erasure(tokens: TokenAdmin) -> PersonErasure:
+    return PersonErasure(
+        state_cache=tokens.state_cache,
+        store=tokens.store,
+        recorder=tokens.recorder,
+        entropy=tokens.entropy,
     )

@@ -232,7 +232,7 @@ class GroupAdmin:
 def person_row(one: Person) -> pb.PersonRow:
     """A person as commands show them; a name that was forgotten is empty."""
     state = "removed" if one.state is PersonState.REVOKED else one.state.value
-    return pb.PersonRow(id=one.id, name=one.name, state=state, groups=one.groups)
+    return pb.PersonRow(id=one.id, name=one.known_name, state=state, groups=one.groups)
 
 
 def _unique(people: Iterable[Person]) -> list[Person]:

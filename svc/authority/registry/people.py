@@ -126,7 +126,7 @@ class PeopleAdmin:
         known, changed, sessions = await self.store.run("remove a person", write)
         await self.state_cache.refresh()
         return pb.ChangePersonResponse(
-            id=known.id, name=known.name, changed=changed, open_sessions=sessions
+            id=known.id, name=known.known_name, changed=changed, open_sessions=sessions
         )
 
     async def disable(
@@ -173,7 +173,7 @@ class PeopleAdmin:
         known, changed, sessions = await self.store.run(event.name, write)
         await self.state_cache.refresh()
         return pb.ChangePersonResponse(
-            id=known.id, name=known.name, changed=changed, open_sessions=sessions
+            id=known.id, name=known.known_name, changed=changed, open_sessions=sessions
         )
 
     def _add_person(

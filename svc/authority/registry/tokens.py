@@ -163,5 +163,5 @@ def token_row(tx: ITransaction, kept: KeptToken) -> pb.TokenRow:
     )
     if token.role is TokenRole.PERSON and token.bound_to:
         known = tx.people.get(token.bound_to)
-        row.person_id, row.name = token.bound_to, "" if known is None else known.name
+        row.person_id, row.name = token.bound_to, "" if known is None else known.known_name
     return row

@@ -19,6 +19,7 @@ from svc.cli.authority.members.groups import groups
 from svc.cli.authority.members.nodes import nodes
 from svc.cli.authority.members.people import persons
 from svc.cli.authority.members.tokens import tokens
+from svc.cli.authority.members.users import users
 from svc.cli.authority.outbox import outbox
 from svc.cli.authority.policy import policy
 from svc.cli.authority.replay import replay_policy
@@ -48,6 +49,7 @@ for _command in (
     persons,
     groups,
     tokens,
+    users,
     resources,
     policy,
     audit,

@@ -65,7 +65,8 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field(
         name="erased",
         sensitivity=_PUBLIC,
-        meaning="the erased values of requests, as record:entry:path",
+        meaning="what was erased: values of requests as record:entry:path, slices of entities as "
+        "entities:digest",
         shape=_TEXTS,
     ),
     Field("expected_id", _PUBLIC, "public id of a key that may join without a token"),
@@ -588,7 +589,7 @@ AUDIT_ERASED = _event(
     "audit.erased",
     "I",
     "personal values that belong to records were erased",
-    "count person_id since until local_uid",
+    "count person_id erased since until local_uid",
 )
 REQUEST_ERASED = _event(
     4018,
@@ -597,6 +598,9 @@ REQUEST_ERASED = _event(
     "a personal value was erased from the record of a request",
     "erased note local_uid",
 )
+ERASING = frozenset({AUDIT_ERASED.name, REQUEST_ERASED.name})
+"""Events whose ``erased`` names what is missing beside the log."""
+
 AUDIT_FILLED = _event(
     4015,
     "audit.filled",

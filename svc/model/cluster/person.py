@@ -35,6 +35,11 @@ class Person:
     groups: tuple[str, ...] = ()
     salt: bytes = field(default=b"", repr=False)
 
+    @property
+    def known_name(self) -> str:
+        """The name; empty once it is forgotten: the id stands in its place then."""
+        return "" if self.name == self.id else self.name
+
 
 DISABLED_PERSON = "disabled_person"
 """Why a disabled person is refused, and why the sessions of one end."""

@@ -91,7 +91,7 @@ class OutsideLog:
                 )
         if found.by_others:
             check_origins(self.store, self.origins, found.records)
-        check_slices(self.store, found.slices, found.records)
+        check_slices(self.store, found.slices, found.records, found.erased)
         return found
 
     def _size(self) -> int:

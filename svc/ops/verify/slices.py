@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from svc.audit.log.entries import erased_slice
 from svc.audit.log.verify import decided_over
 from svc.errors import AuditBroken, Malformed
 from svc.interfaces.facets import IAuditLog
@@ -42,21 +43,27 @@ class SliceFault(AuditBroken):
         self.seq = seq
 
 
-def check_slices(store: StorePlace, named: Mapping[str, int], last: int) -> int:
+def check_slices(
+    store: StorePlace,
+    named: Mapping[str, int],
+    last: int,
+    erased: frozenset[str] = frozenset(),
+) -> int:
     """Check the slices of entities that the first *last* records name; how many there are.
 
     The chain over these records has been verified.  Blocks.
 
     Args:
         named: Digests, and the first record that names each.
+        erased: What records say was erased; a slice among it may be missing.
 
     Raises:
         SliceFault: naming the first slice that is not as a record says.
     """
-    return store.look("audit entities", lambda tx: _check(tx, named, last))
+    return store.look("audit entities", lambda tx: _check(tx, named, last, erased))
 
 
-def _check(tx: ITransaction, named: Mapping[str, int], last: int) -> int:
+def _check(tx: ITransaction, named: Mapping[str, int], last: int, erased: frozenset[str]) -> int:
     newer: set[str] | None = None
     met, after = 0, ""
     while slices := _next(tx.audit, after):
@@ -75,8 +82,8 @@ def _check(tx: ITransaction, named: Mapping[str, int], last: int) -> int:
                 )
                 raise SliceFault(kind="slice_changed", digest=each.digest, what=what, seq=seq)
         after = slices[-1].digest
-    if met < len(named):
-        digest, seq = _first_missing(tx.audit, named)
+    if met < len(named) and (missing := _first_missing(tx.audit, named, erased)) is not None:
+        digest, seq = missing
         what = f"the entities {digest} that the decision was based on are missing from the store"
         raise SliceFault(kind="slice_missing", digest=digest, what=what, seq=seq)
     return met
@@ -102,13 +109,18 @@ def _named_after(log: IAuditLog, last: int) -> set[str]:
     return found
 
 
-def _first_missing(log: IAuditLog, named: Mapping[str, int]) -> tuple[str, int]:
-    absent, after = dict(named), ""
+def _first_missing(
+    log: IAuditLog, named: Mapping[str, int], erased: frozenset[str]
+) -> tuple[str, int] | None:
+    absent, after = (
+        {each: seq for each, seq in named.items() if erased_slice(each) not in erased},
+        "",
+    )
     while slices := _next(log, after):
         for each in slices:
             absent.pop(each.digest, None)
         after = slices[-1].digest
-    return min(absent.items(), key=lambda each: each[1])
+    return min(absent.items(), key=lambda each: each[1], default=None)
 
 
 def _is_whole(kept: EntitySlice) -> bool:

@@ -232,3 +232,6 @@ class LogRepair:
         if self._memory is not None:
             self._memory.head = None
         return dropped
+
+    def erase_slice(self, digest: str) -> bool:
+        return bool(self._db.change("DELETE FROM entity_slices WHERE digest = ?", digest))

@@ -117,6 +117,13 @@ class PeopleChanges:
     def enable(self, person_id: str) -> bool:
         return self._change_state(person_id, PersonState.DISABLED, PersonState.ACTIVE)
 
+    def forget_name(self, person_id: str, salt: bytes) -> bool:
+        sql = "UPDATE persons SET name = id, salt = ? WHERE id = ? AND name <> id"
+        changed = self._db.change(sql, salt, person_id)
+        if changed:
+            next_revision(self._db)
+        return bool(changed)
+
     def remove_group(self, name: str) -> bool:
         changed = self._db.change("DELETE FROM person_groups WHERE name = ?", name)
         if changed:

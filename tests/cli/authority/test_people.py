@@ -168,6 +168,24 @@ class LifeTests(SynchronousTestCase):
         (record,) = self.records("token.revoke")
         self.assertEqual(record["details"]["person_id"], self.id_of("ana"))
 
+    def test_forget_name(self) -> None:
+        """The name is in no list any more and free for another; by id, again changes nothing."""
+        id = self.id_of("ana")
+        told = self.told("users", "forget-name", "ana")
+        self.assertEqual(told, {"id": id, "changed": True, "erased": None})
+        self.assertEqual(self.run_it("users", "forget-name", id).stdout, f"{id} has no name\n")
+        self.assertIn("unknown_person", self.refused("users", "forget-name", "ana"))
+        self.assertNotIn("ana", self.run_it("persons", "list").stdout)
+        self.assertIsNone(self.told("persons", "show", id)["name"])
+        self.assertNotIn("ana", [one["name"] for one in self.told("tokens", "list")])
+        self.assertEqual(self.told("users", "forget-name", id, "--records")["erased"], 1)
+        self.run_it("persons", "add", "ana")
+        self.assertNotEqual(self.id_of("ana"), id)
+        (record,) = self.records("user.forget_name")
+        self.assertEqual(record["details"], {"person_id": id})
+        (erased,) = self.records("audit.erased")
+        self.assertEqual(erased["details"], {"person_id": id, "count": 1})
+
     def test_unknown(self) -> None:
         """A person who is not there is named, with how to list who is; an id is no name."""
         for verb in ("show", "disable", "enable", "remove"):

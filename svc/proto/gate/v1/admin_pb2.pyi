@@ -302,6 +302,24 @@ class ShowPersonResponse(_message.Message):
     open_sessions: int
     def __init__(self, person: _Optional[_Union[PersonRow, _Mapping]] = ..., certificates: _Optional[_Iterable[_Union[CertificateRow, _Mapping]]] = ..., tokens: _Optional[_Iterable[_Union[TokenRow, _Mapping]]] = ..., open_sessions: _Optional[int] = ...) -> None: ...
 
+class ForgetNameRequest(_message.Message):
+    __slots__ = ("person", "records")
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    person: str
+    records: bool
+    def __init__(self, person: _Optional[str] = ..., records: _Optional[bool] = ...) -> None: ...
+
+class ForgetNameResponse(_message.Message):
+    __slots__ = ("id", "changed", "erased")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    ERASED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    changed: bool
+    erased: int
+    def __init__(self, id: _Optional[str] = ..., changed: _Optional[bool] = ..., erased: _Optional[int] = ...) -> None: ...
+
 class ListGroupsRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
