@@ -19,6 +19,7 @@ from svc.authority.policy.check import PolicyCheck
 from svc.authority.registry.admin import RegistryAdmin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.operators import EDIT_POLICY, Operators
+from svc.authority.sessions.admin import SessionAdmin
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit.record import Actor
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -31,6 +32,7 @@ VIEW_AUDIT = "viewAudit"
 MANAGE_NODES = "manageNodes"
 MANAGE_PERSONS = "managePersons"
 MANAGE_RESOURCES = "manageResources"
+MANAGE_SESSIONS = "manageSessions"
 MANAGE_AUDIT_QUEUE = "manageAuditQueue"
 
 
@@ -40,6 +42,7 @@ class AdminService:
 
     operators: Operators
     registry: RegistryAdmin
+    sessions: SessionAdmin
     catalog: CatalogAdmin
     policies: PolicyAdmin
     checks: PolicyCheck
@@ -139,6 +142,12 @@ class AdminService:
         tokens = self.registry.tokens
         return {
             "ListTokens": self._guarded(pb.ListTokensRequest, VIEW_STATUS, tokens.list_tokens),
+            "ListSessions": self._guarded(
+                pb.ListSessionsRequest, MANAGE_SESSIONS, self.sessions.list_sessions
+            ),
+            "EndOpenSessions": self._guarded(
+                pb.EndOpenSessionsRequest, MANAGE_SESSIONS, self.sessions.end_sessions
+            ),
             "RevokeToken": unary(pb.RevokeTokenRequest, self._revoke_token),
             "ForgetName": unary(pb.ForgetNameRequest, self._forget_name),
         }

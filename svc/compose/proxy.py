@@ -214,6 +214,7 @@ class ProxyAssembly:
             reports=reports,
             verifier=identity.verifier,
             check_not_revoked=holder.check_not_revoked,
+            check_not_ended=holder.check_not_ended,
             meters=session_meters(p.metrics),
             clock=clock,
             now=now,

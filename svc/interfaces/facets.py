@@ -281,6 +281,9 @@ class ISessions(Interface):
     def open() -> tuple[Session, ...]:
         """Sessions not ended, oldest first."""
 
+    def ask_end(uid: str, reason: str) -> bool:
+        """Note why an open session is to end; whether it was open.  Its end overwrites that."""
+
     def open_of_person(person_id: str) -> tuple[Session, ...]:
         """Open sessions of one person, oldest first."""
 

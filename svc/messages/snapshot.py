@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from attrs import frozen
+from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import certificates, exactly, heads, parse, text
 from svc.model.cluster.person import DISABLED_PERSON, DISABLED_TEXT
+from svc.model.session.ending import known_ask
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 
@@ -43,6 +44,7 @@ class Snapshot:
 
     ``lease_epoch`` is that of the Authority that signed it, which orders snapshots before
     ``serial``: two hosts' clocks differ.  0: an Authority of before, which tells none.
+    ``asked_ends`` are open sessions that an operator ends, each with its reason.
     """
 
     cluster: str
@@ -54,6 +56,7 @@ class Snapshot:
     bundle_sha256: bytes
     revocations: tuple[Revocation, ...] = ()
     lease_epoch: int = 0
+    asked_ends: Mapping[str, str] = field(factory=dict)
 
 
 @frozen
@@ -88,6 +91,10 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             for one in snapshot.revocations
         ],
         lease_epoch=snapshot.lease_epoch,
+        asked_ends=[
+            pb.AskedEnd(session_uid=uid, reason=reason)
+            for uid, reason in snapshot.asked_ends.items()
+        ],
     ).SerializeToString()
 
 
@@ -106,6 +113,7 @@ def decode_snapshot(data: bytes) -> Snapshot:
         bundle_sha256=exactly(message.bundle_sha256, 32, "snapshot: bundle_sha256"),
         revocations=tuple(_revocation(one) for one in message.revocations),
         lease_epoch=message.lease_epoch,
+        asked_ends={one.session_uid: known_ask(one.reason) for one in message.asked_ends},
     )
 
 

@@ -29,6 +29,7 @@ from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
+from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
@@ -218,6 +219,7 @@ class Authority:
         self.service = AdminService(
             operators=self.operators,
             registry=registry,
+            sessions=self._sessions(),
             catalog=catalog,
             policies=self.policies,
             checks=self._checks(kinds),
@@ -226,6 +228,12 @@ class Authority:
             status=_standing,
         )
         self._begin()
+
+    def _sessions(self) -> SessionAdmin:
+        self.asked: dict[str, str] = {}
+        return SessionAdmin(
+            store=self.store, recorder=self.writes, asked=self.asked, publish=nothing
+        )
 
     def _checks(self, kinds: Any) -> PolicyCheck:
         return PolicyCheck(

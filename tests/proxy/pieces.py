@@ -308,6 +308,7 @@ class Site:
             reports=self.reports,
             verifier=world.verifier,
             check_not_revoked=lambda who: self.holder.check_not_revoked(who),
+            check_not_ended=lambda uid: self.holder.check_not_ended(uid),
             meters=self._session_meters(),
             clock=self.clock,
             now=world.now,

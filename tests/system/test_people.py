@@ -89,7 +89,42 @@ class DisabledPersonTests(SynchronousTestCase):
         other.join(gateway.public, gateway.pin, token)
 
         self.recorded(ended["decision_id"])
+        self.ended_by_operator()
         gateway.verify()
+
+    def ended_by_operator(self) -> None:
+        """An operator ends one session: its person is told, and opens another one."""
+        gateway = self.gateway
+        peer = until("a session to end", self.opened)
+        self.addCleanup(peer.close)
+        (listed,) = [
+            one
+            for one in gateway.operator("sessions", "list", "--json").json
+            if one["state"] == "open"
+        ][-1:]
+        self.assertEqual((listed["name"], listed["resource"]), ("ada", "echo"))
+        uid = listed["session_uid"]
+        told = gateway.operator("sessions", "end", uid[:12], "--reason", "tidy", "--json").json
+        self.assertEqual(told, {"session_uids": [uid]})
+        try:
+            while peer.recv(4096):
+                pass
+        except ConnectionResetError:
+            pass
+        last = until("the end", lambda: self.ada.status()["ended"][1:])[-1]
+        self.assertEqual(last["reason"], "ended_by_operator")
+
+        def ended() -> bool:
+            left = gateway.operator("sessions", "list", "--json").json
+            return uid not in [one["session_uid"] for one in left]
+
+        until("the end in the store", ended)
+        again = gateway.operator("sessions", "end", uid, check=False)
+        self.assertIn("unknown_session", again.stderr)
+        until("another session", self.opened).close()
+        records = gateway.decision(listed["decision_id"])
+        ends = {one["event"]: one.get("reason") for one in records if "session.end" in one["event"]}
+        self.assertEqual(ends, {"session.end_asked": None, "session.end": "ended_by_operator"})
 
     def refused_everywhere(self, token: str) -> None:
         """An opening with and without the resident, a join, and what the person sees."""

@@ -6,7 +6,7 @@ that reads slowly is not waited for: it gets the newest state when it comes back
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 
 from attrs import define, evolve, field, frozen
@@ -43,6 +43,7 @@ class SnapshotPublisher:
         valid_secs: How long a Proxy may decide by one without a heartbeat (R15).
         epoch: Of the lease under which we sign; raises LeaseLost where we do not lead: what
             another Authority signs is newer, whatever our clock says.
+        asked_ends: Gives the open sessions that an operator ends.
     """
 
     cluster: str
@@ -50,6 +51,7 @@ class SnapshotPublisher:
     now: Callable[[], float]
     valid_secs: int
     epoch: Callable[[], int]
+    asked_ends: Callable[[], Mapping[str, str]] = dict
     published: Published | None = None
     _serial: int = 0
     _issued_at_ms: int = 0
@@ -124,6 +126,7 @@ class SnapshotPublisher:
             bundle_sha256=self.published.digest,
             revocations=self.published.revocations,
             lease_epoch=epoch,
+            asked_ends=dict(self.asked_ends()),
         )
         self._signed = self.sign(encode_snapshot(snapshot))
 

@@ -163,6 +163,8 @@ class GatedSessions:
             return CheckpointAnswer()
         if session.state is not SessionState.OPEN:
             return CheckpointAnswer(reason=ending.NOT_CLAIMED)
+        if session.end_reason:
+            return CheckpointAnswer(reason=ending.known_ask(session.end_reason))
         if tracked.chain.settled_at < self.now() - RECONCILED_SECS:
             return CheckpointAnswer(reason=UNRECONCILED)
         try:

@@ -66,6 +66,8 @@ class SessionEnds:
     _here: set[str] = field(factory=set)
     _heard: set[str] = field(factory=set)
     _direct: set[str] = field(factory=set)
+    asked: dict[str, str] = field(factory=dict, init=False)
+    """The open sessions that an operator ends, with the reason; told to Proxies."""
 
     async def reported(self, proxy_id: str, ended: Iterable[CountedEnd]) -> Outcomes:
         """Record ends that a Proxy reports; sessions of other Proxies are ``unknown`` to it."""
@@ -78,7 +80,7 @@ class SessionEnds:
         for start in range(0, len(reports), _BATCH):
             some = reports[start : start + _BATCH]
             outcomes += await self.store.run("end sessions", partial(end, some=some))
-            self._direct.difference_update(one.session_uid for one in some)
+            self._forget(one.session_uid for one in some)
         return outcomes
 
     async def moved(self, proxy_id: str, uids: Iterable[str]) -> None:
@@ -138,6 +140,7 @@ class SessionEnds:
     async def await_claims(self) -> None:
         """At start: give every Proxy with open sessions its time to claim them."""
         sessions = await self.store.read("open sessions", lambda tx: tx.sessions.open())
+        self.asked.update({one.uid: one.end_reason for one in sessions if one.end_reason})
         # A Proxy may have come back while the store was read: nothing would stop its wait again.
         for proxy_id in {one.proxy_id for one in sessions} - self._here:
             self.away(proxy_id)
@@ -176,7 +179,7 @@ class SessionEnds:
         for start in range(0, len(sessions), _BATCH):
             some = sessions[start : start + _BATCH]
             count += await self.store.run("abandon sessions", partial(abandon, some=some))
-            self._direct.difference_update(one.uid for one in some)
+            self._forget(one.uid for one in some)
         if count:
             _log.warn("sessions abandoned", proxy=proxy_id, count=count, reason=reason)
         return count
@@ -187,6 +190,11 @@ class SessionEnds:
             return False
         self._record(tx, SESSION_ABANDONED, session, reason, {"lane": self._lane_of(session)})
         return True
+
+    def _forget(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            self._direct.discard(uid)
+            self.asked.pop(uid, None)
 
     def _lane_of(self, session: Session) -> str:
         """The lane of a session whose Proxy tells nothing more."""

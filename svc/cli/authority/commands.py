@@ -23,6 +23,7 @@ from svc.cli.authority.members.users import users
 from svc.cli.authority.outbox import outbox
 from svc.cli.authority.policy import policy
 from svc.cli.authority.replay import replay_policy
+from svc.cli.authority.sessions import sessions
 from svc.cli.authority.state import state
 from svc.cli.authority.status import status
 from svc.cli.authority.store import store
@@ -50,6 +51,7 @@ for _command in (
     groups,
     tokens,
     users,
+    sessions,
     resources,
     policy,
     audit,

@@ -7,6 +7,7 @@ from svc.authority.control import ControlService
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
+from svc.authority.sessions.admin import SessionAdmin
 from svc.compose.authority.ingest import AuditQueue
 from svc.compose.authority.lifecycle import (
     AuthorityRole,
@@ -58,10 +59,20 @@ def admin_service(
     return AdminService(
         operators=rooms.operators,
         registry=registry,
+        sessions=_session_admin(p, rooms),
         catalog=catalog,
         policies=rooms.policies,
         checks=rooms.checks,
         outbox=queue.admin,
         erasure=RequestErasure(queue.admin.store, queue.admin.recorder),
         status=status,
+    )
+
+
+def _session_admin(p: Parts, rooms: SharedServices) -> SessionAdmin:
+    return SessionAdmin(
+        store=p.store,
+        recorder=p.recorder,
+        asked=rooms.ends.asked,
+        publish=rooms.publisher.beat,
     )

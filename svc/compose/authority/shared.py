@@ -71,12 +71,21 @@ def shared_services(p: Parts) -> SharedServices:
         store=p.store, ledger=p.recorder.ledger, now=now, advanced=p.keeper.advanced
     )
     registrations = Registrations()
+    ends = SessionEnds(
+        store=p.store,
+        recorder=p.recorder,
+        clock=clock,
+        now=now,
+        tasks=p.tasks,
+        reclaim_secs=p.settings.session.reclaim_secs,
+    )
     publisher = SnapshotPublisher(
         cluster=cluster,
         sign=p.keys.signer(Purpose.SNAPSHOT),
         now=now,
         valid_secs=int(p.settings.snapshot.valid_secs),
         epoch=p.leadership.epoch,
+        asked_ends=lambda: ends.asked,
     )
     applied = p.metrics.gauge("svc_policy_version_applied")
     publishing = PolicyPublisher(
@@ -122,14 +131,6 @@ def shared_services(p: Parts) -> SharedServices:
         ask=partial(guard.ask, vocabulary=p.words),
         in_thread=in_pool(p.runtime.reactor),
         now=now,
-    )
-    ends = SessionEnds(
-        store=p.store,
-        recorder=p.recorder,
-        clock=clock,
-        now=now,
-        tasks=p.tasks,
-        reclaim_secs=p.settings.session.reclaim_secs,
     )
     gated = GatedSessions(
         cluster=cluster,

@@ -264,6 +264,13 @@ PROXY_DISTRUSTED = _event(
     "`session_mismatch`, for a day for `sessions_unconfirmed`",
     "proxy_id",
 )
+SESSION_ASKED_END = _event(
+    1008,
+    "session.end_asked",
+    "I",
+    "an operator ended a session",
+    "person_id proxy_id connector_id note local_uid",
+)
 REQUEST_DECISION = _event(
     1010, "request.decision", "I", "a request was decided", "proxy_id source_address"
 )

@@ -28,6 +28,7 @@ PROXY_GONE = "proxy_gone"
 NOT_CLAIMED = "not_claimed"
 NOT_OPENED = "not_opened"
 NOT_TOLD = "not_told"
+ENDED_BY_OPERATOR = "ended_by_operator"
 
 FRAME_UNTAGGED = "frame_untagged"
 FRAME_ALTERED = "frame_altered"
@@ -65,6 +66,7 @@ ENDINGS = MappingProxyType(
         "carry_ended": "the Connector broke it off",
         "policy_changed": "the policy no longer allows it",
         "revoked": "the person was revoked",
+        ENDED_BY_OPERATOR: "an operator ended it",
         DISABLED_PERSON: "the person was disabled by an operator",
         "assignment_changed": "the assignment of the resource changed",
         GRANT_ENDED: "the time that was granted is over",
@@ -162,6 +164,11 @@ def grant_ending(end_before_ms: int, certificate_end: float) -> str:
 def known_ending(word: str) -> str:
     """*word* if it is one of ours; otherwise the word for "not told"."""
     return word if word in ENDINGS else NOT_TOLD
+
+
+def known_ask(word: str) -> str:
+    """Why Authority ends a session: *word* if it is one of ours."""
+    return word if word in ENDINGS else ENDED_BY_OPERATOR
 
 
 def known_decision(decision_id: str) -> str:

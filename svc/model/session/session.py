@@ -24,7 +24,10 @@ class SessionState(Enum):
 
 @frozen
 class Session:
-    """One session row; times are seconds since the epoch, bytes are payload."""
+    """One session row; times are seconds since the epoch, bytes are payload.
+
+    ``end_reason`` of an open session is why an operator ends it; empty: nobody does.
+    """
 
     uid: str
     person_id: str

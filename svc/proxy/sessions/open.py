@@ -106,6 +106,7 @@ class SessionOpens:
 
     Attributes:
         check_not_revoked: Refuses a principal that Authority revoked.
+        check_not_ended: Refuses a session, by its uid, that an operator ends.
         max_per_person: Sessions one person may have open here, those included that ended and
             whose last bytes they have not read.
         rates: What a person may ask; :meth:`admit` and the outcome of each open spend it.
@@ -120,6 +121,7 @@ class SessionOpens:
     reports: Reports
     verifier: IChainVerifier
     check_not_revoked: Callable[[Principal], object]
+    check_not_ended: Callable[[str], object]
     meters: SessionMeters
     clock: IReactorTime
     now: Callable[[], float]
@@ -461,6 +463,7 @@ class SessionOpens:
         if self._over:
             raise Denied(ENDINGS[self._over], reason=self._over)
         self.check_not_revoked(opening.person)
+        self.check_not_ended(opening.request.session_uid)
         self._check_assigned(grant)
         source = opening.decision.source_address
         if not self.gate.still_allows(opening.request, opening.kind, opening.person.id, source):

@@ -24,6 +24,7 @@ from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.snapshot import REVOCATIONS, Snapshot, SnapshotFrame, decode_snapshot
 from svc.model.principal import Principal
+from svc.model.session.ending import ENDINGS
 from svc.model.signing import Purpose
 from svc.policy.bundle import PolicyBundle, apply, decode_bundle, decode_delta, encode_bundle
 from svc.policy.claims import log_claims
@@ -143,6 +144,7 @@ class SnapshotHolder:
     _issued: float = -inf
     _valid_secs: int = 0
     _revoked: Mapping[str, str] = field(factory=dict)
+    _asked_ends: Mapping[str, str] = field(factory=dict)
     _is_late: bool = field(default=False, init=False)
     _is_doubtful: bool = False
     _refusal: SvcError | None = field(default=None, init=False)
@@ -217,6 +219,16 @@ class SnapshotHolder:
         if reason is not None:
             raise Denied(REVOCATIONS[reason], reason=reason)
 
+    def check_not_ended(self, session_uid: str) -> None:
+        """Refuse a session that an operator ends.
+
+        Raises:
+            Denied: with a word of ``ENDINGS``.
+        """
+        reason = self._asked_ends.get(session_uid)
+        if reason is not None:
+            raise Denied(ENDINGS[reason], reason=reason)
+
     def check_kept(self) -> None:
         """Refuse new sessions while the floor is not on disk.
 
@@ -242,7 +254,8 @@ class SnapshotHolder:
         before, floor = self._floor, self._checked(snapshot)
         bundle = self._bundle_of(frame, snapshot)
         revoked = {one.principal: one.reason for one in snapshot.revocations}
-        is_new = bundle is not None or revoked != self._revoked
+        asked_ends, self._asked_ends = self._asked_ends, snapshot.asked_ends
+        is_new = bundle is not None or revoked != self._revoked or asked_ends != self._asked_ends
         if bundle is not None:
             base = self._base(bundle)
             engine = await self.compile(bundle, base)

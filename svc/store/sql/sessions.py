@@ -61,6 +61,10 @@ class Sessions:
             return ReportedEnd.WAS_OPEN
         return ReportedEnd.UNKNOWN if self.get(uid) is None else ReportedEnd.ALREADY_ENDED
 
+    def ask_end(self, uid: str, reason: str) -> bool:
+        sql = "UPDATE sessions SET end_reason = ? WHERE uid = ? AND state = 'open'"
+        return bool(self._db.change(sql, reason, uid))
+
     def get(self, uid: str) -> Session | None:
         return _SESSIONS.one(self._db, "WHERE uid = ?", uid)
 

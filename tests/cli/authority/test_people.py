@@ -11,12 +11,15 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.cli.json_names import unknown
 from svc.model.cluster.person import IssuedCertificate
 from svc.model.cluster.token import parse_token
+from svc.model.session.session import Session
 from tests.cli.terminal import LESS, NOW, POLICY, Authority, Place
 
 STRANGER = "z" * 26
 
 
-class LifeTests(SynchronousTestCase):
+class PeopleCase(SynchronousTestCase):
+    """An Authority with a group and two people."""
+
     def setUp(self) -> None:
         self.place, self.authority = Place(self), Authority()
         self.run_it("groups", "add", "ops")
@@ -52,6 +55,10 @@ class LifeTests(SynchronousTestCase):
         ran = self.run_it(*words)
         self.assertEqual((ran.status, ran.stdout), (1, ""))
         return str(ran.stderr)
+
+
+class LifeTests(PeopleCase):
+    """`persons`, `groups`, `tokens` and `users`."""
 
     def test_disable_and_enable(self) -> None:
         """Each is made once, recorded with its reason, and says when there was nothing to do."""
@@ -209,3 +216,43 @@ class LifeTests(SynchronousTestCase):
             if said.status == 0:
                 self.fail(f"{words} were let through by {POLICY}")
         self.assertEqual(self.told("persons", "show", "ana")["groups"], ["ops"])
+
+
+class SessionTests(PeopleCase):
+    """`sessions`, over rows in the store; what a Proxy makes of them is seen in tests.system."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        ana = self.id_of("ana")
+        first = Session(
+            uid="a1" * 16,
+            person_id=ana,
+            resource_id="db1",
+            kind="tcp",
+            connector_id="c" * 26,
+            proxy_id="p" * 26,
+            decision_id="d1" * 16,
+            started_at=NOW - 60,
+        )
+        rows = [first, evolve(first, uid="a1" * 8 + "b2" * 8, resource_id="db2")]
+        self.authority.change(lambda tx: [tx.sessions.insert(one) for one in rows])
+
+    def test_list_and_end(self) -> None:
+        """Sessions are named by how their uid begins; an end is noted until it is reported."""
+        both = [one["resource"] for one in self.told("sessions", "list", "--person", "ana")]
+        self.assertEqual(both, ["db1", "db2"])
+        self.assertEqual(self.told("sessions", "list", "--person", "bob"), [])
+        self.assertEqual(len(self.told("sessions", "list", "--resource", "db2")), 1)
+        for word in ("a1a1", "a1a1a1a1", "ff" * 16):
+            self.assertIn("unknown_session", self.refused("sessions", "end", word))
+        self.assertIn("unknown_person", self.refused("sessions", "end", "--person", "eve"))
+        self.assertEqual(self.run_it("sessions", "end").status, 64)
+        uid = "a1" * 16
+        told = self.told("sessions", "end", uid[:20], "--reason", "tidy")
+        self.assertEqual(told, {"session_uids": [uid]})
+        states = {one["session_uid"]: one["state"] for one in self.told("sessions", "list")}
+        self.assertEqual(states[uid], "ending")
+        self.assertEqual(self.authority.asked, {uid: "ended_by_operator"})
+        (record,) = self.records("session.end_asked")
+        self.assertEqual((record["session_uid"], record["resource_id"]), (uid, "db1"))
+        self.assertEqual(len(self.told("sessions", "end", "--person", "ana")["session_uids"]), 2)

@@ -386,6 +386,62 @@ class RemoveGroupResponse(_message.Message):
     left: int
     def __init__(self, left: _Optional[int] = ...) -> None: ...
 
+class ListSessionsRequest(_message.Message):
+    __slots__ = ("person", "resource")
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    person: str
+    resource: str
+    def __init__(self, person: _Optional[str] = ..., resource: _Optional[str] = ...) -> None: ...
+
+class SessionRow(_message.Message):
+    __slots__ = ("uid", "person_id", "person", "resource", "kind", "proxy_id", "proxy", "decision_id", "started_at", "ending")
+    UID_FIELD_NUMBER: _ClassVar[int]
+    PERSON_ID_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PROXY_ID_FIELD_NUMBER: _ClassVar[int]
+    PROXY_FIELD_NUMBER: _ClassVar[int]
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_FIELD_NUMBER: _ClassVar[int]
+    ENDING_FIELD_NUMBER: _ClassVar[int]
+    uid: str
+    person_id: str
+    person: str
+    resource: str
+    kind: str
+    proxy_id: str
+    proxy: str
+    decision_id: str
+    started_at: int
+    ending: bool
+    def __init__(self, uid: _Optional[str] = ..., person_id: _Optional[str] = ..., person: _Optional[str] = ..., resource: _Optional[str] = ..., kind: _Optional[str] = ..., proxy_id: _Optional[str] = ..., proxy: _Optional[str] = ..., decision_id: _Optional[str] = ..., started_at: _Optional[int] = ..., ending: _Optional[bool] = ...) -> None: ...
+
+class ListSessionsResponse(_message.Message):
+    __slots__ = ("sessions",)
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedCompositeFieldContainer[SessionRow]
+    def __init__(self, sessions: _Optional[_Iterable[_Union[SessionRow, _Mapping]]] = ...) -> None: ...
+
+class EndOpenSessionsRequest(_message.Message):
+    __slots__ = ("sessions", "person", "resource", "note")
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedScalarFieldContainer[str]
+    person: str
+    resource: str
+    note: str
+    def __init__(self, sessions: _Optional[_Iterable[str]] = ..., person: _Optional[str] = ..., resource: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+
+class EndOpenSessionsResponse(_message.Message):
+    __slots__ = ("sessions",)
+    SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    sessions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, sessions: _Optional[_Iterable[str]] = ...) -> None: ...
+
 class ListTokensRequest(_message.Message):
     __slots__ = ("all",)
     ALL_FIELD_NUMBER: _ClassVar[int]

@@ -157,7 +157,7 @@ class SnapshotRequest(_message.Message):
     def __init__(self, have_serial: _Optional[int] = ..., have_digest: _Optional[bytes] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("cluster", "serial", "policy_version", "entity_revision", "issued_at_ms", "valid_secs", "bundle_sha256", "revocations", "lease_epoch")
+    __slots__ = ("cluster", "serial", "policy_version", "entity_revision", "issued_at_ms", "valid_secs", "bundle_sha256", "revocations", "lease_epoch", "asked_ends")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -167,6 +167,7 @@ class Snapshot(_message.Message):
     BUNDLE_SHA256_FIELD_NUMBER: _ClassVar[int]
     REVOCATIONS_FIELD_NUMBER: _ClassVar[int]
     LEASE_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ASKED_ENDS_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     serial: int
     policy_version: int
@@ -176,7 +177,16 @@ class Snapshot(_message.Message):
     bundle_sha256: bytes
     revocations: _containers.RepeatedCompositeFieldContainer[Revocation]
     lease_epoch: int
-    def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., lease_epoch: _Optional[int] = ...) -> None: ...
+    asked_ends: _containers.RepeatedCompositeFieldContainer[AskedEnd]
+    def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., lease_epoch: _Optional[int] = ..., asked_ends: _Optional[_Iterable[_Union[AskedEnd, _Mapping]]] = ...) -> None: ...
+
+class AskedEnd(_message.Message):
+    __slots__ = ("session_uid", "reason")
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    session_uid: str
+    reason: str
+    def __init__(self, session_uid: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Revocation(_message.Message):
     __slots__ = ("principal", "generation", "reason")

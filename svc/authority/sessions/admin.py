@@ -1,0 +1,138 @@
+"""Open sessions, as operators list and end them.
+
+The end is noted and recorded first, and then told to every Proxy with the next snapshot; it is
+told until the session's Proxy reports the end, also by the next Authority that leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+
+from attrs import define
+
+from svc.authority.ingest.notes import checked_note
+from svc.authority.state.recorder import Recorder
+from svc.errors import Fault, Malformed, SvcError
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.events import SESSION_ASKED_END
+from svc.model.audit.record import Actor
+from svc.model.session.ending import ENDED_BY_OPERATOR
+from svc.model.session.session import Session
+from svc.proto.gate.v1 import admin_pb2 as pb
+
+SHORTEST = 6
+"""Digits of a session's uid that name it, if they name one."""
+
+MOST = 1000
+"""Sessions that one command ends."""
+
+
+@define
+class SessionAdmin:
+    """Lists and ends open sessions.
+
+    Attributes:
+        asked: The sessions that are to end, with the reason.
+        publish: Tells the Proxies.
+    """
+
+    store: IStore
+    recorder: Recorder
+    asked: MutableMapping[str, str]
+    publish: Callable[[], object]
+
+    async def list_sessions(
+        self, request: pb.ListSessionsRequest, actor: Actor
+    ) -> pb.ListSessionsResponse:
+        """Open sessions, oldest first; of one person or resource, where the request names it."""
+
+        def look(tx: ITransaction) -> list[pb.SessionRow]:
+            return [_row(tx, one) for one in _chosen(tx, request.person, request.resource)]
+
+        return pb.ListSessionsResponse(sessions=await self.store.read("list sessions", look))
+
+    async def end_sessions(
+        self, request: pb.EndOpenSessionsRequest, actor: Actor
+    ) -> pb.EndOpenSessionsResponse:
+        """End sessions by uid, or all of one person or resource; which they are.
+
+        Raises:
+            SvcError: ``unknown_session``: a uid names no open session, or several.
+        """
+        if not (request.sessions or request.person or request.resource):
+            raise Malformed("sessions: name sessions, a person or a resource")
+        note = {"note": checked_note(request.note)} if request.note else {}
+
+        def ask(tx: ITransaction) -> list[Session]:
+            found = _chosen(tx, request.person, request.resource)
+            if request.sessions:
+                found = [_named(found, word) for word in dict.fromkeys(request.sessions)]
+            if len(found) > MOST:
+                raise Malformed(f"sessions: more than {MOST}; name a person or a resource")
+            for one in found:
+                tx.sessions.ask_end(one.uid, ENDED_BY_OPERATOR)
+                self.recorder.append(
+                    tx,
+                    SESSION_ASKED_END,
+                    actor,
+                    session_uid=one.uid,
+                    resource_id=one.resource_id,
+                    resource_kind=one.kind,
+                    decision_id=one.decision_id,
+                    details={
+                        "person_id": one.person_id,
+                        "proxy_id": one.proxy_id,
+                        "connector_id": one.connector_id,
+                        **note,
+                    },
+                )
+            return found
+
+        found = await self.store.run("end sessions for an operator", ask)
+        self.asked.update({one.uid: ENDED_BY_OPERATOR for one in found})
+        self.publish()
+        return pb.EndOpenSessionsResponse(sessions=[one.uid for one in found])
+
+
+def _chosen(tx: ITransaction, person: str, resource: str) -> list[Session]:
+    if person:
+        known = tx.people.get(person) or tx.people.named(person)
+        if known is None:
+            raise SvcError(
+                f"person {person}: does not exist; list them: svc authority persons list",
+                reason="unknown_person",
+                fault=Fault.NOT_FOUND,
+            )
+        found = tx.sessions.open_of_person(known.id)
+    else:
+        found = tx.sessions.open()
+    return [one for one in found if resource in ("", one.resource_id)]
+
+
+def _named(found: list[Session], word: str) -> Session:
+    """The session of that uid, or whose uid begins so."""
+    matching = [one for one in found if one.uid.startswith(word)] if len(word) >= SHORTEST else []
+    if len(matching) != 1:
+        many = "names several open sessions" if matching else "no open session of that uid"
+        raise SvcError(
+            f"session {word}: {many}; list them: svc authority sessions list",
+            reason="unknown_session",
+            fault=Fault.NOT_FOUND,
+        )
+    return matching[0]
+
+
+def _row(tx: ITransaction, one: Session) -> pb.SessionRow:
+    person, proxy = tx.people.get(one.person_id), tx.nodes.get(one.proxy_id)
+    return pb.SessionRow(
+        uid=one.uid,
+        person_id=one.person_id,
+        person=person.known_name if person is not None else "",
+        resource=one.resource_id,
+        kind=one.kind,
+        proxy_id=one.proxy_id,
+        proxy=proxy.name if proxy is not None else "",
+        decision_id=one.decision_id,
+        started_at=int(one.started_at),
+        ending=bool(one.end_reason),
+    )
