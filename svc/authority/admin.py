@@ -18,6 +18,7 @@ from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
 from svc.authority.registry.admin import RegistryAdmin
 from svc.authority.registry.catalog import CatalogAdmin
+from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.authority.sessions.admin import SessionAdmin
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
@@ -43,6 +44,7 @@ class AdminService:
     operators: Operators
     registry: RegistryAdmin
     sessions: SessionAdmin
+    credentials: CredentialAdmin
     catalog: CatalogAdmin
     policies: PolicyAdmin
     checks: PolicyCheck
@@ -142,6 +144,9 @@ class AdminService:
         tokens = self.registry.tokens
         return {
             "ListTokens": self._guarded(pb.ListTokensRequest, VIEW_STATUS, tokens.list_tokens),
+            "RevokeCredentials": self._guarded(
+                pb.ChangePersonRequest, MANAGE_PERSONS, self.credentials.revoke
+            ),
             "ListSessions": self._guarded(
                 pb.ListSessionsRequest, MANAGE_SESSIONS, self.sessions.list_sessions
             ),

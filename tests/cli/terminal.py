@@ -27,6 +27,7 @@ from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
 from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
+from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.admin import SessionAdmin
@@ -215,16 +216,16 @@ class Authority:
             recorder=writes,
             now=now,
         )
-        outbox = QueueAdmin(self.store, writes, now)
         self.service = AdminService(
             operators=self.operators,
             registry=registry,
             sessions=self._sessions(),
+            credentials=CredentialAdmin(registry.tokens, self.asked, nothing),
             catalog=catalog,
             policies=self.policies,
             checks=self._checks(kinds),
-            outbox=outbox,
-            erasure=RequestErasure(outbox.store, outbox.recorder),
+            outbox=QueueAdmin(self.store, writes, now),
+            erasure=RequestErasure(self.store, writes),
             status=_standing,
         )
         self._begin()

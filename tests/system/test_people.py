@@ -90,6 +90,7 @@ class DisabledPersonTests(SynchronousTestCase):
 
         self.recorded(ended["decision_id"])
         self.ended_by_operator()
+        self.revoked_credentials()
         gateway.verify()
 
     def ended_by_operator(self) -> None:
@@ -125,6 +126,24 @@ class DisabledPersonTests(SynchronousTestCase):
         records = gateway.decision(listed["decision_id"])
         ends = {one["event"]: one.get("reason") for one in records if "session.end" in one["event"]}
         self.assertEqual(ends, {"session.end_asked": None, "session.end": "ended_by_operator"})
+
+    def revoked_credentials(self) -> None:
+        """After a lost laptop: the session ends, the old certificate opens none, a new one does."""
+        gateway, ada = self.gateway, self.ada
+        piped = ProxySsh(ada, environ=ITSELF)
+        piped.open()
+        told = gateway.operator("persons", "revoke", "ada", "--json").json
+        self.assertEqual((len(told["serials"]), told["open_sessions"]), (2, 1))
+        self.assertIn("reason revoked_certificate", piped.said())
+        piped.close()
+        refused = ada.svc("proxy-ssh", "--kind", "tcp", "echo")
+        self.assertIn("reason revoked_certificate", refused.stderr)
+        ada.join(
+            gateway.public, gateway.pin, gateway.operator("persons", "add", "ada").stdout.strip()
+        )
+        piped = ProxySsh(ada, environ=ITSELF)
+        piped.open()
+        piped.close()
 
     def refused_everywhere(self, token: str) -> None:
         """An opening with and without the resident, a join, and what the person sees."""

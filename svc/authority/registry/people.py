@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from attrs import define
 
+from svc.authority.registry.credentials import end_sign_ins
 from svc.authority.registry.groups import GroupAdmin, person_row
 from svc.authority.registry.tokens import TokenAdmin, token_row
 from svc.authority.registry.words import (
@@ -121,6 +122,7 @@ class PeopleAdmin:
                 self.groups.leave(tx, known, known.groups, actor)
             for token in self.tokens.waiting_for(tx, known.id):
                 self.tokens.withdraw(tx, token.token, actor)
+            end_sign_ins(tx, self.tokens, known, actor)
             return known, True, sessions
 
         known, changed, sessions = await self.store.run("remove a person", write)

@@ -7,6 +7,7 @@ from svc.authority.control import ControlService
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
+from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.sessions.admin import SessionAdmin
 from svc.compose.authority.ingest import AuditQueue
 from svc.compose.authority.lifecycle import (
@@ -60,6 +61,7 @@ def admin_service(
         operators=rooms.operators,
         registry=registry,
         sessions=_session_admin(p, rooms),
+        credentials=CredentialAdmin(registry.tokens, rooms.ends.asked, rooms.publisher.beat),
         catalog=catalog,
         policies=rooms.policies,
         checks=rooms.checks,

@@ -416,6 +416,13 @@ PERSON_ENABLE = _event(
     "a disabled person was enabled again",
     "person_id note row_digest local_uid",
 )
+CERTIFICATE_REVOKE = _event(
+    2027,
+    "certificate.revoke",
+    "I",
+    "a person's certificate was revoked",
+    "person_id serial certificate_sha256 note row_digest local_uid",
+)
 PERSON_SIGN_IN = _event(
     2050,
     "person.sign_in",

@@ -29,6 +29,7 @@ NOT_CLAIMED = "not_claimed"
 NOT_OPENED = "not_opened"
 NOT_TOLD = "not_told"
 ENDED_BY_OPERATOR = "ended_by_operator"
+REVOKED_CERTIFICATE = "revoked_certificate"
 
 FRAME_UNTAGGED = "frame_untagged"
 FRAME_ALTERED = "frame_altered"
@@ -67,6 +68,7 @@ ENDINGS = MappingProxyType(
         "policy_changed": "the policy no longer allows it",
         "revoked": "the person was revoked",
         ENDED_BY_OPERATOR: "an operator ended it",
+        REVOKED_CERTIFICATE: "an operator revoked the person's certificates",
         DISABLED_PERSON: "the person was disabled by an operator",
         "assignment_changed": "the assignment of the resource changed",
         GRANT_ENDED: "the time that was granted is over",

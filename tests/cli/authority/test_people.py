@@ -10,6 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli.json_names import unknown
 from svc.model.cluster.person import IssuedCertificate
+from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.cluster.token import parse_token
 from svc.model.session.session import Session
 from tests.cli.terminal import LESS, NOW, POLICY, Authority, Place
@@ -216,6 +217,54 @@ class LifeTests(PeopleCase):
             if said.status == 0:
                 self.fail(f"{words} were let through by {POLICY}")
         self.assertEqual(self.told("persons", "show", "ana")["groups"], ["ops"])
+
+
+class CredentialTests(PeopleCase):
+    """`persons revoke`."""
+
+    def test_revoke(self) -> None:
+        """All that proves a person is of no use at once, and the person is there as before."""
+        id = self.id_of("ana")
+        good = IssuedCertificate(
+            sha256=b"1" * 32, serial="0a", person_id=id, issued_at=NOW - 60, expires=NOW + 60
+        )
+        link = IdentityLink(id="l1", issuer="https://id.example", subject="7", person_id=id)
+        sign_in = SignIn(
+            id="s1",
+            identity_id="l1",
+            person_id=id,
+            auth_time=NOW - 60,
+            began_at=NOW - 60,
+            ends_at=NOW + 600,
+            certificate_sha256=good.sha256,
+            key_sha256=b"k" * 32,
+            generation=1,
+            refresh=b"sealed",
+        )
+        self.authority.change(
+            lambda tx: (
+                tx.certificates.issued(good),
+                tx.sign_ins.link(link),
+                tx.sign_ins.put(sign_in),
+            )
+        )
+        told = self.told("persons", "revoke", "ana", "--reason", "lost laptop")
+        self.assertEqual((told["serials"], told["tokens_revoked"]), (["0a"], 1))
+        shown = self.told("persons", "show", "ana")
+        self.assertEqual(
+            (shown["state"], shown["groups"], shown["tokens"]), ("active", ["ops"], [])
+        )
+        self.assertEqual([one["revoked"] for one in shown["certificates"]], [True])
+        again = self.told("persons", "revoke", "ana")
+        self.assertEqual((again["serials"], again["tokens_revoked"]), ([], 0))
+        self.assertIn("unknown_person", self.refused("persons", "revoke", "eve"))
+        kept: list[SignIn] = []
+        self.authority.change(lambda tx: kept.append(tx.sign_ins.get("s1")))
+        self.assertEqual((kept[0].ended_at, kept[0].refresh), (NOW, b""))
+        self.assertEqual(told["sign_ins_ended"], 1)
+        (record,) = self.records("certificate.revoke")
+        self.assertEqual(record["state"]["rows"][0][0], f"certificate:{good.sha256.hex()}")
+        self.assertEqual(self.run_it("persons", "add", "ana").status, 0)
 
 
 class SessionTests(PeopleCase):

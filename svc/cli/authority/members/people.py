@@ -133,6 +133,35 @@ def show_person(context: click.Context, person: str, as_json: bool) -> None:
     print_result(as_json, result, pairs(facts))
 
 
+@persons.command("revoke")
+@click.argument("person", type=WORD)
+@reason_option
+@json_option
+@click.pass_context
+def revoke_person(context: click.Context, person: str, reason: str | None, as_json: bool) -> None:
+    """Make all certificates, sign-ins and unused tokens of PERSON worthless; the person stays.
+
+    For a lost laptop: open sessions end at once, and the person joins or signs in again.  To
+    let somebody go, use `persons remove`.
+    """
+    request = pb.ChangePersonRequest(person=person, note=reason or "")
+    answer = admin(context)("RevokeCredentials", request, pb.RevokeCredentialsResponse)
+    line = (
+        f"revoked {len(answer.serials)} certificate(s), {answer.sign_ins} sign-in(s) and "
+        f"{answer.tokens} token(s) of {_called(answer.id, answer.name)}; "
+        f"{answer.open_sessions} session(s) end"
+    )
+    result = {
+        "id": answer.id,
+        "name": answer.name or None,
+        "serials": list(answer.serials),
+        "sign_ins_ended": answer.sign_ins,
+        "tokens_revoked": answer.tokens,
+        "open_sessions": answer.open_sessions,
+    }
+    print_result(as_json, result, [line])
+
+
 @persons.command("remove")
 @click.argument("person", type=WORD)
 @reason_option

@@ -386,6 +386,22 @@ class RemoveGroupResponse(_message.Message):
     left: int
     def __init__(self, left: _Optional[int] = ...) -> None: ...
 
+class RevokeCredentialsResponse(_message.Message):
+    __slots__ = ("id", "name", "serials", "sign_ins", "tokens", "open_sessions")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SERIALS_FIELD_NUMBER: _ClassVar[int]
+    SIGN_INS_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OPEN_SESSIONS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    serials: _containers.RepeatedScalarFieldContainer[str]
+    sign_ins: int
+    tokens: int
+    open_sessions: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., serials: _Optional[_Iterable[str]] = ..., sign_ins: _Optional[int] = ..., tokens: _Optional[int] = ..., open_sessions: _Optional[int] = ...) -> None: ...
+
 class ListSessionsRequest(_message.Message):
     __slots__ = ("person", "resource")
     PERSON_FIELD_NUMBER: _ClassVar[int]
