@@ -194,6 +194,9 @@ class ICertificates(Interface):
     def unexpired(at: float) -> tuple[IssuedCertificate, ...]:
         """Every certificate that has not expired at *at*, revoked ones included, by hash."""
 
+    def revoked(at: float) -> tuple[IssuedCertificate, ...]:
+        """Those of them that were revoked, by hash."""
+
     def revoke(sha256: bytes, at: float) -> bool:
         """Revoke one; whether it was good until now."""
 

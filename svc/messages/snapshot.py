@@ -10,7 +10,7 @@ from attrs import field, frozen
 from svc.errors import Malformed
 from svc.messages.checks import certificates, exactly, heads, parse, text
 from svc.model.cluster.person import DISABLED_PERSON, DISABLED_TEXT
-from svc.model.session.ending import known_ask
+from svc.model.session.ending import REVOKED_CERTIFICATE, known_ask
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 
@@ -21,7 +21,11 @@ MAX_EPOCH = (1 << 53) - 1
 
 REVOKED = "revoked"
 REVOCATIONS: Mapping[str, str] = MappingProxyType(
-    {REVOKED: "this identity was revoked", DISABLED_PERSON: DISABLED_TEXT}
+    {
+        REVOKED: "this identity was revoked",
+        DISABLED_PERSON: DISABLED_TEXT,
+        REVOKED_CERTIFICATE: "an operator revoked this certificate; join or sign in again",
+    }
 )
 """Every reason of a revocation, and its text for the principal."""
 
@@ -57,6 +61,7 @@ class Snapshot:
     revocations: tuple[Revocation, ...] = ()
     lease_epoch: int = 0
     asked_ends: Mapping[str, str] = field(factory=dict)
+    revoked_certificates: frozenset[bytes] = frozenset()
 
 
 @frozen
@@ -95,6 +100,7 @@ def encode_snapshot(snapshot: Snapshot) -> bytes:
             pb.AskedEnd(session_uid=uid, reason=reason)
             for uid, reason in snapshot.asked_ends.items()
         ],
+        revoked_certificates=sorted(snapshot.revoked_certificates),
     ).SerializeToString()
 
 
@@ -114,6 +120,10 @@ def decode_snapshot(data: bytes) -> Snapshot:
         revocations=tuple(_revocation(one) for one in message.revocations),
         lease_epoch=message.lease_epoch,
         asked_ends={one.session_uid: known_ask(one.reason) for one in message.asked_ends},
+        revoked_certificates=frozenset(
+            exactly(one, 32, "snapshot: revoked_certificates")
+            for one in message.revoked_certificates
+        ),
     )
 
 

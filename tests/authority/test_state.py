@@ -268,6 +268,9 @@ class RunningTests(StateCase):
                 ]
             ),
         )
+        published = self.house.publisher.published
+        assert published is not None
+        self.assertEqual(published.certificates, (self.house.ada.sha256,))
         issuance, proxy = self.house.issuance(), self.house.row(self.house.proxy)
         self.house.serve("db1")
         for holder, word in ((self.house.ada, "state_unsigned"), (eve, "revoked_person")):

@@ -138,6 +138,12 @@ class DisabledPersonTests(SynchronousTestCase):
         piped.close()
         refused = ada.svc("proxy-ssh", "--kind", "tcp", "echo")
         self.assertIn("reason revoked_certificate", refused.stderr)
+
+        def told_so() -> bool:
+            words = [one["reason"] for one in ada.status()["no_new_sessions"]]
+            return words == ["revoked_certificate"]
+
+        until("the list is refused, too", told_so)
         ada.join(
             gateway.public, gateway.pin, gateway.operator("persons", "add", "ada").stdout.strip()
         )

@@ -41,6 +41,7 @@ class PolicyPublisher:
     applied: Callable[[int], object]
     _bundle: PolicyBundle | None = None
     _revocations: tuple[Revocation, ...] = ()
+    _certificates: tuple[bytes, ...] = ()
 
     async def policy_changed(self, engine: CompiledPolicy, text: str) -> None:
         """Another engine comes into force: its bundle goes to the Proxies.
@@ -51,16 +52,22 @@ class PolicyPublisher:
         made = await self.in_thread(lambda: _made(engine, text, old))
         self._bundle = made.bundle
         self.publisher.publish(
-            made.data, engine.version, engine.revision, self._revocations, made.delta
+            made.data,
+            engine.version,
+            engine.revision,
+            self._revocations,
+            made.delta,
+            certificates=self._certificates,
         )
         self.applied(engine.version)
 
     def facts_changed(self, facts: ClusterState) -> None:
         """The revocations may have changed; publish them without waiting for a new engine."""
         revocations = revocations_of(facts, self.cluster)
-        if revocations != self._revocations:
-            self._revocations = revocations
-            self.publisher.revoke(revocations)
+        certificates = tuple(sorted(facts.revoked_certificates))
+        if (revocations, certificates) != (self._revocations, self._certificates):
+            self._revocations, self._certificates = revocations, certificates
+            self.publisher.revoke(revocations, certificates)
 
 
 def _made(engine: CompiledPolicy, text: str, old: PolicyBundle | None) -> Made:

@@ -30,6 +30,7 @@ class Published:
     policy_version: int
     entity_revision: int
     revocations: tuple[Revocation, ...] = ()
+    certificates: tuple[bytes, ...] = ()
     delta: bytes = field(default=b"", repr=False)
     parent: bytes = b""
 
@@ -65,6 +66,7 @@ class SnapshotPublisher:
         entity_revision: int,
         revocations: tuple[Revocation, ...],
         delta: bytes = b"",
+        certificates: tuple[bytes, ...] = (),
     ) -> None:
         """Put a new bundle in force; *delta* leads to it from the one before."""
         parent = b"" if self.published is None or not delta else self.published.digest
@@ -74,15 +76,20 @@ class SnapshotPublisher:
             policy_version=policy_version,
             entity_revision=entity_revision,
             revocations=revocations,
+            certificates=certificates,
             delta=delta,
             parent=parent,
         )
         self.beat()
 
-    def revoke(self, revocations: tuple[Revocation, ...]) -> None:
+    def revoke(
+        self, revocations: tuple[Revocation, ...], certificates: tuple[bytes, ...] = ()
+    ) -> None:
         """Put other revocations in force with the bundle as it is."""
         if self.published is not None:
-            self.published = evolve(self.published, revocations=revocations)
+            self.published = evolve(
+                self.published, revocations=revocations, certificates=certificates
+            )
             self.beat()
 
     def beat(self) -> None:
@@ -125,6 +132,7 @@ class SnapshotPublisher:
             valid_secs=self.valid_secs,
             bundle_sha256=self.published.digest,
             revocations=self.published.revocations,
+            revoked_certificates=frozenset(self.published.certificates),
             lease_epoch=epoch,
             asked_ends=dict(self.asked_ends()),
         )

@@ -56,7 +56,7 @@ class CredentialAdmin:
             return uids, answer
 
         uids, answer = await self.tokens.store.run("revoke a person's credentials", write)
-        await self.tokens.state_cache.catch_up()
+        await self.tokens.state_cache.refresh()
         self.asked.update(dict.fromkeys(uids, REVOKED_CERTIFICATE))
         self.publish()
         return answer

@@ -122,7 +122,7 @@ class ClusterStateCache:
                 )
             ]
         verifier = StateVerifier(seen, self.state, self._digests)
-        state = verifier.state(tx)
+        state = evolve(verifier.state(tx), revoked_certificates=verifier.revoked(tx, self.now()))
         if sweep_at is not None:
             verifier.sweep(tx, sweep_at)
         unsigned = (*broken, *verifier.unsigned.values())

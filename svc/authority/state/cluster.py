@@ -20,6 +20,7 @@ class ClusterState:
     ``revision`` counts changes of what the policy looks at.  ``absent`` are the
     subjects that should be here and are not, because the store does not hold
     what was signed for (rule R8).  ``keys`` are by kind and revision.
+    ``revoked_certificates`` are people's that have not expired: by hash, when they do.
     """
 
     people: Mapping[str, Person] = field(factory=dict)
@@ -30,3 +31,4 @@ class ClusterState:
     revision: int = 0
     absent: frozenset[str] = frozenset()
     keys: Mapping[str, KeyRevision] = field(factory=dict)
+    revoked_certificates: Mapping[bytes, float] = field(factory=dict)

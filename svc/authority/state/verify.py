@@ -16,6 +16,7 @@ from attrs import define, field, frozen
 from svc.audit.state.in_force import Seen
 from svc.authority.state.cluster import ClusterState
 from svc.authority.state.tables import (
+    CERTIFICATES,
     GROUPS,
     KEYS,
     NODES,
@@ -114,6 +115,22 @@ class StateVerifier:
         )
         self.digests.turn()
         return facts
+
+    def revoked(self, tx: ITransaction, at: float) -> dict[bytes, float]:
+        """The certificates that are revoked at *at*, and when they expire.
+
+        A revocation is final: what was revoked stays so, whatever the table says now.
+        """
+        found = {
+            sha256: expires
+            for sha256, expires in self.before.revoked_certificates.items()
+            if expires > at
+        }
+        for one in tx.certificates.revoked(at):
+            signed = self.seen.get(CERTIFICATES.subject(one.sha256))
+            if signed is not None and signed.digest == CERTIFICATES.entry_of(one).digest:
+                found[one.sha256] = one.expires
+        return found
 
     def sweep(self, tx: ITransaction, at: float) -> None:
         """Also check tokens and certificates, which do not affect the facts."""

@@ -105,8 +105,8 @@ class SessionOpens:
     """Serves ``Session/Open``.
 
     Attributes:
-        check_not_revoked: Refuses a principal that Authority revoked.
-        check_not_ended: Refuses a session, by its uid, that an operator ends.
+        check_person: Refuses a person or certificate that Authority revoked, and a session that
+            an operator ends; called with the certificate's SHA-256, and the uid if there is one.
         max_per_person: Sessions one person may have open here, those included that ended and
             whose last bytes they have not read.
         rates: What a person may ask; :meth:`admit` and the outcome of each open spend it.
@@ -120,8 +120,7 @@ class SessionOpens:
     routes: RouteTable
     reports: Reports
     verifier: IChainVerifier
-    check_not_revoked: Callable[[Principal], object]
-    check_not_ended: Callable[[str], object]
+    check_person: Callable[[Principal, bytes, str], object]
     meters: SessionMeters
     clock: IReactorTime
     now: Callable[[], float]
@@ -201,7 +200,7 @@ class SessionOpens:
         if not peer.chain:
             raise Unauthenticated("a person's certificate is required; run `svc join`")
         facts = self.verifier.verify(peer.chain, {Role.USER})
-        self.check_not_revoked(facts.principal)
+        self.check_person(facts.principal, facts.sha256, "")
         return facts
 
     async def open(self, call: IRpcCall) -> None:
@@ -462,8 +461,8 @@ class SessionOpens:
         """
         if self._over:
             raise Denied(ENDINGS[self._over], reason=self._over)
-        self.check_not_revoked(opening.person)
-        self.check_not_ended(opening.request.session_uid)
+        request = opening.request
+        self.check_person(opening.person, request.certificate_sha256, request.session_uid)
         self._check_assigned(grant)
         source = opening.decision.source_address
         if not self.gate.still_allows(opening.request, opening.kind, opening.person.id, source):

@@ -24,7 +24,7 @@ from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.messages.snapshot import REVOCATIONS, Snapshot, SnapshotFrame, decode_snapshot
 from svc.model.principal import Principal
-from svc.model.session.ending import ENDINGS
+from svc.model.session.ending import ENDINGS, REVOKED_CERTIFICATE
 from svc.model.signing import Purpose
 from svc.policy.bundle import PolicyBundle, apply, decode_bundle, decode_delta, encode_bundle
 from svc.policy.claims import log_claims
@@ -145,6 +145,7 @@ class SnapshotHolder:
     _valid_secs: int = 0
     _revoked: Mapping[str, str] = field(factory=dict)
     _asked_ends: Mapping[str, str] = field(factory=dict)
+    _certificates: frozenset[bytes] = frozenset()
     _is_late: bool = field(default=False, init=False)
     _is_doubtful: bool = False
     _refusal: SvcError | None = field(default=None, init=False)
@@ -219,12 +220,17 @@ class SnapshotHolder:
         if reason is not None:
             raise Denied(REVOCATIONS[reason], reason=reason)
 
-    def check_not_ended(self, session_uid: str) -> None:
-        """Refuse a session that an operator ends.
+    def check_person(
+        self, person: Principal, certificate_sha256: bytes, session_uid: str = ""
+    ) -> None:
+        """Refuse a revoked person or certificate, and a session that an operator ends.
 
         Raises:
-            Denied: with a word of ``ENDINGS``.
+            Denied: with a word of ``REVOCATIONS`` or ``ENDINGS``.
         """
+        self.check_not_revoked(person)
+        if certificate_sha256 in self._certificates:
+            raise Denied(REVOCATIONS[REVOKED_CERTIFICATE], reason=REVOKED_CERTIFICATE)
         reason = self._asked_ends.get(session_uid)
         if reason is not None:
             raise Denied(ENDINGS[reason], reason=reason)
@@ -254,8 +260,7 @@ class SnapshotHolder:
         before, floor = self._floor, self._checked(snapshot)
         bundle = self._bundle_of(frame, snapshot)
         revoked = {one.principal: one.reason for one in snapshot.revocations}
-        asked_ends, self._asked_ends = self._asked_ends, snapshot.asked_ends
-        is_new = bundle is not None or revoked != self._revoked or asked_ends != self._asked_ends
+        is_new = self._take_ended(snapshot) or bundle is not None or revoked != self._revoked
         if bundle is not None:
             base = self._base(bundle)
             engine = await self.compile(bundle, base)
@@ -288,6 +293,13 @@ class SnapshotHolder:
                 self._keep(floor)
             if self._refusal is None:
                 self._revoked = revoked
+
+    def _take_ended(self, snapshot: Snapshot) -> bool:
+        """Take which sessions and certificates are at an end; whether that is news."""
+        before = self._asked_ends, self._certificates
+        self._asked_ends = snapshot.asked_ends
+        self._certificates = snapshot.revoked_certificates
+        return before != (self._asked_ends, self._certificates)
 
     def _keep(self, floor: Floor) -> None:
         try:

@@ -55,6 +55,10 @@ class Certificates:
     def unexpired(self, at: float) -> tuple[IssuedCertificate, ...]:
         return _CERTIFICATES.all(self._db, "WHERE expires > ? ORDER BY sha256", at)
 
+    def revoked(self, at: float) -> tuple[IssuedCertificate, ...]:
+        where = "WHERE expires > ? AND revoked_at IS NOT NULL ORDER BY sha256"
+        return _CERTIFICATES.all(self._db, where, at)
+
     def revoke(self, sha256: bytes, at: float) -> bool:
         sql = (
             "UPDATE person_certificates SET revoked_at = ? WHERE sha256 = ? AND revoked_at IS NULL"

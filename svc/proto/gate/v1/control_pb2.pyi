@@ -157,7 +157,7 @@ class SnapshotRequest(_message.Message):
     def __init__(self, have_serial: _Optional[int] = ..., have_digest: _Optional[bytes] = ...) -> None: ...
 
 class Snapshot(_message.Message):
-    __slots__ = ("cluster", "serial", "policy_version", "entity_revision", "issued_at_ms", "valid_secs", "bundle_sha256", "revocations", "lease_epoch", "asked_ends")
+    __slots__ = ("cluster", "serial", "policy_version", "entity_revision", "issued_at_ms", "valid_secs", "bundle_sha256", "revocations", "lease_epoch", "asked_ends", "revoked_certificates")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SERIAL_FIELD_NUMBER: _ClassVar[int]
     POLICY_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -168,6 +168,7 @@ class Snapshot(_message.Message):
     REVOCATIONS_FIELD_NUMBER: _ClassVar[int]
     LEASE_EPOCH_FIELD_NUMBER: _ClassVar[int]
     ASKED_ENDS_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     serial: int
     policy_version: int
@@ -178,7 +179,8 @@ class Snapshot(_message.Message):
     revocations: _containers.RepeatedCompositeFieldContainer[Revocation]
     lease_epoch: int
     asked_ends: _containers.RepeatedCompositeFieldContainer[AskedEnd]
-    def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., lease_epoch: _Optional[int] = ..., asked_ends: _Optional[_Iterable[_Union[AskedEnd, _Mapping]]] = ...) -> None: ...
+    revoked_certificates: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, cluster: _Optional[str] = ..., serial: _Optional[int] = ..., policy_version: _Optional[int] = ..., entity_revision: _Optional[int] = ..., issued_at_ms: _Optional[int] = ..., valid_secs: _Optional[int] = ..., bundle_sha256: _Optional[bytes] = ..., revocations: _Optional[_Iterable[_Union[Revocation, _Mapping]]] = ..., lease_epoch: _Optional[int] = ..., asked_ends: _Optional[_Iterable[_Union[AskedEnd, _Mapping]]] = ..., revoked_certificates: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class AskedEnd(_message.Message):
     __slots__ = ("session_uid", "reason")
