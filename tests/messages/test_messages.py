@@ -111,6 +111,9 @@ SNAPSHOT = st.builds(
         st.builds(snapshot.Revocation, WORD, NUMBER, st.sampled_from(list(snapshot.REVOCATIONS))),
         max_size=3,
     ).map(tuple),
+    NUMBER,
+    st.dictionaries(UID, st.sampled_from(["ended_by_operator", "revoked_certificate"]), max_size=3),
+    st.frozensets(DIGEST, max_size=3),
 )
 SAID = st.builds(
     control.ProxyDecision,
