@@ -62,7 +62,7 @@ bytecode: $(VENV)/.checkout
 demo: bytecode $(VENV)/.postgres
 	@$(BIN)/svc demo $(ARGS)
 
-# Of tests/interop: a stock gRPC implementation that is none of Python's.  Where there is no npm, or no
+# Of tests/interop and tests/system: stock implementations of Node.js.  Where there is no npm, or no
 # way to what it would fetch, its tests are skipped and say so (or fail, with SVC_REQUIRE_TOOLS=1).
 $(NODE)/node_modules/.made: $(NODE)/package-lock.json
 	@command -v npm >/dev/null || exit 0; echo "make: installing $<"; \

@@ -31,6 +31,9 @@ the budgets that the requests pass."""
 _ENTRIES = Rate(per_minute=2_400_000, burst=240_000)
 """Requests of one Proxy that its batches bring; a batch counts for no less than a few."""
 
+_IDENTITIES = Rate(per_minute=12_000, burst=4_000)
+"""Tokens that one Connector asks for: two a minute for each session and person named in it."""
+
 _REPORTS_AT_ONCE = 8
 """Reports of one Proxy in work: it sends one after the other, and over two connections at most."""
 
@@ -48,6 +51,7 @@ class AskRates:
         denials: Of a person: those of them that were not granted.
         registrations: Of a Connector.
         renewals: Of a node.
+        identities: Of a Connector.
         unproven: Of a Proxy, as are the greetings and the rows of its spool.
         at_once: Requests of one Proxy in work; a person has half as many, over all.
     """
@@ -57,6 +61,7 @@ class AskRates:
     denials: Budget
     registrations: Budget
     renewals: Budget
+    identities: Budget
     unproven: Budget
     greetings: Budget
     rows: Budget
@@ -90,6 +95,7 @@ class AskRates:
             denials=budget("denials", denials),
             registrations=budget("registrations", calls),
             renewals=budget("renewals", calls),
+            identities=budget("identities", _IDENTITIES),
             unproven=budget("unproven", _UNPROVEN),
             greetings=budget("greetings", _GREETINGS),
             rows=budget("rows", _ROWS),

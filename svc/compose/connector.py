@@ -18,6 +18,7 @@ from svc.compose.node import (
     freshness,
     identity_store,
     keepalive,
+    renewal_listener,
     renewal_loop,
     tls_endpoint,
     tunnel_times,
@@ -25,6 +26,7 @@ from svc.compose.node import (
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels, proxy_by
+from svc.connector.identity import AuthorityIdentities
 from svc.connector.inventories import ProxyInventories
 from svc.connector.last_checkpoints import LastCheckpoints
 from svc.connector.opening import ConnectorSessions
@@ -153,6 +155,12 @@ class ConnectorAssembly:
         times, clock = tunnel_times(p.settings), p.runtime.reactor
         end = ConnectorEnd(identity)
         inventories = ProxyInventories()
+        reach = self._renewal_reach(identity)
+        identities = AuthorityIdentities(
+            dial=renewal_listener(p.runtime, p.settings, identity, reach),
+            clock=clock,
+            spawn=p.tasks.spawn,
+        )
         sessions = ConnectorSessions(
             admission=Admission(
                 node_id=identity.principal.id,
@@ -175,6 +183,7 @@ class ConnectorAssembly:
             last=LastCheckpoints(
                 lambda data: identity.sign(Purpose.SESSION_CHECKPOINT, data), clock, p.tasks
             ),
+            identify=identities.of,
         )
         instance = random_id(p.runtime.entropy)
         declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())
@@ -219,9 +228,9 @@ class ConnectorAssembly:
             p.metrics,
             p.identities,
             identity,
-            self._renewal_reach(identity),
+            reach,
         )
-        return [renewal, service]
+        return [renewal, identities, service]
 
     def _dial(
         self, identity: TransportIdentity, address: Address

@@ -212,6 +212,29 @@ def freshness(runtime: Runtime, identity: TransportIdentity, server: Role) -> Fr
     )
 
 
+def renewal_listener(
+    runtime: Runtime,
+    settings: RoleSettings,
+    identity: TransportIdentity,
+    reach: Callable[[], Awaitable[IStreamClientEndpoint]],
+) -> Callable[[], Awaitable[IRpcChannel]]:
+    """Connects to Authority's renewal listener, by our own TLS over the byte stream of *reach*."""
+
+    async def connect() -> IRpcChannel:
+        context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
+        endpoint = TlsEndpoint(context.begin, await reach())
+        return await dial(
+            endpoint,
+            runtime.reactor,
+            authority="authority",
+            handshake_secs=settings.limits.handshake_secs,
+            limits=wire_limits(settings),
+            on_problem=log_problems(runtime.reactor, "endpoints.renewal_listen", "authority"),
+        )
+
+    return connect
+
+
 def renewal_loop(
     runtime: Runtime,
     settings: RoleSettings,
@@ -225,18 +248,10 @@ def renewal_loop(
     Args:
         reach: Gives the byte stream to Authority's renewal listener, without TLS.
     """
+    connect = renewal_listener(runtime, settings, identity, reach)
 
     async def renew(csr: bytes) -> tuple[bytes, ...]:
-        context = client_context(identity.verifier, identity, roles=frozenset({Role.AUTHORITY}))
-        endpoint = TlsEndpoint(context.begin, await reach())
-        channel: IRpcChannel = await dial(
-            endpoint,
-            runtime.reactor,
-            authority="authority",
-            handshake_secs=settings.limits.handshake_secs,
-            limits=wire_limits(settings),
-            on_problem=log_problems(runtime.reactor, "endpoints.renewal_listen", "authority"),
-        )
+        channel = await connect()
         try:
             request = pb.RenewRequest(csr=csr, version=__version__)
             answer = await channel.unary(

@@ -128,11 +128,13 @@ def _assembled(
     ready: list[Readiness] = []
     lacking = DegradedConditions()
     listeners: dict[str, BoundPort] = {}
+    documents: dict[bytes, Callable[[], bytes]] = {}
     for role in roles:
         made: Any
         own = state.within(role) if settings.role == "all" else StateDirectory(state.path)
         if role == "authority":
             made = make_authority(runtime, settings, metrics, own, stopped_by)
+            documents |= made.documents
             listeners |= _on_tcp(made.listeners)
         elif role == "proxy":
             made = make_proxy(runtime, settings, metrics, own, stopped_by, services)
@@ -145,7 +147,9 @@ def _assembled(
         if settings.role == "all" and role == "proxy":
             children.append(ProxyFirst(made.ready, runtime.reactor))
     readiness = AllReady(ready)
-    telemetry = telemetry_listener(runtime.reactor, settings, metrics, readiness, lacking)
+    telemetry = telemetry_listener(
+        runtime.reactor, settings, metrics, readiness, lacking, documents
+    )
     if telemetry is not None:
         listeners["telemetry"] = telemetry
     process = Process(readiness, listeners, state)

@@ -27,7 +27,7 @@ from svc.proxy.sessions.open import SessionMeters
 from svc.proxy.tunnels.refusals import RelayStreams
 from svc.runtime.services import AllReady, BoundPort
 from svc.telemetry.lag import ReactorLag
-from svc.telemetry.listener import telemetry_site
+from svc.telemetry.listener import Documents, telemetry_site
 from svc.telemetry.metrics import Metrics
 
 _log = Logger(namespace="svc")
@@ -39,10 +39,12 @@ def telemetry_listener(
     metrics: Metrics,
     readiness: AllReady,
     lacking: DegradedConditions,
+    documents: Documents,
 ) -> BoundPort | None:
     """The listener, where the configuration asks for one.
 
     Args:
+        documents: What the roles of this process publish there.
         lacking: Of the Proxy that runs here; of none: it lacks nothing.
     """
     address = settings.telemetry.metrics_listen
@@ -53,7 +55,7 @@ def telemetry_listener(
     def missing() -> Sequence[str]:
         return readiness.missing or (lacking.names if follows else ())
 
-    site = telemetry_site(reactor, missing, metrics.text, lambda: lacking.lines)
+    site = telemetry_site(reactor, missing, metrics.text, lambda: lacking.lines, documents)
     endpoint = server_endpoint(reactor, address)
     return BoundPort(
         key="telemetry.metrics_listen", address=str(address), endpoint=endpoint, factory=site

@@ -264,8 +264,8 @@ def _telemetry() -> tuple[Key, ...]:
             default="",
             roles=NODES,
             meaning=(
-                "Plain HTTP listener of /healthz, /readyz and /metrics; empty: none. Keep it "
-                "private."
+                "Plain HTTP listener of /healthz, /readyz and /metrics, and of /jwks.json on an "
+                "Authority; empty: none. Keep it private."
             ),
         ),
         Key(

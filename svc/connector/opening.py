@@ -28,7 +28,7 @@ from svc.connector.last_checkpoints import LastCheckpoints
 from svc.connector.reach import Reach, ReachReactor
 from svc.connector.session_events import SessionEnded, SessionEvent, SessionOpened, SessionRefused
 from svc.errors import SvcError
-from svc.interfaces.kinds import ServedKind, dialer_for
+from svc.interfaces.kinds import Identify, ServedKind, dialer_for
 from svc.interfaces.rpc import Peer
 from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.preface import Preface, Side
@@ -121,6 +121,7 @@ class ConnectorSessions:
             connection; None where sessions never leave the tunnel.
         sign: Signs with our node's key.
         last: Takes the last checkpoints of gated sessions.
+        identify: What tells the target of a session who makes a request, by the session's uid.
     """
 
     admission: Admission
@@ -135,6 +136,7 @@ class ConnectorSessions:
     lane_to: Callable[[Peer], IStreamClientEndpoint] | None = None
     sign: Callable[[Purpose, bytes], Signed] = field(kw_only=True)
     last: LastCheckpoints = field(kw_only=True)
+    identify: Callable[[str], Identify] = field(kw_only=True)
     _open: dict[str, _CarriedSession] = field(factory=dict, init=False)
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
@@ -292,9 +294,8 @@ class ConnectorSessions:
 
     async def _dial(self, admitted: AdmittedSession, relay: Relay) -> IStreamClientEndpoint:
         kind = self.kinds[admitted.target.kind]
-        guard = ReachReactor(self.reactor, self.reach)
-        grant = admitted.grant
-        dialer = dialer_for(kind.dialer, grant.person_id)
+        guard, grant = ReachReactor(self.reactor, self.reach), admitted.grant
+        dialer = dialer_for(kind.dialer, grant.person_id, self.identify(grant.session_uid))
         target: IStreamClientEndpoint = dialer.endpoint(guard, admitted.target, grant.ceiling)
         dialing = target.connect(only_side(relay.right))
         try:

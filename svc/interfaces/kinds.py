@@ -174,8 +174,22 @@ class IPersonalDialer(IDialer):
         """The dialer of the sessions of this person, whom the grant names."""
 
 
-def dialer_for(dialer: Any, person_id: str) -> Any:
+Identify = Callable[[str], Awaitable[bytes]]
+"""``await identify(named)``: the token that tells a session's target who makes a request, in which
+the person asks to be somebody of this name (empty: nobody else).  Raises SvcError."""
+
+
+class IIdentifyingDialer(IDialer):
+    """A dialer whose targets are told, where they want it, who makes each request."""
+
+    def identified(identify: Identify) -> IDialer:
+        """The dialer of one session."""
+
+
+def dialer_for(dialer: Any, person_id: str, identify: Identify) -> Any:
     """What dials for this person's session, whatever dialer the kind has."""
+    if IIdentifyingDialer.providedBy(dialer):
+        dialer = dialer.identified(identify)
     return dialer.of(person_id) if IPersonalDialer.providedBy(dialer) else dialer
 
 

@@ -283,10 +283,18 @@ class _Reader:
         if (self._directory / "root.key").exists():
             root_key = self._curve_key("root", root)
         issuers = {kind: self._issuer(kind, name, root) for kind in profile.ISSUERS}
-        purposes = {word: self._purpose(word, name, root) for word in profile.PURPOSES}
+        purposes = {
+            word: self._purpose(word, name, root)
+            for word, row in profile.PURPOSES.items()
+            if not row.optional or self._has(word)
+        }
         return ClusterKeys(
             cluster=name, root=root, root_key=root_key, issuers=issuers, purposes=purposes
         )
+
+    def _has(self, word: str) -> bool:
+        """Whether anything of a key is there; a half of it stops the start."""
+        return any((self._directory / f"{word}.{half}").exists() for half in ("pem", "key"))
 
     def certificate(self, word: str) -> x509.Certificate:
         files.check_directory(self._directory, self._uid)

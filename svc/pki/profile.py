@@ -80,6 +80,8 @@ class PurposeRow:
     word: str
     signs: Set[Purpose]
     ed25519: bool = False
+    optional: bool = False
+    """Whether an Authority starts without it: a key that clusters of before do not have."""
 
 
 ISSUERS = {
@@ -98,6 +100,7 @@ PURPOSES = {
         PurposeRow("snapshot", frozenset({Purpose.SNAPSHOT, Purpose.SIGN_IN_PROFILE})),
         PurposeRow("anchor", frozenset({Purpose.AUDIT_HEAD}), ed25519=True),
         PurposeRow("audit-origin", frozenset({Purpose.AUDIT_ORIGIN}), ed25519=True),
+        PurposeRow("jwt", frozenset({Purpose.JWT}), optional=True),
     )
 }
 

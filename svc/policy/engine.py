@@ -195,6 +195,10 @@ class CompiledPolicy:
         uids = self._view.closure(_looked_at(request.principal, request.resource, plan.slice))
         return tuple(self._view.entities[uid] for uid in uids)
 
+    def person_named(self, name: str) -> EntityUid | None:
+        """The person of this name, if there is exactly one."""
+        return self._view.person_named(name)
+
     def scope_of(self, request: AccessRequest) -> RequestScope:
         """The policies that can concern *request*, and the facts that they read."""
         if self.vocabulary.refusal(request) is not None:

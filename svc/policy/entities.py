@@ -201,6 +201,7 @@ class EntityView:
         self.entities = by_uid(entities)
         self._above: dict[EntityUid, tuple[EntityUid, ...]] = {}
         self._leaves: dict[EntityUid, bytes] = {}
+        self._people: dict[str, EntityUid | None] | None = None
 
     def upwards(self, uid: EntityUid) -> tuple[EntityUid, ...]:
         """The entity itself and all it is a member of, near ones first."""
@@ -219,6 +220,16 @@ class EntityView:
         if uid in self.entities:  # names that do not exist must not fill the memory
             self._above[uid] = above
         return above
+
+    def person_named(self, name: str) -> EntityUid | None:
+        """The person of this name; None where it is none, or several."""
+        if self._people is None:
+            self._people = {}
+            for uid, entity in self.entities.items():
+                called = entity.attrs.get("name")
+                if uid.type == "User" and isinstance(called, str) and called:
+                    self._people[called] = None if called in self._people else uid
+        return self._people.get(name)
 
     def closure(self, uids: Iterable[EntityUid]) -> tuple[EntityUid, ...]:
         """The existing entities among *uids* and everything above them, sorted."""

@@ -104,6 +104,12 @@ FACTS = (
         claimed=True,
     ),
     AttributeTerm(
+        name="named_person",
+        type="String",
+        classified="personal",
+        help="The id of the person that the request asks to be made as (see `actAs`).",
+    ),
+    AttributeTerm(
         name="target_host",
         type="String",
         classified="personal",
@@ -283,7 +289,7 @@ ACTIONS = (
     ActionTerm(
         name="actAs",
         request_kind="connect",
-        principals=("Agent",),
+        principals=PEOPLE,
         resources=("User",),
         help="Act in the name of a person.",
         groups=(),

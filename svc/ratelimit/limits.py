@@ -25,6 +25,7 @@ BUDGETS = (
     "carries",
     "messages",
     "renewals",
+    "identities",
     "asks",
     "reports",
     "greetings",

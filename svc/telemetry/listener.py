@@ -1,13 +1,14 @@
-"""``GET /healthz``, ``/readyz`` and ``/metrics`` over plain HTTP, and nothing else.
+"""``GET /healthz``, ``/readyz`` and ``/metrics`` over plain HTTP, and what a role publishes.
 
 The method is looked at first: whatever is not GET is 405 on every path, HEAD
-and OPTIONS included.  A path is one of the three, byte for byte, or 404.  No
+and OPTIONS included.  A path is one of those, byte for byte, or 404.  No
 answer echoes anything of the request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import cast
 
 from twisted.internet.interfaces import IDelayedCall, IReactorTime, ITCPTransport
@@ -106,15 +107,20 @@ class TelemetrySite(Site):
         """Scrapes are not news."""
 
 
+Documents = Mapping[bytes, Callable[[], bytes]]
+"""Further paths, and what makes the JSON that each of them answers with."""
+
+
 @implementer(IResource)
 class MethodGuard(Resource):
     """Looks at method and path before anything else does."""
 
     isLeaf = True
 
-    def __init__(self, inside: IResource) -> None:
+    def __init__(self, inside: IResource, documents: Documents) -> None:
         Resource.__init__(self)
         self._inside = inside
+        self._documents = documents
 
     def render(self, request: Request) -> object:
         """Answer 405 or 404, or let the application inside answer."""
@@ -124,6 +130,10 @@ class MethodGuard(Resource):
             request.setResponseCode(405)
             request.setHeader("allow", "GET")
             return b"" if request.method == b"HEAD" else b"method not allowed\n"
+        document = self._documents.get(request.path)
+        if document is not None:
+            request.setHeader("content-type", "application/json")
+            return _sized(request, document())
         if request.path not in PATHS:
             request.setResponseCode(404)
             return b"not found\n"
@@ -134,10 +144,12 @@ def telemetry_resource(
     missing: Callable[[], Sequence[str]],
     metrics: Callable[[], bytes],
     lacking: Callable[[], Sequence[str]],
+    documents: Documents = MappingProxyType({}),
 ) -> Resource:
     """The web resource of the listener.
 
     Args:
+        documents: What the role publishes besides.
         missing: The words of the readiness conditions not met; empty when ready.
         metrics: The exposition.
         lacking: What the role cannot do now, ready or not: told in the body, a line each.
@@ -168,7 +180,7 @@ def telemetry_resource(
         request.setHeader("content-type", CONTENT_TYPE)
         return _sized(request, metrics())
 
-    return MethodGuard(app.resource())
+    return MethodGuard(app.resource(), documents)
 
 
 def _sized(request: Request, body: bytes) -> bytes:
@@ -182,9 +194,10 @@ def telemetry_site(
     missing: Callable[[], Sequence[str]],
     metrics: Callable[[], bytes],
     lacking: Callable[[], Sequence[str]],
+    documents: Documents = MappingProxyType({}),
 ) -> TelemetrySite:
     """The factory to listen with; see :func:`telemetry_resource`."""
-    resource = telemetry_resource(missing, metrics, lacking)
+    resource = telemetry_resource(missing, metrics, lacking, documents)
     return TelemetrySite(  # type: ignore[no-untyped-call]
         resource, requestFactory=TelemetryRequest, timeout=None, reactor=clock
     )

@@ -170,6 +170,9 @@ class PlayedSession:
             request=request,
         )
 
+    def person_named(self, name: str) -> None:
+        """Nobody else is there: a request in another one's name is denied."""
+
     def _connected(self, stream: Any, side: Any, chain: RequestChain | None) -> _FarEnd:
         end = _FarEnd(GatedReceiver(FrameChecker(bytes(32)), StreamEdits(side.edits), chain))
         stream.makeConnection(StringTransport())

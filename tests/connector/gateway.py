@@ -62,6 +62,11 @@ from tests.support.nothing import nothing
 from tests.tunnel.pieces import serve_carry
 
 
+async def no_identity(named: str) -> bytes:
+    """Of targets that are told nothing."""
+    raise AssertionError("nobody asks")
+
+
 class MemoryKind:
     """The kind tcp, but that its targets are in memory."""
 
@@ -165,6 +170,7 @@ class Gateway:
                 self.clock,
                 self.tasks,
             ),
+            identify=lambda uid: no_identity,
         )
 
     def _tunnels(self) -> Tunnels:

@@ -125,6 +125,15 @@ class KeyringTests(SynchronousTestCase):
             path.chmod(0o600)
         self.load()
 
+    def test_a_cluster_of_before(self) -> None:
+        """One that was made before tokens were signed starts without their key, and can get it."""
+        self.create()
+        for half in ("pem", "key"):
+            (self.directory / f"jwt.{half}").unlink()
+        self.assertNotIn("jwt", self.load().purposes)
+        renew_purpose(self.directory, "jwt", self.world.now, self.world.entropy)
+        self.assertIn("jwt", self.load().purposes)
+
     @proves("U-BAK-07")
     def test_mismatched_pairs(self) -> None:
         """A key that is not its certificate's is named."""

@@ -267,7 +267,7 @@ class WebTests(SynchronousTestCase):
     def test_headers(self) -> None:
         """What speaks of one connection, of the way, or of the person, stays behind."""
         ran = self.curl(
-            *("-H", "svc-identity: bob", "-H", "Svc_Identity: bob", "-H", "X-Forwarded-For: 1"),
+            *("-H", "Svc_Identity: ada", "-H", "Svc-Other: bob", "-H", "X-Forwarded-For: 1"),
             *("-H", "Forwarded: for=1", "-H", "Connection: X-Mine", "-H", "X-Mine: 1"),
             *("-H", "X-Kept: yes", f"{self.web.url}/"),
         )

@@ -18,7 +18,7 @@ from svc.cli.output import json_option, moment, print_result
 
 ISSUERS = ("transport", "spiffe")
 ANCHOR = "anchor"
-PURPOSES = (ANCHOR, "audit-origin", "grant", "snapshot")
+PURPOSES = (ANCHOR, "audit-origin", "grant", "jwt", "snapshot")
 ALL = "all"
 _COPY = (
     "copy the files of {kinds} (.pem and .key) to keys/ of every other Authority; until then "
@@ -45,7 +45,8 @@ def renew(context: click.Context, kind: str, root_key: Path | None, as_json: boo
 
     `transport` and `spiffe` are the issuing CAs of nodes and persons; `anchor` signs the heads
     of the audit log, `audit-origin` the records of state, `snapshot` the policy snapshots for
-    Proxies and `grant` the session grants.  A running Authority loads a new key at its next reload
+    Proxies, `grant` the session grants and `jwt` the identities that web applications are told.
+    A running Authority loads a new key at its next reload
     pass; a new issuing CA only while it is the leader.  What the previous key signed stays valid.
     Auditors who check the fingerprint of the anchor certificate also need that of the new one,
     which this command prints.

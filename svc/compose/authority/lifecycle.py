@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from hashlib import sha256
 
-from attrs import define
+from attrs import define, field
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -67,10 +67,12 @@ class AuthorityRole(AsyncMultiService):
     Attributes:
         ready: Met one by one as it starts.
         listeners: By the names of ``listening.json``.
+        documents: What it publishes on the telemetry listener, by path.
     """
 
     ready: Readiness
     listeners: dict[str, RpcListener]
+    documents: dict[bytes, Callable[[], bytes]] = field(factory=dict)
 
     def __attrs_pre_init__(self) -> None:
         AsyncMultiService.__init__(self)

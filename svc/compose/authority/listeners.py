@@ -11,6 +11,7 @@ from svc.authority.control import FORWARDED, ControlService
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.ha.forward import ForwardedMethod
+from svc.authority.sessions.identity import SessionIdentities
 from svc.authority.signin.service import SignInService
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.peers import Peers, serve_private
@@ -69,6 +70,7 @@ class ListenerGates:
         enrollment: Enrollment,
         sign_ins: SignInService,
         renewals: NodeRenewal,
+        identities: SessionIdentities,
     ) -> None:
         """Serve from the start of the listeners on."""
         p, required = self.parts, ClientCertificates.REQUIRED
@@ -91,9 +93,9 @@ class ListenerGates:
             tls = server_context(p.identity, ClientCertificates.NONE, send_root=True)
             self.listeners["join"].late.serve(server, tls)
         if "renewal" in self.listeners:
-            service = renewals.service()
+            services = [renewals.service(), identities.service()]
             server = self._server(
-                "renewal", [service], renewals.admit, dict.fromkeys(_names(service), nodes)
+                "renewal", services, renewals.admit, dict.fromkeys(_names(*services), nodes)
             )
             tls = server_context(p.identity, required, roles=NODE_ROLES)
             self.listeners["renewal"].late.serve(server, tls)

@@ -9,7 +9,6 @@ from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.log.record import Sealer
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
-from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.ha.lease import Leadership
 from svc.authority.refusals import WINDOW_SECS, FinalSummary
 from svc.authority.state.recorder import Recorder
@@ -41,7 +40,7 @@ from svc.compose.authority.parts import (
     own_identity,
 )
 from svc.compose.authority.peers import advice_of, make_peers, owner_of
-from svc.compose.authority.shared import SharedServices, shared_services
+from svc.compose.authority.shared import KEY_SET_PATH, SharedServices, shared_services
 from svc.compose.authority.standby import Follower
 from svc.compose.authority.state import origin_key
 from svc.compose.authority.store import open_store
@@ -145,12 +144,13 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     p = f.with_store(heads.store)
     clock, rooms, listeners = p.runtime.reactor, shared_services(p), made_listeners(p)
     queue = audit_queue(p, rooms, heads.writer)
-    role, writes = AuthorityRole(ready, listeners), _store_writes(p, ready)
+    documents = {KEY_SET_PATH: rooms.token_keys.published}
+    role, writes = AuthorityRole(ready, listeners, documents), _store_writes(p, ready)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
     ListenerGates(p, peers, listeners).open(
-        control, rooms.enrollment, rooms.sign_ins, rooms.renewals
+        control, rooms.enrollment, rooms.sign_ins, rooms.renewals, rooms.identities
     )
     admin = admin_service(p, rooms, control, role, queue)
     server = rpc_server(
@@ -198,7 +198,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
             is_leader_there=peers.route.is_there,
             write=writes.look,
         ),
-        *_renewals(p, rooms.renewals, heads.writer),
+        *_renewals(p, rooms, heads.writer),
         queue.watching,
         *heads.services(turn),
         p.keeper,
@@ -260,11 +260,11 @@ def _store_writes(p: Parts, ready: Readiness) -> StoreWrites:
 
 
 def _renewals(
-    p: Parts, renewals: NodeRenewal, heads: HeadWriter
+    p: Parts, rooms: SharedServices, heads: HeadWriter
 ) -> tuple[RenewalLoop, PeriodicTask]:
     """Of our own leaf, and of the keys that we sign with."""
     own = LeafRenewal(
-        identity=p.identity, issuer=p.issuer, serving=p.serving, recorded=renewals.renew
+        identity=p.identity, issuer=p.issuer, serving=p.serving, recorded=rooms.renewals.renew
     )
     leaf = RenewalLoop(
         p.identity,
@@ -277,6 +277,11 @@ def _renewals(
     )
     every = p.settings.snapshot.reload_secs
     keys = purposes_in_force(p, heads)
+
+    async def follow() -> None:
+        await keys.follow()
+        await rooms.token_keys.follow()
+
     return leaf, PeriodicTask(
-        clock=p.runtime.reactor, interval=every, call=keys.follow, what="keys that end"
+        clock=p.runtime.reactor, interval=every, call=follow, what="keys that end"
     )

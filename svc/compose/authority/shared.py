@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 
 from attrs import define
 
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.enroll.issuers import IssuerRotation
 from svc.authority.enroll.renew import NodeRenewal
+from svc.authority.enroll.token_keys import TokenKeys
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
@@ -22,6 +25,7 @@ from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.checkpoints import SWEEP_SECS, GatedSessions
 from svc.authority.sessions.end import SessionEnds
+from svc.authority.sessions.identity import SessionIdentities
 from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.signin.service import SignInService
 from svc.authority.state.cache import ClusterStateCache
@@ -37,8 +41,15 @@ from svc.compose.authority.sign_in import sign_in_service
 from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
 from svc.policy.guard import PolicyGuard
+from svc.runtime import durable
 from svc.runtime.services import PeriodicTask
-from svc.runtime.threads import in_pool
+from svc.runtime.threads import InThread, in_pool
+
+KEY_SET = "jwks.json"
+"""In the state directory: the keys that targets check tokens by."""
+
+KEY_SET_PATH = b"/jwks.json"
+"""The same on the telemetry listener."""
 
 
 @define
@@ -58,6 +69,8 @@ class SharedServices:
     enrollment: Enrollment
     sign_ins: SignInService
     renewals: NodeRenewal
+    identities: SessionIdentities
+    token_keys: TokenKeys
     rates: AskRates
     refusals: RefusalRecords
     unsigned: UnsignedRows
@@ -162,6 +175,23 @@ def shared_services(p: Parts) -> SharedServices:
         now=now,
         refusal_counter=rates.refusals.refusal_counter,
     )
+    token_keys = TokenKeys(
+        keys=p.keys, now=now, write=_key_set_file(p.state / KEY_SET, in_pool(clock))
+    )
+    identities = SessionIdentities(
+        cluster=cluster,
+        state_cache=state_cache,
+        engine=engine_of(policy),
+        kinds=p.kinds.by_name,
+        verifier=p.identity.verifier,
+        store=p.store,
+        recorder=p.recorder,
+        refusals=refusals,
+        sign=token_keys.sign,
+        asks=rates.identities,
+        now=now,
+        entropy=p.runtime.entropy,
+    )
     enrollment = Enrollment(
         issuer=p.issuer,
         state_cache=state_cache,
@@ -191,8 +221,19 @@ def shared_services(p: Parts) -> SharedServices:
         enrollment=enrollment,
         sign_ins=sign_in_service(p, state_cache, refusals),
         renewals=renewals,
+        identities=identities,
+        token_keys=token_keys,
         rates=rates,
         refusals=refusals,
         unsigned=UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
         issuers=issuers_in_force(p, state_cache),
     )
+
+
+def _key_set_file(path: Path, in_thread: InThread) -> Callable[[bytes], Awaitable[object]]:
+    """Writes the keys that targets check tokens by, whole, where an operator copies them."""
+
+    async def write(document: bytes) -> None:
+        await in_thread(lambda: durable.replace(path, document))
+
+    return write

@@ -103,6 +103,8 @@ class KubeDialer(WebDialer):
 
     def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """A target with its credential by reference, and as whom people come there."""
+        if "identity" in table:
+            raise ConfigError(f"{path}.identity", "an API server is told by impersonation instead")
         rest = {key: value for key, value in table.items() if key not in _OWN_KEYS}
         tls = {"tls": "verify", **rest}
         target = super().parse(resource_id, tls, path)

@@ -6,6 +6,7 @@ A table of ``[[connector.resources]]`` of this kind::
     host = "grafana.internal"             # what the application knows itself by; else the address
     tls = "verify"                        # or "off", the default
     ca_file = "/etc/svc/grafana-ca.pem"   # the system's trust, where it is left out
+    identity = true                       # tell it who makes each request; false, the default
 """
 
 from __future__ import annotations
@@ -17,30 +18,28 @@ from attrs import evolve, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IAddress,
-    IHandshakeListener,
     IProtocol,
     IProtocolFactory,
     IReactorTCP,
     IStreamClientEndpoint,
 )
-from twisted.internet.protocol import connectionDone
-from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
-from twisted.python.failure import Failure
+from twisted.protocols.policies import WrappingFactory
 from zope.interface import implementer
 
-from svc.errors import ConfigError, Malformed
+from svc.errors import ConfigError, SvcError
+from svc.interfaces.kinds import Identify, IIdentifyingDialer
 from svc.kinds.address import split_address
 from svc.kinds.opaque import AddressDialer
 from svc.kinds.web.head import HOST, WEBSOCKETS, Protocols
-from svc.kinds.web.localized import AnswerRewriter
 from svc.kinds.web.reader import WebRequests
 from svc.kinds.web.rewrite import ChangeFields, RequestRewriter, same_fields
 from svc.kinds.web.secured import VerifiedTlsEndpoint
+from svc.kinds.web.target import TargetConnection
 from svc.kinds.web.words import DROP
 from svc.model.cluster.target import Target
 from svc.model.session.edits import MakeEdit
 
-_OWN_KEYS = frozenset({"host", "tls", "ca_file"})
+_OWN_KEYS = frozenset({"host", "tls", "ca_file", "identity"})
 _OFF, _VERIFY = "off", "verify"
 _TLS_PORT = 443
 
@@ -50,68 +49,22 @@ def drop(came: bytes, values: Mapping[str, str]) -> bytes:
     return b""
 
 
-@implementer(IHandshakeListener)
-class _ToTarget(ProtocolWrapper):
-    """A connection to the target that writes requests as the target may get them.
-
-    Attributes:
-        secured: Fires when the target has proved itself; fails where the connection was lost.
-    """
-
-    transport: Any
-
-    def __init__(self, factory: Any, wrapped: IProtocol, rewriter: RequestRewriter) -> None:
-        super().__init__(factory, wrapped)
-        self.secured: Deferred[None] = Deferred()
-        self._rewriter = rewriter
-        self._answers = AnswerRewriter(rewriter.host, rewriter.asked)
-
-    def handshakeCompleted(self) -> None:
-        """TLS stands, and the certificate is good."""
-        self.secured.callback(None)
-
-    def write(self, data: bytes) -> None:
-        """Write requests; what is none ends the session."""
-        out = self._rewriter.feed(data)
-        if out:
-            self.transport.write(out)
-
-    def dataReceived(self, data: bytes) -> None:
-        """Pass answers on; to an upgrade, one that is none ends the session."""
-        try:
-            self._rewriter.answered(data)
-        except Malformed:
-            self.transport.abortConnection()
-            return
-        out = self._answers.feed(data)
-        if out:
-            super().dataReceived(out)  # type: ignore[no-untyped-call]
-
-    def writeSequence(self, data: Any) -> None:
-        """As :meth:`write`."""
-        self.write(b"".join(data))
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The target is gone, maybe before it had proved itself."""
-        super().connectionLost(reason)  # type: ignore[no-untyped-call]
-        if not self.secured.called:
-            self.secured.errback(reason)
-
-
 class _Wrapping(WrappingFactory):
     noisy = False
 
     def __init__(
-        self, wrapped: Any, *, host: bytes, change: ChangeFields, protocols: Protocols
+        self, wrapped: Any, *, rewriter: Callable[[], RequestRewriter], identify: Identify | None
     ) -> None:
         super().__init__(wrapped)  # type: ignore[no-untyped-call]
-        self._host, self._change, self._protocols = host, change, protocols
+        self._rewriter, self._identify = rewriter, identify
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         inner = self.wrappedFactory.buildProtocol(addr)
         if inner is None:
             return None
-        return _ToTarget(self, inner, RequestRewriter(self._host, self._change, self._protocols))
+        return TargetConnection(
+            factory=self, wrapped=inner, rewriter=self._rewriter(), identify=self._identify
+        )
 
 
 @implementer(IStreamClientEndpoint)
@@ -125,6 +78,7 @@ class RequestsEndpoint:
         is_secured: Whether there is a handshake of TLS to wait for.
         change: Called before it dials; gives what the kind makes of header fields.
         protocols: Those that a request may ask to switch to.
+        identify: Gives the token of each request; None: the target is told nothing.
     """
 
     below: IStreamClientEndpoint
@@ -132,14 +86,18 @@ class RequestsEndpoint:
     is_secured: bool = False
     change: Callable[[], ChangeFields] = lambda: same_fields
     protocols: Protocols = WEBSOCKETS
+    identify: Identify | None = None
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """See IStreamClientEndpoint."""
         return Deferred.fromCoroutine(self._connect(protocolFactory))
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
+        change = self.change()
         wrapping = _Wrapping(
-            factory, host=self.host, change=self.change(), protocols=self.protocols
+            factory,
+            rewriter=lambda: RequestRewriter(self.host, change, self.protocols),
+            identify=self.identify,
         )
         wrapper: Any = await self.below.connect(wrapping)
         if self.is_secured:
@@ -153,12 +111,22 @@ class RequestsEndpoint:
         return wrapper.wrappedProtocol  # type: ignore[no-any-return]
 
 
+@implementer(IIdentifyingDialer)
 @frozen(kw_only=True)
 class WebDialer(AddressDialer):
-    """Reaches an application by ``address``, which gets ``host`` as its name."""
+    """Reaches an application by ``address``, which gets ``host`` as its name.
 
+    Attributes:
+        identify: Of the session that it dials for; None: of none.
+    """
+
+    identify: Identify | None = field(default=None, eq=False)
     edits: Mapping[str, MakeEdit] = field(factory=lambda: {DROP: drop})
     requests: type[WebRequests] = WebRequests
+
+    def identified(self, identify: Identify) -> WebDialer:
+        """See IIdentifyingDialer."""
+        return evolve(self, identify=identify)
 
     def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """A target with an address, the name it is asked by, and how it proves itself."""
@@ -168,6 +136,9 @@ class WebDialer(AddressDialer):
         ca_file = table.get("ca_file", "")
         if not isinstance(ca_file, str) or ("ca_file" in table and (not ca_file or tls == _OFF)):
             raise ConfigError(f"{path}.ca_file", f'must be a path, and goes with tls = "{_VERIFY}"')
+        identity = table.get("identity", False)
+        if not isinstance(identity, bool):
+            raise ConfigError(f"{path}.identity", "must be true or false")
         rest = {key: value for key, value in table.items() if key not in _OWN_KEYS}
         usual = evolve(self, default_port=_TLS_PORT) if tls == _VERIFY else self
         target = super(WebDialer, usual).parse(resource_id, rest, path)
@@ -176,7 +147,8 @@ class WebDialer(AddressDialer):
         if found is None:
             raise ConfigError(f"{path}.host", "must be a host name, with or without a port")
         name = found[1].decode("ascii").strip("[]")
-        return evolve(target, options={"host": host, "name": name, "tls": tls, "ca_file": ca_file})
+        tls_options = {"name": name, "tls": tls, "ca_file": ca_file}
+        return evolve(target, options={"host": host, "identity": identity, **tls_options})
 
     def endpoint(
         self, reactor: IReactorTCP, target: Target, ceiling: Mapping[str, str]
@@ -188,7 +160,14 @@ class WebDialer(AddressDialer):
             name = str(target.options["name"])
             ca_file = str(target.options["ca_file"])
             below = VerifiedTlsEndpoint(below=below, server_name=name, ca_file=ca_file)
-        return RequestsEndpoint(below=below, host=host.encode("ascii"), is_secured=is_secured)
+        if target.options["identity"] and self.identify is None:
+            raise SvcError("there is no session to tell the target of", reason="no_credential")
+        return RequestsEndpoint(
+            below=below,
+            host=host.encode("ascii"),
+            is_secured=is_secured,
+            identify=self.identify if target.options["identity"] else None,
+        )
 
 
 def _host_of(address: str, default_port: int | None) -> str:

@@ -20,6 +20,7 @@ from svc.kinds.web.head import (
     read_answer,
     read_request,
 )
+from svc.kinds.web.identity import named_by
 from svc.kinds.web.last_word import EndScan
 from svc.kinds.web.reading import MOST_QUESTION, RequestReading
 from svc.kinds.web.switch import switch_of
@@ -45,6 +46,7 @@ from svc.kinds.web.words import (
     YES,
 )
 from svc.model.policy.access import ContextValue
+from svc.model.policy.requests import NAMED_PERSON
 from svc.model.session.edits import MAX_EDIT_BYTES
 
 MOST_INTERIM = 16
@@ -66,7 +68,13 @@ class _Last(Exception):
 
 async def serve(session: IGatedSession) -> None:
     """One connection, from its first request to its end."""
-    await serve_requests(session, RequestReading(asked=lambda head: (ACCESS, head.facts)))
+    await serve_requests(session, RequestReading(asked=asked))
+
+
+def asked(head: HttpRequest) -> tuple[str, Mapping[str, ContextValue]]:
+    """Action and facts of a request."""
+    named = named_by(head.headers)
+    return ACCESS, head.facts if named is None else {**head.facts, NAMED_PERSON: named}
 
 
 async def serve_requests(session: IGatedSession, reading: RequestReading) -> None:

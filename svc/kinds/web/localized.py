@@ -17,6 +17,7 @@ from attrs import define, field
 from svc.errors import Malformed
 from svc.kinds.web.body import BodyScan
 from svc.kinds.web.head import HEAD_END, MAX_HEAD, HttpAnswer, read_answer
+from svc.kinds.web.identity import is_identity
 
 _ABSOLUTE = re.compile(rb"(?:https?:)?//([^/?#\\]*)([/?#].*)?\Z", re.IGNORECASE)
 _DOMAIN = re.compile(rb";[ \t]*domain[ \t]*=([^;]*)", re.IGNORECASE)
@@ -38,6 +39,8 @@ def localized(raw: bytes, head: HttpAnswer, host: bytes) -> bytes:
             changed = _location(value, host)
         elif lower == b"set-cookie":
             changed = _cookie(value, host)
+        elif is_identity(name):
+            continue
         if changed or not value:
             lines.append(name + b": " + changed)
     same = [first, *(name + b": " + value for name, value in head.headers.fields)]
@@ -82,6 +85,11 @@ class AnswerRewriter:
     _head: bytearray = field(factory=bytearray, init=False)
     _body: BodyScan | None = field(default=None, init=False)
     _is_past: bool = field(default=False, init=False)
+
+    @property
+    def is_between(self) -> bool:
+        """Whether every answer that has begun has ended."""
+        return self._body is None and not self._head and not self._is_past
 
     def feed(self, data: bytes) -> bytes:
         """What the person gets of these bytes."""

@@ -8,7 +8,7 @@ dropped whoever sent them (rule R4).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 
 from attrs import define, field
@@ -67,12 +67,18 @@ def same_fields(fields: Fields) -> Fields:
     return fields
 
 
-def rewritten(head: HttpRequest, host: bytes, change: ChangeFields = same_fields) -> bytes:
+def rewritten(
+    head: HttpRequest,
+    host: bytes,
+    change: ChangeFields = same_fields,
+    added: Fields = (),
+) -> bytes:
     """The head as the target gets it; path and query are the very bytes that came.
 
     Args:
         host: The target's name.
         change: Made of the fields that are left, before what the connection itself needs.
+        added: Fields of our own, which nothing that came can take away.
     """
     named = head.headers.words(b"connection") - _KEPT
     lines = [b"%s %s HTTP/%s" % (head.method, head.target, head.version), b"Host: " + host]
@@ -82,7 +88,7 @@ def rewritten(head: HttpRequest, host: bytes, change: ChangeFields = same_fields
         is_dropped = lower in _DROPPED or lower in named or b"_" in name
         if not is_dropped and not lower.startswith(_DROPPED_BEGINNINGS):
             kept.append((name, value))
-    lines += [name + b": " + value for name, value in change(tuple(kept))]
+    lines += [name + b": " + value for name, value in (*change(tuple(kept)), *added)]
     if head.upgrades:
         lines += (b"Connection: Upgrade", b"Upgrade: " + NAMES[head.protocol])
     elif head.is_last:
@@ -140,22 +146,34 @@ class RequestRewriter:
         Raises:
             Malformed: they are no requests.
         """
+        out = bytearray()
+        for part in self.parts(data):
+            out += self.head(part) if isinstance(part, HttpRequest) else part
+        return bytes(out)
+
+    def parts(self, data: bytes) -> Iterator[HttpRequest | bytes]:
+        """The heads in these bytes, and what is between them; each as it is asked for.
+
+        Raises:
+            Malformed: they are no requests.
+        """
         if self._state is NextBytes.SWITCHED:
-            return data
+            yield data
+            return
         if self._state is NextBytes.ASKED and data:
             raise Malformed("bytes for a protocol that the target has not switched to")
-        out = bytearray()
         for part in self._requests.split(data):
             if isinstance(part, HttpRequest):
                 self._advance(part)
-                out += rewritten(part, self.host, self.change)
             elif part and self._state is NextBytes.ASKED:
                 raise Malformed("bytes for a protocol that the target has not switched to")
-            else:
-                out += part
+            yield part
         if self._state is NextBytes.ASKED and not self._requests.is_between:
             raise Malformed("bytes for a protocol that the target has not switched to")
-        return bytes(out)
+
+    def head(self, head: HttpRequest, added: Fields = ()) -> bytes:
+        """A head as the target gets it; see :func:`rewritten`."""
+        return rewritten(head, self.host, self.change, added)
 
     def answered(self, data: bytes) -> None:
         """Watch what the target answers to an upgrade: after anything but 101 nothing more goes.

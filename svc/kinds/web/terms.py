@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from svc.interfaces.kinds import KindTerms
+from svc.model.policy.requests import NAMED_PERSON
 
 ACCESS = "webAccess"
 """The action of each request."""
@@ -17,6 +18,7 @@ TERMS = KindTerms(
         "host": "String public",
         "content_type": "String public",
         "upgrade": "Bool public",
+        NAMED_PERSON: "String",
     },
     protocol="web",
 )

@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 8
+CATALOGUE_VERSION = 9
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -31,6 +31,7 @@ def _by_name(*fields: Field) -> Mapping[str, Field]:
 
 
 DETAILS: Mapping[str, Field] = _by_name(
+    Field("acts_as", _PUBLIC, "the person that another one's requests are made as"),
     Field(
         name="assignment_revision",
         sensitivity=_PUBLIC,
@@ -373,7 +374,14 @@ CREDENTIAL_ISSUE = _event(
     "credential.issue",
     "I",
     "the Authority issued a credential",
-    f"{_CERTIFICATE} person_id role private_key",
+    f"{_CERTIFICATE} person_id role private_key acts_as connector_id",
+)
+IDENTITY_REFUSED = _event(
+    2011,
+    "identity.refused",
+    "W",
+    "a target was not told who makes a request, and did not get it",
+    "person_id connector_id",
 )
 PERSON_ADD = _event(
     2020,

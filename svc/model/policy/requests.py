@@ -12,6 +12,10 @@ from typing import cast
 
 from svc.model.policy.access import AccessRequest, ContextValue, EntityUid, RequestKind
 
+NAMED_PERSON = "named_person"
+"""The fact of a request that its person asks to be made as another one.  A gate says that one's
+name; policies and records have the id."""
+
 
 def user(person_id: str) -> EntityUid:
     """A person as the policy names it."""
@@ -62,6 +66,17 @@ def may_open(
         principal=user(person_id),
         action=action,
         resource=target,
+        context=context,
+    )
+
+
+def may_act_as(person_id: str, named_id: str, context: Mapping[str, ContextValue]) -> AccessRequest:
+    """May this person make requests in the name of another one?"""
+    return AccessRequest(
+        request_kind="connect",
+        principal=user(person_id),
+        action="actAs",
+        resource=user(named_id),
         context=context,
     )
 

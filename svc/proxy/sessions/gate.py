@@ -13,8 +13,9 @@ from svc.interfaces.kinds import ServedKind, kind_of
 from svc.messages.control import ProxyDecision
 from svc.model.audit.decision_ids import DecisionIds
 from svc.model.ids import Entropy, random_id
-from svc.model.policy.access import AccessRequest, ContextValue, EntityUid
-from svc.model.policy.requests import context_at, may_open
+from svc.model.policy.access import AccessRequest, ContextValue, Decision, EntityUid
+from svc.model.policy.requests import NAMED_PERSON, context_at, may_act_as, may_open
+from svc.model.session.identity import DENIED
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.sessions.gated import (
@@ -99,23 +100,25 @@ class Gate:
             SvcError: no decision is possible now; counted as ``error``.
         """
         kind, source = opened.kind, opened.source_address
-        request = self._asked(opened, action, facts)
+        counted = self._counted(opened, action, facts)
         try:
             basis = self._basis()
-            decision = self.engine().decide(request)
+            decision, reason = self._decided(opened, action, facts)
         except SvcError:
-            self.on_decision(request.request_kind, "error")
+            self.on_decision(counted, "error")
             raise
-        self.on_decision(request.request_kind, decision.decision)
+        word = decision.decision if reason != DENIED else "deny"
+        self.on_decision(counted, word)
         return GatedRequest(
-            request=request,
+            request=decision.request,
             resource_kind=kind.name,
-            decision=decision.decision,
+            decision=word,
             decision_id=self.request_ids.next(),
-            policies=decision.policies,
+            # Which policy keeps whom from being named tells who is there.
+            policies=decision.policies if reason != DENIED else (),
             policy_version=decision.policy_version,
             entities_digest=decision.entities_digest,
-            reason="" if decision.allowed else "denied",
+            reason=reason,
             source_address=source,
             numbers=opened.numbers,
             basis=basis,
@@ -141,20 +144,54 @@ class Gate:
         Raises:
             SvcError: no decision is possible now.
         """
-        return self.engine().decide(self._asked(opened, action, facts)).allowed
+        self._counted(opened, action, facts)
+        return not self._decided(opened, action, facts)[1]
 
-    def _asked(
-        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
-    ) -> AccessRequest:
-        kind, asked = opened.kind, opened.request
+    def _counted(self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]) -> str:
+        """What a request counts as.
+
+        Raises:
+            SvcError: the kind has no such action, or not these facts.
+        """
+        kind = opened.kind
         counted = kind.terms.actions.get(action)
         if counted is None:
             raise SvcError(f"{kind.name} has no action of this name", reason="unknown_action")
         if not set(facts) <= set(kind.terms.context):
             raise SvcError(f"{kind.name} has no fact of this name", reason="unknown_fact")
+        return counted
+
+    def _decided(
+        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
+    ) -> tuple[Decision, str]:
+        """The decision on the person's own request, and why it is denied; empty: it is not.
+
+        One that is to be made as another person must be allowed to that one too, and to name it.
+        """
+        engine, own = self.engine(), dict(facts)
+        name = own.pop(NAMED_PERSON, None)
+        named = engine.person_named(name) if isinstance(name, str) else None
+        if name is not None and named is not None:
+            own[NAMED_PERSON] = named.id
+        decision = engine.decide(self._asked(opened, action, own, opened.person_id))
+        if not decision.allowed:
+            return decision, "denied"
+        if name is None or (named is not None and named.id == opened.person_id):
+            return decision, ""
+        if named is None:
+            return decision, DENIED
+        about = context_at(self.now(), opened.source_address)
+        naming = engine.decide(may_act_as(opened.person_id, named.id, about))
+        theirs = engine.decide(self._asked(opened, action, own, named.id))
+        return decision, "" if naming.allowed and theirs.allowed else DENIED
+
+    def _asked(
+        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue], person_id: str
+    ) -> AccessRequest:
+        kind, asked = opened.kind, opened.request
         target = EntityUid(kind.terms.entity_type, asked.resource)
         context = {**facts, **context_at(self.now(), opened.source_address, kind.facts(asked))}
-        return may_open(counted, action, opened.person_id, target, context)
+        return may_open(kind.terms.actions[action], action, person_id, target, context)
 
     def still_allows(
         self, request: SessionRequest, kind: ServedKind, person_id: str, source: str

@@ -31,6 +31,11 @@ from svc.policy.words import FACTS
 CORE_FACTS = {fact.name for fact in FACTS}
 
 
+async def _nobody(named: str) -> bytes:
+    """For targets that are told nothing."""
+    return b""
+
+
 class KindContract:
     """The contract.
 
@@ -56,7 +61,7 @@ class KindContract:
     def _endpoint(self, reactor: Any, target: Target) -> IStreamClientEndpoint:
         known = self.kind.terms.parameters
         held = ceiling(known, resolved(known, self.good_parameters, self.word))
-        made: IStreamClientEndpoint = dialer_for(self.kind.dialer, "p" * 26).endpoint(
+        made: IStreamClientEndpoint = dialer_for(self.kind.dialer, "p" * 26, _nobody).endpoint(
             reactor, target, held
         )
         return made

@@ -211,6 +211,7 @@ class DialerTests(SynchronousTestCase):
             ("extra", {"a": ["b\r\nImpersonate-Group: c"]}),
             ("extra", {"authentication.kubernetes.io/credential-id": ["a"]}),
             ("extra", {"scopes.authorization.k8s.io/x": ["a"]}),
+            ("identity", True),
         ):
             refusal = self.assertRaises(
                 ConfigError, DIALER.parse, "k", self.table(**{key: value}), PATH

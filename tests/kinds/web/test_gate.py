@@ -74,6 +74,22 @@ class WebTests(KindContract, SynchronousTestCase):
         played.target_says(OK)
         self.assertEqual((played.person_heard, played.is_over), (OK, False))
 
+    def test_named(self) -> None:
+        """A request that names somebody is decided with the name, however the field is spelled."""
+        for fields in (
+            (b"svc-identity: bob",),
+            (b"Svc_Identity: bob",),
+            (b"svc-identity: bob", b"svc-identity: bob"),
+            (b"svc-identity: \xffbob",),
+        ):
+            head = (b"GET /a HTTP/1.1", b"Host: a", *fields, b"", b"")
+            played = self.played(b"\r\n".join(head))
+            self.assertEqual((played.target_heard, statuses(played.person_heard)), (b"", [403]))
+            self.assertIn(b'"reason": "identity_denied"', played.person_heard)
+            self.assertEqual(played.records[0].reason, "identity_denied")
+        played = self.played(GET % b"/admin")
+        self.assertEqual(played.records[0].reason, "denied")
+
     def test_denied(self) -> None:
         """A denied request never reaches the target, and the connection lives on."""
         played = self.played(posted(b"secret"), GET % b"/a")

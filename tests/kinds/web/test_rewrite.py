@@ -10,7 +10,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.testing import MemoryReactorClock, StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.errors import ConfigError, Malformed
+from svc.errors import ConfigError, Malformed, SvcError
 from svc.kinds.web.dialer import DIALER, drop
 from svc.kinds.web.head import read_request
 from svc.kinds.web.rewrite import RequestRewriter
@@ -168,6 +168,18 @@ class DialerTests(SynchronousTestCase):
             whole: dict[str, object] = {"address": "a:1", **table}
             refusal = self.assertRaises(ConfigError, DIALER.parse, "app", whole, "r[0]")
             self.assertEqual(refusal.where, f"r[0].{where}")
+
+    def test_identity(self) -> None:
+        """It is told or not told; a session that is none has nobody to tell of."""
+        for said in (True, False):
+            target = DIALER.parse("app", {"address": "a:1", "identity": said}, "r[0]")
+            self.assertEqual(target.options["identity"], said)
+        for bad in ("yes", 1, "true", None):
+            table: dict[str, object] = {"address": "a:1", "identity": bad}
+            refusal = self.assertRaises(ConfigError, DIALER.parse, "app", table, "r[0]")
+            self.assertEqual(refusal.where, "r[0].identity")
+        target = DIALER.parse("app", {"address": "a:1", "identity": True}, "r[0]")
+        self.assertRaises(SvcError, DIALER.endpoint, MemoryReactorClock(), target, {})
 
     def test_written(self) -> None:
         """A connection writes requests rewritten, passes answers, and takes nothing else."""

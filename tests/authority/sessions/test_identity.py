@@ -1,0 +1,184 @@
+"""What Authority tells targets of sessions: about whom, through whom, and what is recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jwt
+from attrs import evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.enroll.token_keys import TokenKeys
+from svc.authority.sessions.identity import SessionIdentities
+from svc.errors import SvcError, Unauthenticated
+from svc.messages.control import CountedEnd
+from svc.messages.identity import TokenAsk, token_request
+from svc.messages.session import decode_request
+from svc.model.cluster.person import Person
+from svc.model.principal import Role
+from svc.model.session.identity import LIFETIME_SECS, MOST_GROUPS_BYTES, Named
+from svc.proto.gate.v1 import identity_pb2 as pb
+from tests.authority.house import ADA, EVE, KINDS, POLICY, Call, Holder, House, value_of
+from tests.pki.support import CLUSTER
+from tests.support.nothing import nothing_later
+
+BOB, CARL = "d" * 26, "e" * 26
+ACTING = f"""
+@id("ada-acts")
+permit (principal == User::"{ADA}", action == Action::"actAs", resource)
+unless {{ resource.name == "carl" }};
+"""
+
+
+class IdentityTests(SynchronousTestCase):
+    """A session of ada's on db1."""
+
+    def setUp(self) -> None:
+        self.house = House(POLICY + ACTING)
+        self.house.run(self.people)
+        self.house.refresh()
+        self.house.serve("db1")
+        self.issuance = self.house.issuance()
+        self.ask = self.house.ask(self.house.ada)
+        value_of(self.issuance.authorize(self.ask, self.house.row(self.house.proxy)))
+        self.uid = decode_request(self.ask.request).session_uid
+        house = self.house
+        self.keys = TokenKeys(house.world.keys, house.now, nothing_later)
+        self.identities = SessionIdentities(
+            cluster=CLUSTER,
+            state_cache=house.state_cache,
+            engine=lambda: house.policy.engine,
+            kinds=KINDS,
+            verifier=house.world.verifier,
+            store=house.store,
+            recorder=house.recorder,
+            refusals=house.refusals,
+            sign=self.keys.sign,
+            asks=house.rates.identities,
+            now=house.now,
+            entropy=house.entropy,
+        )
+
+    def people(self, tx: Any) -> None:
+        tx.people.add(Person(BOB, "bob", groups=("dev",)), 1.0)
+        tx.people.add(Person(CARL, "carl", groups=("dev",)), 1.0)
+
+    def told(self, named: str = "", uid: str = "", by: Holder | None = None) -> dict[str, Any]:
+        """The claims that a Connector got."""
+        call: Any = Call(self.house.peer(by or self.house.connector))
+        request = token_request(TokenAsk(uid or self.uid, named))
+        call.give(request.SerializeToString(), None)
+        self.serve(call)
+        token = pb.IdentityResponse.FromString(call.sent[0]).token
+        said: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
+        return said
+
+    def serve(self, call: Any) -> None:
+        serving: Any = self.identities.service().methods["Token"](call)
+        value_of(serving)
+
+    def refused(self, *words: Any, **more: Any) -> str:
+        with self.assertRaises(SvcError) as caught:
+            self.told(*words, **more)
+        return str(caught.exception.reason)
+
+    def records(self, event: str) -> list[Any]:
+        return [one for one in self.house.records() if one["event"] == event]
+
+    def test_claims(self) -> None:
+        """They are the person, the resource, the session and a minute; each token is on record."""
+        said = self.told()
+        now, resource = int(self.house.now()), self.house.state_cache.state.catalog["db1"]
+        self.assertEqual(
+            {name: said[name] for name in ("iss", "aud", "sub", "name", "groups", "sid")},
+            {
+                "iss": CLUSTER,
+                "aud": resource.identity,
+                "sub": ADA,
+                "name": "ada",
+                "groups": ["dev"],
+                "sid": self.uid,
+            },
+        )
+        self.assertEqual(said["exp"] - said["nbf"], LIFETIME_SECS)
+        self.assertTrue(said["nbf"] < said["iat"] == now < said["exp"])
+        (start,) = self.records("session.start")
+        self.assertEqual(said["decision_id"], start["decision_id"])
+        self.assertNotIn("act", said)
+        (record,) = self.records("credential.issue")
+        self.assertEqual(record["actor"], {"kind": "person", "id": ADA})
+        self.assertEqual(
+            (record["session_uid"], record["resource_id"], record["details"]["serial"]),
+            (self.uid, "db1", said["jti"]),
+        )
+        self.assertNotEqual(self.told()["jti"], said["jti"])
+
+    def test_acting(self) -> None:
+        """Who is named stands beside the person, never in its place; the policy is on record."""
+        said = self.told("bob")
+        self.assertEqual((said["sub"], said["act"]["sub"], said["act"]["name"]), (ADA, BOB, "bob"))
+        (record,) = self.records("credential.issue")
+        self.assertEqual((record["details"]["acts_as"], record["policies"]), (BOB, ["ada-acts"]))
+        self.assertNotIn("act", self.told("ada"))
+
+    def test_one_answer(self) -> None:
+        """Who is not there, who may not be named and who may not get in are answered alike."""
+        said = set()
+        for name in ("nobody", "carl", "eve", "*"):
+            with self.assertRaises(SvcError) as caught:
+                self.told(name)
+            refusal = caught.exception
+            said.add((refusal.reason, refusal.text, refusal.fault, str(refusal.details)))
+        self.assertEqual(len(said), 1)
+        refused = self.records("identity.refused")
+        self.assertEqual({one["reason"] for one in refused}, {"identity_denied"})
+        self.assertEqual(len(refused), 4)
+        self.assertEqual(self.records("credential.issue"), [])
+
+    def test_only_its_connector(self) -> None:
+        """Another Connector, and a session that never was, get the same answer."""
+        other = self.house.node(Role.CONNECTOR, "conn2")
+        self.house.refresh()
+        self.assertEqual(self.refused(by=other), "unknown_session")
+        self.assertEqual(self.refused(uid="00" * 16), "unknown_session")
+        with self.assertRaises(SvcError):
+            self.told(by=self.house.proxy)
+        self.assertEqual(self.records("credential.issue"), [])
+
+    def test_nobody(self) -> None:
+        """A caller without a certificate is told nothing."""
+        call: Any = Call()
+        call.give(token_request(TokenAsk(self.uid)).SerializeToString(), None)
+        with self.assertRaises((Unauthenticated, SvcError)):
+            self.serve(call)
+        self.assertEqual(call.sent, [])
+
+    def test_over(self) -> None:
+        """Of a session that has ended, and of a person who was revoked, nobody is told."""
+        self.house.run(lambda tx: tx.people.revoke(ADA, 2.0))
+        self.house.refresh()
+        self.assertEqual(self.refused(), "revoked_person")
+        ended = (CountedEnd(self.uid, "closed"),)
+        value_of(self.house.ends().reported(self.house.proxy.id, ended))
+        self.assertEqual(self.refused(), "session_over")
+
+    def test_not_recorded(self) -> None:
+        """A token leaves only once its record is durable."""
+        self.house.store.mood = "commits, then down"
+        self.assertEqual(self.refused(), "store_unavailable")
+
+    def test_budget(self) -> None:
+        """A Connector that asks without end is refused before the store is asked."""
+        buckets = self.identities.asks.buckets
+        buckets.rate = evolve(buckets.rate, burst=1.0, per_minute=1.0)
+        self.told()
+        self.house.store.mood = "down"
+        self.assertEqual(self.refused(), "too_many_requests")
+
+
+class NamedTests(SynchronousTestCase):
+    def test_many_groups(self) -> None:
+        """Groups that would not fit into a header field are left out as a whole, and it says so."""
+        groups = tuple(f"group-{n:03}" for n in range(MOST_GROUPS_BYTES // 9 + 1))
+        self.assertEqual(Named(EVE, "", groups).claims(), {"groups_omitted": True})
+        self.assertEqual(Named(EVE, "eve").claims(), {"name": "eve", "groups": []})

@@ -1,0 +1,122 @@
+"""Requests that are to be made as another person, as the Proxy decides them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.compose.drop_ins import KindSide, load_kinds
+from svc.errors import SvcError
+from svc.model.audit.decision_ids import DecisionIds
+from svc.model.policy.requests import NAMED_PERSON
+from svc.model.session.request import SessionRequest
+from svc.policy.compile import compile_policy
+from svc.policy.entities import Facts, GroupFacts, PersonFacts, ResourceFacts, entities_of
+from svc.policy.kind_terms import kind_terms
+from svc.policy.vocabulary import vocabulary
+from svc.proxy.sessions.gate import Gate
+from svc.proxy.sessions.gated import GatedOpen, GatedRequest
+
+WEB = load_kinds(["web"], KindSide.GATE).by_name["web"]
+ADA, BOB, CARL, EVE, TWIN, OTHER = (letter * 26 for letter in "abcdef")
+FACTS: tuple[Facts, ...] = (
+    GroupFacts("ops"),
+    PersonFacts(ADA, "ada", ("ops",)),
+    PersonFacts(BOB, "bob", ("ops",)),
+    PersonFacts(CARL, "carl", ("ops",)),
+    PersonFacts(EVE, "eve"),
+    PersonFacts(TWIN, "twin", ("ops",)),
+    PersonFacts(OTHER, "twin", ("ops",)),
+    PersonFacts("0" * 26, "robot", ("ops",), agent=True),
+    ResourceFacts("board", "WebApp", "web"),
+)
+POLICY = """
+@id("use") permit (principal in Group::"ops", action == Action::"webAccess", resource);
+@id("act") permit (principal in Group::"ops", action == Action::"actAs", resource)
+unless { resource.name == "carl" };
+@id("closed") forbid (principal, action == Action::"webAccess", resource)
+when { principal.name == "bob" && context has path && context.path == "/closed" };
+@id("as-eve") forbid (principal, action == Action::"webAccess", resource)
+when { context has named_person && context.named_person == "%s" };
+"""
+
+
+class NamedTests(SynchronousTestCase):
+    """Requests of ada's to the board."""
+
+    def setUp(self) -> None:
+        words = vocabulary(kind_terms(WEB.terms))
+        text = POLICY.replace("%s", TWIN)
+        self.engine: Any = compile_policy(text, words, entities_of(FACTS, "gate.example"), 1, 1)
+        self.counted: list[tuple[str, str]] = []
+        self.gate = Gate(
+            engine=lambda: self.engine,
+            kinds={"web": WEB},
+            now=lambda: 1.0,
+            entropy=bytes,
+            on_decision=lambda kind, word: self.counted.append((kind, word)),
+            request_ids=DecisionIds("p" * 26, lambda: 1.0, bytes),
+        )
+        request = SessionRequest(
+            cluster="gate.example",
+            session_uid="1" * 32,
+            resource="board",
+            kind="web",
+            action="webConnect",
+            proxy_id="p" * 26,
+            issued_at_ms=1000,
+            certificate_sha256=bytes(32),
+            half=bytes(32),
+        )
+        self.opened = GatedOpen(request, WEB, person_id=ADA, source_address="192.0.2.1")
+
+    def decided(self, named: str | None, path: str = "/") -> GatedRequest:
+        facts: dict[str, Any] = {"method": "GET", "path": path, "upgrade": False}
+        if named is not None:
+            facts[NAMED_PERSON] = named
+        allows = self.gate.still_allows_request(self.opened, "webAccess", facts)
+        decided = self.gate.decide_request(self.opened, "webAccess", facts)
+        self.assertEqual(allows, decided.decision == "allow")
+        return decided
+
+    def test_who(self) -> None:
+        """Both must be allowed, and the one must be allowed to name the other."""
+        for named, path, reason in (
+            (None, "/closed", ""),
+            ("ada", "/closed", ""),
+            ("bob", "/", ""),
+            ("bob", "/closed", "identity_denied"),
+            ("carl", "/", "identity_denied"),
+            ("eve", "/", "identity_denied"),
+            ("twin", "/", "identity_denied"),
+            ("robot", "/", "identity_denied"),
+            ("nobody", "/", "identity_denied"),
+            ("", "/", "identity_denied"),
+        ):
+            decided = self.decided(named, path)
+            word = "deny" if reason else "allow"
+            self.assertEqual((decided.decision, decided.reason), (word, reason), named)
+            self.assertEqual(self.counted[-1], ("web", word))
+            self.assertEqual(decided.policies, () if reason else ("use",))
+            # The record is of the person's own request.
+            self.assertEqual(decided.request.principal.id, ADA)
+
+    def test_on_record(self) -> None:
+        """A record has the id of who was named, and nothing of a name that nobody has."""
+        self.assertEqual(self.decided("bob").request.context[NAMED_PERSON], BOB)
+        self.assertEqual(self.decided("eve").request.context[NAMED_PERSON], EVE)
+        for named in ("nobody", "", None):
+            self.assertNotIn(NAMED_PERSON, self.decided(named).request.context)
+
+    def test_own_denial_first(self) -> None:
+        """Who may not make the request is told that, whoever it names."""
+        self.opened = GatedOpen(self.opened.request, WEB, person_id=EVE, source_address="")
+        self.assertEqual(self.decided("bob").reason, "denied")
+
+    def test_only_the_kinds_facts(self) -> None:
+        """A fact that the kind does not have decides nothing."""
+        with self.assertRaises(SvcError):
+            self.gate.decide_request(self.opened, "webAccess", {"colour": "red"})
+        with self.assertRaises(SvcError):
+            self.gate.still_allows_request(self.opened, "webOther", {})
