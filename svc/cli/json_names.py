@@ -185,6 +185,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "session_reason": "why it ended, as a stable word",
         "socket": "path of a unix socket",
         "url": "what a browser is given",
+        "web": "the page that lists web applications; empty while there is none",
         # store and backup
         "after": "how many rows there were afterwards",
         "applied": "migrations that were applied",

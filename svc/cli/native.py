@@ -19,14 +19,18 @@ from svc.errors import Fault, SvcError
 
 @click.command("open")
 @click.option("--print", "only_print", is_flag=True, help="Print the URL and start no browser.")
-@click.argument("name")
+@click.argument("name", required=False)
 @click.pass_obj
-def open_resource(globals_: Globals, name: str, only_print: bool) -> None:
+def open_resource(globals_: Globals, name: str | None, only_print: bool) -> None:
     """Open the web application NAME in your browser, and print its URL.
 
-    The URL has a name that only your `svc up` serves: on another machine it leads nowhere.
+    Without NAME it is a page that lists your web applications.  The URL has a name that only your
+    `svc up` serves: on another machine it leads nowhere.
     """
-    url = _endpoint(globals_, name, "url", "a web application")
+    if name is None:
+        url = _listing(globals_)
+    else:
+        url = _endpoint(globals_, name, "url", "a web application")
     click.echo(url)
     if not only_print and not webbrowser.open(url):
         hint(["no browser was found; open the URL yourself"])
@@ -136,6 +140,33 @@ def psql_words(directory: str, role: str | None, database: str | None) -> list[s
     return words
 
 
+def _status(globals_: Globals) -> dict[str, Any]:
+    told = ask_status(person_side(globals_))
+    if told is None:
+        raise SvcError(
+            "the resident is not running; start it with: svc up",
+            reason="no_resident",
+            fault=Fault.UNAVAILABLE,
+        )
+    return told
+
+
+def _listing(globals_: Globals) -> str:
+    """The URL of the list of web applications.
+
+    Raises:
+        SvcError: there is none.
+    """
+    url: str = _status(globals_).get("web", "")
+    if not url:
+        raise SvcError(
+            "you may use no web application now; see: svc resources list",
+            reason="not_found",
+            fault=Fault.NOT_FOUND,
+        )
+    return url
+
+
 def _endpoint(globals_: Globals, name: str, what: str, is_what: str) -> str:
     """One fact of the resident's endpoint of this name.
 
@@ -166,12 +197,5 @@ def _endpoints(globals_: Globals) -> list[dict[str, Any]]:
     Raises:
         SvcError: none runs.
     """
-    told = ask_status(person_side(globals_))
-    if told is None:
-        raise SvcError(
-            "the resident is not running; start it with: svc up",
-            reason="no_resident",
-            fault=Fault.UNAVAILABLE,
-        )
-    endpoints: list[dict[str, Any]] = told["endpoints"]
+    endpoints: list[dict[str, Any]] = _status(globals_)["endpoints"]
     return endpoints

@@ -257,6 +257,7 @@ class ILocalCheck(Interface):
     """
 
     resource: str = Attribute("The resource that the tool asks for; empty: not said so far.")
+    answer: bytes = Attribute("What it is told in place of a session; empty: nothing, so far.")
 
     def heard(data: bytes) -> None:
         """Look at the next bytes from the tool.
@@ -269,6 +270,10 @@ class ILocalCheck(Interface):
         """The last words to a tool that is refused, or whose session does not open."""
 
 
+LISTING = "*"
+"""In the place of a resource: the list of those that can be asked for."""
+
+
 class ICheckedEndpoint(ILocalEndpoint):
     """A local endpoint whose tools are checked."""
 
@@ -276,8 +281,9 @@ class ICheckedEndpoint(ILocalEndpoint):
         """Begin the checks of one connection.
 
         Args:
-            names: What a tool may call this endpoint, and the resource that each name is for;
-                it can change.  None: any, where nothing but the person's programs can ask.
+            names: What a tool may call this endpoint, and the resource that each name is for,
+                or ``LISTING``; it can change.  None: any, where nothing but the person's programs
+                can ask.
             resource: Of an endpoint that has one; empty where names tell.
         """
 

@@ -368,3 +368,20 @@ class WebTests(SynchronousTestCase):
         self.assertEqual(self.web.site.heard, ["GET /", "GET /"])
         refused = self.web.person.svc("open", "--print", "nothing")
         self.assertIn("svc resources list", refused.stderr)
+
+    def test_the_list(self) -> None:
+        """A page under a name of the same sort has a link to each application."""
+        url = self.web.person.svc("open", "--print", "board").checked().stdout.strip()
+        written = ("-o", "/dev/null", "-w", "%{response_code}")
+        listing = self.web.person.svc("open", "--print").checked().stdout.strip()
+        self.assertRegex(listing, r"\Ahttp://svc-[a-z2-7]{16}\.localhost:\d+/\Z")
+        page = self.curl(listing).checked().stdout
+        self.assertEqual(re.findall(r'<a href="([^"]*)">([^<]*)</a>', page), [(url, "board")])
+        for words, code in (
+            ((f"{listing}board",), "404"),
+            (("-H", "Origin: http://other.example", listing), "403"),
+            (("-H", "Host: svc.localhost", listing), "421"),
+            (("-e", listing, "-H", "Sec-Fetch-Site: cross-site", url), "403"),
+            (("-e", listing, url), "200"),
+        ):
+            self.assertEqual(self.curl(*written, *words).checked().stdout, code, words)

@@ -39,17 +39,20 @@ class CheckedSide(HeardSide):
         self.check = checking.make()
         self._note = checking.note
         self._has_begun = False
-        self._is_refused = False
+        self._is_over = False
 
     def dataReceived(self, data: bytes) -> None:
         """Pass on what was checked; open the session when it is known which."""
-        if self._is_refused:
+        if self._is_over:
             return
         try:
             self.check.heard(data)
         except SvcError as refusal:
             self._note(self.check.resource, refusal)
             self.say_last(refusal)
+            return
+        if self.check.answer:
+            self._leave_with(self.check.answer)
             return
         super().dataReceived(data)
         if self.check.resource and not self._has_begun:
@@ -58,13 +61,16 @@ class CheckedSide(HeardSide):
 
     def say_last(self, refusal: SvcError) -> None:
         """Say why, and close; a connection that was served already is cut off."""
-        self._is_refused = True
+        self._leave_with(self.check.refused(refusal))
+
+    def _leave_with(self, words: bytes) -> None:
+        self._is_over = True
         if self.relay.is_joined:
             self.relay.abort()
         elif not self.is_lost:
             self.transport.resumeProducing()
             self.leave_after(LAST_WORDS_SECS)
-            self.out.write(self.check.refused(refusal))
+            self.out.write(words)
             self.close()
 
     def readConnectionLost(self) -> None:

@@ -19,6 +19,7 @@ from attrs import define, field
 
 from svc.client.resident.addresses import ports
 from svc.client.resident.local import TcpPorts, close_port
+from svc.interfaces.kinds import LISTING
 from svc.model.ids import Entropy
 from svc.runtime import durable
 
@@ -47,11 +48,11 @@ def secret(directory: Path, entropy: Entropy) -> bytes:
     return found
 
 
-def host_name(key: bytes, cluster: str, resource: str) -> str:
-    """The name of a resource on this machine."""
+def host_name(key: bytes, cluster: str, resource: str, shown: str = "") -> str:
+    """The name of a resource on this machine; *shown* to people as something else."""
     digest = hmac.digest(key, f"{cluster}\0{resource}".encode(), "sha256")
     bits = b32encode(digest[: _BITS // 8]).decode("ascii").lower()
-    return f"{resource[: _LABEL - 1 - len(bits)]}-{bits}.localhost"
+    return f"{(shown or resource)[: _LABEL - 1 - len(bits)]}-{bits}.localhost"
 
 
 def reserve_ipv6(port: int) -> Any:
@@ -102,6 +103,15 @@ class SharedPort:
         self._port, self.number, self.problem = opened.port, opened.number, opened.problem
         if not self.number:
             self._release()
+            return
+        name = host_name(self.key, self.cluster, LISTING, "svc")
+        self.names[f"{name}:{self.number}"] = LISTING
+
+    @property
+    def listing(self) -> str:
+        """The URL of the list of them all; empty while the port is not open."""
+        found = (name for name, one in self.names.items() if one == LISTING)
+        return next((f"http://{name}/" for name in found), "") if self.number else ""
 
     def add(self, resource: str) -> str:
         """The URL of a resource; empty while the port is not open."""
@@ -120,6 +130,7 @@ class SharedPort:
         """Serve none."""
         await close_port(self._port)
         self._port, self.number = None, 0
+        self.names.clear()
         self._release()
 
     def _free(self) -> Iterator[int]:

@@ -142,6 +142,11 @@ class Resident(AsyncService):
         return tuple(self._open[name].endpoint for name in sorted(self._open))
 
     @property
+    def listing(self) -> str:
+        """The URL of the page that lists the web applications; empty while there is none."""
+        return next((one.listing for one in self._shared.values() if one.listing), "")
+
+    @property
     def sessions(self) -> int:
         """How many local connections are being served."""
         return len(self._relays)

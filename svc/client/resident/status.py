@@ -82,6 +82,7 @@ class StatusService:
             },
             "no_new_sessions": self._no_new_sessions(),
             "endpoints": [endpoint.public for endpoint in self.resident.endpoints],
+            "web": self.resident.listing,
             "sessions": self.resident.sessions + self.handed.count,
             **({} if self.head is None else {"audit": self.head.public}),
             "ended": [{**asdict(one), "at": rfc3339(one.at)} for one in self.resident.cuts.kept],

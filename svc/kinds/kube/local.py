@@ -171,6 +171,11 @@ class ToolCheck:
         """See ILocalCheck."""
         return self.requests.resource
 
+    @property
+    def answer(self) -> bytes:
+        """See ILocalCheck; it has no list."""
+        return self.requests.answer
+
     def heard(self, data: bytes) -> None:
         """See ILocalCheck."""
         self.requests.heard(data)

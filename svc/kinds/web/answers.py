@@ -9,12 +9,12 @@ from functools import wraps
 from svc.errors import Malformed
 from svc.model.session.edits import MakeEdit
 
+_NOTHING = ("default-src", "frame-ancestors", "base-uri", "form-action")
 _HEADERS = (
     "Cache-Control: no-store",
     "X-Content-Type-Options: nosniff",
     "X-Frame-Options: DENY",
-    "Referrer-Policy: no-referrer",
-    "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy: " + "; ".join(f"{what} 'none'" for what in _NOTHING),
 )
 
 
@@ -30,14 +30,25 @@ def only_inserted(make: MakeEdit) -> MakeEdit:
     return inserted
 
 
-def page_answer(status: str, page: str, *, closes: bool = True) -> bytes:
-    """A page, which nothing can frame."""
-    return _answer(status, "text/html; charset=utf-8", page, closes=closes)
+def page_answer(
+    status: str, page: str, *, closes: bool = True, referrers: str = "no-referrer"
+) -> bytes:
+    """A page, which nothing can frame.
+
+    Args:
+        referrers: What those learn of it that it leads to.
+    """
+    policy = f"Referrer-Policy: {referrers}"
+    return _answer(status, "text/html; charset=utf-8", page, closes=closes, more=(policy,))
 
 
-def json_answer(status: str, told: Mapping[str, object], *, closes: bool = True) -> bytes:
-    """The same for programs."""
-    return _answer(status, "application/json", json.dumps(told) + "\n", closes=closes)
+def json_answer(
+    status: str, told: Mapping[str, object], *, closes: bool = True, more: tuple[str, ...] = ()
+) -> bytes:
+    """The same for programs, with these fields besides."""
+    fields = ("Referrer-Policy: no-referrer", *more)
+    text = json.dumps(told) + "\n"
+    return _answer(status, "application/json", text, closes=closes, more=fields)
 
 
 def without_body(answer: bytes) -> bytes:
@@ -52,13 +63,16 @@ def plain(value: object) -> str:
     return "".join(each if each.isprintable() else "?" for each in text)
 
 
-def _answer(status: str, media_type: str, text: str, *, closes: bool) -> bytes:
+def _answer(
+    status: str, media_type: str, text: str, *, closes: bool, more: tuple[str, ...]
+) -> bytes:
     body = text.encode("utf-8")
     lines = [
         f"HTTP/1.1 {status}",
         f"Content-Type: {media_type}",
         f"Content-Length: {len(body)}",
         *_HEADERS,
+        *more,
     ]
     if closes:
         lines.append("Connection: close")

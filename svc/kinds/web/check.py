@@ -14,9 +14,10 @@ from attrs import define, field
 from zope.interface import implementer
 
 from svc.errors import Denied, SvcError
-from svc.interfaces.kinds import ILocalCheck
+from svc.interfaces.kinds import LISTING, ILocalCheck
 from svc.kinds.web.answers import json_answer, page_answer, plain
 from svc.kinds.web.head import WEBSOCKETS, BadHead, HttpRequest, Protocols
+from svc.kinds.web.listing import listing
 from svc.kinds.web.split import RequestSplit
 
 _OWN_SITES = frozenset({b"same-origin", b"none"})
@@ -55,6 +56,7 @@ class RequestCheck:
         also: A check of the kind's own of each head; raises SvcError.
         protocols: Those that a request may ask to switch to.
         resource: What the first request is for; empty before it has come.
+        answer: The list of applications, where that is what it is for.
     """
 
     names: Mapping[str, str] | None
@@ -62,6 +64,7 @@ class RequestCheck:
     also: Callable[[HttpRequest], object] = lambda head: None
     protocols: Protocols = WEBSOCKETS
     resource: str = field(default="", init=False)
+    answer: bytes = field(default=b"", init=False)
     _requests: RequestSplit = field(init=False)
     _is_past: bool = field(default=False, init=False)
 
@@ -77,6 +80,8 @@ class RequestCheck:
             for part in self._requests.split(data):
                 if isinstance(part, HttpRequest):
                     self._judge(part)
+                if self.answer:
+                    return
         except BadHead:
             # The gate reads the same head, and answers it in its turn.
             self.resource = self.resource or self.fixed
@@ -88,7 +93,8 @@ class RequestCheck:
         """See ILocalCheck."""
         if isinstance(error, CrossSite) and error.target:
             target = escape(error.target.decode("ascii"))
-            return page_answer("403 Forbidden", _CONTINUE.format(name=self.fixed, target=target))
+            name = "your web applications" if self.fixed == LISTING else self.fixed
+            return page_answer("403 Forbidden", _CONTINUE.format(name=name, target=target))
         told = {
             "reason": error.reason,
             "message": plain(error.text),
@@ -106,22 +112,37 @@ class RequestCheck:
             )
         self.fixed = self.fixed or resource
         if self.names is not None:
-            _check_site(head, f"http://{asked}")
+            self._check_site(head, f"http://{asked}")
         self.also(head)
+        if resource == LISTING and self.names is not None:
+            self.answer = listing(head, self.names)
+            return
         if head.upgrades:
             self._is_past = True
         self.resource = resource
 
+    def _check_site(self, head: HttpRequest, own: str) -> None:
+        sites = head.headers.all(b"sec-fetch-site")
+        origins = head.headers.all(b"origin")
+        if any(origin.decode("latin-1") != own for origin in origins):
+            raise CrossSite("a page of another site has made this request")
+        is_listed = self._comes_from_listing(head)
+        if sites and any(site not in _OWN_SITES for site in sites):
+            goes_on = _goes_on(head)
+            if not (goes_on and is_listed):
+                raise CrossSite("another site has made this request", goes_on)
+        if sites or is_listed:
+            return
+        if any(_site(one) != own for one in head.headers.all(b"referer")):
+            raise CrossSite("a page of another site has made this request")
 
-def _check_site(head: HttpRequest, own: str) -> None:
-    sites = head.headers.all(b"sec-fetch-site")
-    origins = head.headers.all(b"origin")
-    if any(origin.decode("latin-1") != own for origin in origins):
-        raise CrossSite("a page of another site has made this request")
-    if sites and any(site not in _OWN_SITES for site in sites):
-        raise CrossSite("another site has made this request", _goes_on(head))
-    if not sites and any(_site(one) != own for one in head.headers.all(b"referer")):
-        raise CrossSite("a page of another site has made this request")
+    def _comes_from_listing(self, head: HttpRequest) -> bool:
+        """Whether the person followed a link of our own page; no other page can say so."""
+        if head.method not in (b"GET", b"HEAD"):
+            return False
+        names = self.names or {}
+        pages = {f"http://{name}/".encode() for name, one in names.items() if one == LISTING}
+        return head.headers.one(b"referer") in pages
 
 
 def _goes_on(head: HttpRequest) -> bytes:

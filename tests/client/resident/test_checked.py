@@ -18,13 +18,15 @@ class Word:
     """A check that wants a line, and takes no ``bad``."""
 
     def __init__(self) -> None:
-        self.resource, self._said = "", b""
+        self.resource, self.answer, self._said = "", b"", b""
 
     def heard(self, data: bytes) -> None:
         self._said += data
         if b"bad" in self._said:
             raise Denied("bad")
-        if b"\n" in self._said:
+        if b"list" in self._said:
+            self.answer = b"all of them"
+        elif b"\n" in self._said:
             self.resource = "board"
 
     def refused(self, error: SvcError) -> bytes:
@@ -99,6 +101,15 @@ class CheckedTests(SynchronousTestCase):
         self.assertEqual(len(self.clock.getDelayedCalls()), 1)
         self.clock.advance(LAST_WORDS_SECS)
         self.assertFalse(self.transport.connected)
+
+    def test_answered(self) -> None:
+        """What is answered here opens no session, and is no refusal."""
+        side = self.connect()
+        side.dataReceived(b"list\n")
+        side.dataReceived(b"line\n")
+        self.assertEqual(self.transport.value(), b"all of them")
+        self.assertEqual((self.begun, self.noted), ([], []))
+        self.assertEqual((self.transport.connected, self.clock.getDelayedCalls()), (False, []))
 
     def test_no_session(self) -> None:
         """A session that does not open is told in the check's words."""

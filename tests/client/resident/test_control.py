@@ -303,6 +303,7 @@ class Residence:
         ),
     )
     sessions = 3
+    listing = "http://svc-abcdefabcdefabcd.localhost:24650/"
     cuts = CutSessions(lambda: 1_900_000_000.0)
 
 

@@ -19,6 +19,7 @@ from svc.client.resident.hosts import (
     secret,
 )
 from svc.client.resident.local import TcpPorts
+from svc.interfaces.kinds import LISTING
 from tests.client.memory import Listening
 
 KEY = bytes(range(32))
@@ -79,21 +80,25 @@ class HostTests(SynchronousTestCase):
         """It is open once for all names, and where the port of IPv6 is held as well."""
         shared, listening = self.shared(), Listening()
         ports = TcpPorts(listening.tcp, lambda address, port: None, 1000)
-        self.assertEqual(shared.add("board"), "")
+        self.assertEqual((shared.add("board"), shared.listing), ("", ""))
         self.successResultOf(_deferred(shared.open(ports, None)))
         first = shared.number
         self.assertEqual(self.held, [first])
         url = shared.add("board")
         self.assertEqual(url, f"http://{host_name(KEY, 'c1.example.test', 'board')}:{first}/")
-        self.assertEqual(shared.names, {url[7:-1]: "board"})
+        self.assertRegex(shared.listing, rf"\Ahttp://svc-[a-z2-7]{{16}}\.localhost:{first}/\Z")
+        self.assertNotIn(host_name(KEY, "c1.example.test", "svc"), shared.listing)
+        listed = {shared.listing[7:-1]: LISTING}
+        self.assertEqual(shared.names, {**listed, url[7:-1]: "board"})
         shared.remove("board")
-        self.assertEqual(shared.names, {})
+        self.assertEqual(shared.names, listed)
         self.taken.add(first)
         other = self.shared()
         self.successResultOf(_deferred(other.open(ports, None)))
         self.assertEqual(other.number, first + 1)
         self.successResultOf(_deferred(shared.close()))
         self.assertEqual(self.held, [first + 1])
+        self.assertEqual((shared.names, shared.listing), ({}, ""))
 
     def test_no_port(self) -> None:
         """A port of another user is reported, and nothing of IPv6 stays held."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
 from svc.errors import Denied, Malformed, SvcError, Unavailable
-from svc.interfaces.kinds import ICheckedEndpoint, ILocalCheck
+from svc.interfaces.kinds import LISTING, ICheckedEndpoint, ILocalCheck
 from svc.kinds.web.check import CrossSite, RequestCheck
 from svc.kinds.web.local import LOCAL
 from tests.kinds.web.test_gate import UPGRADE
 
 HOST = "board-abcdefghijklmnop.localhost:23456"
 NAMES = {HOST: "board", "wiki-qrstuvwxyzabcdef.localhost:23456": "wiki"}
+LIST = "svc-abcdefabcdefabcd.localhost:23456"
+LISTED = {**NAMES, LIST: LISTING}
 OWN = f"http://{HOST}".encode()
 
 
@@ -44,6 +48,93 @@ class CheckTests(SynchronousTestCase):
             check = self.check()
             check.heard(request(*fields, line=b"POST /a HTTP/1.1"))
             self.assertEqual(check.resource, "board", fields)
+
+    def answer(self, *fields: bytes, line: bytes = b"GET / HTTP/1.1", more: bytes = b"") -> bytes:
+        """Of the list of applications."""
+        check = RequestCheck(LISTED, "")
+        check.heard(request(*fields, line=line, host=LIST) + more)
+        self.assertEqual(check.resource, "")
+        return check.answer
+
+    def test_listing(self) -> None:
+        """It has a link for each name, nothing that runs, and nothing that was asked."""
+        said = self.answer(more=request(line=b"GET /b HTTP/1.1", host=LIST)).decode()
+        self.assertTrue(said.startswith("HTTP/1.1 200 OK\r\n"))
+        head, _, page = said.partition("\r\n\r\n")
+        self.assertEqual(
+            re.findall(r'<a href="([^"]*)">([^<]*)</a>', page),
+            [(f"http://{host}/", name) for host, name in sorted(NAMES.items())],
+        )
+        self.assertIn("Content-Security-Policy: default-src 'none'; frame-ancestors 'none'", head)
+        self.assertIn("Referrer-Policy: origin", head)
+        self.assertNotIn("<script", page)
+        self.assertEqual(self.answer(line=b"HEAD / HTTP/1.1").partition(b"\r\n\r\n")[2], b"")
+        for line, status in (
+            (b"GET /<b> HTTP/1.1", b"404 Not Found"),
+            (b"HEAD /a HTTP/1.1", b"404 Not Found"),
+            (b"POST / HTTP/1.1", b"405 Method Not Allowed"),
+        ):
+            answer = self.answer(line=line)
+            self.assertTrue(answer.startswith(b"HTTP/1.1 " + status), answer)
+            self.assertNotIn(b"<b>", answer)
+        empty = RequestCheck({LIST: LISTING}, "")
+        empty.heard(request(line=b"GET / HTTP/1.1", host=LIST))
+        self.assertIn(b"svc resources list", empty.answer)
+
+    def test_names_that_are_markup(self) -> None:
+        """A name is shown, whatever is in it."""
+        names = {**LISTED, 'x"><script>.localhost:1': "<b>&'"}
+        check = RequestCheck(names, "")
+        check.heard(request(line=b"GET / HTTP/1.1", host=LIST))
+        self.assertNotIn(b"<script>", check.answer)
+        self.assertIn(b"&lt;b&gt;&amp;", check.answer)
+
+    def test_listing_foreign(self) -> None:
+        """Another site's page reads nothing of it, and a person who comes from there is asked."""
+        for fields in (
+            (b"Origin: http://other.example",),
+            (b"Origin: " + OWN,),
+            (b"Sec-Fetch-Site: cross-site",),
+            (b"Sec-Fetch-Site: same-site", b"Sec-Fetch-Mode: no-cors"),
+            (b"Referer: http://other.example/",),
+        ):
+            self.assertRaises(CrossSite, self.answer, *fields)
+        check = RequestCheck(LISTED, "")
+        came = (b"Sec-Fetch-Site: cross-site", b"Sec-Fetch-Mode: navigate")
+        data = request(*came, b"Sec-Fetch-Dest: document", line=b"GET / HTTP/1.1", host=LIST)
+        refusal = self.assertRaises(CrossSite, check.heard, data)
+        self.assertIn(b"Continue to your web applications?", check.refused(refusal))
+
+    def test_from_the_listing(self) -> None:
+        """A person who follows its link is not asked; nothing else that says so gets in."""
+        there = b"Referer: http://" + LIST.encode() + b"/"
+        came = (b"Sec-Fetch-Site: cross-site", b"Sec-Fetch-Mode: navigate")
+        document = b"Sec-Fetch-Dest: document"
+        for fields in ((*came, document, there), (there,)):
+            check = RequestCheck(LISTED, "")
+            check.heard(request(*fields))
+            self.assertEqual(check.resource, "board")
+        for others in (
+            (*came, document, there + b"a"),
+            (*came, document, there, there),
+            (*came, document, b"Referer: " + OWN + b"/"),
+            (*came, b"Sec-Fetch-Dest: iframe", there),
+            (b"Sec-Fetch-Site: cross-site", b"Sec-Fetch-Mode: no-cors", there),
+            (*came, document, there, b"Origin: http://" + LIST.encode()),
+        ):
+            self.assertRaises(CrossSite, RequestCheck(LISTED, "").heard, request(*others))
+        for line in (b"POST /a HTTP/1.1", b"DELETE /a HTTP/1.1"):
+            for fields in ((*came, document, there), (there,)):
+                data = request(*fields, line=line)
+                self.assertRaises(CrossSite, RequestCheck(LISTED, "").heard, data)
+
+    def test_two_on_one_connection(self) -> None:
+        """An application's connection does not become the list's, nor the other way round."""
+        check = RequestCheck(LISTED, "")
+        check.heard(request())
+        refusal = self.assertRaises(SvcError, check.heard, request(host=LIST))
+        self.assertEqual(refusal.reason, "unknown_host")
+        self.assertEqual(check.answer, b"")
 
     def test_foreign(self) -> None:
         """What a page of another site, another name or another port has made."""
