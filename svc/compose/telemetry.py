@@ -196,17 +196,22 @@ def _notice(metrics: Metrics, reason: EndReason) -> None:
     metrics.counter("svc_abandoned_session_notices_total", reason=reason.value).inc()
 
 
-STALE_KINDS = {"transport": "host_tls", "spiffe": "spiffe"}
-"""How the kinds of issuing CAs are called in ``svc_ca_bundle_stale``; other kinds come with
-what signs by them."""
+STALE_KINDS = {"transport": "host_tls", "spiffe": "spiffe", "jwt": "jwt_signing"}
+"""How the kinds of issuing CAs, and the key of tokens, are called in ``svc_ca_bundle_stale``; other
+kinds come with what signs by them."""
 
 
 def stale_meter(metrics: Metrics) -> Callable[[str, bool], None]:
-    """Sets whether the CA of a kind is another than the one in force."""
+    """Sets whether the CA or key of a kind is another than the one in force; of others, nothing."""
     gauges = {
         kind: metrics.gauge("svc_ca_bundle_stale", kind=word) for kind, word in STALE_KINDS.items()
     }
-    return lambda kind, is_stale: gauges[kind].set(int(is_stale))
+
+    def tell(kind: str, is_stale: bool) -> None:
+        if kind in gauges:
+            gauges[kind].set(int(is_stale))
+
+    return tell
 
 
 def key_meter(metrics: Metrics) -> Callable[[str, float], None]:

@@ -38,6 +38,7 @@ class SigningKeyRotation:
         issuers: When the issuing CAs that are signed with end, by kind; their ends are told too.
         load: Reads the key in ``keys/`` where it is newer than this one; blocks, raises SvcError.
         taken: Told the word of each that is signed with from now on.
+        is_stale: Told of each key whether another one lies in ``keys/`` that is not accepted.
         ends_in: Told of each key the seconds that are left; none or less: it has ended.
     """
 
@@ -47,6 +48,7 @@ class SigningKeyRotation:
     now: Callable[[], float]
     in_thread: InThread
     taken: Callable[[str], object]
+    is_stale: Callable[[str, bool], object]
     ends_in: Callable[[str, float], object]
     _former: dict[str, PurposeKey] = field(factory=dict)
     _unread: dict[str, str] = field(factory=dict)
@@ -84,6 +86,7 @@ class SigningKeyRotation:
                 return refused
 
         found = await self.in_thread(load)
+        self.is_stale(used.word, isinstance(found, SvcError))
         if isinstance(found, SvcError):
             if self._unread.get(used.word) != found.text:
                 _log.error("a key in keys/ was not accepted", key=used.word, reason=found.text)

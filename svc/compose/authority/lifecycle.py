@@ -292,6 +292,7 @@ def purposes_in_force(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
         now=runtime.now,
         in_thread=in_pool(runtime.reactor),
         taken=taken,
+        is_stale=stale_meter(p.metrics),
         ends_in=key_meter(p.metrics),
     )
 

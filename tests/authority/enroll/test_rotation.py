@@ -69,6 +69,7 @@ class PurposeTests(SynchronousTestCase):
         )
         value_of(self.heads.start())
         self.ends: dict[str, float] = {}
+        self.stale: dict[str, bool] = {}
         self.taken: list[str] = []
         self.followed = self.follower(self.load)
 
@@ -80,6 +81,7 @@ class PurposeTests(SynchronousTestCase):
             now=self.house.now,
             in_thread=inline,
             taken=self.took,
+            is_stale=self.stale.__setitem__,
             ends_in=self.ends.__setitem__,
         )
 
@@ -213,6 +215,7 @@ class PurposeTests(SynchronousTestCase):
             [(one["log_format"], one["key"]) for one in said],
             [("a key in keys/ was not accepted", word) for word in PURPOSES],
         )
+        self.assertEqual(self.stale, dict.fromkeys(PURPOSES, True))
         self.assertEqual(self.taken, [])
         self.work("goes on")
 
