@@ -186,6 +186,7 @@ def sign_in_rows(person: str) -> dict[str, Sequence[Row]]:
                 "certificate_sha256": digest("signed in"),
                 "key_sha256": digest("signed in key"),
                 "generation": 1,
+                "previous_sha256": digest("signed in before"),
                 "refresh": b"\0sealed\xff",
                 "ended_at": None,
             },

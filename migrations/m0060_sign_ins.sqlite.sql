@@ -9,6 +9,7 @@ CREATE TABLE sign_ins (
     certificate_sha256 BLOB NOT NULL UNIQUE CHECK (length(certificate_sha256) = 32),
     key_sha256 BLOB NOT NULL CHECK (length(key_sha256) = 32),
     generation INTEGER NOT NULL CHECK (generation > 0),
+    previous_sha256 BLOB NOT NULL,
     refresh BLOB NOT NULL,
     ended_at REAL
 ) STRICT;

@@ -31,6 +31,7 @@ _COMMANDS = {
     "demo": "svc.cli.setup:demo",
     "join": "svc.cli.join:join",
     "login": "svc.cli.login:login",
+    "logout": "svc.cli.login:logout",
     "up": "svc.cli.person:up",
     "status": "svc.cli.person:status",
     "resources": "svc.cli.person:resources",

@@ -54,6 +54,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "used": "whether somebody has joined with it, or it was withdrawn",
         "issuer": "the operator who registered it",
         "config": "path of the configuration that was written",
+        "signed_out": "whether the sign-in of this machine has ended",
         "directory": "path of a directory",
         "root_key": "path of the root's private key",
         # certificates
@@ -78,6 +79,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "held_at": "when a row was held back",
         "issued_at": "when a certificate was issued",
         "last_seen": "when a node was last seen",
+        "renew_until": "until when the certificate is renewed without a new sign-in",
         "queued_at": "when a row entered the queue",
         "started_at": "when a session opened",
         "since_at": "start of the time concerned",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +16,7 @@ from svc.cli.output import json_option, print_result
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
-    from svc.join.sign_in import SignInPlace
+    from svc.join.sign_in import SignedInPerson, SignInPlace
 
 
 @click.command()
@@ -46,6 +48,18 @@ if TYPE_CHECKING:
 @click.option(
     "--no-browser", is_flag=True, help="Print the address to open instead of opening a browser."
 )
+@click.option(
+    "--device",
+    is_flag=True,
+    help="Sign in with a code on another device, where this machine has no browser.",
+)
+@click.option(
+    "--id-token",
+    "id_token_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="For machines: file with an ID token for this cluster; else SVC_ID_TOKEN has it.",
+)
 @json_option
 @click.pass_obj
 def login(
@@ -55,6 +69,8 @@ def login(
     directory: Path | None,
     authority: str | None,
     no_browser: bool,
+    device: bool,
+    id_token_file: Path | None,
     as_json: bool,
 ) -> None:
     """Sign in at your identity provider, and get your identity on this machine."""
@@ -62,11 +78,18 @@ def login(
     from svc.model.audit.record import rfc3339
 
     place = _place(globals_, proxies, pin, directory, authority)
-    signed_in = run(
-        lambda reactor: MachineSignIn(
+    id_token = _id_token(globals_, id_token_file)
+    opener = None if no_browser else _open_browser
+
+    def signing_in(reactor: Any) -> Coroutine[Any, Any, SignedInPerson]:
+        mine = MachineSignIn(
             runtime(globals_, reactor), place, lambda line: click.echo(line, err=True)
-        ).by_browser(None if no_browser else _open_browser)
-    )
+        )
+        if id_token:
+            return mine.by_token(id_token)
+        return mine.by_device() if device else mine.by_browser(opener)
+
+    signed_in = run(signing_in)
     until = rfc3339(signed_in.not_after)
     result = {
         "cluster": signed_in.cluster,
@@ -89,6 +112,45 @@ def login(
             f"svc{option} resources list  # list those resources",
         ],
     )
+
+
+def _id_token(globals_: Globals, path: Path | None) -> str:
+    """A machine's ID token, from a private file or the environment; empty without either."""
+    from svc.pki.files import read_private
+
+    if path is None:
+        return globals_.environ.get("SVC_ID_TOKEN", "").strip()
+    return read_private(path, os.geteuid()).decode("utf-8", "replace").strip()
+
+
+@click.command()
+@click.option(
+    "--keep-files", is_flag=True, help="Leave the identity, which is good no more, where it is."
+)
+@json_option
+@click.pass_obj
+def logout(globals_: Globals, keep_files: bool, as_json: bool) -> None:
+    """End your sign-in on this machine: its certificate and its renewal are good no more."""
+    import shutil
+
+    from svc.client.signin import SignInFile
+    from svc.join.sign_in import end_sign_in
+    from svc.pki.identity import TransportIdentity
+    from svc.pki.identity_store import IdentityStore
+
+    place = _place(globals_, (), None, None, None)
+    directory = place.directory
+
+    def ending(reactor: Any) -> Coroutine[Any, Any, None]:
+        runs_in = runtime(globals_, reactor)
+        identity = TransportIdentity.load(IdentityStore(directory), runs_in.now)
+        return end_sign_in(runs_in, place, identity)
+
+    run(ending)
+    SignInFile(directory).write(0)
+    if not keep_files:
+        shutil.rmtree(directory / "identity")
+    print_result(as_json, {"signed_out": True}, ["signed out"])
 
 
 def _place(

@@ -20,6 +20,7 @@ def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
         )
     elif certificate["ends_soon"]:
         left = f"{left}, in {since(certificate['seconds_left'])}: run `svc join` with a new token"
+        left = f"{left}, or `svc login`"
     rows: list[tuple[str, object]] = [
         ("cluster", status["cluster"]),
         ("person", status["person"]),

@@ -1,7 +1,7 @@
 """A person's own certificate: whether it is valid now, and warnings before it expires.
 
-A person's certificate is not renewed; who wants to go on joins again with a
-new token.  So the resident says in its log, twice, that the end is near, and
+A certificate that came by a token is not renewed; who wants to go on joins again
+with a new one, or signs in.  So the resident says in its log, twice, that the end is near, and
 every command says of a certificate that has ended what to do.
 """
 
@@ -26,7 +26,9 @@ LAST_SECS, LAST_SHARE = 600.0, 1 / 12
 """When the warnings come, in seconds before the end, and the most of a certificate's life that
 this may be: for a life of less than two hours the warnings come at the half and at a twelfth."""
 
-HOW_TO_GO_ON = "run `svc join` with a new token from your operator"
+HOW_TO_GO_ON = (
+    "run `svc join` with a new token from your operator, or sign in again with `svc login`"
+)
 _ENDS_SOON = f"your certificate expires soon; {HOW_TO_GO_ON}"
 _HAS_ENDED = f"your certificate has expired; {HOW_TO_GO_ON}"
 _LOOK_AGAIN = 60.0

@@ -35,6 +35,7 @@ from svc.client.sessions import SessionDialer
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.heads import latest_checkpoint
 from svc.compose.listeners.limits import log_problems, wire_limits
+from svc.compose.sign_in import sign_in_renewal
 from svc.config import Address, RoleSettings, load_settings
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
@@ -372,6 +373,13 @@ def _assembled(
             at_once=False,
         ),
         EndWarnings(side.identity, reactor),
+        sign_in_renewal(
+            runtime=runtime,
+            proxies=side.settings.endpoints.proxy,
+            state=side.state,
+            store=side.store,
+            identity=side.identity,
+        ),
     )
     for service in parts:
         service.setServiceParent(tree)

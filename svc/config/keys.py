@@ -23,6 +23,7 @@ _DECIDING = ("authority", "proxy", "all")
 
 ENVIRONMENT = {
     "SVC_CONFIG": "Path of the configuration where `--config` is not given.",
+    "SVC_ID_TOKEN": "An ID token for this cluster, for `svc login` of a machine.",
     "SVC_LOG_FORMAT": "`json`: one JSON object a line; anything else: lines for people.",
     "SVC_CRASH_AT": "A crash point, `name` or `name:N` for the Nth time; in fault tests only.",
     "SVC_REQUIRE_TOOLS": "`1`: a test whose stock tool is missing fails instead of skipping.",

@@ -29,7 +29,7 @@ class ISignIns(Interface):
         """One sign-in, also when ended."""
 
     def of_certificate(sha256: bytes) -> SignIn | None:
-        """The sign-in whose newest certificate this is."""
+        """The sign-in whose newest certificate this is, or the one before."""
 
     def unexpired(at: float) -> tuple[SignIn, ...]:
         """Every sign-in that has not expired at *at*, ended ones included, by id."""

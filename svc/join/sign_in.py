@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 
 from svc import __version__
+from svc.client.signin import RenewedSignIn, SignInFile
 from svc.config import Address
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
@@ -37,7 +40,13 @@ from svc.telemetry.escape import escaped
 PROFILE_METHOD = "/gate.v1.SignIn/Profile"
 BEGIN_METHOD = "/gate.v1.SignIn/Begin"
 COMPLETE_METHOD = "/gate.v1.SignIn/Complete"
+POLL_METHOD = "/gate.v1.SignIn/Poll"
+ASSERT_METHOD = "/gate.v1.SignIn/Assert"
+RENEW_METHOD = "/gate.v1.SignIn/Renew"
+END_METHOD = "/gate.v1.SignIn/End"
 _CALL_SECS = 25.0
+_AFTER_SECS = 5.0
+_POLL_AGAIN = (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.EXHAUSTED)
 
 Show = Callable[[str], object]
 """Shows a line to the person, at once."""
@@ -58,6 +67,18 @@ class SignInPlace:
     authority: Address | None
     pin: str
     writes_config: bool
+
+    async def ask(self, runtime: Runtime, ask: Callable[[IRpcChannel], Any]) -> Any:
+        """What *ask* gets from Authority, within a deadline.
+
+        Raises:
+            SvcError: as ask_authority.
+        """
+        pinned = PinnedCluster(check_pin(self.pin), "", runtime.now)
+        asked = ask_authority(runtime, pinned, self.proxies, self.authority, ask)
+        return await bounded(
+            runtime.reactor, 2 * _CALL_SECS, Deferred.fromCoroutine(asked), "signing in"
+        )
 
 
 @frozen
@@ -102,11 +123,7 @@ class MachineSignIn:
                 self.runtime.reactor, float(begun.expires_in), loopback.query, "the sign-in"
             )
             asked = pb.SignInCompleteRequest(attempt=begun.attempt, query=query)
-            answer = await self._ask(
-                lambda channel: channel.unary(
-                    COMPLETE_METHOD, asked, pb.SignInResponse, timeout=_CALL_SECS
-                )
-            )
+            answer = await self._unary(COMPLETE_METHOD, asked, pb.SignInResponse)
             signed_in = self._adopt(store, key, answer)
             name = signed_in.name
             return signed_in
@@ -115,6 +132,61 @@ class MachineSignIn:
             raise
         finally:
             await loopback.close(ended_words(refusal, name))
+
+    async def by_device(self) -> SignedInPerson:
+        """Sign in with a code that is typed on another device.
+
+        Raises:
+            SvcError: refused, denied, expired or not reached; nothing was replaced.
+        """
+        store, clock = IdentityStore(self.place.directory), self.runtime.reactor
+        key = store.pending_key()
+        begun = await self._begin(make_request(key), "device")
+        self.show(f"Sign in at {escaped(begun.issuer)} for this machine ({gethostname()}).")
+        self.show(f"Open {escaped(begun.url)} and type the code {escaped(begun.user_code)}")
+        if begun.complete_url:
+            self.show(f"or open {escaped(begun.complete_url)}")
+        self.show("Do so only if you have just run `svc login` here yourself.")
+        asked = pb.SignInPollRequest(attempt=begun.attempt)
+        ends, wait = clock.seconds() + begun.expires_in + _AFTER_SECS, float(begun.interval)
+        while clock.seconds() < ends:
+            await deferLater(clock, wait)
+            try:
+                answer = await self._unary(POLL_METHOD, asked, pb.SignInPollResponse)
+            except SvcError as failed:
+                if failed.fault not in _POLL_AGAIN:
+                    raise
+                continue
+            if answer.HasField("signed_in"):
+                return self._adopt(store, key, answer.signed_in)
+            wait = float(answer.wait)
+        raise SvcError(
+            "nobody signed in with the code in time; run `svc login` again",
+            reason="device_expired",
+            fault=Fault.DEADLINE,
+        )
+
+    async def by_token(self, id_token: str) -> SignedInPerson:
+        """Sign in with an ID token that the machine's platform gave it for this cluster.
+
+        Raises:
+            SvcError: refused or not reached; nothing was replaced.
+        """
+        store = IdentityStore(self.place.directory)
+        key = store.pending_key()
+        asked = pb.SignInAssertRequest(
+            csr=make_request(key),
+            id_token=id_token,
+            version=__version__,
+            sent_at_ms=int(self.runtime.now() * 1000),
+        )
+        return self._adopt(store, key, await self._unary(ASSERT_METHOD, asked, pb.SignInResponse))
+
+    async def _unary(self, method: str, asked: Any, answer: type[Any]) -> Any:
+        """One call in a connection of its own."""
+        return await self._ask(
+            lambda channel: channel.unary(method, asked, answer, timeout=_CALL_SECS)
+        )
 
     def _show_begin(
         self, begun: pb.SignInBeginResponse, open_browser: Callable[[str], object] | None
@@ -166,12 +238,7 @@ class MachineSignIn:
         return profile
 
     async def _ask(self, ask: Callable[[IRpcChannel], Any]) -> Any:
-        place = self.place
-        pinned = PinnedCluster(check_pin(place.pin), "", self.runtime.now)
-        asked = ask_authority(self.runtime, pinned, place.proxies, place.authority, ask)
-        return await bounded(
-            self.runtime.reactor, 2 * _CALL_SECS, Deferred.fromCoroutine(asked), "signing in"
-        )
+        return await self.place.ask(self.runtime, ask)
 
     def _adopt(self, store: IdentityStore, key: Any, answer: pb.SignInResponse) -> SignedInPerson:
         identity: TransportIdentity = adopt_identity(
@@ -185,6 +252,7 @@ class MachineSignIn:
             now=self.runtime.now,
         )
         cluster = identity.principal.cluster
+        SignInFile(self.place.directory).write(float(answer.renew_until))
         if self.place.writes_config:
             write_config(self.place.directory, cluster, self.place.proxies)
         return SignedInPerson(
@@ -194,3 +262,47 @@ class MachineSignIn:
             not_after=identity.facts.not_after,
             renew_until=float(answer.renew_until),
         )
+
+
+async def renew_sign_in(
+    runtime: Runtime, place: SignInPlace, identity: TransportIdentity, csr: bytes
+) -> RenewedSignIn:
+    """The next certificate of a sign-in that the provider still confirms.
+
+    Raises:
+        SvcError: it does not, or somebody is not reached.
+    """
+    asked = _signed(runtime, identity, csr)
+    request = pb.SignInRenewRequest(
+        payload=asked.payload, signature=asked.signature, chain=asked.chain
+    )
+    answer = await place.ask(
+        runtime,
+        lambda channel: channel.unary(RENEW_METHOD, request, pb.SignInResponse, timeout=_CALL_SECS),
+    )
+    return RenewedSignIn(tuple(answer.chain), float(answer.renew_until))
+
+
+async def end_sign_in(runtime: Runtime, place: SignInPlace, identity: TransportIdentity) -> None:
+    """Have Authority end the sign-in that our certificate came by.
+
+    Raises:
+        SvcError: it came by none, or Authority is not reached.
+    """
+    asked = _signed(runtime, identity, b"")
+    request = pb.SignInEndRequest(
+        payload=asked.payload, signature=asked.signature, chain=asked.chain
+    )
+    await place.ask(
+        runtime,
+        lambda channel: channel.unary(
+            END_METHOD, request, pb.SignInEndResponse, timeout=_CALL_SECS
+        ),
+    )
+
+
+def _signed(runtime: Runtime, identity: TransportIdentity, csr: bytes) -> Signed:
+    asked = pb.SignInRenewal(
+        cluster=identity.principal.cluster, csr=csr, sent_at_ms=int(runtime.now() * 1000)
+    )
+    return identity.sign(Purpose.SIGN_IN_RENEWAL, asked.SerializeToString())

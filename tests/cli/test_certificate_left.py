@@ -22,5 +22,6 @@ class LeftTests(SynchronousTestCase):
             told = {"cluster": "c", "person": "p", "running": False, "certificate": certificate}
             self.assertEqual(
                 dict(facts(told))["certificate"],
-                f"until 2026-11-24T15:45:32Z, in {said}: run `svc join` with a new token",
+                f"until 2026-11-24T15:45:32Z, in {said}: run `svc join` with a new token, "
+                "or `svc login`",
             )

@@ -122,7 +122,7 @@ class UsageTests(SynchronousTestCase):
         self.assertEqual(
             outcome.stderr,
             "svc: no command 'gateway'; roles are authority, proxy, connector, all; "
-            "commands: init, demo, join, login, up, status, resources, open, db, kubeconfig, "
+            "commands: init, demo, join, login, logout, up, status, resources, open, db, kubeconfig, "
             "proxy-ssh, why\n",
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import socket
 import tempfile
 from functools import cache
@@ -12,12 +14,15 @@ from attrs import define
 
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.processes import Child, svc_command, until
+from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import GatewayTarget
-from tests.system.provider import Browser, IdentityProvider, Page, provider
+from tests.support.proof import proves
+from tests.system.provider import CLIENT, Browser, IdentityProvider, Page, provider
 from tests.system.world import around
 
 LEAF_SECS = 3600
+SHORT_LEAF_SECS = 15
+EVE = {"email": "eve@example.org", "email_verified": True, "groups": ["ops"]}
 ADA = {"email": "ada@example.org", "email_verified": True, "groups": ["ops", "elsewhere"]}
 
 
@@ -89,6 +94,46 @@ def stage() -> Stage:
     return Stage(gateway, found)
 
 
+@cache
+def short_lived() -> Stage:
+    """As the other, with certificates of a few seconds."""
+    found = stage().provider
+    target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
+    numbers = {
+        **found.keys,
+        "oidc.groups_claim": "groups",
+        "oidc.create_persons": True,
+        "identity.person_leaf_secs": SHORT_LEAF_SECS,
+    }
+    gateway = make_gateway([target], numbers=numbers)
+    gateway.operator("groups", "add", "ops")
+    return Stage(gateway, found)
+
+
+def await_refusals(gateway: Gateway, *reasons: str) -> None:
+    """Wait until sign-ins that were refused for these reasons are in the log, under a head."""
+
+    def look() -> bool:
+        lines = gateway.operator("audit", "export").stdout.splitlines()
+        records = [json.loads(line) for line in lines if "sign_in.refused" in line]
+        return set(reasons) <= {record.get("reason") for record in records}
+
+    until(f"records of {reasons}", look)
+
+
+def read_all(session: socket.socket) -> bytes:
+    """What comes after a greeting, to the end."""
+    session.sendall(b"hello")
+    return session.recv(5)
+
+
+def groups_of(gateway: Gateway, name: str) -> list[str]:
+    """The groups of a person."""
+    rows = gateway.operator("persons", "list", "--json").json
+    found: list[str] = next(row["groups"] for row in rows if row["name"] == name)
+    return found
+
+
 class BrowserSignInTests(TestCase):
     """Authorization code with PKCE, on a loopback redirect."""
 
@@ -109,3 +154,123 @@ class BrowserSignInTests(TestCase):
         left = person.status()["certificate"]["seconds_left"]
         self.assertTrue(LEAF_SECS - 120 < left <= LEAF_SECS, left)
         here.gateway.verify()
+
+
+class DeviceSignInTests(TestCase):
+    """A code that is typed on another device."""
+
+    def begun(self, name: str) -> tuple[GatewayPerson, Child, str]:
+        """A sign-in that waits for its person; the address with the code in it."""
+        here = stage()
+        here.provider.set_accounts(ada=ADA)
+        person = here.person(name)
+        child = here.login(person, "--device")
+
+        def look() -> str:
+            lines = [line for line in child.text().splitlines() if line.startswith("or open ")]
+            return lines[0].removeprefix("or open ") if lines else ""
+
+        return person, child, until("the code", look, alive=[child])
+
+    @proves("G-IDN-08")
+    def test_signs_in(self) -> None:
+        """While the person is away nothing comes of it; once they have signed in, they are in."""
+        here = stage()
+        person, child, url = self.begun("device")
+        page = here.provider.browser().sign_in(url, "ada")
+        self.assertEqual(page.status, 200)
+        self.assertEqual(child.wait(40), 0, child.text())
+        self.assertIn("signed in to", child.text())
+        self.assertTrue((person.directory / "client.toml").exists())
+
+    def test_denied(self) -> None:
+        """A refusal at the provider ends it with its word, and is on record."""
+        here = stage()
+        _, child, _ = self.begun("denied")
+        here.provider.answer_next("/token", {"status": 400, "body": {"error": "access_denied"}})
+        self.assertEqual(child.wait(40), 1)
+        self.assertIn("denied at the identity provider", child.text())
+        await_refusals(here.gateway, "sign_in_denied")
+
+
+class MachineSignInTests(TestCase):
+    """An ID token that a machine has for this cluster."""
+
+    def token(self, audience: str) -> str:
+        """An ID token of the provider for this audience."""
+        here = stage()
+        here.provider.add_cluster(here.gateway.files.cluster)
+        here.provider.set_accounts(robot={"email": "robot@example.org", "email_verified": True})
+        return here.provider.id_token(audience, "robot")
+
+    def login(self, name: str, token: str) -> Ran:
+        """``svc login`` with a token in the environment."""
+        here = stage()
+        person = here.person(name)
+        words = ("--proxy", here.gateway.public, "--ca-pin", here.gateway.pin)
+        return run(svc_command("login", *words), person.home, {"SVC_ID_TOKEN": token})
+
+    def test_signs_in_once(self) -> None:
+        """A token for this cluster is taken once; one for the browser's client never."""
+        here = stage()
+        token = self.token(here.gateway.files.cluster)
+        self.login("robot", token).checked()
+        again = self.login("robot2", token)
+        self.assertEqual(again.status, 1)
+        self.assertIn("used already", again.stderr)
+        other = self.login("robot3", self.token(CLIENT))
+        self.assertIn("another audience", other.stderr)
+        await_refusals(here.gateway, "assertion_replayed", "id_token_audience")
+
+
+class RenewalTests(TestCase):
+    """A certificate is renewed while the provider's session lasts."""
+
+    def test_renewed_until_the_provider_ends_it(self) -> None:
+        """The resident renews by itself; a group left there is left here, and then all ends."""
+        here = short_lived()
+        here.provider.set_accounts(eve=EVE)
+        person = here.person("eve")
+        here.signed_in(person, here.provider.browser(), "eve")
+        person.up("echo")
+        first = person.status()["certificate"]["expires_at"]
+        until("a renewal", lambda: person.status()["certificate"]["expires_at"] > first)
+        self.assertEqual(groups_of(here.gateway, "eve@example.org"), ["ops"])
+
+        here.provider.set_accounts(eve={**EVE, "groups": []})
+        until("the group left", lambda: not groups_of(here.gateway, "eve@example.org"))
+        here.provider.answer_next(
+            "/token", *[{"status": 400, "body": {"error": "invalid_grant"}}] * 3
+        )
+        assert person.resident is not None
+        resident = person.resident
+        until(
+            "no more renewals",
+            lambda: resident.events(
+                "your certificate is not renewed any more; run `svc login` before it ends"
+            ),
+        )
+        self.assertFalse((person.directory / "sign-in.json").exists())
+        here.gateway.verify()
+
+    def test_logout(self) -> None:
+        """After a logout the certificate is good no more, and neither is a copy of it."""
+        here = stage()
+        here.provider.set_accounts(ada=ADA)
+        person = here.person("leaving")
+        here.signed_in(person, here.provider.browser(), "ada")
+        copy = here.person("copy")
+        shutil.copytree(person.directory, copy.directory, symlinks=True)
+        config = copy.directory / "client.toml"
+        config.write_text(config.read_text().replace(str(person.home), str(copy.home)))
+        revoked = here.provider.seen("/token/revocation")
+        person.svc("logout").checked()
+        self.assertFalse((person.directory / "identity").exists())
+        self.assertEqual(here.provider.seen("/token/revocation"), revoked + 1)
+        refused = copy.svc("logout")
+        self.assertEqual(refused.status, 1)
+        self.assertIn("revoked", refused.stderr)
+        copy.up("echo")
+        with socket.create_connection(copy.endpoint("echo"), 20) as session:
+            self.assertRaises(OSError, read_all, session)
+        self.assertEqual(copy.refused("echo")["reason"], "revoked_certificate")

@@ -115,6 +115,7 @@ class SignInAdmission:
             certificate_sha256=issued.facts.sha256,
             key_sha256=issued.key_sha256,
             generation=issued.facts.generation,
+            previous_sha256=shown.sha256,
             refresh=self._sealed(refresh, row.id, known, "" if link is None else link.issuer),
         )
         tx.sign_ins.put(renewed)

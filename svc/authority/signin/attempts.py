@@ -106,14 +106,16 @@ class Attempts:
         """The attempt of this id and flow.
 
         Raises:
-            SignInRefused: ``attempt_unknown``: never begun here, over, or used.
+            SignInRefused: ``attempt_unknown``: never begun here, or used; ``attempt_over``.
         """
         found = self._known.get(attempt_id)
         if found is None or found.flow is not flow:
             raise self._unknown()
         if self.clock.seconds() >= found.ends:
             self.end(found)
-            raise self._unknown()
+            raise SignInRefused(
+                "this sign-in took too long; run `svc login` again", reason="attempt_over"
+            )
         return found
 
     def take(self, attempt_id: str, flow: Flow) -> Attempt:
@@ -128,7 +130,7 @@ class Attempts:
 
     def _unknown(self) -> SignInRefused:
         return SignInRefused(
-            "this sign-in is not under way here: it took too long, was used, or the Authority "
-            "was restarted; run `svc login` again",
+            "this sign-in is not under way here: it was used, or the Authority was restarted; "
+            "run `svc login` again",
             reason="attempt_unknown",
         )

@@ -11,11 +11,15 @@ from twisted.web.client import Agent, HTTPConnectionPool
 
 from svc.authority.refusals import RefusalRecords
 from svc.authority.signin.admission import SignInAdmission
+from svc.authority.signin.assertion import TakenAssertions
 from svc.authority.signin.attempts import Attempts
+from svc.authority.signin.device import DeviceSignIns
+from svc.authority.signin.entrance import Entrance, SignInRules
 from svc.authority.signin.http import ProviderHttp
 from svc.authority.signin.provider import Provider
 from svc.authority.signin.reach import ProviderReach, ReachableEndpoints
-from svc.authority.signin.service import SignInRules, SignInService
+from svc.authority.signin.renewal import SignInRenewals
+from svc.authority.signin.service import SignInService
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
 from svc.config.values import OidcSettings
@@ -46,24 +50,40 @@ def sign_in_service(
         name_claim=oidc.name_claim,
         renew_secs=float(oidc.renew_secs),
     )
-    return SignInService(
+    entrance = Entrance(
         provider=_provider(p, oidc),
-        rules=SignInRules(
-            scopes=oidc.scopes,
-            extra_params=oidc.extra_params,
-            groups_claim=oidc.groups_claim,
-            profile=_profile(cluster, oidc),
-        ),
+        rules=_rules(cluster, oidc),
         admission=admission,
-        attempts=Attempts(runtime.reactor, runtime.entropy),
         issuer=p.issuer,
         state_cache=state_cache,
         store=p.store,
         recorder=p.recorder,
         refusals=refusals,
+    )
+    attempts = Attempts(runtime.reactor, runtime.entropy)
+    return SignInService(
+        entrance=entrance,
+        attempts=attempts,
+        devices=DeviceSignIns(entrance, attempts, runtime.reactor),
+        renewals=SignInRenewals(entrance, p.identity.verifier, runtime.now),
+        taken=TakenAssertions(runtime.now, runtime.now()),
         sign_profile=p.keys.signer(Purpose.SIGN_IN_PROFILE),
         now=runtime.now,
         clock=runtime.reactor,
+    )
+
+
+def _rules(cluster: str, oidc: OidcSettings) -> SignInRules:
+    device = oidc.device
+    return SignInRules(
+        cluster=cluster,
+        scopes=oidc.scopes,
+        extra_params=oidc.extra_params,
+        groups_claim=oidc.groups_claim,
+        profile=_profile(cluster, oidc),
+        pending_errors=device.pending_errors,
+        interval=device.interval,
+        expires_in=device.expires_in,
     )
 
 

@@ -240,6 +240,7 @@ def sign_in_entry(sign_in: SignIn) -> StateEntry:
         "certificate": sign_in.certificate_sha256.hex(),
         "key": sign_in.key_sha256.hex(),
         "generation": str(sign_in.generation),
+        "previous": sign_in.previous_sha256.hex(),
         "refresh": sha256(sign_in.refresh).hexdigest(),
         "ended": sign_in.ended_at is not None,
     }

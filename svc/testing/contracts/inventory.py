@@ -65,7 +65,13 @@ class InventoryContract:
             generation=1,
             refresh=b"\0sealed",
         )
-        renewed = evolve(sign_in, certificate_sha256=b"d" * 32, generation=2, ended_at=9.0)
+        renewed = evolve(
+            sign_in,
+            certificate_sha256=b"d" * 32,
+            previous_sha256=b"c" * 32,
+            generation=2,
+            ended_at=9.0,
+        )
 
         def use(tx: ITransaction) -> Any:
             tx.people.add(Person("p1", "ada", salt=b"s"), 1.0)
@@ -73,7 +79,7 @@ class InventoryContract:
             tx.sign_ins.put(sign_in)
             first = tx.sign_ins.get("s1"), tx.sign_ins.of_certificate(b"c" * 32)
             tx.sign_ins.put(renewed)
-            return first, [tx.sign_ins.of_certificate(each * 32) for each in (b"c", b"d")]
+            return first, [tx.sign_ins.of_certificate(each * 32) for each in (b"b", b"c", b"d")]
 
         def look(tx: ITransaction) -> Any:
             found = tx.sign_ins.of("https://id.example", "00u1"), tx.sign_ins.identity("i1")
@@ -81,7 +87,7 @@ class InventoryContract:
             return found, tx.sign_ins.of("https://id.example", "00u2"), unexpired
 
         first, later = await self.store.run("sign in", use)
-        self.assertEqual((first, later), ((sign_in, sign_in), [None, renewed]))
+        self.assertEqual((first, later), ((sign_in, sign_in), [None, renewed, renewed]))
         found, none, unexpired = await self.store.read("look", look)
         self.assertEqual((found, none, unexpired), ((link, link), None, [(renewed,), ()]))
         for twice in (evolve(link, id="i2"), evolve(link, subject="00u2")):

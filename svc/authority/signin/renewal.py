@@ -1,0 +1,211 @@
+"""Renews a person's certificate while the provider confirms the sign-in, and ends sign-ins.
+
+The certificate's own key signs the request; the certificate names the sign-in.
+Whoever renews by another certificate than the newest has a copy of somebody's
+directory: the sign-in ends for both (rule R13).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, evolve, field
+from twisted.internet.defer import DeferredLock
+from twisted.logger import Logger
+
+from svc.authority.signin.account import Account
+from svc.authority.signin.admission import SignedIn
+from svc.authority.signin.entrance import Entrance
+from svc.authority.signin.id_token import ExpectedToken
+from svc.authority.signin.provider import ProviderRefused
+from svc.authority.signin.refusals import SignInRefused
+from svc.authority.state.recorder import person
+from svc.authority.state.tables import CERTIFICATES, SIGN_INS
+from svc.errors import Denied, Malformed, SvcError
+from svc.interfaces.identity import IChainVerifier
+from svc.interfaces.store import ITransaction
+from svc.messages.checks import parse
+from svc.model.audit.events import SIGN_IN_END
+from svc.model.certificate import CertificateFacts
+from svc.model.clocks import check_clock
+from svc.model.cluster.sign_in import SignIn
+from svc.model.principal import Role
+from svc.model.signing import Purpose, verify
+from svc.pki.enroll import CloneSuspected
+from svc.proto.gate.v1 import sign_in_pb2 as pb
+
+_log = Logger(namespace="svc_authority")
+
+_MAX_PAYLOAD = 8192
+_SET_THE_CLOCK = "set the clock; the certificate was not renewed"
+
+
+@define
+class SignInRenewals:
+    """Serves holders of certificates that came by a sign-in."""
+
+    entrance: Entrance
+    verifier: IChainVerifier
+    now: Callable[[], float]
+    _locks: dict[str, DeferredLock] = field(factory=dict, init=False)
+
+    async def renew(self, request: pb.SignInRenewRequest) -> pb.SignInResponse:
+        """The next certificate.
+
+        Raises:
+            SvcError: the sign-in has ended, the provider does not confirm it, or is not reached.
+        """
+        shown, asked = self._proven(request)
+        if not asked.csr:
+            raise Malformed("sign-in renewal: there is no certificate request")
+        self.entrance.issuer.examine(asked.csr)
+        person_id = shown.principal.id
+        # One after the other: a provider takes two uses of one refresh token for a theft.
+        lock = self._locks.setdefault(person_id, DeferredLock())
+        await lock.acquire()
+        try:
+            row, token, issuer = await self._found(shown)
+            account, refresh = await self._confirmed(row, token, issuer)
+            return await self._renewed(row, shown, asked.csr, account, refresh)
+        finally:
+            lock.release()
+            if not lock.locked:
+                self._locks.pop(person_id, None)
+
+    async def end(self, request: pb.SignInEndRequest) -> pb.SignInEndResponse:
+        """End a sign-in on its holder's word; certificate and refresh token are good no more."""
+        shown, asked = self._proven(request)
+        if asked.csr:
+            raise Malformed("the end of a sign-in: a certificate request is not expected")
+
+        row, token, _ = await self._found(shown)
+        await self._end(row, "logout")
+        if token:
+            try:
+                await self.entrance.configured.revoke(token)
+            except SvcError as failed:
+                _log.warn("the provider did not forget a refresh token", reason=failed.reason)
+        return pb.SignInEndResponse()
+
+    def _proven(
+        self, request: pb.SignInRenewRequest | pb.SignInEndRequest
+    ) -> tuple[CertificateFacts, pb.SignInRenewal]:
+        """Whose request it is: signed by the key of a person's certificate that is good now."""
+        shown = self.verifier.verify(tuple(request.chain), frozenset({Role.USER}))
+        verify(shown.public_key, Purpose.SIGN_IN_RENEWAL, request.payload, request.signature)
+        asked = parse(pb.SignInRenewal, request.payload, _MAX_PAYLOAD, "sign-in renewal")
+        if asked.cluster != shown.principal.cluster:
+            raise Denied("the request is for another cluster", reason="certificate_cluster")
+        check_clock(asked.sent_at_ms / 1000, self.now(), _SET_THE_CLOCK)
+        return shown, asked
+
+    async def _found(self, shown: CertificateFacts) -> tuple[SignIn, str, str]:
+        return await self.entrance.store.read(
+            "find a sign-in", lambda tx: self._renewable(tx, shown)
+        )
+
+    def _renewable(self, tx: ITransaction, shown: CertificateFacts) -> tuple[SignIn, str, str]:
+        """The sign-in that a certificate is of, its refresh token, its issuer."""
+        rows, admission = self.entrance.recorder.rows(tx), self.entrance.admission
+        issued = rows.certificate(shown.sha256)
+        if issued is None or issued.revoked_at is not None:
+            raise Denied("the certificate was revoked", reason="revoked_certificate")
+        row = tx.sign_ins.of_certificate(shown.sha256)
+        if row is None or rows.sign_in(row.id) is None or row.ends_at <= self.now():
+            raise SignInRefused(
+                "this certificate did not come by a sign-in that can be renewed; run `svc login`",
+                reason="sign_in_unknown",
+            )
+        if row.ended_at is not None:
+            raise SignInRefused("this sign-in has ended; run `svc login`", reason="sign_in_ended")
+        admission.active_person(tx, row.person_id)
+        link = rows.identity(row.identity_id)
+        if link is None or link.person_id != row.person_id:
+            raise SignInRefused("the account is no longer linked", reason="unknown_account")
+        return row, admission.opened(row, link.issuer), link.issuer
+
+    async def _confirmed(self, row: SignIn, token: str, issuer: str) -> tuple[Account, str]:
+        """What the provider says of the account now, and the refresh token from now on."""
+        provider = self.entrance.configured
+        if not token or issuer != provider.issuer:
+            raise SignInRefused(
+                "this sign-in is not renewed; run `svc login` before the certificate ends",
+                reason="sign_in_not_renewed",
+            )
+        try:
+            tokens = await provider.redeem({"grant_type": "refresh_token", "refresh_token": token})
+        except ProviderRefused as refused:
+            await self._end(row, refused.reason)
+            raise SignInRefused(
+                f"the provider's session has ended: {refused.text}; run `svc login`",
+                reason="provider_session_ended",
+            ) from None
+        expected = ExpectedToken(
+            issuer=provider.issuer, audience=provider.client_id, access_token=tokens.access_token
+        )
+        account = await self.entrance.verified(tokens.id_token, expected)
+        return account, tokens.refresh or token
+
+    async def _renewed(
+        self, row: SignIn, shown: CertificateFacts, csr: bytes, account: Account, refresh: str
+    ) -> pb.SignInResponse:
+        def renew(tx: ITransaction) -> SignedIn:
+            rows, admission = self.entrance.recorder.rows(tx), self.entrance.admission
+            now = rows.sign_in(row.id)
+            link = rows.identity(row.identity_id)
+            if now != row:
+                raise SignInRefused("the sign-in changed meanwhile", reason="sign_in_ended")
+            if link is None or (link.issuer, link.subject) != (account.issuer, account.subject):
+                raise SignInRefused(
+                    "the provider answered for another account", reason="account_differs"
+                )
+            admission.take_groups(tx, admission.active_person(tx, row.person_id), account)
+            return admission.renew(tx, row, shown, csr, refresh)
+
+        try:
+            signed_in = await self.entrance.store.run("renew a sign-in", renew)
+        except CloneSuspected:
+            await self._end_clone(row)
+            raise
+        except SignInRefused as refusal:
+            if refusal.reason == "account_differs":
+                await self._end(row, refusal.reason)
+            raise
+        await self.entrance.refresh()
+        return self.entrance.answer(signed_in)
+
+    async def _end_clone(self, row: SignIn) -> None:
+        await self._end(row, CloneSuspected.reason)
+        raise CloneSuspected(
+            "this sign-in was renewed from another copy of its directory; it has ended for both: "
+            "run `svc login`, and find out who has the copy"
+        )
+
+    async def _end(self, row: SignIn, reason: str) -> None:
+        """End a sign-in, with its newest certificate."""
+
+        def end(tx: ITransaction) -> None:
+            known = self.entrance.recorder.rows(tx).sign_in(row.id)
+            if known is None or known.ended_at is not None:
+                return
+            tx.sign_ins.put(evolve(known, ended_at=self.now(), refresh=b""))
+            tx.certificates.revoke(known.certificate_sha256, self.now())
+            self.entrance.recorder.append(
+                tx,
+                SIGN_IN_END,
+                person(known.person_id),
+                reason=reason,
+                details={
+                    "person_id": known.person_id,
+                    "sign_in_id": known.id,
+                    "certificate_sha256": known.certificate_sha256.hex(),
+                    "generation": known.generation,
+                },
+                state=[
+                    SIGN_INS.now(tx, known.id),
+                    CERTIFICATES.now(tx, known.certificate_sha256),
+                ],
+            )
+
+        await self.entrance.store.run("end a sign-in", end)
+        await self.entrance.refresh()

@@ -1,0 +1,127 @@
+"""Renews a person's certificate in the background, where it came by a sign-in that can be.
+
+``sign-in.json`` beside the identity says until when; no token of the provider is
+on this machine.  Once a renewal is refused for good, the file is removed and the
+warnings before the certificate's end say how to go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from attrs import define, field, frozen
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.errors import Fault, SvcError
+from svc.model.certificate import CertificateFacts
+from svc.pki.identity import TransportIdentity
+from svc.pki.renewal import Renew, RenewalLoop
+from svc.runtime import durable
+
+_log = Logger(namespace="svc_client")
+
+SIGN_IN_FILE = "sign-in.json"
+_MAX_FILE = 4096
+_FOR_GOOD = (Fault.DENIED, Fault.UNAUTHENTICATED, Fault.PRECONDITION, Fault.UNIMPLEMENTED)
+
+
+@frozen
+class SignInFile:
+    """Until when the certificate in a directory is renewed; blocks for the disk."""
+
+    directory: Path
+
+    @property
+    def path(self) -> Path:
+        """Of the file."""
+        return self.directory / SIGN_IN_FILE
+
+    def renew_until(self) -> float:
+        """Seconds since the epoch; 0 where nothing is renewed, or the file says nothing."""
+        try:
+            with self.path.open("rb") as file:
+                found = json.loads(file.read(_MAX_FILE)).get("renew_until")
+        except (OSError, ValueError, AttributeError):
+            return 0.0
+        return float(found) if isinstance(found, int | float) else 0.0
+
+    def write(self, renew_until: float) -> None:
+        """Say until when; 0: nothing is renewed."""
+        if renew_until > 0:
+            durable.replace(self.path, json.dumps({"renew_until": renew_until}).encode() + b"\n")
+        else:
+            self.path.unlink(missing_ok=True)
+
+
+@frozen
+class RenewedSignIn:
+    """What Authority answered to a renewal."""
+
+    chain: tuple[bytes, ...]
+    renew_until: float
+
+
+@define(slots=False, eq=False)
+class SignInRenewal(Service):
+    """Renews while it may; begins again when another sign-in is found.
+
+    Attributes:
+        ask: Asks Authority, with the certificate in use.
+        loop: Makes the loop that renews at two thirds of a certificate's life.
+    """
+
+    identity: TransportIdentity
+    file: SignInFile
+    clock: IReactorTime
+    now: Callable[[], float]
+    ask: Callable[[bytes], Awaitable[RenewedSignIn]]
+    loop: Callable[[Renew], RenewalLoop]
+    _running: RenewalLoop | None = field(default=None, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.identity.on_renewed(self._taken)
+
+    def startService(self) -> None:
+        """Begin, if there is something to renew."""
+        Service.startService(self)
+        self._look()
+
+    def stopService(self) -> Deferred[None]:
+        """Stop; fires when a try under way has ended."""
+        Service.stopService(self)
+        return self._halt()
+
+    def _taken(self, _: CertificateFacts) -> None:
+        if self.running and self._running is None:
+            self.clock.callLater(0, self._look)
+
+    def _look(self) -> None:
+        is_due = self.file.renew_until() > self.now() and self.identity.problem is None
+        if self.running and self._running is None and is_due:
+            self._running = self.loop(self._renew)
+            self._running.startService()
+
+    def _halt(self) -> Deferred[None]:
+        running, self._running = self._running, None
+        return succeed(None) if running is None else running.stopService()
+
+    async def _renew(self, csr: bytes) -> tuple[bytes, ...]:
+        try:
+            renewed = await self.ask(csr)
+        except SvcError as refusal:
+            if refusal.fault in _FOR_GOOD:
+                self.file.write(0)
+                _log.warn(
+                    "your certificate is not renewed any more; run `svc login` before it ends",
+                    reason=refusal.reason,
+                    error=refusal.text,
+                )
+                self.clock.callLater(0, self._halt)
+            raise
+        self.file.write(renewed.renew_until)
+        return renewed.chain

@@ -1,0 +1,237 @@
+"""Signing in, being renewed and leaving, over a store in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.model.cluster.person import Person
+from svc.pki.root import new_key
+from tests.authority.house import ADA, refusal_of, value_of
+from tests.authority.signin.memory import SignInHouse
+from tests.authority.signin.tokens import CLIENT, signed
+from tests.pki.support import CLUSTER
+from tests.support.proof import proves
+
+RS = {"alg": "RS256", "kid": "r1"}
+
+
+class CodeTests(SynchronousTestCase):
+    """Authorization code with PKCE."""
+
+    def setUp(self) -> None:
+        self.at = SignInHouse()
+        self.house = self.at.house
+
+    def people(self) -> list[Person]:
+        """Everybody, but those of the house."""
+        found: list[Person] = self.house.run(lambda tx: tx.people.all())
+        return [one for one in found if "@" in one.name]
+
+    def test_a_new_person(self) -> None:
+        """A first sign-in makes a person, in the groups that exist here; the second is the same."""
+        answer = value_of(self.at.sign_in(groups=["dev", "unknown"]))
+        self.assertEqual((answer.name, list(answer.groups)), ("ada@example.org", ["dev"]))
+        again = value_of(self.at.sign_in(groups=[]))
+        self.assertEqual(again.principal, answer.principal)
+        (person,) = self.people()
+        self.assertEqual(person.groups, ())
+        events = [record["event"] for record in self.house.records()]
+        for event in ("person.add", "identity.link", "person.sign_in", "group.leave"):
+            self.assertIn(event, events)
+
+    def test_what_the_provider_is_asked(self) -> None:
+        """The challenge goes with the browser; the verifier with the code, from Authority."""
+        begun, asked = value_of(self.at.begin())
+        self.assertEqual(asked["code_challenge_method"], "S256")
+        self.assertEqual(asked["redirect_uri"], "http://127.0.0.1:1024/callback")
+        self.at.agent.answer("/token", self.at.tokens(nonce=asked["nonce"]))
+        value_of(self.at.complete(begun, f"state={begun.state}&code=c1"))
+        ((_, form),) = [one for one in self.at.agent.asked if one[0] == "/token"]
+        self.assertEqual((form["code"], form["client_id"]), ("c1", CLIENT))
+        self.assertEqual(len(form["code_verifier"]), 43)
+        self.assertNotIn(form["code_verifier"], begun.url)
+
+    def test_bound_to_its_key(self) -> None:
+        """A code of one attempt is of no use in another: its nonce is of the other's key."""
+        _, stolen = value_of(self.at.begin())
+        begun, _ = value_of(self.at.begin())
+        self.at.agent.answer("/token", self.at.tokens(nonce=stolen["nonce"]))
+        refused = refusal_of(self.at.complete(begun, f"state={begun.state}&code=stolen"))
+        self.assertEqual(refused.reason, "id_token_nonce")
+        self.assertEqual(self.house.records("sign_in.refused")[0]["reason"], "id_token_nonce")
+
+    def test_used_once(self) -> None:
+        """An attempt ends with its first answer, good or bad, or after ten minutes."""
+        begun, _ = value_of(self.at.begin())
+        for reason in ("redirect_state", "attempt_unknown"):
+            refused = refusal_of(self.at.complete(begun, "state=other&code=c1"))
+            self.assertEqual(refused.reason, reason)
+        begun, _ = value_of(self.at.begin())
+        self.house.clock.advance(600)
+        refused = refusal_of(self.at.complete(begun, f"state={begun.state}&code=c1"))
+        self.assertEqual(refused.reason, "attempt_over")
+        refused = refusal_of(self.at.poll(value_of(self.at.begin())[0]))
+        self.assertEqual(refused.reason, "attempt_unknown")
+
+    def test_who_is_not_let_in(self) -> None:
+        """An account never becomes somebody who exists; one whom an operator revoked stays out."""
+        self.house.run(
+            lambda tx: tx.people.add(Person("p" * 26, "eve@example.org", salt=b"s"), 1.0)
+        )
+        refused = refusal_of(self.at.sign_in(sub="00u2", email="eve@example.org"))
+        self.assertEqual(refused.reason, "name_taken")
+        value_of(self.at.sign_in())
+        (person,) = [one for one in self.people() if one.name == "ada@example.org"]
+        self.house.run(lambda tx: tx.people.revoke(person.id, 2.0))
+        self.assertEqual(refusal_of(self.at.sign_in()).reason, "revoked_person")
+        reasons = [record["reason"] for record in self.house.records("sign_in.refused")]
+        self.assertEqual(reasons, ["name_taken", "revoked_person"])
+
+    def test_nobody_is_made(self) -> None:
+        """Without create_persons an account that is nobody's is refused, and told its subject."""
+        at = SignInHouse(admission={"create_persons": False})
+        refused = refusal_of(at.sign_in())
+        self.assertEqual(refused.reason, "unknown_account")
+        self.assertIn("subject 00u1", refused.text)
+
+    def test_rows_put_there_by_sql(self) -> None:
+        """A link that no signed record covers signs nobody in, and neither does a moved one."""
+        value_of(self.at.sign_in())
+        self.house.by_sql(
+            "INSERT INTO person_identities (id, issuer, subject, person_id, salt)"
+            f" VALUES ('x', 'https://id.example', '00u9', '{ADA}', x'00')"
+        )
+        self.assertEqual(refusal_of(self.at.sign_in(sub="00u9")).reason, "state_unsigned")
+        self.house.by_sql(f"UPDATE person_identities SET person_id = '{ADA}' WHERE id <> 'x'")
+        self.assertEqual(refusal_of(self.at.sign_in()).reason, "state_unsigned")
+
+    @proves("U-OIDC-08")
+    def test_groups_administer_nothing(self) -> None:
+        """Whatever groups a provider names, nobody becomes an operator by them."""
+        answer = value_of(self.at.sign_in(groups=["dev", "operators", "administrators"]))
+        self.assertEqual(list(answer.groups), ["dev"])
+        self.assertIn("/user/", answer.principal)
+
+
+class MachineTests(SynchronousTestCase):
+    """An ID token for the cluster itself."""
+
+    def setUp(self) -> None:
+        self.at = SignInHouse()
+
+    def token(self, **claims: Any) -> str:
+        """A token; for the cluster unless told otherwise."""
+        return signed(RS, self.at.claims(**{"aud": CLUSTER, **claims}))
+
+    def test_once(self) -> None:
+        """It is taken once, whoever brings it."""
+        token = self.token()
+        value_of(self.at.assertion(token))
+        self.assertEqual(refusal_of(self.at.assertion(token)).reason, "assertion_replayed")
+        value_of(self.at.assertion(self.token(jti="2")))
+
+    def test_refused(self) -> None:
+        """For the browser's client, of before the start, or good for days: it is refused."""
+        now = self.at.house.now()
+        for claims, reason in (
+            ({"aud": CLIENT}, "id_token_audience"),
+            ({"aud": [CLUSTER, CLIENT]}, "id_token_audience"),
+            ({"iat": now - 1}, "assertion_old"),
+            ({"exp": now + 86_401}, "assertion_life"),
+        ):
+            with self.subTest(claims=claims):
+                self.assertEqual(refusal_of(self.at.assertion(self.token(**claims))).reason, reason)
+
+
+class RenewalTests(SynchronousTestCase):
+    """While the provider's session lasts."""
+
+    def setUp(self) -> None:
+        self.at = SignInHouse()
+        self.house, self.key = self.at.house, new_key()
+        self.first = value_of(self.at.sign_in(self.key))
+
+    def renew(self, key: Any, answer: Any, new: Any) -> Any:
+        """Renew by a certificate."""
+        return self.at.renew(key, answer.chain, new)
+
+    def tokens(self, **claims: Any) -> dict[str, Any]:
+        """What a refresh is answered with: no nonce, another refresh token."""
+        return {**self.at.tokens(**claims), "refresh_token": "refresh2"}
+
+    def test_renewed(self) -> None:
+        """Each refresh token is used once, and groups follow the provider's word."""
+        self.at.agent.answer("/token", self.tokens(groups=[]))
+        second_key, third_key = new_key(), new_key()
+        second = value_of(self.renew(self.key, self.first, second_key))
+        value_of(self.renew(second_key, second, third_key))
+        used = [form.get("refresh_token") for path, form in self.at.agent.asked if path == "/token"]
+        self.assertEqual(used, [None, "refresh1", "refresh2"])
+        self.assertEqual(list(second.groups), [])
+        self.assertEqual(second.renew_until, self.first.renew_until)
+        self.assertEqual(len(self.house.records("sign_in.renew")), 2)
+
+    def test_answer_lost(self) -> None:
+        """Who lost the answer asks again with the same key."""
+        self.at.agent.answer("/token", self.tokens())
+        key = new_key()
+        value_of(self.renew(self.key, self.first, key))
+        value_of(self.renew(self.key, self.first, key))
+
+    def test_a_copy(self) -> None:
+        """A copy of the directory that renews is seen: the sign-in has ended for both."""
+        self.at.agent.answer("/token", self.tokens())
+        mine = new_key()
+        second = value_of(self.renew(self.key, self.first, mine))
+        refused = refusal_of(self.renew(self.key, self.first, new_key()))
+        self.assertEqual(refused.reason, "identity_cloned")
+        refused = refusal_of(self.renew(mine, second, new_key()))
+        self.assertEqual(refused.reason, "revoked_certificate")
+        self.assertEqual(self.house.records("sign_in.end")[0]["reason"], "identity_cloned")
+
+    def test_another_account(self) -> None:
+        """A refresh that is answered for somebody else ends the sign-in."""
+        self.at.agent.answer("/token", self.tokens(sub="00u2"))
+        refused = refusal_of(self.renew(self.key, self.first, new_key()))
+        self.assertEqual(refused.reason, "account_differs")
+        self.assertEqual(self.house.records("sign_in.end")[0]["reason"], "account_differs")
+
+    def test_session_over(self) -> None:
+        """When the provider's session has ended nothing is prolonged; when it is away, neither."""
+        self.at.agent.is_silent = True
+        waiting: list[Any] = []
+        Deferred.fromCoroutine(self.renew(self.key, self.first, new_key())).addBoth(waiting.append)
+        self.house.clock.advance(10)
+        self.assertEqual(waiting[0].value.reason, "provider_unreachable")
+        self.at.agent.is_silent = False
+        self.at.agent.answer("/token", {"error": "invalid_grant"}, status=400)
+        refused = refusal_of(self.renew(self.key, self.first, new_key()))
+        self.assertEqual(refused.reason, "provider_session_ended")
+        refused = refusal_of(self.renew(self.key, self.first, new_key()))
+        self.assertEqual(refused.reason, "revoked_certificate")
+
+    def test_a_token_moved_by_sql(self) -> None:
+        """A sealed refresh token in another row is not used: not by its record, nor by its seal."""
+        other_key = new_key()
+        other = value_of(self.at.sign_in(other_key, sub="00u2", email="eve@example.org"))
+        self.house.by_sql("UPDATE sign_ins SET refresh = (SELECT MIN(refresh) FROM sign_ins)")
+        reasons = {
+            refusal_of(self.renew(key, answer, new_key())).reason
+            for key, answer in ((self.key, self.first), (other_key, other))
+        }
+        self.assertIn("state_unsigned", reasons)
+
+    def test_logout(self) -> None:
+        """Who leaves is forgotten by the provider too, and is not renewed."""
+        value_of(self.at.end(self.key, self.first.chain))
+        self.assertEqual(self.at.agent.count("/revoke"), 1)
+        refused = refusal_of(self.renew(self.key, self.first, new_key()))
+        self.assertEqual(refused.reason, "revoked_certificate")
+
+    def test_another_key(self) -> None:
+        """A certificate without its key renews nothing."""
+        refused = refusal_of(self.renew(new_key(), self.first, new_key()))
+        self.assertEqual(refused.reason, "bad_signature")
