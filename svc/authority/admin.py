@@ -21,9 +21,11 @@ from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.authority.sessions.admin import SessionAdmin
+from svc.authority.signin.links import IdentityLinks
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit.record import Actor
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.proto.gate.v1 import sign_in_pb2
 
 _Request = TypeVar("_Request", bound=Message)
 
@@ -50,6 +52,7 @@ class AdminService:
     checks: PolicyCheck
     outbox: QueueAdmin
     erasure: RequestErasure
+    links: IdentityLinks
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
     def service(self) -> RpcService:
@@ -62,6 +65,7 @@ class AdminService:
                 **self._of_people(),
                 **self._of_groups(),
                 **self._of_tokens(),
+                **self._of_identities(),
                 "Status": self._guarded(pb.StatusRequest, VIEW_STATUS, self._status),
                 "AddResource": self._guarded(pb.AddResourceRequest, MANAGE_RESOURCES, catalog.add),
                 "ListResources": self._guarded(
@@ -155,6 +159,16 @@ class AdminService:
             ),
             "RevokeToken": unary(pb.RevokeTokenRequest, self._revoke_token),
             "ForgetName": unary(pb.ForgetNameRequest, self._forget_name),
+        }
+
+    def _of_identities(self) -> dict[str, Serve]:
+        return {
+            "LinkIdentity": self._guarded(
+                sign_in_pb2.LinkIdentityRequest, MANAGE_PERSONS, self.links.link
+            ),
+            "ListIdentities": self._guarded(
+                sign_in_pb2.ListIdentitiesRequest, VIEW_STATUS, self.links.list_links
+            ),
         }
 
     def _guarded(

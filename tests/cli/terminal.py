@@ -31,6 +31,7 @@ from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.admin import SessionAdmin
+from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
@@ -226,6 +227,13 @@ class Authority:
             checks=self._checks(kinds),
             outbox=QueueAdmin(self.store, writes, now),
             erasure=RequestErasure(self.store, writes),
+            links=IdentityLinks(
+                store=self.store,
+                recorder=writes,
+                state_cache=self.state_cache,
+                entropy=os.urandom,
+                issuer="https://id.example",
+            ),
             status=_standing,
         )
         self._begin()

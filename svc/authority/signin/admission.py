@@ -9,15 +9,15 @@ from attrs import define, evolve, field, frozen
 from svc.authority.enroll.issued import certificate_details
 from svc.authority.signin.account import Account, account_name
 from svc.authority.signin.attempts import Flow
+from svc.authority.signin.links import SALT_BYTES, link_account
 from svc.authority.signin.refusals import SignInRefused
 from svc.authority.state.recorder import Recorder, person
-from svc.authority.state.tables import CERTIFICATES, IDENTITIES, PERSONS, SIGN_INS
+from svc.authority.state.tables import CERTIFICATES, PERSONS, SIGN_INS
 from svc.errors import Denied
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import (
     GROUP_JOIN,
     GROUP_LEAVE,
-    IDENTITY_LINK,
     PERSON_ADD,
     PERSON_SIGN_IN,
     SIGN_IN_RENEW,
@@ -31,7 +31,6 @@ from svc.model.principal import Role
 from svc.pki.credentials import CredentialPlace, CredentialSeal
 from svc.pki.enroll import CertificateIssuer, HolderStanding
 
-SALT_BYTES = 16
 SIGN_INS_TABLE = "sign_ins"
 
 
@@ -193,7 +192,16 @@ class SignInAdmission:
                 "account; ask your operator to link the account to that person, or to rename it",
                 reason="name_taken",
             )
-        return self.link(tx, self._added(tx, name), account.issuer, account.subject)
+        added = self._added(tx, name)
+        return link_account(
+            tx,
+            self.recorder,
+            self.entropy,
+            known=added,
+            issuer=account.issuer,
+            subject=account.subject,
+            actor=person(added.id),
+        )
 
     def _added(self, tx: ITransaction, name: str) -> Person:
         """A new person, in no group yet."""
@@ -207,34 +215,6 @@ class SignInAdmission:
             state=[PERSONS.now(tx, added.id)],
         )
         return added
-
-    def link(self, tx: ITransaction, known: Person, issuer: str, subject: str) -> IdentityLink:
-        """Make an account the person's, for good.
-
-        Raises:
-            AlreadyExists: it is somebody's.
-        """
-        link = IdentityLink(
-            id=random_id(self.entropy),
-            issuer=issuer,
-            subject=subject,
-            person_id=known.id,
-            salt=self.entropy(SALT_BYTES),
-        )
-        tx.sign_ins.link(link)
-        self.recorder.append(
-            tx,
-            IDENTITY_LINK,
-            person(known.id),
-            details={
-                "person_id": known.id,
-                "identity_id": link.id,
-                "issuer": issuer,
-                "subject_at_issuer": subject,
-            },
-            state=[IDENTITIES.now(tx, link.id)],
-        )
-        return link
 
     def _kept(
         self,

@@ -14,6 +14,7 @@ from svc.cli.authority.audit import audit
 from svc.cli.authority.backup import backup
 from svc.cli.authority.catalog import resources
 from svc.cli.authority.erase import erase
+from svc.cli.authority.identities import identities
 from svc.cli.authority.keys import keys
 from svc.cli.authority.members.groups import groups
 from svc.cli.authority.members.nodes import nodes
@@ -52,6 +53,7 @@ for _command in (
     tokens,
     users,
     sessions,
+    identities,
     resources,
     policy,
     audit,

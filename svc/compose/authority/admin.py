@@ -9,6 +9,7 @@ from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.sessions.admin import SessionAdmin
+from svc.authority.signin.links import IdentityLinks
 from svc.compose.authority.ingest import AuditQueue
 from svc.compose.authority.lifecycle import (
     AuthorityRole,
@@ -67,6 +68,13 @@ def admin_service(
         checks=rooms.checks,
         outbox=queue.admin,
         erasure=RequestErasure(queue.admin.store, queue.admin.recorder),
+        links=IdentityLinks(
+            store=p.store,
+            recorder=p.recorder,
+            state_cache=rooms.state_cache,
+            entropy=p.runtime.entropy,
+            issuer=p.settings.oidc.issuer,
+        ),
         status=status,
     )
 

@@ -7,11 +7,14 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.signin.links import IdentityLinks
+from svc.authority.state.recorder import operator
 from svc.model.cluster.person import Person
 from svc.pki.root import new_key
+from svc.proto.gate.v1 import sign_in_pb2 as pb
 from tests.authority.house import ADA, refusal_of, value_of
 from tests.authority.signin.memory import SignInHouse
-from tests.authority.signin.tokens import CLIENT, signed
+from tests.authority.signin.tokens import CLIENT, ISSUER, signed
 from tests.pki.support import CLUSTER
 from tests.support.proof import proves
 
@@ -235,3 +238,45 @@ class RenewalTests(SynchronousTestCase):
         """A certificate without its key renews nothing."""
         refused = refusal_of(self.renew(new_key(), self.first, new_key()))
         self.assertEqual(refused.reason, "bad_signature")
+
+
+class LinkTests(SynchronousTestCase):
+    """Accounts that an operator makes somebody's."""
+
+    def setUp(self) -> None:
+        self.at = SignInHouse(admission={"create_persons": False})
+        house = self.at.house
+        self.links = IdentityLinks(
+            store=house.store,
+            recorder=house.recorder,
+            state_cache=house.state_cache,
+            entropy=house.entropy,
+            issuer=ISSUER,
+        )
+
+    def link(self, person: str, subject: str) -> Any:
+        """Link an account of the configured provider."""
+        request = pb.LinkIdentityRequest(person=person, subject=subject)
+        return self.links.link(request, operator(0))
+
+    def test_linked(self) -> None:
+        """An account that an operator linked signs in as that person, who existed before."""
+        value_of(self.link("ada", "00u1"))
+        answer = value_of(self.at.sign_in())
+        self.assertTrue(answer.principal.endswith(f"/user/{ADA}"))
+        (row,) = value_of(self.links.list_links(pb.ListIdentitiesRequest(), operator(0))).identities
+        self.assertEqual((row.person, row.subject), ("ada", "00u1"))
+        (record,) = self.at.house.records("identity.link")
+        self.assertEqual(record["actor"]["kind"], "operator")
+
+    def test_refused(self) -> None:
+        """Nobody's person, an account that is somebody's, and what is no subject."""
+        value_of(self.link("ada", "00u1"))
+        for person, subject, reason in (
+            ("nobody", "00u2", "unknown_person"),
+            ("eve", "00u1", "already_exists"),
+            ("eve", "", "malformed"),
+            ("eve", "a\nb", "malformed"),
+        ):
+            refused = refusal_of(self.link(person, subject))
+            self.assertEqual(refused.reason, reason)

@@ -168,3 +168,41 @@ class SignInEndRequest(_message.Message):
 class SignInEndResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class LinkIdentityRequest(_message.Message):
+    __slots__ = ("person", "issuer", "subject")
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    ISSUER_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    person: str
+    issuer: str
+    subject: str
+    def __init__(self, person: _Optional[str] = ..., issuer: _Optional[str] = ..., subject: _Optional[str] = ...) -> None: ...
+
+class LinkIdentityResponse(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class ListIdentitiesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class IdentityRow(_message.Message):
+    __slots__ = ("id", "person", "issuer", "subject")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    ISSUER_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    person: str
+    issuer: str
+    subject: str
+    def __init__(self, id: _Optional[str] = ..., person: _Optional[str] = ..., issuer: _Optional[str] = ..., subject: _Optional[str] = ...) -> None: ...
+
+class ListIdentitiesResponse(_message.Message):
+    __slots__ = ("identities",)
+    IDENTITIES_FIELD_NUMBER: _ClassVar[int]
+    identities: _containers.RepeatedCompositeFieldContainer[IdentityRow]
+    def __init__(self, identities: _Optional[_Iterable[_Union[IdentityRow, _Mapping]]] = ...) -> None: ...

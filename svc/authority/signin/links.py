@@ -1,0 +1,131 @@
+"""Which account at the provider is whom here, as operators say and list it."""
+
+from __future__ import annotations
+
+from attrs import define, field
+
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.recorder import Recorder
+from svc.authority.state.tables import IDENTITIES
+from svc.errors import AlreadyExists, Fault, Malformed, SvcError
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.events import IDENTITY_LINK
+from svc.model.audit.record import Actor
+from svc.model.cluster.person import Person
+from svc.model.cluster.sign_in import IdentityLink
+from svc.model.ids import Entropy, random_id
+from svc.proto.gate.v1 import sign_in_pb2 as pb
+
+_MAX = 255
+SALT_BYTES = 16
+
+
+def link_account(
+    tx: ITransaction,
+    recorder: Recorder,
+    entropy: Entropy,
+    *,
+    known: Person,
+    issuer: str,
+    subject: str,
+    actor: Actor,
+) -> IdentityLink:
+    """Make an account somebody's, with its record.
+
+    Raises:
+        AlreadyExists: it is somebody's.
+    """
+    link = IdentityLink(
+        id=random_id(entropy),
+        issuer=issuer,
+        subject=subject,
+        person_id=known.id,
+        salt=entropy(SALT_BYTES),
+    )
+    tx.sign_ins.link(link)
+    details = {
+        "person_id": known.id,
+        "identity_id": link.id,
+        "issuer": issuer,
+        "subject_at_issuer": subject,
+    }
+    state = [IDENTITIES.now(tx, link.id)]
+    recorder.append(tx, IDENTITY_LINK, actor, details=details, state=state)
+    return link
+
+
+@define
+class IdentityLinks:
+    """Links accounts to people, and lists them.
+
+    Attributes:
+        issuer: The configured provider; None: nobody signs in here.
+    """
+
+    store: IStore
+    recorder: Recorder
+    state_cache: ClusterStateCache
+    entropy: Entropy = field(repr=False)
+    issuer: str | None
+
+    async def link(self, request: pb.LinkIdentityRequest, actor: Actor) -> pb.LinkIdentityResponse:
+        """Make an account a person's.
+
+        Raises:
+            SvcError: there is no such person, or the account is somebody's.
+        """
+        issuer = request.issuer or self.issuer or ""
+        for what, text in (("issuer", issuer), ("subject", request.subject)):
+            if not 0 < len(text) <= _MAX or not text.isascii() or not text.isprintable():
+                raise Malformed(f"{what}: must be 1 to {_MAX} printable ASCII characters")
+
+        def link(tx: ITransaction) -> str:
+            known = self.recorder.rows(tx).person_named(request.person)
+            if known is None:
+                raise SvcError(
+                    f"person {request.person}: does not exist; see `svc authority persons list`",
+                    reason="unknown_person",
+                    fault=Fault.NOT_FOUND,
+                )
+            try:
+                made = link_account(
+                    tx,
+                    self.recorder,
+                    self.entropy,
+                    known=known,
+                    issuer=issuer,
+                    subject=request.subject,
+                    actor=actor,
+                )
+            except AlreadyExists:
+                raise SvcError(
+                    "the account is linked already; see `svc authority identities list`",
+                    reason="already_exists",
+                    fault=Fault.EXISTS,
+                ) from None
+            return made.id
+
+        made = await self.store.run("link an account", link)
+        await self.state_cache.catch_up()
+        return pb.LinkIdentityResponse(id=made)
+
+    async def list_links(
+        self, request: pb.ListIdentitiesRequest, actor: Actor
+    ) -> pb.ListIdentitiesResponse:
+        """Every account that is somebody's here."""
+
+        def look(tx: ITransaction) -> list[pb.IdentityRow]:
+            names = {one.id: one.name for one in tx.people.all()}
+            return [
+                pb.IdentityRow(
+                    id=one.id,
+                    person=names.get(one.person_id, one.person_id),
+                    issuer=one.issuer,
+                    subject=one.subject,
+                )
+                for one in tx.sign_ins.identities()
+            ]
+
+        rows: list[pb.IdentityRow] = await self.store.read("list identities", look)
+        rows.sort(key=lambda row: row.person)
+        return pb.ListIdentitiesResponse(identities=rows)

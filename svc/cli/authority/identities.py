@@ -1,0 +1,50 @@
+"""``svc authority identities``: which account at the identity provider is whom here."""
+
+from __future__ import annotations
+
+import click
+
+from svc.cli.control import admin
+from svc.cli.forms import WORD
+from svc.cli.groups import Group
+from svc.cli.output import json_option, print_result, table
+from svc.proto.gate.v1 import sign_in_pb2 as pb
+
+
+@click.group(cls=Group)
+def identities() -> None:
+    """Accounts at the identity provider."""
+
+
+@identities.command("add")
+@click.argument("person", type=WORD)
+@click.option(
+    "--subject",
+    required=True,
+    metavar="SUB",
+    help="The account's subject (`sub`); a sign-in that is refused as unknown shows it.",
+)
+@click.option("--issuer", metavar="URL", help="The provider; oidc.issuer by default.")
+@json_option
+@click.pass_context
+def add_identity(
+    context: click.Context, person: str, subject: str, issuer: str | None, as_json: bool
+) -> None:
+    """Let an account at the identity provider sign in as PERSON."""
+    request = pb.LinkIdentityRequest(person=person, issuer=issuer or "", subject=subject)
+    answer = admin(context)("LinkIdentity", request, pb.LinkIdentityResponse)
+    print_result(as_json, {"id": answer.id}, [f"the account now signs in as {person}"])
+
+
+@identities.command("list")
+@json_option
+@click.pass_context
+def list_identities(context: click.Context, as_json: bool) -> None:
+    """List the accounts that sign in, and as whom."""
+    answer = admin(context)("ListIdentities", pb.ListIdentitiesRequest(), pb.ListIdentitiesResponse)
+    rows = [[row.person, row.subject, row.issuer, row.id] for row in answer.identities]
+    result = [
+        {"id": row.id, "name": row.person, "issuer": row.issuer, "subject": row.subject}
+        for row in answer.identities
+    ]
+    print_result(as_json, result, table(["PERSON", "SUBJECT", "ISSUER", "ID"], rows))
