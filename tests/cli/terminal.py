@@ -227,13 +227,7 @@ class Authority:
             checks=self._checks(kinds),
             outbox=QueueAdmin(self.store, writes, now),
             erasure=RequestErasure(self.store, writes),
-            links=IdentityLinks(
-                store=self.store,
-                recorder=writes,
-                state_cache=self.state_cache,
-                entropy=os.urandom,
-                issuer="https://id.example",
-            ),
+            links=self._links(),
             status=_standing,
         )
         self._begin()
@@ -242,6 +236,15 @@ class Authority:
         self.asked: dict[str, str] = {}
         return SessionAdmin(
             store=self.store, recorder=self.writes, asked=self.asked, publish=nothing
+        )
+
+    def _links(self) -> IdentityLinks:
+        return IdentityLinks(
+            store=self.store,
+            recorder=self.writes,
+            state_cache=self.state_cache,
+            entropy=os.urandom,
+            issuer="https://id.example",
         )
 
     def _checks(self, kinds: Any) -> PolicyCheck:

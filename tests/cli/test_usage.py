@@ -122,8 +122,8 @@ class UsageTests(SynchronousTestCase):
         self.assertEqual(
             outcome.stderr,
             "svc: no command 'gateway'; roles are authority, proxy, connector, all; "
-            "commands: init, demo, join, login, logout, up, status, resources, open, db, kubeconfig, "
-            "proxy-ssh, why\n",
+            "commands: init, demo, join, login, logout, up, status, resources, open, db, "
+            "kubeconfig, proxy-ssh, why\n",
         )
 
     @proves("X-04")

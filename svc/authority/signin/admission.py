@@ -13,7 +13,6 @@ from svc.authority.signin.links import SALT_BYTES, link_account
 from svc.authority.signin.refusals import SignInRefused
 from svc.authority.state.recorder import Recorder, person
 from svc.authority.state.tables import CERTIFICATES, PERSONS, SIGN_INS
-from svc.errors import Denied
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import (
     GROUP_JOIN,
@@ -23,7 +22,7 @@ from svc.model.audit.events import (
     SIGN_IN_RENEW,
 )
 from svc.model.certificate import CertificateFacts, NewCertificate
-from svc.model.cluster.person import IssuedCertificate, Person, PersonState
+from svc.model.cluster.person import IssuedCertificate, Person, require_active
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.cluster.token import TokenGrant
 from svc.model.ids import Entropy, person_id, random_id
@@ -135,15 +134,9 @@ class SignInAdmission:
         """The person, if they may sign in.
 
         Raises:
-            Denied: ``revoked_person``, or the word of the state that they are in.
+            Denied: ``unknown_person``, ``revoked_person`` or ``disabled_person``.
         """
-        known = self.recorder.rows(tx).person(id)
-        if known is None:
-            raise Denied("the person is not known here", reason="unknown_person")
-        if known.state is not PersonState.ACTIVE:
-            word = known.state.value
-            raise Denied(f"the person is {word} here; ask your operator", reason=f"{word}_person")
-        return known
+        return require_active(self.recorder.rows(tx).person(id))
 
     def take_groups(self, tx: ITransaction, known: Person, account: Account) -> Person:
         """Put the person into those of the account's groups that exist here, and no other."""
