@@ -75,9 +75,10 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
     with --refresh also if the Proxy is not connected or no session can be opened now.
     """
     from svc.client.own_certificate import identity_status
+    from svc.client.signin import SignInFile
 
     side = _person(globals_)
-    own = identity_status(side.identity)
+    own = identity_status(side.identity, SignInFile(side.state).renew_until())
     problem = own["certificate"]["problem"]
     told = {"running": False, **(_ask(side, refresh and not problem) or {}), **own}
     print_result(

@@ -18,6 +18,8 @@ def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
             if certificate["seconds_left"] <= 0
             else "not valid yet: this machine's clock is wrong"
         )
+    elif certificate.get("renew_until"):
+        left = f"{left}; `svc up` renews it until {certificate['renew_until']}"
     elif certificate["ends_soon"]:
         left = f"{left}, in {since(certificate['seconds_left'])}: run `svc join` with a new token"
         left = f"{left}, or `svc login`"

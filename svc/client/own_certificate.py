@@ -72,8 +72,12 @@ def ends_soon(identity: IIdentity) -> bool:
     return 0 < identity.seconds_left() <= first_warning(identity.facts)
 
 
-def identity_status(identity: IIdentity) -> dict[str, Any]:
-    """Who the person is here, until when, and what is wrong with the certificate now."""
+def identity_status(identity: IIdentity, renew_until: float = 0.0) -> dict[str, Any]:
+    """Who the person is here, until when, and what is wrong with the certificate now.
+
+    Args:
+        renew_until: Until when `svc up` renews the certificate; 0: it does not.
+    """
     facts = identity.facts
     reason = problem = ""
     try:
@@ -87,6 +91,7 @@ def identity_status(identity: IIdentity) -> dict[str, Any]:
             "expires_at": rfc3339(facts.not_after),
             "seconds_left": int(identity.seconds_left()),
             "ends_soon": ends_soon(identity),
+            "renew_until": rfc3339(renew_until) if renew_until else "",
             "reason": reason,
             "problem": problem,
         },

@@ -236,6 +236,7 @@ class RenewalTests(TestCase):
         first = person.status()["certificate"]["expires_at"]
         until("a renewal", lambda: person.status()["certificate"]["expires_at"] > first)
         self.assertEqual(groups_of(here.gateway, "eve@example.org"), ["ops"])
+        self.assertIn("`svc up` renews it until", person.svc("status").stdout)
 
         here.provider.set_accounts(eve={**EVE, "groups": []})
         until("the group left", lambda: not groups_of(here.gateway, "eve@example.org"))

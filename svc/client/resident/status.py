@@ -38,6 +38,7 @@ class StatusService:
     refusals: RecentRefusals
     clock: IReactorTime
     renew: Callable[[], object]
+    renew_until: Callable[[], float] = float
     head: KnownHead | None = None
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +75,7 @@ class StatusService:
         link = self.link
         return {
             "running": True,
-            **identity_status(self.identity),
+            **identity_status(self.identity, self.renew_until()),
             "proxy": {
                 "connected": bool(link.proxy) and self.identity.problem is None,
                 "address": link.proxy,

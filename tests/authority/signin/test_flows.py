@@ -93,6 +93,15 @@ class CodeTests(SynchronousTestCase):
         reasons = [record["reason"] for record in self.house.records("sign_in.refused")]
         self.assertEqual(reasons, ["name_taken", "revoked_person"])
 
+    def test_disabled(self) -> None:
+        """Somebody whom an operator has disabled signs in again once they are enabled."""
+        answer = value_of(self.at.sign_in())
+        person = answer.principal.rpartition("/")[2]
+        self.house.run(lambda tx: tx.people_changes.disable(person))
+        self.assertEqual(refusal_of(self.at.sign_in()).reason, "disabled_person")
+        self.house.run(lambda tx: tx.people_changes.enable(person))
+        value_of(self.at.sign_in())
+
     def test_nobody_is_made(self) -> None:
         """Without create_persons an account that is nobody's is refused, and told its subject."""
         at = SignInHouse(admission={"create_persons": False})
