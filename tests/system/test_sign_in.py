@@ -9,6 +9,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from unittest import TestCase
+from urllib.parse import parse_qs, urlsplit
 
 from attrs import define
 
@@ -21,7 +22,7 @@ from tests.system.provider import CLIENT, Browser, IdentityProvider, Page, provi
 from tests.system.world import around
 
 LEAF_SECS = 3600
-SHORT_LEAF_SECS = 15
+SHORT_LEAF_SECS = 10
 EVE = {"email": "eve@example.org", "email_verified": True, "groups": ["ops"]}
 ADA = {"email": "ada@example.org", "email_verified": True, "groups": ["ops", "elsewhere"]}
 
@@ -144,6 +145,10 @@ class BrowserSignInTests(TestCase):
         person = here.person("ada")
         page = here.signed_in(person, here.provider.browser(), "ada")
         self.assertIn("signed in as ada@example.org", page.text)
+        (code,) = parse_qs(urlsplit(page.url).query)["code"]
+        places = [path for path in here.gateway.directory.rglob("*") if path.is_file()]
+        self.assertGreater(len(places), 20)
+        self.assertEqual([path for path in places if code.encode() in path.read_bytes()], [])
 
         (row,) = here.gateway.operator("persons", "list", "--json").json
         self.assertEqual((row["name"], row["groups"]), ("ada@example.org", ["ops"]))
