@@ -160,6 +160,31 @@ class BrowserSignInTests(TestCase):
         self.assertTrue(LEAF_SECS - 120 < left <= LEAF_SECS, left)
         here.gateway.verify()
 
+    def test_loopback(self) -> None:
+        """Other paths, other states and other names get nothing, and cost the sign-in nothing."""
+        here = stage()
+        here.provider.set_accounts(ada=ADA)
+        person, browser = here.person("loopback"), here.provider.browser()
+        child = here.login(person)
+        address = address_of(child)
+        asked = parse_qs(urlsplit(address).query)
+        back = asked["redirect_uri"][0]
+        for url, status in (
+            (back.replace("/callback", "/"), 404),
+            (f"{back}/more", 404),
+            (back, 400),
+            (f"{back}?state=other&code=c1", 400),
+            (f"{back}?state={asked['state'][0]}&state=other&code=c1", 400),
+            (back.replace("127.0.0.1", "localhost"), 403),
+        ):
+            with self.subTest(url):
+                self.assertEqual(browser.send("GET", url).status, status)
+        self.assertEqual(browser.send("POST", f"{back}?state={asked['state'][0]}").status, 404)
+        page = browser.sign_in(address, "ada")
+        self.assertIn("signed in as", page.text)
+        self.assertEqual(child.wait(), 0, child.text())
+        self.assertRaises(OSError, browser.send, "GET", page.url)
+
 
 class DeviceSignInTests(TestCase):
     """A code that is typed on another device."""
