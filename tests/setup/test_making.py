@@ -52,13 +52,14 @@ class TreeTests(MakingCase):
     def test_golden_tree(self) -> None:
         """Exactly these files, readable by their owner alone."""
         self.make()
-        keys = ("anchor", "audit-origin", "grant", "root", "snapshot", "spiffe", "transport")
+        keys = ("anchor", "audit-origin", "grant", "jwt", "root", "snapshot", "spiffe", "transport")
         expected = {
             "gate": "0700",
             **{f"gate/{role}": "0700" for role in ("authority", "proxy", "connector")},
             **{f"gate/{role}.toml": "0600" for role in ("authority", "proxy", "connector")},
             "gate/policy.cedar": "0600",
             "gate/authority/keys": "0700",
+            "gate/authority/keys/credentials.key": "0600",
             **{
                 f"gate/authority/keys/{name}.{end}": "0600"
                 for name in keys

@@ -77,6 +77,9 @@ def _read(kind: Any, read: Callable[[Any], Any]) -> Callable[[bytes], Any]:
     return lambda data: read(parse(kind, data, 1 << 22, "golden"))
 
 
+_REASONS = {"0.7.0.2": "revoked", "0.7.1.2": "disabled_person", "0.9.0": "policy_changed"}
+"""Words of closed lists in a snapshot: of its revocations, and of an end that was asked for."""
+
 PAIRS: Mapping[str, Pair] = {
     "session.request": (
         evolve(made(SessionRequest), half=b""),  # of a session end to end
@@ -151,7 +154,7 @@ PAIRS: Mapping[str, Pair] = {
     ),
     "relay.open": (list(relay.Lane)[-1], relay.encode_relay_open, relay.decode_relay_open),
     "snapshot": (
-        made(snapshot.Snapshot),
+        made(snapshot.Snapshot, _REASONS),
         snapshot.encode_snapshot,
         snapshot.decode_snapshot,
     ),

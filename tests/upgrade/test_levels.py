@@ -342,7 +342,7 @@ class StartTests(SynchronousTestCase):
         people = gate.operator("persons", "list", "--all", "--json").json
         self.assertEqual(
             {one["name"]: one["state"] for one in people},
-            {"ada": "active", "ben": "active", "eve": "active", "mallory": "revoked"},
+            {"ada": "active", "ben": "active", "eve": "active", "mallory": "removed"},
         )
         told = gate.status()
         self.assertEqual((told["policy_version"], told["unsigned"]), (2, []))
