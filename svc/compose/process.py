@@ -17,7 +17,7 @@ from svc.compose.degraded import DegradedConditions
 from svc.compose.descriptors import RefusedByTheSystem, make_room
 from svc.compose.listeners.addresses import ListeningFile
 from svc.compose.listeners.rpc import RpcListener
-from svc.compose.proxy import lanes_of, make_proxy
+from svc.compose.proxy.role import lanes_of, make_proxy
 from svc.compose.telemetry import ExposureWarning, reactor_lag, telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError

@@ -209,14 +209,7 @@ class Authority:
             recorder=writes,
             now=now,
         )
-        self.policies = PolicyAdmin(
-            state_cache=self.state_cache,
-            in_force=self.policy,
-            operators=self.operators,
-            store=self.store,
-            recorder=writes,
-            now=now,
-        )
+        self.policies = self._policies(now)
         self.service = AdminService(
             operators=self.operators,
             registry=registry,
@@ -231,6 +224,16 @@ class Authority:
             status=_standing,
         )
         self._begin()
+
+    def _policies(self, now: Callable[[], float]) -> PolicyAdmin:
+        return PolicyAdmin(
+            state_cache=self.state_cache,
+            in_force=self.policy,
+            operators=self.operators,
+            store=self.store,
+            recorder=self.writes,
+            now=now,
+        )
 
     def _sessions(self) -> SessionAdmin:
         self.asked: dict[str, str] = {}

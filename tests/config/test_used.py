@@ -17,7 +17,7 @@ from tests.config.malformed import GOOD
 
 ROOTS = {
     "authority": ("svc.compose.authority.role", "svc.compose.process"),
-    "proxy": ("svc.compose.proxy", "svc.compose.process"),
+    "proxy": ("svc.compose.proxy.role", "svc.compose.process"),
     "connector": ("svc.compose.connector", "svc.compose.process"),
     "client": ("svc.compose.client",),
 }

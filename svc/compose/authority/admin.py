@@ -68,13 +68,7 @@ def admin_service(
         checks=rooms.checks,
         outbox=queue.admin,
         erasure=RequestErasure(queue.admin.store, queue.admin.recorder),
-        links=IdentityLinks(
-            store=p.store,
-            recorder=p.recorder,
-            state_cache=rooms.state_cache,
-            entropy=p.runtime.entropy,
-            issuer=p.settings.oidc.issuer,
-        ),
+        links=_identity_links(p, rooms),
         status=status,
     )
 
@@ -85,4 +79,14 @@ def _session_admin(p: Parts, rooms: SharedServices) -> SessionAdmin:
         recorder=p.recorder,
         asked=rooms.ends.asked,
         publish=rooms.publisher.beat,
+    )
+
+
+def _identity_links(p: Parts, rooms: SharedServices) -> IdentityLinks:
+    return IdentityLinks(
+        store=p.store,
+        recorder=p.recorder,
+        state_cache=rooms.state_cache,
+        entropy=p.runtime.entropy,
+        issuer=p.settings.oidc.issuer,
     )

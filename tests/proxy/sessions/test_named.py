@@ -45,6 +45,9 @@ when { context has named_person && context.named_person == "%s" };
 class NamedTests(SynchronousTestCase):
     """Requests of ada's to the board."""
 
+    async def _apart(self, work: str, data: bytes) -> bytes:
+        raise SvcError("no kind here has such work", reason="apart_failed")
+
     def setUp(self) -> None:
         words = vocabulary(kind_terms(WEB.terms))
         text = POLICY.replace("%s", TWIN)
@@ -57,6 +60,7 @@ class NamedTests(SynchronousTestCase):
             entropy=bytes,
             on_decision=lambda kind, word: self.counted.append((kind, word)),
             request_ids=DecisionIds("p" * 26, lambda: 1.0, bytes),
+            apart=self._apart,
         )
         request = SessionRequest(
             cluster="gate.example",

@@ -13,7 +13,7 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import TestCase
 
 from svc.audit.spool.spool import Spool
-from svc.compose.spool import SpoolParts, SpoolService, SpoolThread
+from svc.compose.proxy.spool import SpoolParts, SpoolService, SpoolThread
 from svc.errors import Unavailable
 from svc.proxy.shutdown import WRITE_SECS
 from svc.proxy.uplink.deliver import SpoolDelivery

@@ -10,7 +10,6 @@ from twisted.application.service import Service
 from svc.compose.budgets import proxy_rates
 from svc.compose.degraded import CONTROL, SPOOL, DegradedConditions
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
-from svc.compose.gates import proxy_gate
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
@@ -19,7 +18,9 @@ from svc.compose.node import (
     renewal_loop,
     tunnel_times,
 )
-from svc.compose.spool import SpoolParts, SpoolService, make_spooling, request_sealer
+from svc.compose.proxy.gates import proxy_gate
+from svc.compose.proxy.spool import SpoolParts, SpoolService, make_spooling, request_sealer
+from svc.compose.proxy.uplink import ProxyUplink
 from svc.compose.telemetry import (
     anonymous_meter,
     lane_meter,
@@ -28,7 +29,6 @@ from svc.compose.telemetry import (
     session_meters,
     tunnel_meter,
 )
-from svc.compose.uplink import ProxyUplink
 from svc.config import RoleSettings
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import RpcService

@@ -1,0 +1,1 @@
+"""A Proxy, put together."""
