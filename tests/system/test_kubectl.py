@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from tempfile import mkdtemp
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway.processes import Child, Ran, until
+from svc.testing.gateway.processes import Child, Ran, run, until
 from svc.testing.gateway.settings import POLICY
 from tests.support.tools import stock_tool
 from tests.system.kube_api.stage import LOOK, kube
@@ -41,6 +43,16 @@ NO_SPDY = """
 forbid (principal, action == Action::"k8sExec", resource)
 when { context has opaque_upgrade && context.opaque_upgrade };
 """
+
+
+DIFFS_SINCE = 28
+"""An older kubectl compares only where the server has OpenAPI 2.0, which the small one has not."""
+
+
+def minor(path: str) -> int:
+    """Which 1.x a kubectl is."""
+    said = run([path, "version", "--client", "-o", "json"], Path(mkdtemp())).checked().stdout
+    return int(re.match(r"\d+", json.loads(said)["clientVersion"]["minor"])[0])  # type: ignore[index]
 
 
 def kubectls() -> list[str]:
@@ -93,8 +105,9 @@ class KubectlTests(SynchronousTestCase):
                 self.kubectl("delete", "configmap", "colours", "--wait=false").checked()
                 self.says(watch, "colours", times=3)
         self.path = stock_tool("kubectl")
-        compared = self.kubectl("diff", "-f", str(place))
-        self.assertEqual((compared.status, "+  sky: grey" in compared.stdout), (1, True))
+        if minor(self.path) >= DIFFS_SINCE:
+            compared = self.kubectl("diff", "-f", str(place))
+            self.assertEqual((compared.status, "+  sky: grey" in compared.stdout), (1, True))
 
     def test_logs(self) -> None:
         """A log is followed while it grows."""
@@ -184,7 +197,8 @@ class KubectlTests(SynchronousTestCase):
                 try:
                     self.assertEqual(executing.wait(15), 1)
                     watch.wait(15)
-                    self.assertEqual(forward.wait(15), 1)
+                    # An older one says "lost connection to pod" and is content with that.
+                    self.assertIn(forward.wait(15), (0, 1))
                 finally:
                     self.kube.gateway.set_policy(POLICY + LOOK)
                 for ended in (watch, executing):
