@@ -193,7 +193,6 @@ class SignatureTests(GrantCase):
             ("request_mismatch", {"request_sha256": os.urandom(32)}),
             ("request_mismatch", {"resource": "host1", "kind": "ssh"}),
             ("request_mismatch", {"kind": "ssh"}),
-            ("kind_mismatch", {"is_gated": True}),
             ("ceiling_unenforced", {"ceiling": {"db_role": "owner"}}),
             ("person_mismatch", {"person_id": "b" * 26}),
             ("person_mismatch", {"person_certificate_sha256": os.urandom(32)}),
@@ -203,6 +202,10 @@ class SignatureTests(GrantCase):
             with self.subTest(word, changed=changed):
                 signed = signer(encode_grant(evolve(self.grant, **changed)))
                 await self.assertRefused(evolve(self.notice, grant=signed), word)
+        # Of a session of its own: the grant of a gated one is spent where it is refused.
+        asked, granted = await self.granted()
+        gated = signer(encode_grant(evolve(decode_grant(granted.payload), is_gated=True)))
+        await self.assertRefused(evolve(notice(asked, granted), grant=gated), "kind_mismatch")
         for word, requested in (
             ("resource_not_here", {"resource": "nowhere"}),
             ("kind_mismatch", {"resource": "host1"}),
