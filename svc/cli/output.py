@@ -84,6 +84,14 @@ def print_result(
     hint(hints)
 
 
+def print_list(
+    as_json: bool, value: object, heads: Sequence[str], rows: Sequence[Sequence[object]]
+) -> None:
+    """A list: *value* for programs, or its rows under *heads* for people; tells an empty one."""
+    lines = table(heads, rows) if rows else ()
+    print_result(as_json, value, lines, () if rows else ("no rows",))
+
+
 def print_lines(lines: Iterable[str]) -> None:
     """Command data, on stdout."""
     for line in lines:

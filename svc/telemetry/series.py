@@ -306,7 +306,7 @@ def _relays() -> tuple[MetricSeries, ...]:
             _A,
             "Seconds until each key that the cluster's root has signed expires; negative after "
             "that. Renew it in time with `svc authority keys renew`.",
-            key=("transport", "spiffe", "anchor", "audit-origin", "grant", "snapshot"),
+            key=("transport", "spiffe", "anchor", "audit-origin", "grant", "snapshot", "jwt"),
             absent=True,
         ),
         _gauge(

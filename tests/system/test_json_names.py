@@ -25,10 +25,13 @@ ELSEWHERE = {
     "svc authority audit erase": "tests.system.test_web",
     "svc authority audit outbox discard": "tests.cli.authority.test_outbox",
     "svc authority audit outbox release": "tests.cli.authority.test_outbox",
+    "svc authority identities add": "tests.cli.authority.test_identities",
     "svc authority state adopt": "tests.system.test_unsigned_rows",
+    "svc login": "tests.system.test_sign_in",
+    "svc logout": "tests.system.test_sign_in",
 }
-"""What a gateway refuses that is sound, or has no gated session.  There every document is compared
-with the same list."""
+"""What a gateway refuses that is sound, or has no gated session, or no provider.  There every
+document is compared with the same list."""
 
 RECORDS = {
     "svc authority audit show",
@@ -112,6 +115,7 @@ class NamesTests(SynchronousTestCase):
         yield ("authority", "groups", "add", "night"), b""
         yield ("authority", "persons", "add", "bob"), b""
         yield ("authority", "persons", "list"), b""
+        yield from self.people()
         token = self.gateway.operator("persons", "add", "cyd").stdout
         directory = ("--dir", str(self.base / "cyd"))
         pin = ("--ca-pin", self.gateway.pin)
@@ -154,6 +158,32 @@ class NamesTests(SynchronousTestCase):
         state.rename(self.base / "state-of-before")
         state.mkdir(mode=0o700)
         yield ("authority", "backup", "restore", out, *key), b""
+
+    def people(self) -> Iterator[tuple[tuple[str, ...], bytes]]:
+        """What is done to people, their groups, tokens and sessions."""
+        for words in (
+            ("persons", "show", "bob"),
+            ("persons", "disable", "bob"),
+            ("persons", "enable", "bob"),
+            ("groups", "list"),
+            ("groups", "members", "night", "--add", "bob"),
+            ("groups", "remove", "night", "--with-members"),
+            ("identities", "list"),
+            ("tokens", "list"),
+        ):
+            yield ("authority", *words), b""
+        waiting = self.gateway.operator("tokens", "list", "--json").json
+        yield ("authority", "tokens", "revoke", waiting[0]["id"]), b""
+        with socket.create_connection(self.ada.endpoint("echo"), 10) as one:
+            one.settimeout(10)
+            one.sendall(b"word")
+            one.recv(4)
+            until("it is open", lambda: self.gateway.operator("sessions", "list", "--json").json)
+            yield ("authority", "sessions", "list"), b""
+            yield ("authority", "sessions", "end", "--person", "ada"), b""
+        for words in (("persons", "revoke", "bob"), ("persons", "remove", "bob")):
+            yield ("authority", *words), b""
+        yield ("authority", "users", "forget-name", "bob"), b""
 
     def walk(self, *words: str, stdin: bytes = b"") -> None:
         """One command: its document, name by name."""

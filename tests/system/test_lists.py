@@ -16,6 +16,8 @@ from tests.system.test_roles import bea
 
 LISTS = {
     "svc authority audit outbox list",
+    "svc authority groups list",
+    "svc authority identities list",
     "svc authority list-nodes",
     "svc authority list-resources",
     "svc authority nodes expected",
@@ -24,6 +26,8 @@ LISTS = {
     "svc authority policy history",
     "svc authority resources bindings",
     "svc authority resources list",
+    "svc authority sessions list",
+    "svc authority tokens list",
     "svc resources list",
 }
 MORE = {"svc authority resources bindings": ("echo",)}

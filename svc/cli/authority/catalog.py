@@ -7,7 +7,7 @@ import click
 from svc.cli.control import admin
 from svc.cli.forms import WORD, labels_of
 from svc.cli.groups import Group
-from svc.cli.output import json_option, labels, moment, print_result, table
+from svc.cli.output import json_option, labels, moment, print_list, print_result
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 
@@ -147,10 +147,8 @@ def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
         for row in answer.bindings
     ]
     result = [_binding(row) for row in answer.bindings]
-    print_result(
-        as_json,
-        result,
-        table(["SINCE", "NODE", "NODE ID", "ASSIGNMENT", "STATE", "IDENTITY"], rows),
+    print_list(
+        as_json, result, ["SINCE", "NODE", "NODE ID", "ASSIGNMENT", "STATE", "IDENTITY"], rows
     )
 
 
@@ -164,7 +162,7 @@ def list_resources(context: click.Context, as_json: bool) -> None:
         [row.id, row.kind, row.state, _owner(row), labels(row.labels)] for row in answer.resources
     ]
     result = [_resource(row) for row in answer.resources]
-    print_result(as_json, result, table(["ID", "KIND", "STATE", "NODE", "LABELS"], rows))
+    print_list(as_json, result, ["ID", "KIND", "STATE", "NODE", "LABELS"], rows)
 
 
 def _owner(row: pb.ResourceRow) -> str:

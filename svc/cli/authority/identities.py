@@ -7,7 +7,7 @@ import click
 from svc.cli.control import admin
 from svc.cli.forms import WORD
 from svc.cli.groups import Group
-from svc.cli.output import json_option, print_result, table
+from svc.cli.output import json_option, print_list, print_result
 from svc.proto.gate.v1 import sign_in_pb2 as pb
 
 
@@ -47,4 +47,4 @@ def list_identities(context: click.Context, as_json: bool) -> None:
         {"id": row.id, "name": row.person, "issuer": row.issuer, "subject": row.subject}
         for row in answer.identities
     ]
-    print_result(as_json, result, table(["PERSON", "SUBJECT", "ISSUER", "ID"], rows))
+    print_list(as_json, result, ["PERSON", "SUBJECT", "ISSUER", "ID"], rows)

@@ -12,7 +12,15 @@ from svc.cli.authority.policy_text import given_text
 from svc.cli.control import admin
 from svc.cli.forms import WORD
 from svc.cli.groups import Group
-from svc.cli.output import document, hint, json_option, moment, print_lines, print_result, table
+from svc.cli.output import (
+    document,
+    hint,
+    json_option,
+    moment,
+    print_lines,
+    print_list,
+    print_result,
+)
 from svc.errors import SvcError
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.telemetry.escape import escaped
@@ -168,7 +176,7 @@ def policy_history(context: click.Context, as_json: bool) -> None:
         [one.version, moment(one.created_at), one.author, one.sha256] for one in answer.versions
     ]
     result = [_version(one) for one in answer.versions]
-    print_result(as_json, result, table(["VERSION", "CREATED", "AUTHOR", "SHA256"], rows))
+    print_list(as_json, result, ["VERSION", "CREATED", "AUTHOR", "SHA256"], rows)
 
 
 def checked(

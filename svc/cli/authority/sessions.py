@@ -7,7 +7,7 @@ import click
 from svc.cli.control import admin
 from svc.cli.forms import WORD, reason_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, moment, print_result, table
+from svc.cli.output import json_option, moment, print_list, print_result
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _SHOWN = 12
@@ -48,7 +48,7 @@ def list_sessions(
         for row in answer.sessions
     ]
     heads = ["SESSION", "PERSON", "RESOURCE", "KIND", "PROXY", "SINCE", "STATE"]
-    print_result(as_json, [_session(row) for row in answer.sessions], table(heads, rows))
+    print_list(as_json, [_session(row) for row in answer.sessions], heads, rows)
 
 
 @sessions.command("end")

@@ -7,6 +7,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.cli.json_names import unknown
 from tests.cli.terminal import Authority, Place
 
 
@@ -29,6 +30,8 @@ class IdentityTests(SynchronousTestCase):
         self.assertEqual(
             (row["name"], row["issuer"], row["subject"]), ("mary", "https://id.example", "00u7")
         )
+        said = self.run_it("identities", "add", "mary", "--subject", "00u9", "--json").stdout
+        self.assertEqual(list(unknown(json.loads(said))), [])
         again = self.run_it("identities", "add", "mary", "--subject", "00u7")
         self.assertEqual(again.status, 1)
         self.assertIn("linked already", again.stderr)

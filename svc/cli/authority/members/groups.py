@@ -10,7 +10,7 @@ from svc.cli.authority.members.forms import person_form
 from svc.cli.control import admin
 from svc.cli.forms import WORD, reason_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, print_result, table
+from svc.cli.output import json_option, print_list, print_result
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.telemetry.escape import escaped
 
@@ -39,7 +39,7 @@ def list_groups(context: click.Context, as_json: bool) -> None:
     answer = admin(context)("ListGroups", pb.ListGroupsRequest(), pb.ListGroupsResponse)
     rows = [[row.name, row.members] for row in answer.groups]
     result = [{"name": row.name, "members": row.members} for row in answer.groups]
-    print_result(as_json, result, table(["NAME", "MEMBERS"], rows))
+    print_list(as_json, result, ["NAME", "MEMBERS"], rows)
 
 
 @groups.command("members")
@@ -69,7 +69,7 @@ def members(
         answer = admin(context)("GroupMembers", request, pb.GroupMembersResponse)
         rows = [[row.name, row.state, row.id] for row in answer.persons]
         result = [person_form(row) for row in answer.persons]
-        print_result(as_json, result, table(["NAME", "STATE", "ID"], rows))
+        print_list(as_json, result, ["NAME", "STATE", "ID"], rows)
         return
     change = pb.ChangeMembersRequest(group=group, add=adds, remove=removes, note=reason or "")
     changed = admin(context)("ChangeMembers", change, pb.ChangeMembersResponse)

@@ -8,7 +8,7 @@ from svc.cli.authority.members.token_form import proxy_address, token_form
 from svc.cli.control import admin, authority_settings
 from svc.cli.forms import TTL, WORD, public_name_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, moment, print_result, table
+from svc.cli.output import json_option, moment, print_list, print_result
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 
@@ -111,7 +111,7 @@ def list_expected(context: click.Context, as_json: bool) -> None:
         for row in answer.expected
     ]
     result = [_expected(row) for row in answer.expected]
-    print_result(as_json, result, table(["NAME", "ROLE", "STATE", "UNTIL", "ID"], rows))
+    print_list(as_json, result, ["NAME", "ROLE", "STATE", "UNTIL", "ID"], rows)
 
 
 @nodes.command("unexpect")
@@ -142,7 +142,7 @@ def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
         heads += ["CERTIFICATE EXPIRES", "LAST SEEN"]
         for shown, row in zip(rows, answer.nodes, strict=True):
             shown += [moment(row.leaf_expires), moment(row.last_seen)]
-    print_result(as_json, [_node(row) for row in answer.nodes], table(heads, rows))
+    print_list(as_json, [_node(row) for row in answer.nodes], heads, rows)
 
 
 @nodes.command("publication")

@@ -9,7 +9,7 @@ from svc.cli.authority.members.token_form import proxy_address, token_form
 from svc.cli.control import admin, authority_settings
 from svc.cli.forms import TTL, WORD, reason_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, moment, pairs, print_result, table
+from svc.cli.output import json_option, moment, pairs, print_list, print_result
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.telemetry.escape import escaped
 
@@ -67,7 +67,7 @@ def list_persons(context: click.Context, also_removed: bool, as_json: bool) -> N
     shown = [row for row in answer.persons if also_removed or row.state != "removed"]
     rows = [[row.name, row.state, list(row.groups), row.id] for row in shown]
     result = [person_form(row) for row in shown]
-    print_result(as_json, result, table(["NAME", "STATE", "GROUPS", "ID"], rows))
+    print_list(as_json, result, ["NAME", "STATE", "GROUPS", "ID"], rows)
 
 
 @persons.command("disable")

@@ -8,7 +8,7 @@ from svc.cli.authority.members.forms import token_row_form
 from svc.cli.control import admin
 from svc.cli.forms import WORD, reason_option
 from svc.cli.groups import Group
-from svc.cli.output import json_option, moment, print_result, table
+from svc.cli.output import json_option, moment, print_list, print_result
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 
@@ -36,7 +36,7 @@ def list_tokens(context: click.Context, also_used: bool, as_json: bool) -> None:
         for row in answer.tokens
     ]
     result = [token_row_form(row) for row in answer.tokens]
-    print_result(as_json, result, table(["ID", "ROLE", "FOR", "STATE", "UNTIL"], rows))
+    print_list(as_json, result, ["ID", "ROLE", "FOR", "STATE", "UNTIL"], rows)
 
 
 @tokens.command("revoke")
