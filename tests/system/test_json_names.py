@@ -148,6 +148,10 @@ class NamesTests(SynchronousTestCase):
         yield ("authority", "store", "migrate", "--check"), b""
         yield ("authority", "store", "migrate", "--rehearse"), b""
         yield ("authority", "migrate"), b""
+        yield from self.backups()
+
+    def backups(self) -> Iterator[tuple[tuple[str, ...], bytes]]:
+        """A backup, from its making to a restored state; nothing runs after that."""
         out, key = str(self.base / "backup"), ("--identity", str(key_file(self)))
         closed = ("--window-closed", "--encrypt-to", RECIPIENT)
         yield ("authority", "backup", "create", "--out", out, *closed), b""
