@@ -254,7 +254,11 @@ class Site:
         )
         self.spool = Spool(made, self._in_thread, committed=nothing, has_room=nothing)
         self.delivery = SpoolDelivery(
-            spool=self.spool, channel=self.link.channel, tasks=self.tasks, clock=self.clock
+            spool=self.spool,
+            channel=self.link.channel,
+            tasks=self.tasks,
+            clock=self.clock,
+            gather=0.0,
         )
         self.spool.committed = self.delivery.committed
         self.journal = EndsJournal(

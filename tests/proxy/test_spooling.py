@@ -13,6 +13,7 @@ from svc.errors import Fault, SvcError, TooMany
 from svc.messages.control import CountedEnd, Departure
 from svc.messages.spooled import MAX_ROWS
 from svc.model.session.tunnels import TunnelEnded
+from svc.proxy.uplink.deliver import TOGETHER_SECS
 from svc.proxy.uplink.journal import MOMENT_SECS, EndsFile, EndsJournal, OwedEnd
 from svc.proxy.uplink.reports import GATHER_SECS, Reports
 from tests.audit.spools import Taken, files, record, written
@@ -54,6 +55,20 @@ class DeliveryTests(SpoolingTests):
         self.write("a")
         self.write("b", "c")
         self.assertEqual(self.heard(), ["a", "b", "c"])
+
+    def test_gathered(self) -> None:
+        """While rows keep coming, those of one moment travel together; the last ones too."""
+        self.site.delivery.gather = TOGETHER_SECS
+        self.site.pass_time(1)
+        calls = len(self.authority.spooled)
+        self.write("a")
+        for word in "bcdef":
+            self.write(word)
+        self.assertEqual(self.heard(), ["a"])
+        self.site.pass_time(TOGETHER_SECS)
+        self.assertEqual(self.heard(), list("abcdef"))
+        counts = [count for _, count in self.authority.spooled[calls:] if count]
+        self.assertEqual(counts, [1, 5])
 
     def test_asks_first(self) -> None:
         """A connection begins with a question, and only what Authority lacks is sent."""

@@ -137,8 +137,12 @@ class RequestCheck:
             raise CrossSite("a page of another site has made this request")
 
     def _comes_from_listing(self, head: HttpRequest) -> bool:
-        """Whether the person followed a link of our own page; no other page can say so."""
-        if head.method not in (b"GET", b"HEAD"):
+        """Whether the person followed a link of our own page, which leads to a root.
+
+        Browsers keep the page's address over redirects: of another path an application of the
+        list may have thought, and sent the person there.
+        """
+        if head.method not in (b"GET", b"HEAD") or head.target != b"/":
             return False
         names = self.names or {}
         pages = {f"http://{name}/".encode() for name, one in names.items() if one == LISTING}

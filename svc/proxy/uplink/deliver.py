@@ -14,6 +14,7 @@ from collections.abc import Callable
 from attrs import define, field
 from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from svc.audit.spool.disk import Extent
@@ -27,6 +28,8 @@ from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
+
+TOGETHER_SECS = 0.05
 
 _TIMEOUT = 10.0
 _MOVED_WAIT = 1.0
@@ -79,17 +82,22 @@ class SpoolDelivery:
     Attributes:
         channel: Gives the channel to Authority or raises while there is none.
         clock: Times the next look.
+        gather: Seconds from the end of one delivery to the next one's beginning, while rows keep
+            coming: those of one moment travel together, and Authority writes them in one
+            transaction.
     """
 
     spool: Spool
     channel: Callable[[], IRpcChannel]
     tasks: BackgroundTasks
     clock: IReactorTime
+    gather: float = TOGETHER_SECS
     _known: dict[str, _Progress] = field(factory=dict)
     _is_busy: bool = False
     _is_wanted: bool = False
     _again: IDelayedCall | None = None
     _put_off: bool = False
+    _brought_at: float = 0.0
     _waits: Backoff = field(factory=lambda: Backoff(_FIRST_WAIT, _LONGEST_WAIT))
 
     @property
@@ -104,10 +112,25 @@ class SpoolDelivery:
         self._look()
 
     def committed(self) -> None:
-        """There are new rows: they go at once, unless Authority asked to be left alone."""
-        if not self._put_off:
-            self._waits.reset()
+        """There are new rows: they go in a moment, unless Authority asked to be left alone."""
+        if self._put_off:
+            return
+        self._waits.reset()
+        if self._is_busy:
+            self._is_wanted = True
+            return
+        wait = self._brought_at + self.gather - self.clock.seconds()
+        if wait <= 0:
             self._look()
+        elif not self._is_due_within(wait):
+            self.stop()
+            self._again = self.clock.callLater(wait, self._look)
+
+    def _is_due_within(self, wait: float) -> bool:
+        again = self._again
+        if again is None or not again.active():
+            return False
+        return again.getTime() <= self.clock.seconds() + wait
 
     def stop(self) -> None:
         """Look no more by itself."""
@@ -136,6 +159,9 @@ class SpoolDelivery:
             while self._is_wanted:
                 self._is_wanted = False
                 await self._round()
+                self._brought_at = self.clock.seconds()
+                if self._is_wanted and self.gather:
+                    await deferLater(self.clock, self.gather)
         except CancelledError:
             raise
         except SvcError as e:

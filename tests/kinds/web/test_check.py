@@ -18,6 +18,7 @@ NAMES = {HOST: "board", "wiki-qrstuvwxyzabcdef.localhost:23456": "wiki"}
 LIST = "svc-abcdefabcdefabcd.localhost:23456"
 LISTED = {**NAMES, LIST: LISTING}
 OWN = f"http://{HOST}".encode()
+ROOT = b"GET / HTTP/1.1"
 
 
 def request(*fields: bytes, line: bytes = b"GET /a HTTP/1.1", host: str = HOST) -> bytes:
@@ -112,7 +113,7 @@ class CheckTests(SynchronousTestCase):
         document = b"Sec-Fetch-Dest: document"
         for fields in ((*came, document, there), (there,)):
             check = RequestCheck(LISTED, "")
-            check.heard(request(*fields))
+            check.heard(request(*fields, line=ROOT))
             self.assertEqual(check.resource, "board")
         for others in (
             (*came, document, there + b"a"),
@@ -122,8 +123,10 @@ class CheckTests(SynchronousTestCase):
             (b"Sec-Fetch-Site: cross-site", b"Sec-Fetch-Mode: no-cors", there),
             (*came, document, there, b"Origin: http://" + LIST.encode()),
         ):
-            self.assertRaises(CrossSite, RequestCheck(LISTED, "").heard, request(*others))
-        for line in (b"POST /a HTTP/1.1", b"DELETE /a HTTP/1.1"):
+            self.assertRaises(
+                CrossSite, RequestCheck(LISTED, "").heard, request(*others, line=ROOT)
+            )
+        for line in (b"POST / HTTP/1.1", b"DELETE / HTTP/1.1", b"GET /do?x=1 HTTP/1.1"):
             for fields in ((*came, document, there), (there,)):
                 data = request(*fields, line=line)
                 self.assertRaises(CrossSite, RequestCheck(LISTED, "").heard, data)
