@@ -48,7 +48,7 @@ from svc.model.session.checkpoint import (
 from svc.model.session.grant import Grant
 from svc.model.session.recorded import MISSING, RangedRecord, RecordedChain
 from svc.model.session.request import SessionRequest
-from svc.model.session.session import Session, SessionState
+from svc.model.session.session import SessionState
 from svc.model.signing import Purpose, Signed, verify
 
 _log = Logger(namespace="svc_authority")
@@ -168,7 +168,7 @@ class GatedSessions:
         if tracked.chain.settled_at < self.now() - RECONCILED_SECS:
             return CheckpointAnswer(reason=UNRECONCILED)
         try:
-            extension, tracked.ends_at = self._extension(ask, one, session)
+            extension, tracked.ends_at = self._extension(ask, one)
             return CheckpointAnswer(extension=extension)
         except Denied as refusal:
             _log.info("a session is not prolonged", session=uid, reason=refusal.reason)
@@ -183,9 +183,7 @@ class GatedSessions:
             raise Denied("the checkpoint is another Connector's", reason="checkpoint_refused")
         return one
 
-    def _extension(
-        self, ask: CheckpointAsk, one: SessionCheckpoint, session: Session
-    ) -> tuple[Signed, float]:
+    def _extension(self, ask: CheckpointAsk, one: SessionCheckpoint) -> tuple[Signed, float]:
         """The grant, prolonged, if it would be made now too (rule R17: by the facts of its open).
 
         Returns:
@@ -194,12 +192,12 @@ class GatedSessions:
         Raises:
             Denied: it would not.
         """
-        request, person, kind = self._opened(ask, one)
+        grant, request, person, kind = self._opened(ask, one)
         engine = self.engine()
         if engine is None:
             raise Denied("no policy is in force", reason="policy_unavailable")
         asker = self.state_cache.person(person.principal)
-        target = EntityUid(kind.terms.entity_type, session.resource_id)
+        target = EntityUid(kind.terms.entity_type, grant.resource)
         context = context_at(self.now(), ask.source_address, kind.facts(request))
         decision = engine.decide(
             may_open(kind.request_kind, request.action, asker.id, target, context)
@@ -218,7 +216,7 @@ class GatedSessions:
 
     def _opened(
         self, ask: CheckpointAsk, one: SessionCheckpoint
-    ) -> tuple[SessionRequest, CertificateFacts, ServedKind]:
+    ) -> tuple[Grant, SessionRequest, CertificateFacts, ServedKind]:
         """What the session was opened with: our own grant says that it is that."""
         if ask.grant is None:
             raise Denied("the checkpoint came without its grant", reason="checkpoint_refused")
@@ -226,9 +224,10 @@ class GatedSessions:
         grant, request = decode_grant(ask.grant.payload), decode_request(ask.request)
         person = self.verifier.verify(ask.person_chain, {Role.USER})
         said = (grant.session_uid, grant.request_sha256, grant.person_certificate_sha256)
-        if said != (one.session_uid, sha256(ask.request).digest(), person.sha256):
+        is_it = said == (one.session_uid, sha256(ask.request).digest(), person.sha256)
+        if not is_it or grant.connector_id != one.connector_id:
             raise Denied("the checkpoint came with another grant", reason="checkpoint_refused")
-        return request, person, kind_of(self.kinds, request)
+        return grant, request, person, kind_of(self.kinds, request)
 
     def _tracked(self, session_uid: str) -> _Tracked:
         tracked = self._sessions.get(session_uid)

@@ -132,6 +132,27 @@ class CheckpointTests(SynchronousTestCase):
         self.sweep(GATED_MS / 1000 + LATE_SECS + 1)
         self.assertEqual(self.unconfirmed(), ["no_last_checkpoint"])
 
+    def test_by_sql(self) -> None:
+        """What is prolonged is decided for the granted resource, whatever the row says."""
+        self.house.by_sql(f"UPDATE sessions SET resource_id = 'vault1' WHERE uid = '{self.uid}'")
+        self.assertIsNotNone(self.said(self.checkpoint()).extension)
+
+    def test_connector_by_sql(self) -> None:
+        """Nor does a row make a session that of a Connector that it was not granted for."""
+        other = self.house.node(Role.CONNECTOR, "conn2")
+        self.house.refresh()
+        self.house.by_sql(
+            f"UPDATE sessions SET connector_id = '{other.id}' WHERE uid = '{self.uid}'"
+        )
+        ask = CheckpointAsk(
+            checkpoint=self.signed(self.checkpoint(connector_id=other.id), other),
+            grant=self.grant,
+            request=self.ask.request,
+            person_chain=self.ask.person_chain,
+        )
+        answer = value_of(self.gated.checkpoint(ask, self.proxy))
+        self.assertEqual((answer.extension, answer.reason), (None, "checkpoint_refused"))
+
     def test_the_last_word(self) -> None:
         """After it a session is confirmed, whoever brought it; it may be about nothing."""
         self.said(self.checkpoint(is_last=True))
