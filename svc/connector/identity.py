@@ -18,6 +18,7 @@ from svc.interfaces.kinds import Identify
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.identity import TOKEN_METHOD, TokenAsk, read_token, token_request
 from svc.model.session.identity import CACHED_SECS, UNAVAILABLE
+from svc.model.signing import Signed
 from svc.proto.gate.v1 import identity_pb2 as pb
 from svc.runtime.services import AsyncService, bounded
 
@@ -40,7 +41,7 @@ AskIdentity = Callable[[TokenAsk], Awaitable[bytes]]
 class SessionIdentity:
     """What the target of one session is told; its requests come one after the other."""
 
-    session_uid: str
+    grant: Signed
     ask: AskIdentity
     clock: IReactorTime
     _kept: dict[str, tuple[float, bytes]] = field(factory=dict, init=False)
@@ -56,7 +57,7 @@ class SessionIdentity:
         if kept and now < asked_at + CACHED_SECS:
             return kept
         self._kept.pop(named, None)
-        found = await self.ask(TokenAsk(self.session_uid, named))
+        found = await self.ask(TokenAsk(self.grant, named))
         while len(self._kept) >= MOST_KEPT:
             del self._kept[next(iter(self._kept))]
         self._kept[named] = now, found
@@ -81,9 +82,9 @@ class AuthorityIdentities(AsyncService):
     _asking: int = field(default=0, init=False)
     _leaving: IDelayedCall | None = field(default=None, init=False)
 
-    def of(self, session_uid: str) -> Identify:
-        """What tells the target of one session."""
-        return SessionIdentity(session_uid, self.ask, self.clock).token
+    def of(self, grant: Signed) -> Identify:
+        """What tells the target of the session that was granted so."""
+        return SessionIdentity(grant, self.ask, self.clock).token
 
     async def ask(self, ask: TokenAsk) -> bytes:
         """A token for the target of a session.

@@ -121,7 +121,7 @@ class ConnectorSessions:
             connection; None where sessions never leave the tunnel.
         sign: Signs with our node's key.
         last: Takes the last checkpoints of gated sessions.
-        identify: What tells the target of a session who makes a request, by the session's uid.
+        identify: What tells the target of a session who makes a request, by the session's grant.
     """
 
     admission: Admission
@@ -136,7 +136,7 @@ class ConnectorSessions:
     lane_to: Callable[[Peer], IStreamClientEndpoint] | None = None
     sign: Callable[[Purpose, bytes], Signed] = field(kw_only=True)
     last: LastCheckpoints = field(kw_only=True)
-    identify: Callable[[str], Identify] = field(kw_only=True)
+    identify: Callable[[Signed], Identify] = field(kw_only=True)
     _open: dict[str, _CarriedSession] = field(factory=dict, init=False)
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
@@ -206,7 +206,7 @@ class ConnectorSessions:
         try:
             admitted = self._admit(notice, link)
             self._note(admitted, span)
-            target = await self._dial(admitted, relay)
+            target = await self._dial(admitted, relay, self.identify(notice.grant))
         except CancelledError:
             relay.abort()
             raise
@@ -292,10 +292,11 @@ class ConnectorSessions:
             )
         return self.admission.admit(notice, link.proxy_id)
 
-    async def _dial(self, admitted: AdmittedSession, relay: Relay) -> IStreamClientEndpoint:
-        kind = self.kinds[admitted.target.kind]
+    async def _dial(
+        self, admitted: AdmittedSession, relay: Relay, identify: Identify
+    ) -> IStreamClientEndpoint:
         guard, grant = ReachReactor(self.reactor, self.reach), admitted.grant
-        dialer = dialer_for(kind.dialer, grant.person_id, self.identify(grant.session_uid))
+        dialer = dialer_for(self.kinds[admitted.target.kind].dialer, grant.person_id, identify)
         target: IStreamClientEndpoint = dialer.endpoint(guard, admitted.target, grant.ceiling)
         dialing = target.connect(only_side(relay.right))
         try:
@@ -311,9 +312,8 @@ class ConnectorSessions:
                 word = "target_deadline"
             else:
                 word = "target_unreachable"
-            raise refused(
-                word, f"the target could not be reached: {dial_failure(error)}"
-            ) from error
+            text = f"the target could not be reached: {dial_failure(error)}"
+            raise refused(word, text) from error
         return target
 
     def _gated(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from attrs import frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import text, uid
+from svc.messages.checks import text
+from svc.messages.session import signed_grant, signed_grant_message
+from svc.model.signing import Signed
 from svc.proto.gate.v1 import identity_pb2 as pb
 
 TOKEN_METHOD = "/gate.v1.Identity/Token"
@@ -20,26 +22,27 @@ class TokenAsk:
     """What a Connector asks for.
 
     Attributes:
+        grant: Of the session, as Authority signed it.
         named: The name of a person that a request asks to be made as; empty: its own person.
     """
 
-    session_uid: str
+    grant: Signed
     named: str = ""
 
 
 def token_request(ask: TokenAsk) -> pb.IdentityRequest:
     """As it travels."""
-    return pb.IdentityRequest(session_uid=bytes.fromhex(ask.session_uid), named=ask.named)
+    return pb.IdentityRequest(grant=signed_grant_message(ask.grant), named=ask.named)
 
 
 def read_token_request(message: pb.IdentityRequest) -> TokenAsk:
-    """As it came.
+    """As it came; the grant is unverified.
 
     Raises:
         Malformed: it is not of its form.
     """
     return TokenAsk(
-        session_uid=uid(message.session_uid, "token request: session_uid"),
+        grant=signed_grant(message.grant),
         named=text(message.named, _MOST_NAME, "token request: named", empty=True),
     )
 

@@ -170,7 +170,7 @@ class Gateway:
                 self.clock,
                 self.tasks,
             ),
-            identify=lambda uid: no_identity,
+            identify=lambda grant: no_identity,
         )
 
     def _tunnels(self) -> Tunnels:

@@ -12,11 +12,12 @@ from svc.connector.identity import MOST_KEPT, AuthorityIdentities, SessionIdenti
 from svc.errors import Denied, SvcError, Unavailable, Unprocessed
 from svc.messages.identity import TokenAsk
 from svc.model.session.identity import CACHED_SECS
+from svc.model.signing import Signed
 from svc.proto.gate.v1 import identity_pb2 as pb
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import value_of
 
-UID = "ab" * 16
+GRANT = Signed(b"grant", b"signature", (b"leaf",))
 
 
 class KeptTests(SynchronousTestCase):
@@ -26,10 +27,10 @@ class KeptTests(SynchronousTestCase):
         self.clock = Clock()
         self.asked: list[str] = []
         self.refusal: SvcError | None = None
-        self.made = SessionIdentity(UID, self.ask, self.clock)
+        self.made = SessionIdentity(GRANT, self.ask, self.clock)
 
     async def ask(self, ask: TokenAsk) -> bytes:
-        self.assertEqual(ask.session_uid, UID)
+        self.assertEqual(ask.grant, GRANT)
         self.asked.append(ask.named)
         if self.refusal is not None:
             raise self.refusal
@@ -102,7 +103,7 @@ class LaneTests(SynchronousTestCase):
         return self.made[-1]
 
     def ask(self, named: str = "") -> Any:
-        return Deferred.fromCoroutine(self.identities.ask(TokenAsk(UID, named)))
+        return Deferred.fromCoroutine(self.identities.ask(TokenAsk(GRANT, named)))
 
     def test_one_connection(self) -> None:
         """Calls share a connection, which is closed when nobody asks, and made again in time."""

@@ -1,9 +1,14 @@
 """``gate.v1.Identity``: tells the target of a session who makes its requests (rule R34).
 
-A Connector asks for a session that is open at it, and nobody else is answered.  What the target is
-told is Authority's own knowledge; of the request only a name is taken, of a person that it asks to
-be made as.  That needs the action ``actAs``, and that person must be allowed to open the session
-too.  Who is not there and who may not be named get one answer.
+A Connector asks for a session that is open at it, and nobody else is answered.  It brings the grant
+that Authority signed, which says whose session it is, and on what.  The row of the session is not
+signed: whoever can write to the store could put another person into it.  From the row we take
+whether the session is still open, and the id of its decision.
+
+Of the request only a name is taken, of a person that it asks to be made as.  That needs the action
+``actAs``, and that person must be allowed to open the session too.  Both are decided without the
+person's source address, which Authority does not keep: a ``permit`` that asks for one does not
+apply.  Who is not there and who may not be named get one answer.
 
 A token is a credential: it leaves once its record is durable.
 """
@@ -13,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import define
+from attrs import define, frozen
 
 from svc.authority.refusals import RefusalRecords
 from svc.authority.state.cache import ClusterStateCache
@@ -25,22 +30,44 @@ from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.rpc import IRpcCall, RpcService, unary
 from svc.interfaces.store import IStore, ITransaction
 from svc.messages.identity import TokenAsk, read_token_request
+from svc.messages.session import decode_grant
 from svc.model.audit.events import CREDENTIAL_ISSUE, IDENTITY_REFUSED
 from svc.model.audit.record import rfc3339
 from svc.model.canonical import Json
 from svc.model.cluster.node import Node
 from svc.model.cluster.person import Person, PersonState
+from svc.model.cluster.resource import Resource
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import Decision, EntityUid
 from svc.model.policy.requests import context_at, may_act_as, may_open
 from svc.model.principal import Role
+from svc.model.session.grant import Grant
 from svc.model.session.identity import DENIED, Identity, Named
 from svc.model.session.session import Session, SessionState
+from svc.model.signing import Purpose
 from svc.proto.gate.v1 import identity_pb2 as pb
 from svc.ratelimit.limits import Budget
 
 PROFILE = "svc-identity"
 """What records call the tokens."""
+
+
+@frozen
+class _Granted:
+    """A session: what was granted, and the decision that its row names."""
+
+    grant: Grant
+    decision_id: str
+
+    def about(self) -> dict[str, Any]:
+        """The fields of its records."""
+        return {
+            "node_id": self.grant.connector_id,
+            "session_uid": self.grant.session_uid,
+            "resource_id": self.grant.resource,
+            "resource_kind": self.grant.kind,
+            "decision_id": self.decision_id,
+        }
 
 
 @define
@@ -83,54 +110,60 @@ class SessionIdentities:
         Raises:
             SvcError: there is none to be had; a refusal is recorded first.
         """
+        grant = self._granted(ask, connector)
         session = await self.store.read(
-            "session of an identity", lambda tx: tx.sessions.get(ask.session_uid)
+            "session of an identity", lambda tx: tx.sessions.get(grant.session_uid)
         )
-        if session is None or session.connector_id != connector.id:
-            raise Denied("the session is none of this Connector's", reason="unknown_session")
+        if session is None:
+            raise _unknown()
+        granted = _Granted(grant, session.decision_id)
         try:
-            identity, decision = self._identity(ask, session)
+            _require_open(session)
+            identity, decision = self._identity(ask, granted)
         except SvcError as refusal:
-            await self._record_refusal(session, refusal)
+            await self._record_refusal(granted, refusal)
             raise
         claims = identity.claims(random_id(self.entropy), self.now())
         token = self.sign(claims)
-        await self._record(session, identity, claims, decision)
+        await self._record(granted, identity, claims, decision)
         return token
 
-    def _identity(self, ask: TokenAsk, session: Session) -> tuple[Identity, Decision | None]:
+    def _granted(self, ask: TokenAsk, connector: Node) -> Grant:
+        """Our own word of what the session is."""
+        self.verifier.verify_signed(ask.grant, Purpose.GRANT)
+        grant = decode_grant(ask.grant.payload)
+        if (grant.cluster, grant.connector_id) != (self.cluster, connector.id):
+            raise _unknown()
+        return grant
+
+    def _identity(self, ask: TokenAsk, granted: _Granted) -> tuple[Identity, Decision | None]:
         """Who makes the requests, and the decision about whom they may be made as."""
-        state = self.state_cache.state
-        if session.state is not SessionState.OPEN:
-            raise Denied("the session is over", reason="session_over")
-        asker, resource = (
-            state.people.get(session.person_id),
-            state.catalog.get(session.resource_id),
-        )
+        state, grant = self.state_cache.state, granted.grant
+        asker, resource = state.people.get(grant.person_id), state.catalog.get(grant.resource)
         if asker is None or asker.state is not PersonState.ACTIVE:
             raise Denied("the person was revoked", reason="revoked_person")
-        if resource is None or resource.kind != session.kind:
+        if resource is None or resource.kind != grant.kind or not _is_same(resource, grant):
             raise Denied("the resource was changed", reason="resource_changed")
         acts_as, decision = None, None
         if ask.named and ask.named != asker.name:
-            acts_as, decision = self._acting(ask.named, session)
+            acts_as, decision = self._acting(ask.named, grant)
         identity = Identity(
             cluster=self.cluster,
             audience=resource.identity,
             person=_named(asker),
-            session_uid=session.uid,
-            decision_id=session.decision_id,
+            session_uid=grant.session_uid,
+            decision_id=granted.decision_id,
             acts_as=None if acts_as is None else _named(acts_as),
         )
         return identity, decision
 
-    def _acting(self, name: str, session: Session) -> tuple[Person, Decision]:
+    def _acting(self, name: str, grant: Grant) -> tuple[Person, Decision]:
         """The person of this name, if the session's person may act as that one.
 
         Raises:
             Denied: it may not, or nobody has this name.
         """
-        engine, kind = self.engine(), self.kinds.get(session.kind)
+        engine, kind = self.engine(), self.kinds.get(grant.kind)
         if engine is None:
             raise Unavailable("no policy is in force", reason="policy_unavailable")
         people = self.state_cache.state.people.values()
@@ -138,8 +171,8 @@ class SessionIdentities:
         if len(found) == 1 and kind is not None:
             (named,) = found
             context = context_at(self.now())
-            target = EntityUid(kind.terms.entity_type, session.resource_id)
-            decision = engine.decide(may_act_as(session.person_id, named.id, context))
+            target = EntityUid(kind.terms.entity_type, grant.resource)
+            decision = engine.decide(may_act_as(grant.person_id, named.id, context))
             opens = may_open(kind.request_kind, kind.terms.open_action, named.id, target, context)
             if decision.allowed and engine.decide(opens).allowed:
                 return named, decision
@@ -147,7 +180,7 @@ class SessionIdentities:
 
     async def _record(
         self,
-        session: Session,
+        granted: _Granted,
         identity: Identity,
         claims: Mapping[str, Json],
         decision: Decision | None,
@@ -159,57 +192,62 @@ class SessionIdentities:
                 "policies": decision.policies,
                 "policy_version": decision.policy_version,
             }
-        exp = claims["exp"]
+        grant, exp = granted.grant, claims["exp"]
         assert isinstance(exp, int)
         details: dict[str, Json] = {
             "profile": PROFILE,
             "serial": claims["jti"],
             "not_after": rfc3339(exp),
-            "person_id": session.person_id,
-            "connector_id": session.connector_id,
+            "person_id": grant.person_id,
+            "connector_id": grant.connector_id,
         }
         if identity.acts_as is not None:
             details["acts_as"] = identity.acts_as.id
 
         def write(tx: ITransaction) -> None:
-            now = tx.sessions.get(session.uid)
-            if now is None or now.state is not SessionState.OPEN:
-                raise Denied("the session is over", reason="session_over")
+            _require_open(tx.sessions.get(grant.session_uid))
             self.recorder.append(
                 tx,
                 CREDENTIAL_ISSUE,
-                person(session.person_id),
-                **_about(session),
+                person(grant.person_id),
+                **granted.about(),
                 **decided,
                 details=details,
             )
 
         await self.store.run("record an identity", write)
 
-    async def _record_refusal(self, session: Session, refusal: SvcError) -> None:
+    async def _record_refusal(self, granted: _Granted, refusal: SvcError) -> None:
+        grant = granted.grant
+
         def write(tx: ITransaction) -> None:
             self.recorder.append(
                 tx,
                 IDENTITY_REFUSED,
-                person(session.person_id),
-                **_about(session),
+                person(grant.person_id),
+                **granted.about(),
                 decision="deny",
                 reason=refusal.reason,
-                details={"connector_id": session.connector_id},
+                details={"connector_id": grant.connector_id},
             )
 
-        await self.refusals.write(node(session.connector_id), "record a refused identity", write)
+        await self.refusals.write(node(grant.connector_id), "record a refused identity", write)
 
 
 def _named(one: Person) -> Named:
     return Named(one.id, one.name, one.groups)
 
 
-def _about(session: Session) -> dict[str, Any]:
-    return {
-        "node_id": session.connector_id,
-        "session_uid": session.uid,
-        "resource_id": session.resource_id,
-        "resource_kind": session.kind,
-        "decision_id": session.decision_id,
-    }
+def _is_same(resource: Resource, grant: Grant) -> bool:
+    """Not another one of the same name; a grant of before has no identity to compare."""
+    return grant.resource_identity in ("", resource.identity)
+
+
+def _require_open(session: Session | None) -> None:
+    """Also not of a session that an operator ends."""
+    if session is None or session.state is not SessionState.OPEN or session.end_reason:
+        raise Denied("the session is over", reason="session_over")
+
+
+def _unknown() -> Denied:
+    return Denied("the session is none of this Connector's", reason="unknown_session")

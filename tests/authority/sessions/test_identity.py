@@ -10,13 +10,14 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.enroll.token_keys import TokenKeys
 from svc.authority.sessions.identity import SessionIdentities
-from svc.errors import SvcError, Unauthenticated
+from svc.errors import Malformed, SvcError, Unauthenticated
 from svc.messages.control import CountedEnd
 from svc.messages.identity import TokenAsk, token_request
-from svc.messages.session import decode_request
+from svc.messages.session import decode_grant, decode_request, encode_grant
 from svc.model.cluster.person import Person
 from svc.model.principal import Role
 from svc.model.session.identity import LIFETIME_SECS, MOST_GROUPS_BYTES, Named
+from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import identity_pb2 as pb
 from tests.authority.house import ADA, EVE, KINDS, POLICY, Call, Holder, House, value_of
 from tests.pki.support import CLUSTER
@@ -40,7 +41,8 @@ class IdentityTests(SynchronousTestCase):
         self.house.serve("db1")
         self.issuance = self.house.issuance()
         self.ask = self.house.ask(self.house.ada)
-        value_of(self.issuance.authorize(self.ask, self.house.row(self.house.proxy)))
+        answer = value_of(self.issuance.authorize(self.ask, self.house.row(self.house.proxy)))
+        self.grant: Signed = answer.grant
         self.uid = decode_request(self.ask.request).session_uid
         house = self.house
         self.keys = TokenKeys(house.world.keys, house.now, nothing_later)
@@ -63,10 +65,12 @@ class IdentityTests(SynchronousTestCase):
         tx.people.add(Person(BOB, "bob", groups=("dev",)), 1.0)
         tx.people.add(Person(CARL, "carl", groups=("dev",)), 1.0)
 
-    def told(self, named: str = "", uid: str = "", by: Holder | None = None) -> dict[str, Any]:
+    def told(
+        self, named: str = "", grant: Signed | None = None, by: Holder | None = None
+    ) -> dict[str, Any]:
         """The claims that a Connector got."""
         call: Any = Call(self.house.peer(by or self.house.connector))
-        request = token_request(TokenAsk(uid or self.uid, named))
+        request = token_request(TokenAsk(grant or self.grant, named))
         call.give(request.SerializeToString(), None)
         self.serve(call)
         token = pb.IdentityResponse.FromString(call.sent[0]).token
@@ -81,6 +85,11 @@ class IdentityTests(SynchronousTestCase):
         with self.assertRaises(SvcError) as caught:
             self.told(*words, **more)
         return str(caught.exception.reason)
+
+    def granted(self, **changed: Any) -> Signed:
+        """Another grant, as Authority signs it."""
+        grant = evolve(decode_grant(self.grant.payload), **changed)
+        return self.house.world.keys.signer(Purpose.GRANT)(encode_grant(grant))
 
     def records(self, event: str) -> list[Any]:
         return [one for one in self.house.records() if one["event"] == event]
@@ -136,19 +145,84 @@ class IdentityTests(SynchronousTestCase):
         self.assertEqual(self.records("credential.issue"), [])
 
     def test_only_its_connector(self) -> None:
-        """Another Connector, and a session that never was, get the same answer."""
+        """Another Connector, and a session that the store does not have, get the same answer."""
         other = self.house.node(Role.CONNECTOR, "conn2")
         self.house.refresh()
         self.assertEqual(self.refused(by=other), "unknown_session")
-        self.assertEqual(self.refused(uid="00" * 16), "unknown_session")
+        self.assertEqual(self.refused(grant=self.granted(session_uid="00" * 16)), "unknown_session")
+        self.assertEqual(self.refused(grant=self.granted(cluster="other")), "unknown_session")
         with self.assertRaises(SvcError):
             self.told(by=self.house.proxy)
         self.assertEqual(self.records("credential.issue"), [])
 
+    def test_by_sql(self) -> None:
+        """Whoever changes the row of a session makes nobody somebody else, nor it another's."""
+        said, other = self.told(), self.house.node(Role.CONNECTOR, "conn2")
+        self.house.serve("db1", "prod1")
+        self.house.refresh()
+        self.house.by_sql(
+            f"UPDATE sessions SET person_id = '{EVE}', resource_id = 'prod1',"
+            f" kind = 'ssh', connector_id = '{other.id}' WHERE uid = '{self.uid}'"
+        )
+        changed = self.house.store.store.run(
+            "changed", lambda tx: tx.sessions.get(self.uid).person_id
+        )
+        self.assertEqual(value_of(changed), EVE)
+        again = self.told()
+        self.assertEqual([again[one] for one in ("sub", "aud")], [ADA, said["aud"]])
+        self.assertEqual(self.told("bob")["sub"], ADA)
+        self.assertEqual(self.refused("nobody"), "identity_denied")
+        self.assertEqual(self.refused(by=other), "unknown_session")
+        for record in self.records("credential.issue") + self.records("identity.refused"):
+            about = record["actor"]["id"], record["resource_id"], record["node_id"]
+            self.assertEqual(about, (ADA, "db1", self.house.connector.id))
+
+    def test_altered_grants(self) -> None:
+        """A grant that Authority's grant key did not sign says nothing."""
+        victim = encode_grant(evolve(decode_grant(self.grant.payload), person_id=EVE))
+        self.assertEqual(self.refused(grant=evolve(self.grant, payload=victim)), "bad_signature")
+        connector = self.house.connector
+        own = Signed(victim, sign(connector.key, Purpose.GRANT, victim), connector.chain)
+        with self.assertRaises(SvcError):
+            self.told(grant=own)
+        self.assertEqual(self.records("credential.issue"), [])
+
+    def test_no_grant(self) -> None:
+        """A request without a grant, as Connectors of before make it, gets no token."""
+        call: Any = Call(self.house.peer(self.house.connector))
+        call.give(pb.IdentityRequest(named="bob").SerializeToString(), None)
+        with self.assertRaises(Malformed):
+            self.serve(call)
+        self.assertEqual(call.sent, [])
+
+    def test_another_resource(self) -> None:
+        """Nobody is told to one that has got the name of the granted one since."""
+        grant = self.granted(resource_identity="f" * 26)
+        self.assertEqual(self.refused(grant=grant), "resource_changed")
+
+    def test_being_ended(self) -> None:
+        """An operator's word is enough, before the session is over."""
+        self.house.run(lambda tx: tx.sessions.ask_end(self.uid, "operator_ended"))
+        self.assertEqual(self.refused(), "session_over")
+
+    def test_unknown_address(self) -> None:
+        """What the policy permits only from an address is not permitted to who names a person."""
+        self.assertIn("act", self.told("bob"))
+        rule = ACTING.replace(
+            "unless {",
+            "when { context has proxy_reported.source_address && "
+            'context.proxy_reported.source_address == ip("192.0.2.7") } unless {',
+        )
+        house = House(POLICY + rule)
+        house.run(self.people)
+        house.refresh()
+        self.identities.engine = lambda: house.policy.engine
+        self.assertEqual(self.refused("bob"), "identity_denied")
+
     def test_nobody(self) -> None:
         """A caller without a certificate is told nothing."""
         call: Any = Call()
-        call.give(token_request(TokenAsk(self.uid)).SerializeToString(), None)
+        call.give(token_request(TokenAsk(self.grant)).SerializeToString(), None)
         with self.assertRaises((Unauthenticated, SvcError)):
             self.serve(call)
         self.assertEqual(call.sent, [])

@@ -22,19 +22,20 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from svc.proto.gate.v1 import session_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n svc/proto/gate/v1/identity.proto\x12\x07gate.v1\"5\n\x0fIdentityRequest\x12\x13\n\x0bsession_uid\x18\x01 \x01(\x0c\x12\r\n\x05named\x18\x02 \x01(\t\"!\n\x10IdentityResponse\x12\r\n\x05token\x18\x01 \x01(\t2H\n\x08Identity\x12<\n\x05Token\x12\x18.gate.v1.IdentityRequest\x1a\x19.gate.v1.IdentityResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n svc/proto/gate/v1/identity.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/session.proto\"K\n\x0fIdentityRequest\x12\r\n\x05named\x18\x02 \x01(\t\x12#\n\x05grant\x18\x03 \x01(\x0b\x32\x14.gate.v1.SignedGrantJ\x04\x08\x01\x10\x02\"!\n\x10IdentityResponse\x12\r\n\x05token\x18\x01 \x01(\t2H\n\x08Identity\x12<\n\x05Token\x12\x18.gate.v1.IdentityRequest\x1a\x19.gate.v1.IdentityResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'svc.proto.gate.v1.identity_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_IDENTITYREQUEST']._serialized_start=45
-  _globals['_IDENTITYREQUEST']._serialized_end=98
-  _globals['_IDENTITYRESPONSE']._serialized_start=100
-  _globals['_IDENTITYRESPONSE']._serialized_end=133
-  _globals['_IDENTITY']._serialized_start=135
-  _globals['_IDENTITY']._serialized_end=207
+  _globals['_IDENTITYREQUEST']._serialized_start=78
+  _globals['_IDENTITYREQUEST']._serialized_end=153
+  _globals['_IDENTITYRESPONSE']._serialized_start=155
+  _globals['_IDENTITYRESPONSE']._serialized_end=188
+  _globals['_IDENTITY']._serialized_start=190
+  _globals['_IDENTITY']._serialized_end=262
 # @@protoc_insertion_point(module_scope)

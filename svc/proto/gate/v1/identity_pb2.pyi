@@ -1,16 +1,18 @@
+from svc.proto.gate.v1 import session_pb2 as _session_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Optional as _Optional
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class IdentityRequest(_message.Message):
-    __slots__ = ("session_uid", "named")
-    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("named", "grant")
     NAMED_FIELD_NUMBER: _ClassVar[int]
-    session_uid: bytes
+    GRANT_FIELD_NUMBER: _ClassVar[int]
     named: str
-    def __init__(self, session_uid: _Optional[bytes] = ..., named: _Optional[str] = ...) -> None: ...
+    grant: _session_pb2.SignedGrant
+    def __init__(self, named: _Optional[str] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ...) -> None: ...
 
 class IdentityResponse(_message.Message):
     __slots__ = ("token",)
