@@ -215,8 +215,9 @@ class Pipeline:
         """An Execute of a portal that one of these texts made."""
         for change in (change for one in candidates for change in one.changes):
             # Which text it was is not known, nor whether it did: each name may stand for it.
-            known = [one.effects for one in self._names.get(change.name, ())]
-            if change.effects is not None and change.effects not in known:
+            if change.effects is not None:
+                # One like it from before may be forgotten by what is on its way; this one stays.
+                self._keep(change.name, lambda one, new=change.effects: one.effects != new)
                 self._number += 1
                 self._add(change.name, Candidate(self._number, change.effects, IN_NO_BATCH))
         self._owed.append(Owed("C"))
@@ -258,10 +259,11 @@ class Pipeline:
         elif kind in b"Tn":
             self._is_head("T", taken=True)
         elif kind in b"CIs":
-            self._is_head("C", taken=True)
+            is_executed = self._is_head("C", taken=True)
             if kind == ord("C") and body in (b"DISCARD ALL\0", b"DEALLOCATE ALL\0"):
                 self._forget_confirmed()
-            elif kind == ord("C") and body in (PREPARED, DEALLOCATED):
+            elif kind == ord("C") and not is_executed and body in (PREPARED, DEALLOCATED):
+                # Of an Execute, it says nothing of a Query that was sent behind it.
                 self._renamed(prepares=body == PREPARED)
         elif kind == ord("G"):
             self._begins_copy()

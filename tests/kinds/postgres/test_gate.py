@@ -246,6 +246,45 @@ class PreparedTests(SynchronousTestCase):
         talk.asks(query("EXECUTE e"))  # of what executes another
         self.assertEqual(talk.decided[-1], ("dbQueryOpaque", "deny"))
 
+    def test_executed_before_a_query(self) -> None:
+        """The tag of an Execute settles nothing of the Query that was sent behind it."""
+        for text, tag in (("PREPARE x AS SELECT 1", "PREPARE"), ("DEALLOCATE x", "DEALLOCATE")):
+            talk = Talk(lambda action, context: action == "dbQuery")
+            talk.asks(query("PREPARE x AS SELECT 2") + query("PREPARE y AS UPDATE a SET i = 1"))
+            talk.answers((done("PREPARE") + READY) * 2)
+            if tag == "PREPARE":
+                talk.asks(query("DEALLOCATE x"))
+                talk.answers(done("DEALLOCATE") + READY)
+            talk.asks(parse("", text) + bind("", "") + execute())
+            talk.asks(query("PREPARE y AS SELECT 1"))
+            talk.answers(PARSED + BOUND + done(tag))
+            self.only_writes(talk)
+            talk.answers(error("42P05", "it exists") + READY)
+            self.assertIsNone(talk.played.failure, tag)
+            self.only_writes(talk)
+
+    def test_executed_behind_a_deallocation(self) -> None:
+        """What an Execute prepares anew is not forgotten with what the name stood for before."""
+        for text in ("DEALLOCATE y", "DEALLOCATE ALL"):
+            talk = Talk(lambda action, context: action == "dbQuery")
+            prepare = "PREPARE y AS UPDATE a SET i = 1"
+            talk.asks(query(prepare))
+            talk.answers(done("PREPARE") + READY)
+            talk.asks(query(text) + parse("", prepare) + bind("", "") + execute() + SYNC)
+            talk.answers(done(text.removesuffix(" y")) + READY)
+            talk.answers(PARSED + BOUND + done("PREPARE") + READY)
+            talk.asks(query("PREPARE y AS SELECT 1"))
+            self.only_writes(talk)
+
+    def only_writes(self, talk: Talk) -> None:
+        """An EXECUTE of y is decided as the write that it may be."""
+        talk.allows = lambda action, context: "write" not in context["effects"]  # type: ignore[operator]
+        talk.played.version += 1
+        self.assertIn(b"svc_denied_", talk.asks(query("EXECUTE y")))
+        request = talk.played.records[-1].request
+        assert request is not None
+        self.assertEqual(set(request.context["tables_written"]), {"a"})  # type: ignore[arg-type]
+
     def read(self, talk: Talk) -> set[str]:
         """The tables of the newest record."""
         request = talk.played.records[-1].request
