@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import define, field
+from twisted.internet import defer
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.internet.interfaces import IProcessTransport, IReactorProcess, IReactorTime
 from twisted.internet.protocol import ProcessProtocol
@@ -28,10 +30,16 @@ MOST_ANSWERED = 1024 * 1024
 MOST_WAITING = 64
 """Pieces that wait for their turn; each is bounded, and so is all of them."""
 
+MOST_OF_ONE = MOST_WAITING // 8
+"""Pieces of one person, waiting or being done: nobody keeps the others out."""
+
 START_SECS = 15.0
 WORK_SECS = 5.0
 """What one piece may take, whatever else the machine does; of the child's own CPU time it has
-:data:`svc.runtime.apart_child.CPU_SECS`.  A caller waits for those before his, too."""
+:data:`svc.runtime.apart_child.CPU_SECS`."""
+
+WHOLE_SECS = 20.0
+"""What a caller waits at most: for the pieces before his, for the start, and for his own."""
 
 _PROGRAM = (
     "import sys; sys.path.append(sys.argv[1]); from svc.runtime.apart_child import main; main()"
@@ -60,10 +68,16 @@ class WorkApart:
     _child: _ApartProcess | None = field(default=None, init=False)
     _children: set[_ApartProcess] = field(factory=set, init=False)
     _turn: DeferredLock = field(factory=DeferredLock, init=False)
+    _of_each: Counter[str] = field(factory=Counter, init=False)
     _is_stopped: bool = field(default=False, init=False)
 
-    async def run(self, work: str, data: bytes) -> bytes:
+    async def run(self, work: str, data: bytes, person: str) -> bytes:
         """What the function *work*, as in ``module:name``, makes of *data* in the child.
+
+        Args:
+            work: Is imported by the child.
+            data: Is its argument.
+            person: On whose behalf; each has a share of the queue.
 
         Raises:
             SvcError: ``apart_busy``, ``apart_too_large``, ``apart_deadline`` or ``apart_failed``;
@@ -73,9 +87,26 @@ class WorkApart:
             raise _refused("apart_too_large", "is larger than the process takes")
         if len(self._turn.waiting) >= MOST_WAITING:
             raise _refused("apart_busy", "waits behind too much other work", Fault.EXHAUSTED)
-        await self._turn.acquire()
+        if self._of_each[person] >= MOST_OF_ONE:
+            raise _refused(
+                "apart_busy", "waits behind too much of the same person", Fault.EXHAUSTED
+            )
+        self._of_each[person] += 1
         try:
-            return await self._run(work, data)
+            return await self._in_turn(work, data)
+        finally:
+            self._of_each[person] -= 1
+            if not self._of_each[person]:
+                del self._of_each[person]
+
+    async def _in_turn(self, work: str, data: bytes) -> bytes:
+        ends = self.clock.seconds() + WHOLE_SECS
+        try:
+            await self._turn.acquire().addTimeout(WHOLE_SECS, self.clock)
+        except defer.TimeoutError:
+            raise _refused("apart_deadline", "waited too long", Fault.DEADLINE) from None
+        try:
+            return await self._run(work, data, ends)
         finally:
             self._turn.release()
 
@@ -86,7 +117,7 @@ class WorkApart:
         for child in list(self._children):
             await child.gone
 
-    async def _run(self, work: str, data: bytes) -> bytes:
+    async def _run(self, work: str, data: bytes, ends: float) -> bytes:
         if self._is_stopped:
             raise _refused("apart_failed", "comes when the process has stopped")
         child = self._child
@@ -97,10 +128,13 @@ class WorkApart:
             self.reactor.spawnProcess(
                 child, self.command[0], self.command, env={}, path="/", childFDs=None
             )
-            await self._within(START_SECS, child, READY)
+            await self._within(self._left(START_SECS, ends), child, READY)
         child.transport.write(framed(work.encode("ascii")) + framed(data))
-        answer = await self._within(WORK_SECS, child, DONE)
+        answer = await self._within(self._left(WORK_SECS, ends), child, DONE)
         return answer[1:]
+
+    def _left(self, seconds: float, ends: float) -> float:
+        return max(0.0, min(seconds, ends - self.clock.seconds()))
 
     async def _within(self, seconds: float, child: _ApartProcess, wanted: bytes) -> bytes:
         """The child's next answer; a child that gives none, or another, is ended."""

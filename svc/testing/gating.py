@@ -62,7 +62,7 @@ class _FarEnd:
             self.is_over = True
 
 
-async def _inline(work: str, data: bytes) -> bytes:
+async def _inline(work: str, data: bytes, _person: str) -> bytes:
     """Do a gate's work here: a played session has no process of its own."""
     module, _, name = work.partition(":")
     answer: bytes = getattr(import_module(module), name)(data)

@@ -268,7 +268,7 @@ class Site:
             clock=self.clock,
         )
 
-    async def _apart(self, work: str, data: bytes) -> bytes:
+    async def _apart(self, work: str, data: bytes, person: str) -> bytes:
         raise SvcError("no kind here has such work", reason="apart_failed")
 
     def _check_disk(self) -> None:

@@ -106,8 +106,8 @@ def _is_forgotten(_: RequestVerdict) -> bool:
     return False
 
 
-WorkElsewhere = Callable[[str, bytes], Awaitable[bytes]]
-"""``elsewhere(work, data)``: what that function makes of the data, or SvcError."""
+WorkElsewhere = Callable[[str, bytes, str], Awaitable[bytes]]
+"""``elsewhere(work, data, person)``: what that function makes of the data, or SvcError."""
 
 
 @implementer(IGatedSession)
@@ -146,7 +146,7 @@ class GatedSession:
 
     async def apart(self, work: str, data: bytes) -> bytes:
         """See IGatedSession."""
-        return await self.elsewhere(work, data)
+        return await self.elsewhere(work, data, self.opened.person_id)
 
     async def decide(
         self, action: str, facts: Mapping[str, ContextValue], size: int = 0

@@ -305,13 +305,13 @@ class DecideTests(SynchronousTestCase):
             elsewhere=self.elsewhere,
         )
 
-    async def elsewhere(self, work: str, data: bytes) -> bytes:
-        return work.encode() + b" " + data
+    async def elsewhere(self, work: str, data: bytes, person: str) -> bytes:
+        return f"{work} {person} ".encode() + data
 
     def test_apart(self) -> None:
-        """A gate's dangerous work is done where the Proxy does it."""
+        """A gate's dangerous work is done where the Proxy does it, on the person's behalf."""
         doing = Deferred.fromCoroutine(self.session.apart("a:b", b"c"))
-        self.assertEqual(self.successResultOf(doing), b"a:b c")
+        self.assertEqual(self.successResultOf(doing), b"a:b " + b"p" * 26 + b" c")
 
     def test_watched(self) -> None:
         """A request under way may go on as long as the policy allows it, and nobody asks later."""

@@ -45,7 +45,7 @@ when { context has named_person && context.named_person == "%s" };
 class NamedTests(SynchronousTestCase):
     """Requests of ada's to the board."""
 
-    async def _apart(self, work: str, data: bytes) -> bytes:
+    async def _apart(self, work: str, data: bytes, person: str) -> bytes:
         raise SvcError("no kind here has such work", reason="apart_failed")
 
     def setUp(self) -> None:
