@@ -182,14 +182,18 @@ class SignInRenewals:
         )
 
     async def _end(self, row: SignIn, reason: str) -> None:
-        """End a sign-in, with its newest certificate."""
+        """End a sign-in, with both certificates that its row names."""
 
         def end(tx: ITransaction) -> None:
             known = self.entrance.recorder.rows(tx).sign_in(row.id)
             if known is None or known.ended_at is not None:
                 return
             tx.sign_ins.put(evolve(known, ended_at=self.now(), refresh=b""))
-            tx.certificates.revoke(known.certificate_sha256, self.now())
+            # The one before the newest has not expired, and whoever has a copy may hold it; a
+            # renewal since the request was read may have moved the row past the one it showed.
+            named = (known.certificate_sha256, known.previous_sha256)
+            named += (row.certificate_sha256, row.previous_sha256)
+            revoked = [one for one in named if tx.certificates.revoke(one, self.now())]
             self.entrance.recorder.append(
                 tx,
                 SIGN_IN_END,
@@ -203,7 +207,7 @@ class SignInRenewals:
                 },
                 state=[
                     SIGN_INS.now(tx, known.id),
-                    CERTIFICATES.now(tx, known.certificate_sha256),
+                    *(CERTIFICATES.now(tx, one) for one in revoked),
                 ],
             )
 

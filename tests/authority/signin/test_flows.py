@@ -203,6 +203,29 @@ class RenewalTests(SynchronousTestCase):
         refused = refusal_of(self.renew(mine, second, new_key()))
         self.assertEqual(refused.reason, "revoked_certificate")
         self.assertEqual(self.house.records("sign_in.end")[0]["reason"], "identity_cloned")
+        self.assertEqual(self.good(), [])
+
+    def good(self) -> list[str]:
+        """The certificates of the sign-ins that were not revoked."""
+        people: list[Person] = self.house.run(lambda tx: tx.people.all())
+        return [
+            one.serial
+            for person in people
+            if "@" in person.name
+            for one in self.house.run(lambda tx, id=person.id: tx.certificates.of(id))
+            if one.revoked_at is None
+        ]
+
+    def test_older_certificates(self) -> None:
+        """A sign-in ends with the certificate before its newest too, which has not expired yet."""
+        self.at.agent.answer("/token", self.tokens())
+        mine = new_key()
+        second = value_of(self.renew(self.key, self.first, mine))
+        self.assertEqual(len(self.good()), 2)
+        value_of(self.at.end(mine, second.chain))
+        self.assertEqual(self.good(), [])
+        refused = refusal_of(self.renew(self.key, self.first, new_key()))
+        self.assertEqual(refused.reason, "revoked_certificate")
 
     def test_another_account(self) -> None:
         """A refresh that is answered for somebody else ends the sign-in."""
