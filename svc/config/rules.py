@@ -34,6 +34,7 @@ def check(
     """Every refusal of these rules; *origin* says which variable set which path."""
     yield from _required(tree, role)
     yield from _together(tree, "oidc.issuer", "oidc.client_id")
+    yield from _client(tree)
     yield from _together(tree, "proxy.tls.cert", "proxy.tls.key")
     yield from _joining(tree)
     yield from _public(tree)
@@ -54,6 +55,15 @@ def _together(tree: Tree, first: str, second: str) -> Iterator[ConfigError]:
     for here, there in ((first, second), (second, first)):
         if lookup(tree, here) is not None and lookup(tree, there) is None:
             yield ConfigError(there, f"required with {here}; give both or neither")
+
+
+def _client(tree: Tree) -> Iterator[ConfigError]:
+    client = lookup(tree, "oidc.client_id")
+    if client is not None and client == lookup(tree, "cluster"):
+        yield ConfigError(
+            "oidc.client_id",
+            "must not be the cluster's name, which machines' tokens are for; register another name",
+        )
 
 
 def _joining(tree: Tree) -> Iterator[ConfigError]:

@@ -111,6 +111,7 @@ class CertificateRequest:
         names: DNS names and IP addresses, from registry or configuration.
         lifetime: Seconds; cut to the end of the issuing CA.
         generation: 1 at enrollment, one more at each renewal.
+        ends_by: Unix time that the certificate is not good past; None: only *lifetime* says.
     """
 
     csr: bytes
@@ -118,6 +119,7 @@ class CertificateRequest:
     lifetime: float
     generation: int = 1
     names: tuple[str, ...] = ()
+    ends_by: float | None = None
 
 
 @frozen

@@ -102,7 +102,11 @@ class CertificateIssuer:
         return self.sign_for(self.principal(grant, prove_key(csr)), csr, generation, grant.names)
 
     def renew(
-        self, shown: CertificateFacts, csr: bytes, standing: HolderStanding
+        self,
+        shown: CertificateFacts,
+        csr: bytes,
+        standing: HolderStanding,
+        ends_by: float | None = None,
     ) -> NewCertificate:
         """The next certificate of a holder who showed a valid one in TLS.
 
@@ -113,6 +117,7 @@ class CertificateIssuer:
 
         Args:
             shown: Of the peer's certificate, verified now.
+            ends_by: What the next one must not outlive; None: it has its full lifetime.
 
         Raises:
             IdentityRevoked, CloneSuspected: the caller records it and, for a
@@ -129,14 +134,19 @@ class CertificateIssuer:
             raise CloneSuspected(
                 "the certificate that asks for renewal is not the newest generation"
             )
-        return self.sign_for(shown.principal, csr, generation, standing.names)
+        return self.sign_for(shown.principal, csr, generation, standing.names, ends_by=ends_by)
 
     def take(self, issuer: IssuingAuthority) -> None:
         """Sign with this CA from now on; what the one before signed stays good to its end."""
         self.keys = evolve(self.keys, issuers={**self.keys.issuers, issuer.kind: issuer})
 
     def sign_for(
-        self, principal: Principal, csr: bytes, generation: int, names: tuple[str, ...] = ()
+        self,
+        principal: Principal,
+        csr: bytes,
+        generation: int,
+        names: tuple[str, ...] = (),
+        ends_by: float | None = None,
     ) -> NewCertificate:
         """A certificate for a principal that the caller vouches for.
 
@@ -147,6 +157,11 @@ class CertificateIssuer:
         """
         lifetime = self.node_lifetime if principal.role.is_node else self.person_lifetime
         request = CertificateRequest(
-            csr=csr, principal=principal, lifetime=lifetime, generation=generation, names=names
+            csr=csr,
+            principal=principal,
+            lifetime=lifetime,
+            generation=generation,
+            names=names,
+            ends_by=ends_by,
         )
         return self.keys.issuer_for(principal.role).sign(request)

@@ -128,6 +128,12 @@ class IssuingAuthority:
             raise CertificateRefused(
                 f"the issuing CA {self.kind} has expired", reason="certificate_expired"
             )
+        if request.ends_by is not None:
+            end = min(end, math.floor(request.ends_by))
+        if end <= now:
+            raise CertificateRefused(
+                "the certificate would have ended already", reason="certificate_expired"
+            )
         principal = request.principal
         subject = _name(principal.id, profile.generation_attribute(request.generation))
         builder = _begin(subject, self.certificate, proven.key, now, end, self.entropy)

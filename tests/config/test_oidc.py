@@ -34,6 +34,13 @@ class OidcTests(SynchronousTestCase):
         self.assertIsNone(self.read("").issuer)
         self.assertEqual(self.read(WHOLE).client_id, "svc")
 
+    def test_client_is_not_the_cluster(self) -> None:
+        """An ID token of a browser's sign-in must not pass for a machine's."""
+        cluster = read_settings(GOOD["authority"], "authority").cluster
+        refused = self.refused(f'issuer = "https://id.example"\nclient_id = "{cluster}"\n')
+        self.assertIn("oidc.client_id", refused)
+        self.assertIn("cluster's name", refused)
+
     @proves("G-CFG-19", "U-OPEN-15")
     def test_names(self) -> None:
         """The keys have the recommended names, and mean nothing special where they are absent."""

@@ -105,7 +105,8 @@ class SignInAdmission:
         """
         known = self.active_person(tx, row.person_id)
         standing = HolderStanding(row.generation, row.key_sha256)
-        issued = self.issuer.renew(shown, csr, standing)
+        # The last one ends with the sign-in, however long certificates last otherwise.
+        issued = self.issuer.renew(shown, csr, standing, ends_by=row.ends_at)
         self._issued(tx, known, issued)
         link = self.recorder.rows(tx).identity(row.identity_id)
         renewed = evolve(

@@ -37,7 +37,8 @@ class ExpectedToken:
         audience: Our client id; of a machine's token, the cluster.
         nonce: Of this attempt; None where the flow has none.
         access_token: What came with it; ``at_hash``, if there, must be of it.
-        only_audience: Whether a further audience is refused.
+        only_audience: Whether a further audience is refused, and so is a nonce: of a machine's
+            token, which no browser's client asked for.
     """
 
     issuer: str
@@ -129,6 +130,8 @@ def check_claims(
     _check_times(claims, now)
     if expected.nonce is not None and not _same(claims.get("nonce"), expected.nonce):
         refuse("nonce", "it was not issued for this attempt and key")
+    if expected.only_audience and "nonce" in claims:
+        refuse("nonce", "it is of a sign-in with a browser, not a machine's own")
     access = expected.access_token
     if access is not None and "at_hash" in claims:
         _check_hash(claims["at_hash"], _half_hash(alg, access))
@@ -172,7 +175,6 @@ def _check_audience(claims: Mapping[str, Any], expected: ExpectedToken) -> None:
     if expected.only_audience:
         if len(audiences) > 1:
             refuse("audience", "it is for further audiences")
-        return
     if len(audiences) > 1 and "azp" not in claims:
         refuse("azp", "it is for several audiences and does not say who asked for it")
     if "azp" in claims and claims["azp"] != expected.audience:

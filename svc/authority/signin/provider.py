@@ -26,6 +26,10 @@ KEYS_AGAIN_SECS = 60.0
 _MAX_URL = 2048
 _MAX_SECRET = 8192
 PENDING, SLOW_DOWN = "authorization_pending", "slow_down"
+SESSION_OVER = "invalid_grant"
+"""What a provider says of a refresh token that is good no more (RFC 6749, 5.2)."""
+
+_TOO_MANY = 429
 
 
 @frozen
@@ -292,6 +296,10 @@ def _object(answer: ProviderAnswer) -> Mapping[str, Any]:
         ) from None
     if answer.status != 200 or "error" in found:
         error, text = found.get("error"), found.get("error_description")
+        # Some providers say `slow_down` to a device with 429; anything else of these will pass.
+        if answer.status >= 500 or (answer.status == _TOO_MANY and error != SLOW_DOWN):
+            told = f"{answer.status} {printable(error)}".rstrip()
+            raise ProviderFault(f"the identity provider answered {told}; try again later")
         raise ProviderRefused(
             error if isinstance(error, str) else "", text if isinstance(text, str) else ""
         )

@@ -17,8 +17,8 @@ from svc.authority.signin.account import Account
 from svc.authority.signin.admission import SignedIn
 from svc.authority.signin.entrance import Entrance
 from svc.authority.signin.id_token import ExpectedToken
-from svc.authority.signin.provider import ProviderRefused
-from svc.authority.signin.refusals import SignInRefused
+from svc.authority.signin.provider import SESSION_OVER, ProviderRefused
+from svc.authority.signin.refusals import ProviderFault, SignInRefused
 from svc.authority.state.recorder import person
 from svc.authority.state.tables import CERTIFICATES, SIGN_INS
 from svc.errors import Denied, Malformed, SvcError
@@ -135,6 +135,9 @@ class SignInRenewals:
         try:
             tokens = await provider.redeem({"grant_type": "refresh_token", "refresh_token": token})
         except ProviderRefused as refused:
+            if refused.error != SESSION_OVER:
+                # Of our configuration or of the provider's state: the session may well go on.
+                raise ProviderFault(f"the certificate was not renewed: {refused.text}") from None
             await self._end(row, refused.reason)
             raise SignInRefused(
                 f"the provider's session has ended: {refused.text}; run `svc login`",

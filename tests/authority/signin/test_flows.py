@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cryptography import x509
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -93,6 +94,13 @@ class CodeTests(SynchronousTestCase):
         reasons = [record["reason"] for record in self.house.records("sign_in.refused")]
         self.assertEqual(reasons, ["name_taken", "revoked_person"])
 
+    def test_name_like_an_id(self) -> None:
+        """Nobody is named by what would be taken for another person's id."""
+        at = SignInHouse(admission={"name_claim": "nickname"})
+        refused = refusal_of(at.sign_in(nickname=ADA))
+        self.assertEqual(refused.reason, "name_missing")
+        value_of(at.sign_in(nickname="ada.l"))
+
     def test_disabled(self) -> None:
         """Somebody whom an operator has disabled signs in again once they are enabled."""
         answer = value_of(self.at.sign_in())
@@ -137,6 +145,18 @@ class MachineTests(SynchronousTestCase):
     def token(self, **claims: Any) -> str:
         """A token; for the cluster unless told otherwise."""
         return signed(RS, self.at.claims(**{"aud": CLUSTER, **claims}))
+
+    def test_of_another_flow(self) -> None:
+        """A token of a browser's sign-in, or one that another client asked for, is refused."""
+        for claims, reason in (
+            ({"nonce": "n" * 43}, "id_token_nonce"),
+            ({"nonce": ""}, "id_token_nonce"),
+            ({"azp": CLIENT}, "id_token_azp"),
+            ({"azp": ["x"]}, "id_token_azp"),
+        ):
+            with self.subTest(claims=claims):
+                self.assertEqual(refusal_of(self.at.assertion(self.token(**claims))).reason, reason)
+        value_of(self.at.assertion(self.token(azp=CLUSTER)))
 
     def test_once(self) -> None:
         """It is taken once, whoever brings it."""
@@ -185,6 +205,18 @@ class RenewalTests(SynchronousTestCase):
         self.assertEqual(list(second.groups), [])
         self.assertEqual(second.renew_until, self.first.renew_until)
         self.assertEqual(len(self.house.records("sign_in.renew")), 2)
+
+    def test_not_past_its_end(self) -> None:
+        """A certificate that is renewed shortly before the sign-in ends does not outlive it."""
+        at = SignInHouse(admission={"renew_secs": 4000.5})
+        at.agent.answer("/token", self.tokens())
+        key, mine = new_key(), new_key()
+        first = value_of(at.sign_in(key))
+        at.house.clock.advance(2400)
+        at.agent.answer("/token", {**at.tokens(), "refresh_token": "refresh2"})
+        second = value_of(at.renew(key, first.chain, mine))
+        end = x509.load_der_x509_certificate(second.chain[0]).not_valid_after_utc.timestamp()
+        self.assertEqual(int(end), first.renew_until)
 
     def test_answer_lost(self) -> None:
         """Who lost the answer asks again with the same key."""
@@ -242,6 +274,18 @@ class RenewalTests(SynchronousTestCase):
         self.house.clock.advance(10)
         self.assertEqual(waiting[0].value.reason, "provider_unreachable")
         self.at.agent.is_silent = False
+        for status, error in (
+            (503, "temporarily_unavailable"),
+            (429, "slow_down"),
+            (429, "rate_limited"),
+            (500, "invalid_grant"),
+            (400, "slow_down"),
+            (401, "invalid_client"),
+        ):
+            self.at.agent.answer("/token", {"error": error}, status=status)
+            refused = refusal_of(self.renew(self.key, self.first, new_key()))
+            self.assertEqual(refused.reason, "provider_unreachable")
+        self.assertEqual(self.house.records("sign_in.end"), [])
         self.at.agent.answer("/token", {"error": "invalid_grant"}, status=400)
         refused = refusal_of(self.renew(self.key, self.first, new_key()))
         self.assertEqual(refused.reason, "provider_session_ended")

@@ -185,12 +185,21 @@ class BadTokenTests(SynchronousTestCase):
     def test_machine(self) -> None:
         """A machine's token is for the cluster, and for nothing beside it."""
         expected = evolve(EXPECTED, nonce=None, audience="gate.example", only_audience=True)
-        verified(signed(RS, claims(aud="gate.example", azp="ci")), expected)
-        for audience in (CLIENT, ["gate.example", CLIENT]):
-            refused = self.assertRaises(
-                SignInRefused, verified, signed(RS, claims(aud=audience, azp=CLIENT)), expected
-            )
-            self.assertEqual(refused.reason, "id_token_audience")
+        own = {name: value for name, value in GOOD.items() if name != "nonce"}
+        own["aud"] = "gate.example"
+        for more in ({}, {"azp": "gate.example"}):
+            verified(signed(RS, {**own, **more}), expected)
+        for more, word in (
+            ({"aud": CLIENT}, "audience"),
+            ({"aud": ["gate.example", CLIENT]}, "audience"),
+            ({"azp": CLIENT}, "azp"),
+            ({"nonce": NONCE}, "nonce"),
+            ({"nonce": None}, "nonce"),
+        ):
+            with self.subTest(more):
+                token = signed(RS, {**own, **more})
+                refused = self.assertRaises(SignInRefused, verified, token, expected)
+                self.assertEqual(refused.reason, f"id_token_{word}")
 
     @given(st.text(max_size=200))
     def test_whatever_comes(self, text: str) -> None:
