@@ -65,6 +65,9 @@ class SignInRenewals:
         await lock.acquire()
         try:
             row, token, issuer = await self._found(shown)
+            if shown.not_after >= int(row.ends_at):
+                # Asked again it would be shorter each time, and use up the provider's tokens.
+                raise _not_renewed()
             account, refresh = await self._confirmed(row, token, issuer)
             return await self._renewed(row, shown, asked.csr, account, refresh)
         finally:
@@ -128,10 +131,7 @@ class SignInRenewals:
         """What the provider says of the account now, and the refresh token from now on."""
         provider = self.entrance.configured
         if not token or issuer != provider.issuer:
-            raise SignInRefused(
-                "this sign-in is not renewed; run `svc login` before the certificate ends",
-                reason="sign_in_not_renewed",
-            )
+            raise _not_renewed()
         try:
             tokens = await provider.redeem({"grant_type": "refresh_token", "refresh_token": token})
         except ProviderRefused as refused:
@@ -194,8 +194,8 @@ class SignInRenewals:
             tx.sign_ins.put(evolve(known, ended_at=self.now(), refresh=b""))
             # The one before the newest has not expired, and whoever has a copy may hold it; a
             # renewal since the request was read may have moved the row past the one it showed.
-            named = (known.certificate_sha256, known.previous_sha256)
-            named += (row.certificate_sha256, row.previous_sha256)
+            named = [known.certificate_sha256, known.previous_sha256]
+            named += [row.certificate_sha256, row.previous_sha256]
             revoked = [one for one in named if tx.certificates.revoke(one, self.now())]
             self.entrance.recorder.append(
                 tx,
@@ -216,3 +216,10 @@ class SignInRenewals:
 
         await self.entrance.store.run("end a sign-in", end)
         await self.entrance.refresh()
+
+
+def _not_renewed() -> SignInRefused:
+    return SignInRefused(
+        "this sign-in is not renewed; run `svc login` before the certificate ends",
+        reason="sign_in_not_renewed",
+    )

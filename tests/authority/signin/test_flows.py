@@ -217,6 +217,10 @@ class RenewalTests(SynchronousTestCase):
         second = value_of(at.renew(key, first.chain, mine))
         end = x509.load_der_x509_certificate(second.chain[0]).not_valid_after_utc.timestamp()
         self.assertEqual(int(end), first.renew_until)
+        at.house.clock.advance(1200)
+        refused = refusal_of(at.renew(mine, second.chain, new_key()))
+        self.assertEqual(refused.reason, "sign_in_not_renewed")
+        value_of(at.end(mine, second.chain))
 
     def test_answer_lost(self) -> None:
         """Who lost the answer asks again with the same key."""
@@ -238,15 +242,10 @@ class RenewalTests(SynchronousTestCase):
         self.assertEqual(self.good(), [])
 
     def good(self) -> list[str]:
-        """The certificates of the sign-ins that were not revoked."""
-        people: list[Person] = self.house.run(lambda tx: tx.people.all())
-        return [
-            one.serial
-            for person in people
-            if "@" in person.name
-            for one in self.house.run(lambda tx, id=person.id: tx.certificates.of(id))
-            if one.revoked_at is None
-        ]
+        """The person's certificates that were not revoked."""
+        person = self.first.principal.rpartition("/")[2]
+        issued = self.house.run(lambda tx: tx.certificates.of(person))
+        return [one.serial for one in issued if one.revoked_at is None]
 
     def test_older_certificates(self) -> None:
         """A sign-in ends with the certificate before its newest too, which has not expired yet."""

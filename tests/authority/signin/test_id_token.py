@@ -189,15 +189,16 @@ class BadTokenTests(SynchronousTestCase):
         own["aud"] = "gate.example"
         for more in ({}, {"azp": "gate.example"}):
             verified(signed(RS, {**own, **more}), expected)
-        for more, word in (
+        bad: tuple[tuple[dict[str, Any], str], ...] = (
             ({"aud": CLIENT}, "audience"),
             ({"aud": ["gate.example", CLIENT]}, "audience"),
             ({"azp": CLIENT}, "azp"),
             ({"nonce": NONCE}, "nonce"),
             ({"nonce": None}, "nonce"),
-        ):
-            with self.subTest(more):
-                token = signed(RS, {**own, **more})
+        )
+        for changed, word in bad:
+            with self.subTest(changed=changed):
+                token = signed(RS, {**own, **changed})
                 refused = self.assertRaises(SignInRefused, verified, token, expected)
                 self.assertEqual(refused.reason, f"id_token_{word}")
 
