@@ -278,6 +278,7 @@ def _scopes(tables: list[dict[str, object]]) -> tuple[Mapping[str, object], ...]
     return tuple(tables)
 
 
+_FLOWS = ("code", "device", "token")
 MAX_OIDC_ENTRIES = 32
 _TOKEN = re.compile(r"[\x21-\x7e]{1,255}\Z")
 _OWNED_PARAMS = frozenset(
@@ -328,6 +329,12 @@ def _oidc_scopes(texts: list[str]) -> tuple[str, ...]:
     if "openid" not in found:
         raise ValueError("must list openid")
     return found
+
+
+def _oidc_flows(texts: list[str]) -> tuple[str, ...]:
+    if not texts or len(set(texts)) != len(texts) or not set(texts) <= set(_FLOWS):
+        raise ValueError(f"must list one or more of {', '.join(_FLOWS)}, each once")
+    return tuple(texts)
 
 
 def _oidc_params(table: dict[str, str]) -> Mapping[str, str]:
@@ -414,6 +421,7 @@ WORDS = Form("a list of drop-in words", list[str], _words)
 TOKEN = Form("a string", str, _token)
 ISSUER = Form("an https:// URL (a string)", str, _issuer)
 OIDC_SCOPES = Form("a list of strings", list[str], _oidc_scopes)
+OIDC_FLOWS = Form("a list of `code`, `device`, `token`", list[str], _oidc_flows)
 OIDC_PARAMS = Form("a table of strings", dict[str, str], _oidc_params)
 PENDING_ERRORS = Form("a list of strings", list[str], _pending_errors)
 RESOURCES = Form("a list of tables", list[dict[str, Any]], _resources)

@@ -706,6 +706,17 @@ def _oidc() -> tuple[Key, ...]:
             meaning="The name of this cluster's public client at the provider.",
         ),
         Key(
+            path="oidc.flows",
+            form=f.OIDC_FLOWS,
+            default=["code"],
+            roles=_AUTHORITY,
+            meaning=(
+                "How people may sign in: `code`, in a browser on their machine; `device`, with a"
+                " code that is typed on another device, as whoever phishes may ask for; `token`,"
+                " with the ID token of a machine."
+            ),
+        ),
+        Key(
             path="oidc.scopes",
             form=f.OIDC_SCOPES,
             default=["openid", "profile", "email", "offline_access"],

@@ -182,6 +182,7 @@ class OidcSettings:
 
     issuer: str | None
     client_id: str | None
+    flows: tuple[str, ...]
     scopes: tuple[str, ...]
     extra_params: Mapping[str, str]
     groups_claim: str | None

@@ -41,6 +41,11 @@ class OidcTests(SynchronousTestCase):
         self.assertIn("oidc.client_id", refused)
         self.assertIn("cluster's name", refused)
 
+    def test_flows(self) -> None:
+        """Without a word of the operator people sign in with a browser only."""
+        self.assertEqual(self.read(WHOLE).flows, ("code",))
+        self.assertEqual(self.read(f'{WHOLE}flows = ["token", "code"]\n').flows, ("token", "code"))
+
     @proves("G-CFG-19", "U-OPEN-15")
     def test_names(self) -> None:
         """The keys have the recommended names, and mean nothing special where they are absent."""
@@ -96,6 +101,9 @@ class OidcTests(SynchronousTestCase):
             ('issuer = "https://id.example?x=1"\nclient_id = "svc"\n', "oidc.issuer"),
             ('issuer = "https://u:p@id.example"\nclient_id = "svc"\n', "oidc.issuer"),
             ('issuer = "https://id.example"\nclient_id = ""\n', "oidc.client_id"),
+            (f"{WHOLE}flows = []\n", "oidc.flows"),
+            (f'{WHOLE}flows = ["code", "code"]\n', "oidc.flows"),
+            (f'{WHOLE}flows = ["password"]\n', "oidc.flows"),
             (f'{WHOLE}scopes = ["profile"]\n', "oidc.scopes"),
             (f'{WHOLE}scopes = ["openid", "a b"]\n', "oidc.scopes"),
             (f'{WHOLE}reach = ["10.0.0.1/8"]\n', "oidc.reach"),

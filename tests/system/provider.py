@@ -60,6 +60,7 @@ class IdentityProvider:
         return {
             "oidc.issuer": self.issuer,
             "oidc.client_id": CLIENT,
+            "oidc.flows": ["code", "device", "token"],
             "oidc.ca_file": str(self.certificate),
             "oidc.reach": ["127.0.0.0/8"],
         }

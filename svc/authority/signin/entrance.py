@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from attrs import define, frozen
@@ -30,11 +30,13 @@ class SignInRules:
     """What the configuration says of signing in.
 
     Attributes:
+        flows: How people may sign in.
         profile: What anybody may know of it, as it is signed.
         pending_errors, interval, expires_in: ``[oidc.device]``.
     """
 
     cluster: str
+    flows: Set[Flow]
     scopes: tuple[str, ...]
     extra_params: Mapping[str, str]
     groups_claim: str | None
@@ -85,6 +87,22 @@ class Entrance:
                 fault=Fault.PRECONDITION,
             )
         return self.provider
+
+    def allow(self, flow: Flow) -> None:
+        """Return if people may sign in so.
+
+        Raises:
+            SvcError: ``sign_in_not_configured``, ``sign_in_flow``.
+        """
+        self.configured  # noqa: B018 - raises where nobody signs in here
+        if flow not in self.rules.flows:
+            others = ", ".join(sorted(one.value for one in self.rules.flows))
+            raise SvcError(
+                f"sign-in by {flow.value} is switched off here, only {others} is allowed; "
+                f'your operator can add "{flow.value}" to oidc.flows of the Authority',
+                reason="sign_in_flow",
+                fault=Fault.PRECONDITION,
+            )
 
     async def admit(
         self,

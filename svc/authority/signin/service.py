@@ -70,16 +70,17 @@ class SignInService:
     async def _begin(
         self, request: pb.SignInBeginRequest, call: IRpcCall
     ) -> pb.SignInBeginResponse:
-        key_sha256 = self._key(request)
-        if request.flow == Flow.CODE.value:
+        if request.flow not in (Flow.CODE.value, Flow.DEVICE.value):
+            raise Malformed("sign-in: the flow must be code or device")
+        flow = Flow(request.flow)
+        key_sha256 = self._key(request, flow)
+        if flow is Flow.CODE:
             return await self._begin_code(request, key_sha256)
-        if request.flow == Flow.DEVICE.value:
-            return await self.devices.begin(request.csr, key_sha256)
-        raise Malformed("sign-in: the flow must be code or device")
+        return await self.devices.begin(request.csr, key_sha256)
 
-    def _key(self, request: pb.SignInBeginRequest | pb.SignInAssertRequest) -> bytes:
-        """The key that the sign-in is bound to from now on."""
-        self.entrance.configured  # noqa: B018 - raises where nobody signs in here
+    def _key(self, request: pb.SignInBeginRequest | pb.SignInAssertRequest, flow: Flow) -> bytes:
+        """The key that the sign-in is bound to from now on, if people may sign in so."""
+        self.entrance.allow(flow)
         if request.sent_at_ms:
             check_clock(request.sent_at_ms / 1000, self.now(), _SET_THE_CLOCK)
         if len(request.version) > _VERSION:
@@ -152,7 +153,7 @@ class SignInService:
 
     async def _assert(self, request: pb.SignInAssertRequest, call: IRpcCall) -> pb.SignInResponse:
         """A machine's token: for this cluster alone, and taken once."""
-        key_sha256 = self._key(request)
+        key_sha256 = self._key(request, Flow.TOKEN)
         bound = Bound(Flow.TOKEN, request.csr, key_sha256)
         expected = ExpectedToken(
             issuer=self.entrance.configured.issuer,

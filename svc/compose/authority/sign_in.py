@@ -12,7 +12,7 @@ from twisted.web.client import Agent, HTTPConnectionPool
 from svc.authority.refusals import RefusalRecords
 from svc.authority.signin.admission import SignInAdmission
 from svc.authority.signin.assertion import TakenAssertions
-from svc.authority.signin.attempts import Attempts
+from svc.authority.signin.attempts import Attempts, Flow
 from svc.authority.signin.device import DeviceSignIns
 from svc.authority.signin.entrance import Entrance, SignInRules
 from svc.authority.signin.http import ProviderHttp
@@ -77,6 +77,7 @@ def _rules(cluster: str, oidc: OidcSettings) -> SignInRules:
     device = oidc.device
     return SignInRules(
         cluster=cluster,
+        flows=frozenset(map(Flow, oidc.flows)),
         scopes=oidc.scopes,
         extra_params=oidc.extra_params,
         groups_claim=oidc.groups_claim,

@@ -18,7 +18,7 @@ from zope.interface import implementer
 
 from svc.authority.signin.admission import SignInAdmission
 from svc.authority.signin.assertion import TakenAssertions
-from svc.authority.signin.attempts import Attempts
+from svc.authority.signin.attempts import Attempts, Flow
 from svc.authority.signin.device import DeviceSignIns
 from svc.authority.signin.entrance import Entrance, SignInRules
 from svc.authority.signin.http import ProviderHttp
@@ -173,6 +173,7 @@ class SignInHouse:
         )
         base = SignInRules(
             cluster=CLUSTER,
+            flows=frozenset(Flow),
             scopes=("openid", "offline_access"),
             extra_params={},
             groups_claim="groups",

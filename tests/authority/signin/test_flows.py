@@ -8,6 +8,7 @@ from cryptography import x509
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.signin.attempts import Flow
 from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.recorder import operator
 from svc.model.cluster.person import Person
@@ -176,6 +177,28 @@ class MachineTests(SynchronousTestCase):
         ):
             with self.subTest(claims=claims):
                 self.assertEqual(refusal_of(self.at.assertion(self.token(**claims))).reason, reason)
+
+
+class FlowTests(SynchronousTestCase):
+    """What an operator has switched off."""
+
+    def test_switched_off(self) -> None:
+        """It is refused before the provider is asked anything, and the key is named."""
+        for flow in Flow:
+            at = SignInHouse({"flows": set(Flow) - {flow}})
+            asking = {
+                Flow.CODE: lambda at=at: at.begin(),
+                Flow.DEVICE: lambda at=at: at.begin(flow="device"),
+                Flow.TOKEN: lambda at=at: at.assertion(signed(RS, at.claims(aud=CLUSTER))),
+            }
+            for each, ask in asking.items():
+                if each is not flow:
+                    value_of(ask())
+            at.agent.asked.clear()
+            refused = refusal_of(asking[flow]())
+            self.assertEqual(refused.reason, "sign_in_flow")
+            self.assertIn(f'add "{flow.value}" to oidc.flows', refused.text)
+            self.assertEqual(at.agent.asked, [])
 
 
 class RenewalTests(SynchronousTestCase):
