@@ -2,13 +2,14 @@
 
 The token must be for this cluster and for nothing else, and is taken once.
 Which were taken is known to the Authority that leads, in memory; one that was
-issued before it began is therefore refused.
+issued before it led is therefore refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
+from math import inf
 from typing import Any
 
 from attrs import define, field
@@ -25,12 +26,18 @@ class TakenAssertions:
     """The ids of tokens that were taken, until each would have expired.
 
     Attributes:
-        began_at: Tokens of before are refused: who knows whether they were taken.
+        leeway: By how much the clock of who led before may differ, where somebody could have.
     """
 
     now: Callable[[], float]
-    began_at: float
+    leeway: float = 0.0
+    _began_at: float = field(default=inf, init=False)
     _until: dict[bytes, float] = field(factory=dict, init=False)
+
+    def begin(self) -> None:
+        """We lead from now on; of tokens of before, who knows whether they were taken."""
+        # Who leads again after a lapse has missed nothing: nobody else led meanwhile.
+        self._began_at = min(self._began_at, self.now() + self.leeway)
 
     def take(self, token: str, claims: Mapping[str, Any]) -> None:
         """Take a token.
@@ -44,8 +51,10 @@ class TakenAssertions:
         id = sha256(signed.encode()).digest()
         if claims["exp"] - claims["iat"] > MAX_LIFE_SECS:
             raise _refused("life", "it is good for more than a day")
-        if claims["iat"] < self.began_at:
-            raise _refused("old", "it was issued before this Authority started; get a new one")
+        if claims["iat"] < self._began_at:
+            raise _refused(
+                "old", "it was issued before this Authority began to lead; get a new one"
+            )
         self._until = {each: end for each, end in self._until.items() if end > now}
         if id in self._until:
             raise _refused("replayed", "it was used already; get a new one")

@@ -16,6 +16,7 @@ from svc.authority.signin.attempts import Attempts, Flow
 from svc.authority.signin.device import DeviceSignIns
 from svc.authority.signin.entrance import Entrance, SignInRules
 from svc.authority.signin.http import ProviderHttp
+from svc.authority.signin.id_token import LEEWAY_SECS
 from svc.authority.signin.provider import Provider
 from svc.authority.signin.reach import ProviderReach, ReachableEndpoints
 from svc.authority.signin.renewal import SignInRenewals
@@ -66,11 +67,19 @@ def sign_in_service(
         attempts=attempts,
         devices=DeviceSignIns(entrance, attempts, runtime.reactor),
         renewals=SignInRenewals(entrance, p.identity.verifier, runtime.now),
-        taken=TakenAssertions(runtime.now, runtime.now()),
+        taken=_taken(p),
         sign_profile=p.keys.signer(Purpose.SIGN_IN_PROFILE),
         now=runtime.now,
         clock=runtime.reactor,
     )
+
+
+def _taken(p: Parts) -> TakenAssertions:
+    """Begins when we lead: a standby is wired long before."""
+    # Where others may have led, a token that they took may bear a time of theirs.
+    taken = TakenAssertions(p.runtime.now, LEEWAY_SECS if p.opened.is_shared else 0.0)
+    p.leadership.on_change(lambda lease: None if lease is None else taken.begin())
+    return taken
 
 
 def _rules(cluster: str, oidc: OidcSettings) -> SignInRules:

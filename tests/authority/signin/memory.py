@@ -195,11 +195,12 @@ class SignInHouse:
             attempts=attempts,
             devices=DeviceSignIns(self.entrance, attempts, house.clock),
             renewals=SignInRenewals(self.entrance, house.world.verifier, house.now),
-            taken=TakenAssertions(house.now, house.now()),
+            taken=TakenAssertions(house.now),
             sign_profile=house.world.keys.signer(Purpose.SIGN_IN_PROFILE),
             now=house.now,
             clock=house.clock,
         )
+        self.service.taken.begin()
 
     def claims(self, nonce: str | None = None, **changes: Any) -> dict[str, Any]:
         """Claims that are good now."""

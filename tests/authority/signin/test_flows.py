@@ -8,6 +8,7 @@ from cryptography import x509
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.signin.assertion import TakenAssertions
 from svc.authority.signin.attempts import Flow
 from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.recorder import operator
@@ -165,6 +166,22 @@ class MachineTests(SynchronousTestCase):
         value_of(self.at.assertion(token))
         self.assertEqual(refusal_of(self.at.assertion(token)).reason, "assertion_replayed")
         value_of(self.at.assertion(self.token(jti="2")))
+
+    def test_after_a_takeover(self) -> None:
+        """What the leader before may have taken is refused, and everything until somebody leads."""
+        house = self.at.house
+        taken = TakenAssertions(house.now, 60.0)
+        self.at.service.taken = taken
+        self.assertEqual(refusal_of(self.at.assertion(self.token())).reason, "assertion_old")
+        house.clock.advance(1000)  # a standby is made long before it leads
+        before = self.token()
+        house.clock.advance(1)
+        taken.begin()
+        self.assertEqual(refusal_of(self.at.assertion(before)).reason, "assertion_old")
+        house.clock.advance(59)
+        self.assertEqual(refusal_of(self.at.assertion(self.token())).reason, "assertion_old")
+        house.clock.advance(1)
+        value_of(self.at.assertion(self.token()))
 
     def test_refused(self) -> None:
         """For the browser's client, of before the start, or good for days: it is refused."""
