@@ -278,7 +278,6 @@ def _scopes(tables: list[dict[str, object]]) -> tuple[Mapping[str, object], ...]
     return tuple(tables)
 
 
-_FLOWS = ("code", "device", "token")
 MAX_OIDC_ENTRIES = 32
 _TOKEN = re.compile(r"[\x21-\x7e]{1,255}\Z")
 _OWNED_PARAMS = frozenset(
@@ -332,8 +331,8 @@ def _oidc_scopes(texts: list[str]) -> tuple[str, ...]:
 
 
 def _oidc_flows(texts: list[str]) -> tuple[str, ...]:
-    if not texts or len(set(texts)) != len(texts) or not set(texts) <= set(_FLOWS):
-        raise ValueError(f"must list one or more of {', '.join(_FLOWS)}, each once")
+    if not texts or len(set(texts)) != len(texts) or set(texts) - {"code", "device", "token"}:
+        raise ValueError("must list one or more of code, device, token, each once")
     return tuple(texts)
 
 

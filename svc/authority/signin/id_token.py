@@ -172,9 +172,8 @@ def _check_audience(claims: Mapping[str, Any], expected: ExpectedToken) -> None:
         or expected.audience not in audiences
     ):
         refuse("audience", "it is for another audience")
-    if expected.only_audience:
-        if len(audiences) > 1:
-            refuse("audience", "it is for further audiences")
+    if expected.only_audience and len(audiences) > 1:
+        refuse("audience", "it is for further audiences")
     if len(audiences) > 1 and "azp" not in claims:
         refuse("azp", "it is for several audiences and does not say who asked for it")
     if "azp" in claims and claims["azp"] != expected.audience:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from attrs import define, field, frozen
@@ -23,6 +24,10 @@ KEYS_SECS = 3600.0
 KEYS_AGAIN_SECS = 60.0
 """An unknown key has the keys fetched again, once in this time for all callers together."""
 
+FAILED_SECS = 5.0
+"""So long a failure to fetch either is every caller's answer, and no other try is made."""
+
+_T = TypeVar("_T")
 _MAX_URL = 2048
 _MAX_SECRET = 8192
 PENDING, SLOW_DOWN = "authorization_pending", "slow_down"
@@ -103,6 +108,7 @@ class Provider:
     _keys_at: float = field(default=0.0, init=False)
     _again_at: float | None = field(default=None, init=False)
     _fetching: DeferredLock = field(factory=DeferredLock, init=False)
+    _failed: tuple[str, float, ProviderFault] | None = field(default=None, init=False)
 
     async def metadata(self) -> ProviderMetadata:
         """What the provider says of itself, not older than an hour.
@@ -110,14 +116,17 @@ class Provider:
         Raises:
             ProviderFault: it is not reached, or is not what a provider must be.
         """
+        known = self._known_metadata()
+        if known is not None:
+            return known
         await self._fetching.acquire()
         try:
-            at = self.clock.seconds()
-            if self._metadata is None or at - self._metadata_at >= METADATA_SECS:
+            known = self._known_metadata()
+            if known is None:
                 url = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
-                self._metadata = read_metadata(await self.http.get(url), self.issuer)
-                self._metadata_at = self.clock.seconds()
-            return self._metadata
+                known = await self._fetched(url, partial(read_metadata, issuer=self.issuer))
+                self._metadata, self._metadata_at = known, self.clock.seconds()
+            return known
         finally:
             self._fetching.release()
 
@@ -167,6 +176,26 @@ class Provider:
         check_claims(claims, expected, self.now(), parts.header.alg)
         return claims
 
+    def _known_metadata(self) -> ProviderMetadata | None:
+        is_old = self.clock.seconds() - self._metadata_at >= METADATA_SECS
+        return None if is_old else self._metadata
+
+    async def _fetched(self, url: str, read: Callable[[bytes], _T]) -> _T:
+        """What *read* makes of *url*; a failure is the answer to whoever asks soon after.
+
+        Raises:
+            ProviderFault: it is not to be had, or was not just now.
+        """
+        if self._failed is not None:
+            where, at, failed = self._failed
+            if where == url and self.clock.seconds() - at < FAILED_SECS:
+                raise ProviderFault(failed.text, reason=failed.reason)
+        try:
+            return read(await self.http.get(url))
+        except ProviderFault as fault:
+            self._failed = url, self.clock.seconds(), fault
+            raise
+
     async def _usable_keys(self) -> ProviderKeys:
         keys = self._keys
         if keys is not None and self.clock.seconds() - self._keys_at < KEYS_SECS:
@@ -187,7 +216,7 @@ class Provider:
         await self._fetching.acquire()
         try:
             if self._keys is None or self._keys is known:
-                self._keys = read_keys(await self.http.get(metadata.keys))
+                self._keys = await self._fetched(metadata.keys, read_keys)
                 self._keys_at = self.clock.seconds()
             return self._keys
         finally:

@@ -62,6 +62,21 @@ class MetadataTests(SynchronousTestCase):
         at.house.clock.advance(0.1)
         self.assertEqual(got[0].value.reason, "provider_unreachable")
 
+    def test_waited_for_together(self) -> None:
+        """All callers wait for one try at a silent provider, and for some seconds none tries."""
+        at = SignInHouse()
+        at.agent.is_silent = True
+        waiting = [outcome(at.begin()) for _ in range(20)]
+        at.house.clock.advance(10)
+        for got in waiting:
+            self.assertEqual(got[0].value.reason, "provider_unreachable")
+        at.agent.is_silent = False
+        at.house.clock.advance(4.9)
+        self.assertEqual(refusal_of(at.begin()).reason, "provider_unreachable")
+        self.assertEqual(at.agent.count(WELL_KNOWN), 1)
+        at.house.clock.advance(0.1)
+        value_of(at.begin())
+
     def test_kept_for_an_hour(self) -> None:
         """The metadata are asked for once an hour, for all callers together."""
         at = SignInHouse()
@@ -98,6 +113,21 @@ class KeyTests(SynchronousTestCase):
         self.at.house.clock.advance(60)
         refusal_of(self.verify("x"))
         self.assertEqual(self.at.agent.count("/jwks"), 3)
+
+    def test_waited_for_together(self) -> None:
+        """All callers wait for one try at keys that do not come, and not for what is known."""
+        value_of(self.at.begin())
+        self.at.agent.is_silent = True
+        waiting = [outcome(self.verify("r1")) for _ in range(20)]
+        self.at.agent.is_silent = False
+        value_of(self.at.begin())
+        self.at.house.clock.advance(10)
+        for got in waiting:
+            self.assertEqual(got[0].value.reason, "provider_unreachable")
+        self.assertEqual(refusal_of(self.verify("r1")).reason, "provider_unreachable")
+        self.assertEqual(self.at.agent.count("/jwks"), 1)
+        self.at.house.clock.advance(5)
+        value_of(self.verify("r1"))
 
     def test_stale(self) -> None:
         """Keys of an hour ago are not used if newer ones cannot be had."""
