@@ -111,7 +111,7 @@ SNAPSHOT = st.builds(
         st.builds(snapshot.Revocation, WORD, NUMBER, st.sampled_from(list(snapshot.REVOCATIONS))),
         max_size=3,
     ).map(tuple),
-    NUMBER,
+    st.integers(0, snapshot.MAX_EPOCH),
     st.dictionaries(UID, st.sampled_from(["ended_by_operator", "revoked_certificate"]), max_size=3),
     st.frozensets(DIGEST, max_size=3),
 )
