@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 _MAX_TOKEN = 4096
 
 
+directory_option = click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Directory for your identity and configuration; ~/.svc by default.",
+)
+"""Of the commands that make an identity on a person's machine."""
+
+
 @click.command()
 @click.option(
     "--proxy",
@@ -43,13 +53,7 @@ _MAX_TOKEN = 4096
     metavar="FILE",
     help="File with the join token; without it, the token is read from stdin or prompted for.",
 )
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Directory for your identity and configuration; ~/.svc by default.",
-)
+@directory_option
 @click.option(
     "--authority",
     metavar="HOST:PORT",

@@ -11,7 +11,7 @@ import click
 
 from svc.cli import Globals
 from svc.cli.control import run
-from svc.cli.join import runtime
+from svc.cli.join import directory_option, runtime
 from svc.cli.output import json_option, print_result
 from svc.telemetry.escape import escaped
 
@@ -33,13 +33,7 @@ if TYPE_CHECKING:
     metavar="PIN",
     help="SHA-256 of the cluster's root certificate, from your operator; only the first time.",
 )
-@click.option(
-    "--dir",
-    "directory",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Directory for your identity and configuration; ~/.svc by default.",
-)
+@directory_option
 @click.option(
     "--authority",
     metavar="HOST:PORT",

@@ -233,7 +233,7 @@ class Story:
             yield "# this platform cannot tell whose process connects: unix sockets only"
         yield _curl(there[WEB.id])
         yield f"{_curl(there[WEB.id], CLOSED_PATH)}   # denied: 403, with the policy"
-        yield f"{_curl(there[VAULT.id])}   # refused; the reason appears here"
+        yield f"{_curl(there[VAULT.id])}   # refused; `svc why` below tells why"
         yield _ssh(there[SSH.id], mine)
         if DATABASE.id in there:
             yield (
