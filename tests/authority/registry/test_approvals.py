@@ -56,7 +56,7 @@ class ApprovalCheckTests(SynchronousTestCase):
         return Signed(data, sign(self.ada.key, purpose, data), self.ada.chain)
 
     def refused(self, signed: Signed, **wanted: Any) -> str:
-        error = self.assertRaises(
+        error: SvcError = self.assertRaises(
             SvcError,
             check_new,
             signed,
@@ -64,7 +64,7 @@ class ApprovalCheckTests(SynchronousTestCase):
             self.house.world.verifier,
             self.house.now(),
         )
-        return error.reason
+        return str(error.reason)
 
     def test_taken(self) -> None:
         """A fresh signature over what is shown is taken, with the certificate that made it."""

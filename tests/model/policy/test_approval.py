@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.model import canonical
+from svc.model.canonical import Json
 from svc.model.policy.approval import (
     MAX_VALID_SECS,
     Approval,
@@ -105,10 +106,14 @@ class ApprovalTests(SynchronousTestCase):
 
     def test_a_document(self) -> None:
         """The order of fields does not change a document's digest; any other change does."""
-        document = {"text": "permit(principal, action, resource);", "parent": 3}
+        document: dict[str, Json] = {"text": "permit(principal, action, resource);", "parent": 3}
         same = dict(reversed(document.items()))
         self.assertEqual(document_digest(document), document_digest(same))
-        others = ({**document, "parent": 4}, {**document, "text": "permit (principal);"}, {})
+        others: tuple[dict[str, Json], ...] = (
+            {**document, "parent": 4},
+            {**document, "text": "permit (principal);"},
+            {},
+        )
         for other in others:
             self.assertNotEqual(document_digest(document), document_digest(other))
 
