@@ -82,13 +82,13 @@ def measured(checkout: Path) -> Counter[tuple[str, str]]:
 
 
 def _endpoint(demo: subprocess.Popen[str]) -> tuple[str, int]:
-    """The local endpoint of the demo's web resource, once it is up."""
+    """The local endpoint of the demo's SSH host, once it is up: nothing decides its requests."""
     assert demo.stdout is not None
     found = None
     for line in demo.stdout:
-        found = found or re.search(r"curl http://(127\.[\d.]+):(\d+)/", line)
+        found = found or re.search(r"-p (\d+) \w+@(127\.[\d.]+)", line)
         if found and "Ctrl-C" in line:
-            return found[1], int(found[2])
+            return found[2], int(found[1])
     raise SystemExit("hops: the demo ended before it was up")
 
 
@@ -102,10 +102,12 @@ def _count_one(demo: subprocess.Popen[str], endpoint: tuple[str, int]) -> None:
 
 def _ask(endpoint: tuple[str, int]) -> None:
     with socket.create_connection(endpoint, 10) as to:
-        to.sendall(b"GET / HTTP/1.0\r\nHost: web\r\n\r\n")
-        answer = b"".join(iter(lambda: to.recv(65536), b""))
-        if not answer:
+        to.sendall(b"SSH-2.0-hops\r\n")
+        if not to.recv(65536).startswith(b"SSH-2.0-"):
             raise SystemExit("hops: the session was refused")
+        to.shutdown(socket.SHUT_WR)
+        while to.recv(65536):
+            pass
 
 
 def main() -> int:
