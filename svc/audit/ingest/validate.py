@@ -24,6 +24,7 @@ from svc.audit.ingest.requests import (
     no_session,
     ranged_records,
 )
+from svc.audit.ingest.sampled import Pick, SampledAllow, pick_none, sampled_allows
 from svc.audit.ingest.sessions import check_of_session
 from svc.audit.log.forms import check_time, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
@@ -158,6 +159,7 @@ class ValidRow:
     """Of the decisions in a batch, ascending."""
 
     ranged: tuple[RangedRecord, ...] = ()
+    sampled: tuple[SampledAllow, ...] = field(default=(), repr=False)
 
     @property
     def former(self) -> dict[str, int]:
@@ -187,6 +189,7 @@ def validate_row(
     members: Members = anybody,
     may_write: WriteRights = MAY_WRITE,
     session_row: SessionRow = no_session,
+    pick: Pick = pick_none,
 ) -> RowVerdict:
     """Check *row* for unsigned, unknown key, forged, in this order; the first fault is the reason.
 
@@ -197,6 +200,7 @@ def validate_row(
         members: Of whom a record may be.
         may_write: The events of each role.
         session_row: Authority's own row of a session.
+        pick: Chooses the allowed requests of batches that are given back to be decided again.
     """
     if not row.is_signed:
         return RowVerdict(hold=Hold.UNSIGNED)
@@ -205,7 +209,7 @@ def validate_row(
         return RowVerdict(hold=Hold.UNKNOWN_KEY)
     try:
         verify_row(row, node.audit_key)
-        judged, record = _read(row, node, facts, may_write, session_row)
+        judged, record = _read(row, node, facts, may_write, session_row, pick)
         _check_members(record, judged.details, members)
         return RowVerdict(judged)
     except (BadSignature, Malformed) as refused:
@@ -218,6 +222,7 @@ def _read(
     facts: Mapping[str, AttributeTerm],
     may_write: WriteRights,
     session_row: SessionRow,
+    pick: Pick,
 ) -> tuple[ValidRow, Mapping[str, Json]]:
     if len(row.canonical) > MAX_RECORD:
         raise Malformed("audit row: the record is too long")
@@ -248,6 +253,7 @@ def _read(
         hash=row_hash(row.canonical),
         ids=() if batch is None else decision_ids(batch),
         ranged=() if batch is None else ranged_records(batch),
+        sampled=() if batch is None else sampled_allows(batch, session_row, pick),
     )
     return judged, record
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from attrs import define, evolve, field, frozen
 
+from svc.audit.ingest.sampled import SampledAllow
 from svc.audit.ingest.validate import RowVerdict, ValidRow
 from svc.audit.log.find import is_repeated
 from svc.authority.ingest.origins import is_in_force
@@ -42,11 +43,13 @@ class AppliedRows:
     Attributes:
         held: The rows that are held from now on, and were not before.
         requests: Of sessions, as their Proxies recorded them, in order.
+        sampled: Allowed requests that are to be decided again.
     """
 
     appended: int
     held: tuple[tuple[QueuedRow, RowVerdict], ...]
     requests: tuple[RangedRecord, ...] = ()
+    sampled: tuple[SampledAllow, ...] = ()
 
 
 MAX_UNKNOWN = 16
@@ -73,6 +76,7 @@ class QueueTransaction:
     _accepted: list[AcceptedRow] = field(factory=list, init=False)
     _events: set[str] = field(factory=set, init=False)
     _requests: list[RangedRecord] = field(factory=list, init=False)
+    _sampled: list[SampledAllow] = field(factory=list, init=False)
 
     def take_all(self, judged: Sequence[tuple[QueuedRow, RowVerdict]]) -> None:
         """Take rows, in order; a question for each would cost a database more than the answer."""
@@ -114,6 +118,7 @@ class QueueTransaction:
         self._accepted.append(AcceptedRow(row.id, link.seq, judged.event_id, *spool, place.n))
         self._events.add(judged.event_id)
         self._requests.extend(judged.ranged)
+        self._sampled.extend(judged.sampled)
         memory = self._memory(*spool)
         is_fresh = memory == SpoolMemory()
         if memory.standing(place.n, place.prev, judged.hash) is RowStanding.NEW:
@@ -152,7 +157,12 @@ class QueueTransaction:
             for first, last in ranges(numbers):
                 self._record(AUDIT_FILLED, origin, _range(spool_id, first, last))
         self._tell_held()
-        return AppliedRows(len(self._accepted), tuple(self._held), tuple(self._requests))
+        return AppliedRows(
+            appended=len(self._accepted),
+            held=tuple(self._held),
+            requests=tuple(self._requests),
+            sampled=tuple(self._sampled),
+        )
 
     def tell_due(self, origin: str, spool_id: str, memory: SpoolMemory) -> None:
         """Put on record which rows of a spool are missing for too long."""

@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.logger import Logger
 
+from svc.audit.ingest.sampled import Pick, SampledAllow, pick_none
 from svc.audit.ingest.sessions import sessions_of
 from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, WriteRights, validate_row
 from svc.authority.ingest.apply import AppliedRows, QueuedRowGone, QueueTransaction
@@ -54,6 +55,10 @@ async def _nobody(_: Iterable[RangedRecord]) -> None:
     """Where no kind has a gate."""
 
 
+async def _never_again(_: Iterable[SampledAllow]) -> None:
+    """Where no kind has a gate."""
+
+
 @frozen
 class _QueueRead:
     """What one look at the queue found."""
@@ -71,6 +76,8 @@ class QueueConsumer:
         held: Told the reason of each row that is held from now on.
         may_write: The events of each role.
         recorded: Told of the requests whose records are in the log now.
+        pick: Chooses the allowed requests that are decided again; asked in threads.
+        decide_again: Given those whose records are in the log now.
         in_thread: Judges rows; half of that is their signatures, which wait for no other thread.
     """
 
@@ -81,6 +88,8 @@ class QueueConsumer:
     held: Callable[[str], object]
     may_write: WriteRights = MAY_WRITE
     recorded: Callable[[Iterable[RangedRecord]], Awaitable[object]] = _nobody
+    pick: Pick = pick_none
+    decide_again: Callable[[Iterable[SampledAllow]], Awaitable[object]] = _never_again
     in_thread: InThread = inline
     _sessions: dict[str, Session] = field(factory=dict, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
@@ -130,11 +139,16 @@ class QueueConsumer:
             return rows, bool(tx.spools.holed(self.now() - GAP_SECS, 1))
 
         def judge(rows: Sequence[QueuedRow]) -> list[tuple[QueuedRow, RowVerdict]]:
-            facts, members = self.recorder.sealer.facts, self.keys.is_member
-            return [
-                (row, validate_row(row.row, keys.get, facts, members, self.may_write, sessions))
-                for row in rows
-            ]
+            validate = partial(
+                validate_row,
+                signer=keys.get,
+                facts=self.recorder.sealer.facts,
+                members=self.keys.is_member,
+                may_write=self.may_write,
+                session_row=sessions,
+                pick=self.pick,
+            )
+            return [(row, validate(row.row)) for row in rows]
 
         rows, is_holed = await self.store.read("look at the audit queue", look)
         sessions = self._sessions.get  # as it was read with these rows
@@ -189,6 +203,7 @@ class QueueConsumer:
     async def _tell_requests(self, drained: AppliedRows) -> None:
         try:
             await self.recorded(drained.requests)
+            await self.decide_again(drained.sampled)
         except SvcError as failed:
             # The rows are in the log; the session that they contradict is not prolonged, and its
             # Proxy opens no further one.  The next checkpoint or batch puts it on record.

@@ -133,6 +133,17 @@ class GatedSessions:
         # Not before all are taken: a record left out would be missed in a session that is good.
         await self.trust.write()
 
+    async def disputed(self, session_uid: str, proxy_id: str, word: str) -> None:
+        """The policy does not allow what the session's Proxy recorded as allowed.
+
+        Raises:
+            SvcError: it is not on record yet; it is written at the next checkpoint.
+        """
+        if session_uid not in self._mismatched:
+            self._mismatched.add(session_uid)
+            self.trust.mismatched(session_uid, proxy_id, word)
+        await self.trust.write()
+
     async def checkpoint(self, ask: CheckpointAsk, proxy: Node) -> CheckpointAnswer:
         """Take a checkpoint; with an extension, where the session may go on.
 

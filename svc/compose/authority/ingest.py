@@ -14,6 +14,7 @@ from svc.authority.ingest.origins import OriginKeys
 from svc.authority.ingest.own import OwnSpool
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.ingest.watch import WATCH_SECS, QueueMeters, QueueWatch
+from svc.authority.sessions.sampled import at_random
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.shared import SharedServices
 from svc.model.audit.outbox import Hold
@@ -59,6 +60,8 @@ def audit_queue(p: Parts, rooms: SharedServices, heads: HeadWriter) -> AuditQueu
             held=lambda reason: counters[reason].inc(),
             may_write=may_write,
             recorded=rooms.gated.recorded,
+            pick=at_random(p.runtime.entropy),
+            decide_again=rooms.sampled.decide_again,
             in_thread=in_pool(clock),
         ),
         p.tasks,

@@ -18,6 +18,7 @@ from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
 from svc.authority.policy.publish import PolicyPublisher
+from svc.authority.policy.recent import RecentEngines
 from svc.authority.policy.reload import ChangeFollower
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
@@ -26,6 +27,7 @@ from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.checkpoints import SWEEP_SECS, GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.identity import SessionIdentities
+from svc.authority.sessions.sampled import SampledAllows
 from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.signin.service import SignInService
 from svc.authority.state.cache import ClusterStateCache
@@ -40,6 +42,7 @@ from svc.compose.authority.parts import (
 from svc.compose.authority.sign_in import sign_in_service
 from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
+from svc.policy.engine import CompiledPolicy
 from svc.policy.guard import PolicyGuard
 from svc.runtime import durable
 from svc.runtime.services import PeriodicTask
@@ -65,6 +68,7 @@ class SharedServices:
     checks: PolicyCheck
     ends: SessionEnds
     gated: GatedSessions
+    sampled: SampledAllows
     sweeping: PeriodicTask
     enrollment: Enrollment
     sign_ins: SignInService
@@ -107,6 +111,12 @@ def shared_services(p: Parts) -> SharedServices:
         in_thread=in_pool(p.runtime.reactor),
         applied=applied.set,
     )
+    recent = RecentEngines(now)
+
+    async def in_force(engine: CompiledPolicy, text: str) -> None:
+        await publishing.policy_changed(engine, text)
+        recent.came(engine)
+
     guard = PolicyGuard(clock)
     policy = PolicyInForce(
         cluster=cluster,
@@ -114,7 +124,7 @@ def shared_services(p: Parts) -> SharedServices:
         kinds=p.kinds.by_name,
         guard=lambda text: guard.check(text, p.words),
         in_thread=in_pool(p.runtime.reactor),
-        in_force=publishing.policy_changed,
+        in_force=in_force,
     )
     state_cache.on_change(publishing.facts_changed)
     state_cache.on_change(registrations.follow)
@@ -211,6 +221,7 @@ def shared_services(p: Parts) -> SharedServices:
         checks=checks,
         ends=ends,
         gated=gated,
+        sampled=SampledAllows(recent, gated),
         sweeping=PeriodicTask(
             clock=clock,
             interval=SWEEP_SECS,

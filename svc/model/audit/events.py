@@ -246,7 +246,8 @@ SESSION_MISMATCH = _event(
     1005,
     "session.mismatch",
     "W",
-    "what a Proxy recorded of a session's requests is not what its Connector passed on",
+    "what a Proxy recorded of a session's requests is not what its Connector passed on, or (reason "
+    "`wrong_allow`) not what the policy allows",
     _TRAFFIC,
 )
 SESSION_UNCONFIRMED = _event(

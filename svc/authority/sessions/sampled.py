@@ -1,0 +1,74 @@
+"""Decides a sample of the requests again that Proxies say the policy allowed (rule R25).
+
+Checkpoints show that a Proxy recorded what it passed on.  They do not show that the policy allowed
+it: a Proxy could record "allow" for anything.  So the leader takes some of the records as they
+enter the log, at random, and asks the policy itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from attrs import define
+from twisted.logger import Logger
+
+from svc.audit.ingest.sampled import SampledAllow
+from svc.authority.policy.recent import RecentEngines
+from svc.authority.sessions.checkpoints import GatedSessions
+from svc.model.ids import Entropy
+
+_log = Logger(namespace="svc_authority")
+
+WRONG_ALLOW = "wrong_allow"
+"""The mismatch of a Proxy that says "allow" where the policy says otherwise."""
+
+ONE_IN = 64
+"""Of this many allowed requests one is decided again, which takes some 0.2 ms: less than a
+fiftieth of what judging and writing their records takes."""
+
+
+def at_random(entropy: Entropy, one_in: int = ONE_IN) -> Callable[[], bool]:
+    """Picks one in *one_in*, up to 256, by bytes that nobody can guess."""
+    return lambda: entropy(1)[0] * one_in < 256
+
+
+@define
+class SampledAllows:
+    """Decides again."""
+
+    engines: RecentEngines
+    gated: GatedSessions
+
+    async def decide_again(self, sampled: Iterable[SampledAllow]) -> None:
+        """Hold each against the policy; a session with a wrong one ends, and its Proxy with it.
+
+        Raises:
+            SvcError: what was found is not on record yet; the next checkpoint writes it.
+        """
+        for one in sampled:
+            if self._is_wrong(one):
+                _log.error(
+                    "a Proxy says that the policy allowed what it does not allow",
+                    proxy=one.proxy_id,
+                    session=one.session_uid,
+                    decision_id=one.decision_id,
+                )
+                await self.gated.disputed(one.session_uid, one.proxy_id, WRONG_ALLOW)
+
+    def _is_wrong(self, one: SampledAllow) -> bool:
+        """Whether no engine that the Proxy can have had allows it.
+
+        An engine over the very entities that the Proxy names has the last word.  Where entities
+        changed meanwhile and none names them, all engines of that time have to agree; a request
+        from before the oldest one known is not judged.
+        """
+        found = [
+            engine.decide(one.request)
+            for engine in self.engines.at(one.at)
+            if engine.version == one.policy_version
+        ]
+        if not found or any(decision.allowed for decision in found):
+            return False
+        if any(decision.entities_digest == one.entities_digest for decision in found):
+            return True
+        return self.engines.are_all_known(one.at)

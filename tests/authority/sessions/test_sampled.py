@@ -1,0 +1,153 @@
+"""A Proxy that records "allow" where the policy says otherwise is found out, and no other."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from attrs import evolve
+
+from svc.authority.policy.recent import LAG_SECS, RecentEngines
+from svc.authority.sessions.sampled import ONE_IN, WRONG_ALLOW, SampledAllows, at_random
+from svc.errors import SvcError
+from svc.model.audit.request import RequestRecord
+from svc.model.policy.access import AccessRequest, EntityUid
+from tests.authority.house import ADA, EVE, POLICY
+from tests.authority.test_outbox import Queue
+
+CLOSED = POLICY.replace('"tcpConnect", Action::"view"', '"view", Action::"view"')
+
+
+def _byte(at: int, _count: int) -> bytes:
+    return bytes([at])
+
+
+class SampledTests(Queue):
+    """Every allow is picked here; the Proxy knows no more of it than elsewhere."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.recent = RecentEngines(self.house.now)
+        self.house.clock.advance(LAG_SECS + 1)  # what was before this process matters no more
+        self.gated = self.house.gated_sessions()
+        self.follow()
+        self.leader.drains = evolve(
+            self.leader.drains,
+            recorded=self.gated.recorded,
+            pick=lambda: True,
+            decide_again=SampledAllows(self.recent, self.gated).decide_again,
+        )
+        self.numbers = self.origin.session()
+
+    def follow(self) -> None:
+        """The house's engine is in force from now on."""
+        assert self.house.policy.engine is not None
+        self.recent.came(self.house.policy.engine)
+
+    def request(self, resource: str = "db1", **more: Any) -> RequestRecord:
+        """What the Proxy says it allowed."""
+        made = self.origin.request(self.numbers, **more)
+        asked: AccessRequest = evolve(made.request, resource=EntityUid("TcpService", resource))
+        return evolve(made, request=asked)
+
+    def on(self, resource: str, **more: Any) -> RequestRecord:
+        """A request of a session on another resource."""
+        self.numbers = self.origin.session(resource_id=resource, **more)
+        return self.request(resource)
+
+    def drained(self, *requests: RequestRecord) -> list[dict[str, Any]]:
+        """What is on record of mismatches once these are in the log."""
+        row = self.origin.batch(*requests)
+        self.leader.send(self.origin, [self.origin.first, row])
+        self.leader.drain()
+        self.assertEqual(self.leader.logged([row]), [1])
+        return [
+            one
+            for one in self.house.records()
+            if one["event"] in ("session.mismatch", "proxy.distrusted")
+        ]
+
+    def test_true_allows(self) -> None:
+        """What the policy allows is no mismatch, whatever else is in the batch."""
+        denied = evolve(self.request(), decision="deny", reason="denied", policies=())
+        self.assertEqual(self.drained(self.request(), denied, self.request()), [])
+
+    def test_a_wrong_allow(self) -> None:
+        """The session is a mismatch, and its Proxy opens no gated session any more."""
+        requests = self.request(), self.on("prod1"), self.on("vault1")
+        found = self.drained(*requests)
+        mismatched = [one for one in found if one["event"] == "session.mismatch"]
+        self.assertEqual([one["reason"] for one in mismatched], [WRONG_ALLOW] * 2)
+        self.assertEqual({one["resource_id"] for one in mismatched}, {"prod1", "vault1"})
+        error = self.assertRaises(SvcError, self.gated.trust.require_trusted, self.origin.id)
+        self.assertEqual(error.reason, "proxy_distrusted")
+
+    def test_another_person(self) -> None:
+        """The person is the one of Authority's own row of the session, not the Proxy's word."""
+        found = self.drained(self.on("db1", person_id=EVE))
+        self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
+
+    def test_what_was_in_force_then(self) -> None:
+        """A policy that has just been replaced may still have decided; one long gone may not."""
+        before = self.request()
+        self.set_policy(CLOSED)
+        late = self.request()  # by the snapshot before, which the Proxy still had
+        self.assertEqual(self.drained(before, late), [])
+
+    def test_entities_of_then(self) -> None:
+        """Whoever has just left a group may still have been allowed by the snapshot before."""
+        self.house.run(lambda tx: tx.people.set_groups(ADA, ()))
+        self.house.refresh()
+        self.follow()
+        self.assertEqual(self.drained(self.request()), [])
+        self.house.clock.advance(LAG_SECS + 1)
+        self.numbers = self.origin.session()
+        row = self.origin.batch(self.request())
+        self.leader.send(self.origin, [row])
+        self.leader.drain()
+        reasons = [one.get("reason") for one in self.house.records()]
+        self.assertIn(WRONG_ALLOW, reasons)
+
+    def test_before_all_that_is_known(self) -> None:
+        """A process that has just begun judges nothing by another's engines."""
+        self.recent = RecentEngines(self.house.now)
+        self.follow()
+        self.leader.drains = evolve(
+            self.leader.drains,
+            decide_again=SampledAllows(self.recent, self.gated).decide_again,
+        )
+        self.assertEqual(self.drained(self.on("prod1")), [])
+
+    def test_the_very_entities(self) -> None:
+        """An engine over the entities that the Proxy names has the last word at once."""
+        self.recent = RecentEngines(self.house.now)
+        self.follow()
+        self.leader.drains = evolve(
+            self.leader.drains,
+            decide_again=SampledAllows(self.recent, self.gated).decide_again,
+        )
+        made = self.on("prod1")
+        engine = self.house.policy.engine
+        assert engine is not None
+        digest = engine.decide(made.request).entities_digest
+        found = self.drained(evolve(made, entities_digest=digest))
+        self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
+
+    def test_another_version(self) -> None:
+        """A version that no engine of ours has is not judged by another one's text."""
+        self.assertEqual(self.drained(evolve(self.on("prod1"), policy_version=77)), [])
+
+    def test_how_many(self) -> None:
+        """About one in sixty-four is picked."""
+        picks = at_random(self.house.entropy)
+        drawn = [at_random(partial(_byte, at))() for at in range(256)]
+        self.assertEqual(sum(drawn), 256 // ONE_IN)
+        self.assertIn(picks(), (True, False))
+
+    def set_policy(self, text: str) -> None:
+        """A text in force."""
+        self.house.run(
+            lambda tx: tx.policies.activate(tx.policies.add(text, "test", 2.0).version, 2.0)
+        )
+        self.house.refresh()
+        self.follow()
