@@ -17,7 +17,7 @@ from attrs import frozen
 from svc.connector.inventories import ProxyInventories
 from svc.errors import Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
-from svc.interfaces.kinds import ServedKind
+from svc.interfaces.kinds import ILimitedDialer, ServedKind
 from svc.messages.session import decode_grant, decode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.certificate import CertificateFacts
@@ -263,6 +263,12 @@ class Admission:
             raise refused(
                 "kind_mismatch",
                 "the resource's kind is gated at one of person, Authority and here, and not at all",
+            )
+        if grant.operations is not None and not ILimitedDialer.providedBy(kind.dialer):
+            raise refused(
+                "ceiling_unenforced",
+                f"the grant allows only some operations of {kind.name}, which the kind's dialer "
+                "cannot tell apart; run the same version of svc at Authority and here",
             )
         try:
             asked = kind.ceiling(request)

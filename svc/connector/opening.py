@@ -296,7 +296,8 @@ class ConnectorSessions:
         self, admitted: AdmittedSession, relay: Relay, identify: Identify
     ) -> IStreamClientEndpoint:
         guard, grant = ReachReactor(self.reactor, self.reach), admitted.grant
-        dialer = dialer_for(self.kinds[admitted.target.kind].dialer, grant.person_id, identify)
+        kind = self.kinds[admitted.target.kind]
+        dialer = dialer_for(kind.dialer, grant.person_id, identify, grant.operations)
         target: IStreamClientEndpoint = dialer.endpoint(guard, admitted.target, grant.ceiling)
         dialing = target.connect(only_side(relay.right))
         try:

@@ -48,6 +48,19 @@ class KindEvent:
 
 
 @frozen
+class Operation:
+    """One sort of request that a kind's dialer tells from the others by itself.
+
+    Attributes:
+        action: What every such request is decided by.
+        facts: What every such request states; the other facts are open.
+    """
+
+    action: str
+    facts: Mapping[str, bool | str] = field(factory=dict)
+
+
+@frozen
 class KindTerms:
     """How policies speak of a kind: the names it adds to the Cedar schema.
 
@@ -65,6 +78,8 @@ class KindTerms:
             known ones, or empty, they count as ``other``.
         guarded: Actions outside the group ``use``: a policy that permits the group does not
             permit them.
+        operations: The sorts of requests that its dialer lets pass one by one, by name; it
+            has to be an :class:`ILimitedDialer` then.  Every request is of at least one of them.
 
     Attributes and facts map a name to its Cedar type.  A name the core has already is
     used as it is there; one of the kind's own adds how it is kept in the audit log,
@@ -83,6 +98,7 @@ class KindTerms:
     events: Mapping[str, KindEvent] = field(factory=dict)
     protocol: str = ""
     guarded: frozenset[str] = frozenset()
+    operations: Mapping[str, Operation] = field(factory=dict)
 
 
 class IResourceKind(Interface):
@@ -186,8 +202,23 @@ class IIdentifyingDialer(IDialer):
         """The dialer of one session."""
 
 
-def dialer_for(dialer: Any, person_id: str, identify: Identify) -> Any:
-    """What dials for this person's session, whatever dialer the kind has."""
+class ILimitedDialer(IDialer):
+    """A dialer that lets only some operations of its kind reach the target (rule R27)."""
+
+    def limited(operations: frozenset[str]) -> IDialer:
+        """The dialer of one session, of whose requests no others pass."""
+
+
+def dialer_for(
+    dialer: Any, person_id: str, identify: Identify, operations: frozenset[str] | None
+) -> Any:
+    """What dials for this person's session, whatever dialer the kind has.
+
+    Args:
+        operations: Those that may pass; None: all of the kind.
+    """
+    if operations is not None:
+        dialer = dialer.limited(operations)
     if IIdentifyingDialer.providedBy(dialer):
         dialer = dialer.identified(identify)
     return dialer.of(person_id) if IPersonalDialer.providedBy(dialer) else dialer

@@ -28,6 +28,13 @@ class IPolicyEngine(Interface):
         evaluation or a malformed request with ``decision == "error"``.
         """
 
+    def may_ever(request: AccessRequest) -> bool:
+        """Whether *request* may be allowed once it has further facts than those it states.
+
+        False only where it is denied whatever the other facts of its context are; it may be
+        True where it always is.  Never raises.  Pure computation, some 0.1 ms; answers are kept.
+        """
+
     def reasons() -> Mapping[str, str]:
         """Each policy's ``@reason`` by its ``@id``; for explanations, not on the way of a session.
 

@@ -40,6 +40,7 @@ WHY_METHOD = "/gate.v1.Session/Why"
 LANE_METHOD = "/gate.v1.Session/Lane"
 
 LANE_TOKEN_BYTES = 32
+MAX_OPERATIONS = 64
 
 _NAME = 253
 _WORD = 63
@@ -220,6 +221,7 @@ def encode_grant(grant: Grant, format: int = FORMAT) -> bytes:
         assignment_revision=grant.assignment_revision,
         format=format,
         carriage=carriage if format else pb.CARRIAGE_UNSPECIFIED,
+        operations=_operations_message(grant.operations) if format else None,
     ).SerializeToString()
 
 
@@ -260,11 +262,23 @@ def decode_grant(data: bytes, *, relayed: bool = False) -> Grant:
             [(one.name, one.value) for one in message.ceiling.values], "grant: ceiling"
         ),
         is_gated=message.carriage == pb.CARRIAGE_GATED,
+        operations=_operations(message),
     )
     if not relayed:
         check_format(message.format, "grant")
         check_form(data, encode_grant(grant, message.format), "grant")
     return grant
+
+
+def _operations_message(names: frozenset[str] | None) -> pb.Operations | None:
+    return None if names is None else pb.Operations(names=sorted(names))
+
+
+def _operations(message: pb.Grant) -> frozenset[str] | None:
+    if not message.HasField("operations"):
+        return None
+    names = message.operations.names
+    return frozenset(texts(names, MAX_OPERATIONS, _WORD, "grant: operations"))
 
 
 def encode_why_request(request: WhyRequest) -> bytes:

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 from cedarpy import pst
 
+from svc.policy.reads import reads_of
 from svc.policy.refusals import UNENFORCED_FACT, refused
-from svc.policy.slices import context_reads, scope_actions
+from svc.policy.slices import scope_actions
 from svc.policy.vocabulary import Vocabulary
 
 
@@ -88,7 +89,7 @@ def log_claims(version: int, claims: Iterable[ClaimRead]) -> None:
 
 
 def _claims_of(policy: pst.Template, vocabulary: Vocabulary) -> frozenset[str]:
-    reads = context_reads(policy)
+    reads = reads_of(policy.clauses)
     if reads is not None:
         return reads & vocabulary.claimed
     actions = scope_actions(policy, vocabulary.members)

@@ -96,6 +96,9 @@ class RequestScope:
     facts: frozenset[str] = frozenset()
 
 
+_MOST_KNOWN = 256
+"""Actions, each with facts that are known before there is a request."""
+
 _EMPTY_DENY = Evaluation(allowed=False, decision="deny", policies=(), errors=())
 
 
@@ -139,6 +142,8 @@ class CompiledPolicy:
         # Keyed by texts: names that are equal and not one object would be compared in Python.
         self._plan_of = lru_cache(max_plans)(self._make_plan)
         self._remembered = lru_cache(max_answers)(self._evaluate)
+        self._known = lru_cache(_MOST_KNOWN)(self._reads_known)
+        self._possible = lru_cache(max_plans)(self._ever)
 
     def with_entities(
         self,
@@ -187,6 +192,25 @@ class CompiledPolicy:
         else:
             answer = self._remembered(plan, read)
         return self._decision(answer, plan.digest, request)
+
+    def may_ever(self, request: AccessRequest) -> bool:
+        if self.vocabulary.refusal(request) is not None:
+            return True
+        reads = self._known(request.action, frozenset(request.context))
+        return self._possible(self._plan(request), reads, _read(reads, request))
+
+    def _reads_known(self, action: str, known: frozenset[str]) -> tuple[FactRead, ...]:
+        facts = self.vocabulary.shapes[action].facts
+        return tuple(_read_of(facts[name]) for name in sorted(known))
+
+    def _ever(self, plan: SlicePlan, reads: tuple[FactRead, ...], read: tuple[Any, ...]) -> bool:
+        if plan.slice.policies is None:
+            return False
+        known = frozenset(one.name for one in reads)
+        asked = evolve(plan, slice=self._index.over_known(plan.slice, known), reads=reads)
+        answer = self._evaluate(asked, read)
+        # What failed here may not fail with the facts that are left out.
+        return answer.allowed or answer.decision == "error"
 
     def entity_slice(self, request: AccessRequest) -> tuple[Entity, ...]:
         if self.vocabulary.refusal(request) is not None:

@@ -9,15 +9,15 @@ decision, reasons and errors are those of the whole set.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
 from functools import lru_cache
-from typing import Any
 
 from attrs import frozen
 from cedarpy import PolicySet, pst
 
 from svc.model.policy.access import EntityUid
 from svc.policy.entities import EntityView
+from svc.policy.possible import over_known
+from svc.policy.reads import reads_of
 
 MAX_SUBSETS = 4_096
 """Distinct sets of policies kept parsed; each is a handle of a few kilobytes."""
@@ -53,7 +53,7 @@ class SliceIndex:
         self, policies: Mapping[str, pst.Template], members: Mapping[str, frozenset[str]]
     ) -> None:
         self._policies = policies
-        self._reads = {name: context_reads(policy) for name, policy in policies.items()}
+        self._reads = {name: reads_of(policy.clauses) for name, policy in policies.items()}
         self._literals = {name: _literals(policy) for name, policy in policies.items()}
         self._index: dict[str | None, dict[ScopeKey, dict[ScopeKey, list[str]]]] = {}
         for name, policy in policies.items():
@@ -62,6 +62,7 @@ class SliceIndex:
                 by_principal = self._index.setdefault(action, {})
                 by_principal.setdefault(principal, {}).setdefault(resource, []).append(name)
         self._subset = lru_cache(MAX_SUBSETS)(self._make)
+        self._possible = lru_cache(MAX_SUBSETS)(self._make_possible)
 
     def find(
         self, action: str, principal: EntityUid, resource: EntityUid, view: EntityView
@@ -81,6 +82,10 @@ class SliceIndex:
                 for what in resources:
                     ids += by_resource.get(what, ())
         return self._subset(frozenset(ids))
+
+    def over_known(self, chosen: Slice, known: frozenset[str]) -> Slice:
+        """What the policies of a slice allow at most, where only *known* facts are looked at."""
+        return self._possible(chosen.ids, known)
 
     def reasons(self) -> dict[str, str]:
         """Each policy's ``@reason``, where it has one."""
@@ -107,6 +112,15 @@ class SliceIndex:
             literals=literals,
         )
 
+    def _make_possible(self, ids: frozenset[str], known: frozenset[str]) -> Slice:
+        policies = {name: over_known(self._policies[name], known) for name in ids}
+        return Slice(
+            ids=ids,
+            policies=policy_set(policies, ids) if ids else None,
+            reads=known,
+            literals=frozenset(),
+        )
+
 
 def policy_set(policies: Mapping[str, pst.Template], ids: Iterable[str]) -> PolicySet:
     """The handle for some of the policies.
@@ -118,41 +132,6 @@ def policy_set(policies: Mapping[str, pst.Template], ids: Iterable[str]) -> Poli
     return PolicySet.from_pst(
         pst.PolicySet(templates={}, static_policies=chosen, template_links=())
     )
-
-
-def context_reads(policy: pst.Template) -> frozenset[str] | None:
-    """The facts that a policy's conditions can look at; None: perhaps all.
-
-    Only ``context.name`` and ``context has name`` are read as one fact; any
-    other use of ``context`` counts as all of it.
-    """
-    found: set[str] = set()
-    waiting: list[Any] = [policy.clauses]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, pst.GetAttr) and _is_context(node.base):
-            found.add(node.attr)
-        elif isinstance(node, pst.HasAttr) and _is_context(node.base):
-            found.add(node.attrs[0])
-        elif _is_context(node):
-            return None
-        else:
-            waiting += _children(node)
-    return frozenset(found)
-
-
-def _is_context(node: object) -> bool:
-    return isinstance(node, pst.Var) and node.name == "context"
-
-
-def _children(node: Any) -> list[Any]:
-    if isinstance(node, Mapping):
-        return list(node.values())
-    if isinstance(node, tuple):
-        return list(node)
-    if is_dataclass(node):
-        return [getattr(node, part.name) for part in fields(node)]
-    return []
 
 
 def _literals(policy: pst.Template) -> frozenset[EntityUid]:

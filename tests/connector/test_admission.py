@@ -14,6 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.connector.admission import Admission, SeenSessions
 from svc.connector.inventories import ProxyInventories
 from svc.interfaces.kinds import ServedKind
+from svc.kinds.web.dialer import DIALER as WEB
 from svc.messages.session import encode_grant, encode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.cluster.registration import Inventory
@@ -333,6 +334,16 @@ class CeilingTests(AdmissionCase):
             with self.subTest(word):
                 self.admission = self.fresh()
                 self.assertEqual(self.refusal(notice), word)
+
+    def test_operations(self) -> None:
+        """A limit to operations opens nothing where the dialer does not tell them apart."""
+        notice = self.cluster.notice(ceiling={"database": "main"}, operations=frozenset({"GET"}))
+        self.admission = self.fresh()
+        self.assertEqual(self.refusal(notice), "ceiling_unenforced")
+        self.kind = evolve(self.kind, dialer=WEB)
+        notice = self.cluster.notice(ceiling={"database": "main"}, operations=frozenset({"GET"}))
+        admitted = self.fresh().admit(notice, self.cluster.proxy_id)
+        self.assertEqual(admitted.grant.operations, {"GET"})
 
 
 class AnyAlterationTests(AdmissionCase):

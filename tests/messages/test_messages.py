@@ -84,6 +84,7 @@ GRANT = st.builds(
     NUMBER,
     PARAMETERS,
     st.booleans(),
+    st.none() | st.frozensets(WORD, max_size=5),
 )
 REGISTRATION = st.builds(
     Registration,
@@ -409,7 +410,7 @@ class BoundTests(SynchronousTestCase):
     @given(GRANT)
     def test_a_grant_of_before(self, grant: Grant) -> None:
         """A grant without a format is read where it limits nothing: as one end to end."""
-        plain = evolve(grant, ceiling={}, is_gated=False)
+        plain = evolve(grant, ceiling={}, is_gated=False, operations=None)
         self.assertEqual(session.decode_grant(session.encode_grant(plain, 0)), plain)
 
     @given(GRANT)
@@ -420,10 +421,21 @@ class BoundTests(SynchronousTestCase):
         self.assertEqual(session.decode_request(data, relayed=True), asked)
         error = self.assertRaises(Malformed, session.decode_request, data)
         self.assertEqual(error.reason, "unknown_format")
-        plain = evolve(grant, ceiling={}, is_gated=False)
+        plain = evolve(grant, ceiling={}, is_gated=False, operations=None)
         more = session_pb2.Grant.FromString(session.encode_grant(plain, 0))
         more.ceiling.values.add(name="a", value="1")
         error = self.assertRaises(Malformed, session.decode_grant, more.SerializeToString())
+        self.assertEqual(error.reason, "unknown_format")
+
+    @given(GRANT)
+    def test_operations(self, grant: Grant) -> None:
+        """No operation at all is not the same as all of them; names out of order are refused."""
+        nothing = evolve(grant, operations=frozenset())
+        everything = evolve(grant, operations=None)
+        self.assertNotEqual(session.encode_grant(nothing), session.encode_grant(everything))
+        odd = session_pb2.Grant.FromString(session.encode_grant(nothing))
+        odd.operations.names.extend(["b", "a"])
+        error = self.assertRaises(Malformed, session.decode_grant, odd.SerializeToString())
         self.assertEqual(error.reason, "unknown_format")
 
     def test_what_a_proxy_repeats_or_leaves_out(self) -> None:

@@ -21,8 +21,8 @@ from svc.policy.entities import (
     entities_of,
     slice_digest,
 )
+from svc.policy.reads import reads_of
 from svc.policy.refusals import EntitiesRefused, PolicyRefused
-from svc.policy.slices import context_reads
 from tests.policy.samples import (
     CLUSTER,
     SCHEMA,
@@ -331,7 +331,7 @@ class ReadsTests(SynchronousTestCase):
     def reads(self, condition: str) -> Any:
         """The facts a policy with this condition reads."""
         text = f"permit (principal, action, resource) when {{ {condition} }};"
-        return context_reads(policies_to_pst(text).static_policies["policy0"])
+        return reads_of(policies_to_pst(text).static_policies["policy0"].clauses)
 
     def test_named(self) -> None:
         """Facts read by name are told, wherever they stand."""

@@ -8,6 +8,7 @@ import re
 import socket
 from base64 import b64encode
 from functools import cache
+from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
@@ -38,6 +39,11 @@ unless {
 @id("no-admin")
 forbid (principal, action == Action::"webAccess", resource)
 when { context has path && context.path like "/admin*" };
+"""
+STRICT = """
+@id("only-get")
+forbid (principal, action == Action::"webAccess", resource)
+unless { context has method && ["GET", "HEAD"].contains(context.method) };
 """
 NO_SOCKETS = """
 @id("no-sockets")
@@ -348,6 +354,33 @@ class WebTests(SynchronousTestCase):
         self.assertEqual(ended[-1]["reason"], "policy_changed")
         told = json.loads(self.curl(f"http://{host}:{port}/a").checked().stdout)
         self.assertEqual((told["reason"], told["policies"]), ("denied", "shut"))
+
+    def test_what_was_not_granted(self) -> None:
+        """The Connector lets no operation pass that policy could not allow at the open (R27).
+
+        An honest Proxy denies such a request itself, until the policy allows more than it did: so
+        the Connector's own word can be seen.
+        """
+        host, port = self.web.person.endpoint("board")
+        self.web.gateway.set_policy(POLICY + STRICT)
+        self.addCleanup(self.web.gateway.set_policy, POLICY + DASHBOARD)
+        kept = HTTPConnection(host, port, timeout=20)
+        self.addCleanup(kept.close)
+        for method in ("GET", "HEAD"):
+            kept.request(method, "/a")
+            answer = kept.getresponse()
+            answer.read()
+            self.assertEqual(answer.status, 200)
+        self.web.gateway.set_policy(POLICY)
+        kept.request("POST", "/a", b"x")
+        answer = kept.getresponse()
+        told = json.loads(answer.read())
+        self.assertEqual((answer.status, told["reason"]), (403, "operation_not_granted"))
+        self.assertIn("connect again", told["message"])
+        self.assertNotIn("POST /a", self.web.site.heard)
+        kept.request("POST", "/a", b"x")  # by a new connection: the last one was closed
+        self.assertEqual(kept.getresponse().status, 200)
+        self.assertIn("POST /a", self.web.site.heard)
 
     def test_a_name_for_browsers(self) -> None:
         """Its port serves the very name, and only to pages of that name."""

@@ -106,7 +106,12 @@ PAIRS: Mapping[str, Pair] = {
         gated_messages.encode_extension,
         gated_messages.decode_extension,
     ),
-    "session.grant": (made(Grant), session.encode_grant, session.decode_grant),
+    "session.grant": (
+        evolve(made(Grant), operations=None),  # of a session that may do all that its kind can
+        session.encode_grant,
+        session.decode_grant,
+    ),
+    "session.limited grant": (made(Grant), session.encode_grant, session.decode_grant),
     "session.why request": (
         made(WhyRequest),
         session.encode_why_request,

@@ -408,6 +408,7 @@ class Issuance:
             connector_id=connector.node_id,
             proxy_id=proxy.id,
             ceiling=verified.kind.ceiling(verified.request),
+            operations=self._operations(verified),
             is_gated=not verified.kind.opaque,
             policy_version=outcome.decision.policy_version,
             audit_hash=row.hash,
@@ -415,6 +416,26 @@ class Issuance:
             open_before_ms=min(issued_at_ms + OPEN_WITHIN_MS, end),
             end_before_ms=end,
         )
+
+    def _operations(self, verified: VerifiedRequest) -> frozenset[str] | None:
+        """The operations of the kind that the policy may ever allow here; None: all of them."""
+        terms, engine = verified.kind.terms, self.engine()
+        if verified.kind.opaque or not terms.operations or engine is None:
+            return None
+        possible = {
+            name
+            for name, one in terms.operations.items()
+            if engine.may_ever(
+                may_open(
+                    terms.actions[one.action],
+                    one.action,
+                    verified.person.id,
+                    verified.target,
+                    one.facts,
+                )
+            )
+        }
+        return None if len(possible) == len(terms.operations) else frozenset(possible)
 
     async def _record_rejected(self, ask: Ask, proxy: Node, refusal: SvcError) -> None:
         """A request that proves nothing is the Proxy's doing until shown otherwise."""

@@ -13,7 +13,7 @@ and those of :mod:`svc.kinds.kube.impersonation`.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from attrs import define, evolve, field, frozen
@@ -29,11 +29,15 @@ from svc.kinds.kube.impersonation import (
     read_identities,
     without_identity,
 )
+from svc.kinds.kube.operations import operations_of
 from svc.kinds.kube.request import PROTOCOLS
+from svc.kinds.kube.status import status
+from svc.kinds.web.answers import json_answer, plain, without_body
 from svc.kinds.web.dialer import RequestsEndpoint, WebDialer
-from svc.kinds.web.head import Protocols
+from svc.kinds.web.head import HttpRequest, Protocols
 from svc.kinds.web.reader import WebRequests
 from svc.kinds.web.rewrite import ChangeFields, Fields
+from svc.kinds.web.target import Refuse
 from svc.model.cluster.target import Target
 from svc.runtime.given_file import read_secret
 
@@ -85,6 +89,12 @@ class KubeRequests(WebRequests):
     protocols: Protocols = PROTOCOLS
 
 
+def _refusal(error: SvcError, head: HttpRequest) -> bytes:
+    """As the API server refuses."""
+    answer = json_answer("403 Forbidden", status(403, "Forbidden", plain(error.text)))
+    return without_body(answer) if head.method == b"HEAD" else answer
+
+
 @implementer(IPersonalDialer)
 @frozen(kw_only=True)
 class KubeDialer(WebDialer):
@@ -96,6 +106,8 @@ class KubeDialer(WebDialer):
 
     person_id: str = field(default="")
     requests: type[WebRequests] = KubeRequests
+    operations_of: Callable[[HttpRequest], tuple[str, ...]] = operations_of
+    refuse: Refuse = _refusal
 
     def of(self, person_id: str) -> KubeDialer:
         """See IPersonalDialer."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from svc.interfaces.gating import IGatedSession
+from svc.kinds.kube.actions import ACCESS, ESCAPE, action_of
 from svc.kinds.kube.last_word import end_of_stream
 from svc.kinds.kube.request import PROTOCOLS, request_info
 from svc.kinds.kube.review import access_question
-from svc.kinds.kube.terms import ACCESS, ESCAPE, action_of, facts_of
+from svc.kinds.kube.terms import facts_of
 from svc.kinds.web.gate import serve_requests
 from svc.kinds.web.head import SPDY, HttpRequest
 from svc.kinds.web.reading import RequestReading

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from attrs import define, field, frozen
 from zope.interface import implementer
@@ -18,6 +18,7 @@ from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, ILocalChe
 from svc.kinds.kube.kubeconfig import kubeconfig
 from svc.kinds.kube.request import PROTOCOLS
 from svc.kinds.kube.review import BY_POLICY, BY_WILDCARD, GROUP, VERSION
+from svc.kinds.kube.status import status
 from svc.kinds.opaque import LabelledPort
 from svc.kinds.web.answers import json_answer, only_inserted, plain, without_body
 from svc.kinds.web.check import RequestCheck
@@ -67,7 +68,7 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     policies = [plain(one) for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
     by = f" (policies {', '.join(policies)})" if policies else ""
     text = f"the access policy does not allow this request{by}; to see why: svc why {decision}"
-    told = _status(403, "Forbidden", text, policies)
+    told = status(403, "Forbidden", text, policies)
     answer = json_answer("403 Forbidden", told, closes=bool(values.get(CLOSES)))
     return without_body(answer) if values.get(FORM) == NO_BODY else answer
 
@@ -75,13 +76,13 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
 def refused(came: bytes, values: Mapping[str, str]) -> bytes:
     """400, for a request that could be read in two ways, or that names nothing."""
     text = plain(values.get(TEXT, ""))
-    return json_answer("400 Bad Request", _status(400, "BadRequest", text))
+    return json_answer("400 Bad Request", status(400, "BadRequest", text))
 
 
 def bad_answer(came: bytes, values: Mapping[str, str]) -> bytes:
     """502, in place of an answer that could be."""
     text = plain(values.get(TEXT, ""))
-    return json_answer("502 Bad Gateway", _status(502, "InternalError", text))
+    return json_answer("502 Bad Gateway", status(502, "InternalError", text))
 
 
 def ended(came: bytes, values: Mapping[str, str]) -> bytes:
@@ -90,16 +91,16 @@ def ended(came: bytes, values: Mapping[str, str]) -> bytes:
     if form == WEBSOCKET:
         return closing_frame(POLICY_VIOLATION, f"{over.text} ({over.reason})")
     text = f"the connection was ended: {over.text} ({over.reason})"
-    status = _status(403, "Forbidden", text)
+    told = status(403, "Forbidden", text)
     if form == CHANNELS:
-        said = _ERROR_CHANNEL + json.dumps(status).encode("ascii")
+        said = _ERROR_CHANNEL + json.dumps(told).encode("ascii")
         return binary_frame(said) + closing_frame(NORMAL, "")
     if form == STREAMS:
-        return _last_data(_ERROR_STREAM, json.dumps(status).encode("ascii"))
+        return _last_data(_ERROR_STREAM, json.dumps(told).encode("ascii"))
     if form == EVENTS:
-        event = json.dumps({"type": "ERROR", "object": status}).encode("ascii") + b"\n"
+        event = json.dumps({"type": "ERROR", "object": told}).encode("ascii") + b"\n"
         return b"%x\r\n%s\r\n0\r\n\r\n" % (len(event), event)
-    return json_answer("403 Forbidden", status)
+    return json_answer("403 Forbidden", told)
 
 
 def _last_data(stream: int, data: bytes) -> bytes:
@@ -145,20 +146,6 @@ def _is_of_browser(agent: bytes) -> bool:
     return b"mozilla" in agent.lower()
 
 
-def _status(code: int, reason: str, text: str, policies: Sequence[str] = ()) -> dict[str, object]:
-    causes = [{"reason": "PolicyDenied", "message": policy} for policy in policies]
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": text,
-        "reason": reason,
-        "details": {"causes": causes} if causes else {},
-        "code": code,
-    }
-
-
 @implementer(ILocalCheck)
 @define
 class ToolCheck:
@@ -189,9 +176,9 @@ class ToolCheck:
         why = f"; to see why: svc why {decision}" if decision else ""
         text = f"{plain(error.text)}{why}"
         if error.fault is Denied.fault:
-            return json_answer("403 Forbidden", _status(403, "Forbidden", text, policies))
-        status = _status(503, "ServiceUnavailable", text)
-        return json_answer("503 Service Unavailable", status)
+            return json_answer("403 Forbidden", status(403, "Forbidden", text, policies))
+        told = status(503, "ServiceUnavailable", text)
+        return json_answer("503 Service Unavailable", told)
 
 
 @implementer(ICheckedEndpoint, IDescribedEndpoint)

@@ -11,8 +11,9 @@ import json
 from collections.abc import Iterator, Mapping
 from functools import partial
 
+from svc.kinds.kube.actions import action_of
 from svc.kinds.kube.request import RequestInfo, request_info
-from svc.kinds.kube.terms import action_of, facts_of
+from svc.kinds.kube.terms import facts_of
 from svc.kinds.web.head import BadHead, HttpRequest
 from svc.kinds.web.reading import Allows, Question
 from svc.kinds.web.words import REASON

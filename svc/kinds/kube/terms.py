@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from svc.interfaces.kinds import KindTerms
+from svc.kinds.kube.actions import ACCESS, BY_SUBRESOURCE, ESCAPE
+from svc.kinds.kube.operations import operations
 from svc.kinds.kube.request import RequestInfo
 from svc.model.policy.access import ContextValue
 
-ACCESS = "k8sAccess"
-"""The action of each request that has no action of its own."""
-
-ESCAPE = "k8sEscape"
-"""The action of requests that lead around the gate: what they start, or hand out, no gate reads."""
-
-_BY_SUBRESOURCE = {"exec": "k8sExec", "attach": "k8sAttach", "portforward": "k8sPortForward"}
-_ESCAPES = frozenset({"proxy", "token", "approval", "ephemeralcontainers"})
+_REQUESTS = (*BY_SUBRESOURCE.values(), ESCAPE)
 
 TERMS = KindTerms(
     "KubernetesCluster",
@@ -21,8 +16,7 @@ TERMS = KindTerms(
     actions={
         "k8sConnect": "connect",
         ACCESS: "kube",
-        **dict.fromkeys(_BY_SUBRESOURCE.values(), "kube"),
-        ESCAPE: "kube",
+        **dict.fromkeys(_REQUESTS, "kube"),
     },
     context={
         "verb": "String",
@@ -36,17 +30,8 @@ TERMS = KindTerms(
     },
     protocol="kube",
     guarded=frozenset({ESCAPE}),
+    operations=operations(_REQUESTS),
 )
-
-
-def action_of(info: RequestInfo) -> str:
-    """The action that decides a request: by its subresource, whatever its verb.
-
-    An exec over a WebSocket is a GET, and one over SPDY is a POST.
-    """
-    if info.subresource in _ESCAPES or (info.is_resource and info.verb == "proxy"):
-        return ESCAPE
-    return _BY_SUBRESOURCE.get(info.subresource, ACCESS)
 
 
 def facts_of(info: RequestInfo) -> dict[str, ContextValue]:

@@ -27,14 +27,15 @@ from twisted.protocols.policies import WrappingFactory
 from zope.interface import implementer
 
 from svc.errors import ConfigError, SvcError
-from svc.interfaces.kinds import Identify, IIdentifyingDialer
+from svc.interfaces.kinds import Identify, IIdentifyingDialer, ILimitedDialer
 from svc.kinds.address import split_address
 from svc.kinds.opaque import AddressDialer
-from svc.kinds.web.head import HOST, WEBSOCKETS, Protocols
+from svc.kinds.web.head import HOST, WEBSOCKETS, HttpRequest, Protocols
+from svc.kinds.web.operations import operations_of
 from svc.kinds.web.reader import WebRequests
 from svc.kinds.web.rewrite import ChangeFields, RequestRewriter, same_fields
 from svc.kinds.web.secured import VerifiedTlsEndpoint
-from svc.kinds.web.target import TargetConnection
+from svc.kinds.web.target import Permits, Refuse, TargetConnection, refusal
 from svc.kinds.web.words import DROP
 from svc.model.cluster.target import Target
 from svc.model.session.edits import MakeEdit
@@ -52,19 +53,15 @@ def drop(came: bytes, values: Mapping[str, str]) -> bytes:
 class _Wrapping(WrappingFactory):
     noisy = False
 
-    def __init__(
-        self, wrapped: Any, *, rewriter: Callable[[], RequestRewriter], identify: Identify | None
-    ) -> None:
+    def __init__(self, wrapped: Any, made: Callable[..., TargetConnection]) -> None:
         super().__init__(wrapped)  # type: ignore[no-untyped-call]
-        self._rewriter, self._identify = rewriter, identify
+        self._made = made
 
     def buildProtocol(self, addr: IAddress | None) -> Any:
         inner = self.wrappedFactory.buildProtocol(addr)
         if inner is None:
             return None
-        return TargetConnection(
-            factory=self, wrapped=inner, rewriter=self._rewriter(), identify=self._identify
-        )
+        return self._made(factory=self, wrapped=inner)
 
 
 @implementer(IStreamClientEndpoint)
@@ -79,6 +76,8 @@ class RequestsEndpoint:
         change: Called before it dials; gives what the kind makes of header fields.
         protocols: Those that a request may ask to switch to.
         identify: Gives the token of each request; None: the target is told nothing.
+        permits: Whether a request may reach the target at all; None: each.
+        refuse: Makes the answer to one that does not.
     """
 
     below: IStreamClientEndpoint
@@ -87,6 +86,8 @@ class RequestsEndpoint:
     change: Callable[[], ChangeFields] = lambda: same_fields
     protocols: Protocols = WEBSOCKETS
     identify: Identify | None = None
+    permits: Permits | None = None
+    refuse: Refuse = refusal
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """See IStreamClientEndpoint."""
@@ -94,11 +95,18 @@ class RequestsEndpoint:
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
         change = self.change()
-        wrapping = _Wrapping(
-            factory,
-            rewriter=lambda: RequestRewriter(self.host, change, self.protocols),
-            identify=self.identify,
-        )
+
+        def made(factory: Any, wrapped: IProtocol) -> TargetConnection:
+            return TargetConnection(
+                factory=factory,
+                wrapped=wrapped,
+                rewriter=RequestRewriter(self.host, change, self.protocols),
+                identify=self.identify,
+                permits=self.permits,
+                refuse=self.refuse,
+            )
+
+        wrapping = _Wrapping(factory, made)
         wrapper: Any = await self.below.connect(wrapping)
         if self.is_secured:
             try:
@@ -111,18 +119,32 @@ class RequestsEndpoint:
         return wrapper.wrappedProtocol  # type: ignore[no-any-return]
 
 
-@implementer(IIdentifyingDialer)
+@implementer(IIdentifyingDialer, ILimitedDialer)
 @frozen(kw_only=True)
 class WebDialer(AddressDialer):
     """Reaches an application by ``address``, which gets ``host`` as its name.
 
     Attributes:
         identify: Of the session that it dials for; None: of none.
+        operations: Those that its requests may be of; None: all.
+        operations_of: Those that a request is of.
+        refuse: Makes the answer to a request that the target does not get.
     """
 
     identify: Identify | None = field(default=None, eq=False)
     edits: Mapping[str, MakeEdit] = field(factory=lambda: {DROP: drop})
     requests: type[WebRequests] = WebRequests
+    operations: frozenset[str] | None = None
+    operations_of: Callable[[HttpRequest], tuple[str, ...]] = operations_of
+    refuse: Refuse = refusal
+
+    def limited(self, operations: frozenset[str]) -> WebDialer:
+        """See ILimitedDialer."""
+        return evolve(self, operations=operations)
+
+    def permits(self, head: HttpRequest) -> bool:
+        """Whether all that a request is of may pass."""
+        return self.operations is None or self.operations.issuperset(self.operations_of(head))
 
     def identified(self, identify: Identify) -> WebDialer:
         """See IIdentifyingDialer."""
@@ -167,6 +189,8 @@ class WebDialer(AddressDialer):
             host=host.encode("ascii"),
             is_secured=is_secured,
             identify=self.identify if target.options["identity"] else None,
+            permits=None if self.operations is None else self.permits,
+            refuse=self.refuse,
         )
 
 

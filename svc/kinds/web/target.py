@@ -2,13 +2,13 @@
 
 Where a target is told who makes each request, a request waits for the token; nothing more is read
 from the person until then.  Without a token it is answered here, after the answers before it, and
-the connection ends.
+the connection ends.  So it is with a request of an operation that the session's grant leaves out.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from attrs import define, field
@@ -30,6 +30,15 @@ from svc.kinds.web.rewrite import RequestRewriter
 from svc.model.session.identity import DENIED, UNAVAILABLE
 
 _log = Logger(namespace="svc_connector")
+
+Permits = Callable[[HttpRequest], bool]
+Refuse = Callable[[SvcError, HttpRequest], bytes]
+
+EXCLUDED = "operation_not_granted"
+_EXCLUDED = (
+    "when this connection was opened, the policy allowed no such request on it; connect again if "
+    "it does now"
+)
 
 
 @implementer(IPushProducer)
@@ -74,6 +83,8 @@ class TargetConnection(ProtocolWrapper):
 
     Args:
         identify: Gives the token of a request; None: the target is told nothing.
+        permits: Whether a request may reach the target at all; None: each.
+        refuse: Makes the answer to one that does not.
 
     Attributes:
         secured: Fires when the target has proved itself; fails where the connection was lost.
@@ -87,11 +98,15 @@ class TargetConnection(ProtocolWrapper):
         wrapped: IProtocol,
         rewriter: RequestRewriter,
         identify: Identify | None = None,
+        permits: Permits | None = None,
+        refuse: Refuse | None = None,
     ) -> None:
         super().__init__(factory, wrapped)
         self.secured: Deferred[None] = Deferred()
         self._rewriter = rewriter
         self._identify = identify
+        self._permits = permits
+        self._refuse = refusal if refuse is None else refuse
         self._answers = AnswerRewriter(rewriter.host, rewriter.asked)
         self._parts: deque[Iterator[HttpRequest | bytes]] = deque()
         self._waits_for: Deferred[bytes] | None = None
@@ -110,7 +125,7 @@ class TargetConnection(ProtocolWrapper):
         """Write requests; what is none ends the session."""
         if self._last_words:
             return
-        if self._identify is None:
+        if self._identify is None and self._permits is None:
             self._write(self._rewriter.feed(data))
             return
         self._parts.append(self._rewriter.parts(data))
@@ -151,12 +166,21 @@ class TargetConnection(ProtocolWrapper):
             if part is None:
                 self._parts.popleft()
             elif isinstance(part, HttpRequest):
-                self._ask(part)
+                self._head(part)
             else:
                 self._write(part)
         if self._end and self._waits_for is None and not self._last_words:
             end, self._end = self._end, ""
             getattr(self.transport, end)()
+
+    def _head(self, head: HttpRequest) -> None:
+        if self._permits is not None and not self._permits(head):
+            _log.warn("a request passed the Proxy that the grant does not allow", reason=EXCLUDED)
+            self._answer(Denied(_EXCLUDED, reason=EXCLUDED), head)
+        elif self._identify is None:
+            self._write(self._rewriter.head(head))
+        else:
+            self._ask(head)
 
     def _ask(self, head: HttpRequest) -> None:
         asking = Deferred.fromCoroutine(self._identified(head))
@@ -198,7 +222,11 @@ class TargetConnection(ProtocolWrapper):
         if not isinstance(error, SvcError):
             _log.failure("a request's identity could not be learnt", outcome)
             error = SvcError("who makes the request could not be learnt", reason=UNAVAILABLE)
-        self._last_words = refusal(error, head)
+        self._answer(error, head)
+
+    def _answer(self, error: SvcError, head: HttpRequest) -> None:
+        """The request goes nowhere: its answer is the last on this connection."""
+        self._last_words = self._refuse(error, head)
         self._parts.clear()
         self._say_last()
 
@@ -237,7 +265,8 @@ class TargetConnection(ProtocolWrapper):
             self._rewriter.asked.clear()
             super().dataReceived(self._last_words)  # type: ignore[no-untyped-call]
             # Over TLS a close waits for whoever may still write.
-            self.unregisterProducer()
+            if self._producer is not None:
+                self.unregisterProducer()
             self.transport.loseConnection()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from svc.interfaces.kinds import KindTerms
+from svc.kinds.web.operations import operations
 from svc.model.policy.requests import NAMED_PERSON
 
 ACCESS = "webAccess"
@@ -21,4 +22,5 @@ TERMS = KindTerms(
         NAMED_PERSON: "String",
     },
     protocol="web",
+    operations=operations(ACCESS),
 )

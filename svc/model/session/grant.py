@@ -25,6 +25,7 @@ class Grant:
         resource_identity: Which resource of that id; empty: by an Authority that kept none.
         assignment_revision: Of the assignment that makes it this Connector's.
         ceiling: Parameters of the kind, by name, that the Connector holds the session to.
+        operations: Of the kind, by name: those that the Connector lets pass; None: all.
         is_gated: Whether the Proxy reads the session's bytes; otherwise its two ends alone do.
         audit_hash: The chain hash of the record that allowed the session.
         open_before_ms: Unix milliseconds after which nothing opens by it.
@@ -51,6 +52,7 @@ class Grant:
     assignment_revision: int = 0
     ceiling: Mapping[str, str] = field(factory=dict)
     is_gated: bool = False
+    operations: frozenset[str] | None = None
 
     @property
     def assigned(self) -> Assigned:

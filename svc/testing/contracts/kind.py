@@ -20,7 +20,13 @@ from zope.interface.verify import verifyObject
 
 from svc.compose.drop_ins import KindSide, load_kinds
 from svc.errors import ConfigError, Malformed
-from svc.interfaces.kinds import IDialer, ILocalEndpoint, ServedKind, dialer_for
+from svc.interfaces.kinds import (
+    IDialer,
+    ILimitedDialer,
+    ILocalEndpoint,
+    ServedKind,
+    dialer_for,
+)
 from svc.model.cluster.target import Target
 from svc.model.ids import is_resource_id
 from svc.model.policy.access import SESSION_REQUESTS
@@ -61,9 +67,9 @@ class KindContract:
     def _endpoint(self, reactor: Any, target: Target) -> IStreamClientEndpoint:
         known = self.kind.terms.parameters
         held = ceiling(known, resolved(known, self.good_parameters, self.word))
-        made: IStreamClientEndpoint = dialer_for(self.kind.dialer, "p" * 26, _nobody).endpoint(
-            reactor, target, held
-        )
+        made: IStreamClientEndpoint = dialer_for(
+            self.kind.dialer, "p" * 26, _nobody, None
+        ).endpoint(reactor, target, held)
         return made
 
     def test_keeps_the_interfaces(self: Any) -> None:
@@ -82,6 +88,14 @@ class KindContract:
         terms = self.kind.terms
         self.assertIn(terms.open_action, terms.actions)
         self.assertTrue(terms.entity_type.isidentifier())
+
+    def test_operations(self: Any) -> None:
+        """A grant may be limited to what actions of the kind decide, and its dialer obeys."""
+        terms = self.kind.terms
+        self.assertLessEqual({one.action for one in terms.operations.values()}, set(terms.actions))
+        if terms.operations:
+            verifyObject(ILimitedDialer, self.kind.dialer)
+            verifyObject(IDialer, self.kind.dialer.limited(frozenset()))
 
     def test_parameters(self: Any) -> None:
         """What it takes makes terms, and its dialer enforces what its ceiling names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from svc.errors import ConfigError, SvcError
 from svc.interfaces.kinds import IPersonalDialer
 from svc.kinds.kube.dialer import DIALER
 from svc.kinds.kube.impersonation import without_identity
+from svc.kinds.kube.terms import TERMS
 
 PERSON = "p" * 26
 PATH = "connector.resources[0]"
@@ -226,3 +228,46 @@ class DialerTests(SynchronousTestCase):
         self.assertEqual(refusal.where, f"{PATH}.tls")
         table = {"address": "10.0.0.1", "token_file": "/t"}
         self.assertEqual(DIALER.parse("k", table, PATH).options["tls"], "verify")
+
+    def test_operations(self) -> None:
+        """An operation that the grant leaves out is refused in the API server's own form."""
+        asked = {
+            b"GET /api/v1/namespaces/a/pods/p": "get",
+            b"GET /api/v1/namespaces/a/pods": "list",
+            b"GET /api/v1/namespaces/a/pods?watch=true": "watch",
+            b"POST /api/v1/namespaces/a/pods": "create",
+            b"DELETE /api/v1/namespaces/a/pods": "deletecollection",
+            b"GET /version": "get",
+            b"POST /version": "other",
+            b"POST /api/v1/namespaces/a/pods/p/exec?command=id": "k8sExec",
+            b"GET /api/v1/namespaces/a/services/s/proxy/": "k8sEscape",
+        }
+        for line, name in asked.items():
+            for granted in (TERMS.operations.keys() - {name}, {name}):
+                written, answer = self.sent_under(frozenset(granted), line)
+                self.assertEqual(bool(written), name in granted, line)
+                if name not in granted:
+                    head, _, body = answer.partition(b"\r\n\r\n")
+                    self.assertIn(b"403 Forbidden", head)
+                    status = json.loads(body)
+                    self.assertEqual((status["kind"], status["code"]), ("Status", 403))
+                    self.assertIn("connect again", status["message"])
+
+    def sent_under(self, granted: frozenset[str], line: bytes) -> tuple[bytes, bytes]:
+        """What the server gets, and the person hears, of a request on a limited connection."""
+        reactor: Any = MemoryReactorClock()
+        target = DIALER.parse("k", self.table(), PATH)
+        endpoint = DIALER.of(PERSON).limited(granted).endpoint(reactor, target, {})
+        heard = bytearray()
+
+        class Hearing(Protocol):
+            def dataReceived(self, data: bytes) -> None:
+                heard.extend(data)
+
+        connecting = endpoint.connect(Factory.forProtocol(Hearing))
+        protocol = reactor.tcpClients[0][2].buildProtocol(None)
+        transport = StringTransport()
+        protocol.makeConnection(transport)
+        person: Any = self.successResultOf(connecting)
+        person.transport.write(line + b" HTTP/1.1\r\nHost: k\r\n\r\n")
+        return transport.value(), bytes(heard)

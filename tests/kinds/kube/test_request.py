@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.kinds.kube.actions import action_of
 from svc.kinds.kube.request import RequestInfo, request_info
-from svc.kinds.kube.terms import TERMS, action_of, facts_of
+from svc.kinds.kube.terms import TERMS, facts_of
 from svc.kinds.web.head import BadHead, read_request
 
 PODS = "/api/v1/namespaces/other/pods"

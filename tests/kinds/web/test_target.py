@@ -12,6 +12,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Denied, Malformed, SvcError, Unavailable
+from svc.kinds.web.dialer import DIALER
 from svc.kinds.web.rewrite import RequestRewriter
 from svc.kinds.web.target import TargetConnection
 
@@ -243,3 +244,64 @@ class _Registry(Factory):
 
     def unregisterProtocol(self, protocol: Any) -> None:
         """One less."""
+
+
+class LimitedTests(SynchronousTestCase):
+    """A session whose grant leaves some operations out (rule R27)."""
+
+    def setUp(self) -> None:
+        self.person, self.target = Person(), StringTransport()
+
+    def made(self, *names: str) -> TargetConnection:
+        """A connection on which requests of these operations may pass."""
+        made = TargetConnection(
+            factory=_Registry(),
+            wrapped=self.person,
+            rewriter=RequestRewriter(b"app"),
+            permits=DIALER.limited(frozenset(names)).permits,
+        )
+        made.makeConnection(self.target)
+        return made
+
+    def test_passes(self) -> None:
+        """What is granted reaches the target, body and all."""
+        post = b"POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nxyz"
+        self.made("GET", "POST").write(get(b"/a") + post)
+        wanted = post.replace(b"Host: a", b"Host: app")
+        self.assertTrue(self.target.value().endswith(wanted), self.target.value())
+
+    def test_left_out(self) -> None:
+        """What is not is answered here in its turn, and is the last on the connection."""
+        made = self.made("GET")
+        delete = b"DELETE /b HTTP/1.1\r\nHost: a\r\n\r\n"
+        made.write(get(b"/a") + delete + get(b"/c"))
+        self.assertNotIn(b"DELETE", self.target.value())
+        self.assertNotIn(b"/c", self.target.value())
+        self.assertEqual(self.person.heard, b"")
+        made.dataReceived(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        first, _, second = self.person.heard.partition(b"HTTP/1.1 403 Forbidden")
+        self.assertTrue(first.startswith(b"HTTP/1.1 200 OK"))
+        self.assertIn(b"operation_not_granted", second)
+        self.assertIn(b"Connection: close", second)
+        self.assertTrue(self.target.disconnecting)
+
+    def test_of_two_operations(self) -> None:
+        """A request that asks for another protocol needs both: its method and that."""
+        upgrade = (
+            b"GET /w HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        self.made("GET").write(upgrade)
+        self.assertEqual(self.target.value(), b"")
+        self.assertIn(b"operation_not_granted", self.person.heard)
+        self.target.clear()
+        self.made("GET", "upgrade").write(upgrade)
+        self.assertIn(b"Upgrade: websocket", self.target.value())
+
+    def test_other_methods(self) -> None:
+        """A method of no name in the list is one of the others."""
+        search = b"PROPFIND / HTTP/1.1\r\nHost: a\r\n\r\n"
+        self.made("GET", "POST").write(search)
+        self.assertEqual(self.target.value(), b"")
+        self.made("other").write(search)
+        self.assertIn(b"PROPFIND", self.target.value())
