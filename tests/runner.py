@@ -26,12 +26,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from attrs import field, frozen
 from twisted.scripts import trial
 
 from svc.testing.gateway import fork_server, forking
+
+if TYPE_CHECKING:
+    from tests.support.costs import Costs
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -160,7 +163,9 @@ def _urgency(group: tuple[str, ...]) -> tuple[int, int, str]:
     return next(kinds, len(_FIRST)), -len(group), group[0]
 
 
-def run(waiting: Iterable[Sequence[str]], jobs: int, base: Path) -> Iterator[Outcome]:
+def run(
+    waiting: Iterable[Sequence[str]], jobs: int, base: Path, costs: Costs | None = None
+) -> Iterator[Outcome]:
     """Run groups, *jobs* at a time, and give each outcome as it comes.
 
     A forked child leaves it, and whoever called, by SystemExit.
@@ -172,7 +177,7 @@ def run(waiting: Iterable[Sequence[str]], jobs: int, base: Path) -> Iterator[Out
             number, group = queue.pop()
             place = base / str(number)
             place.mkdir()
-            running[_forked(partial(_become, group, place))] = Running(group, place)
+            running[_forked(partial(_become, group, place, costs))] = Running(group, place)
         pid, status, used = os.wait4(-1, 0)
         if pid in running:
             ended = running.pop(pid)
@@ -193,26 +198,29 @@ def _forked(child: Callable[[], NoReturn]) -> int:
     return pid
 
 
-def _become(group: Sequence[str], place: Path) -> NoReturn:
+def _become(group: Sequence[str], place: Path, costs: Costs | None) -> NoReturn:
     """Be a trial of one group."""
     with open(place / "out", "wb") as out, open(os.devnull, "rb") as nothing:
         for number, file in ((0, nothing), (1, out), (2, out)):
             os.dup2(file.fileno(), number)
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    pid = _forked(partial(_serve, ours, its))
+    pid = _forked(partial(_serve, ours, its, costs))
     its.close()
     forking.adopt(ours, pid)
+    if costs is not None:
+        costs.measure_tests()
     sys.argv = ["trial", "--temp-directory", str(place / "trial"), *group]
     fork_server.leaving(trial.run)
     raise AssertionError("trial has exited")
 
 
-def _serve(ours: socket.socket, its: socket.socket) -> NoReturn:
+def _serve(ours: socket.socket, its: socket.socket, costs: Costs | None) -> NoReturn:
     """Be the fork server of a group."""
     ours.close()
     for first, end in ((3, its.fileno()), (its.fileno() + 1, os.sysconf("SC_OPEN_MAX"))):
         os.closerange(first, end)
-    fork_server.leaving(lambda: sys.exit(fork_server.serve(its)))
+    told = (costs.add_process,) if costs is not None else ()
+    fork_server.leaving(lambda: sys.exit(fork_server.serve(its, *told)))
     raise AssertionError("the fork server has exited")
 
 
@@ -228,11 +236,19 @@ def _use_memory() -> None:
         tempfile.tempdir = None
 
 
+def _costs(place: str) -> Costs:
+    """What keeps the costs; imported where it is asked for, since it looks at all processes."""
+    from tests.support.costs import Costs
+
+    return Costs(os.path.abspath(place))
+
+
 def main(words: Sequence[str]) -> int:
     """Run what was asked for; the exit status."""
     parser = argparse.ArgumentParser(prog="tests.runner")
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="say which took most")
+    parser.add_argument("--costs", metavar="FILE", help="what each test and process took")
     parser.add_argument("names", nargs="*", default=["tests"])
     asked = parser.parse_args(words)
     # All share the PostgreSQL server of this run.
@@ -245,7 +261,8 @@ def main(words: Sequence[str]) -> int:
     tempfile.tempdir = None  # asked for again by whoever is told another environment
     total: Counter[str] = Counter()
     cpu_secs, bad, ended = 0.0, [], []
-    for outcome in run(waiting, asked.jobs, base):
+    costs = _costs(asked.costs) if asked.costs else None
+    for outcome in run(waiting, asked.jobs, base, costs):
         print(outcome, outcome.told, sep="\n" if outcome.told else "", flush=True)
         total.update(outcome.counts)
         cpu_secs += outcome.cpu_secs
