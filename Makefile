@@ -85,7 +85,8 @@ test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 
 # In `make test` these are short: fewer lanes, kills, messages and seconds.  Each fault prints its row;
 # `make fault ARGS=f09` runs one.
-LONG = $(shell grep -l --include='test_*.py' -r SVC_LONG tests | sort | tr / . | sed 's/\.py$$//')
+LONG = $(shell grep -lE --include='test_*.py' -r 'SVC_LONG|in_long_form|@given|run_state_machine' tests \
+	| grep -v ^tests/fault/ | sort | tr / . | sed 's/\.py$$//')
 fault: bytecode $(VENV)/.test $(VENV)/.postgres
 	SVC_TEST_RUN=$$$$ $(PY) -m tests.fault $(ARGS)
 	$(if $(ARGS),,SVC_LONG=1 $(PY) -m tests.runner -j$(JOBS) $(LONG))

@@ -8,10 +8,13 @@ depends on the checkout alone.
 
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import examples
+
 settings.register_profile(
     "svc",
     deadline=None,
     database=None,
+    max_examples=examples(100),
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

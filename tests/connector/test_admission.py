@@ -26,6 +26,7 @@ from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere
 from tests.connector.pieces import UID, Cluster
 from tests.kinds.served import ssh, tcp
 from tests.pki.support import World
+from tests.support.examples import examples
 
 OTHER_UID = "ff" * 16
 KINDS: Mapping[str, ServedKind] = {"tcp": tcp, "ssh": ssh}
@@ -348,7 +349,7 @@ class CeilingTests(AdmissionCase):
 
 class AnyAlterationTests(AdmissionCase):
     @given(st.data())
-    @settings(deadline=None, max_examples=150)
+    @settings(deadline=None, max_examples=examples(150))
     def test_any_byte(self, data: st.DataObject) -> None:
         """A notice with any one byte altered, in any part, is refused or means the same."""
         notice = self.cluster.notice()

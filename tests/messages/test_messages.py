@@ -28,6 +28,7 @@ from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proto.gate.v1 import session_pb2
+from tests.support.examples import examples
 
 OPAQUE = "abcdefghijklmnopqrstuvwxyz"
 WORD = st.text(st.characters(codec="utf-8"), min_size=1, max_size=63)
@@ -278,7 +279,7 @@ DRAWN = st.sampled_from(sorted(PAIRS)).flatmap(
 class RoundTripTests(SynchronousTestCase):
     """One property over every pair of a writer and a reader."""
 
-    @settings(deadline=None, max_examples=400)
+    @settings(deadline=None, max_examples=examples(400))
     @given(DRAWN)
     def test_what_is_written_is_read_back(self, drawn: tuple[str, Any]) -> None:
         """A message that one of us writes is to its reader what it was to its writer."""
@@ -286,13 +287,13 @@ class RoundTripTests(SynchronousTestCase):
         _, write, read = PAIRS[name]
         self.assertEqual(read(write(value)), value)
 
-    @settings(deadline=None, max_examples=400)
+    @settings(deadline=None, max_examples=examples(400))
     @given(st.sampled_from(sorted(PAIRS)), st.binary(max_size=300))
     def test_arbitrary_bytes(self, name: str, data: bytes) -> None:
         """Bytes that a peer made up are read or refused as malformed; nothing else comes out."""
         self.tried(PAIRS[name][2], data)
 
-    @settings(deadline=None, max_examples=400)
+    @settings(deadline=None, max_examples=examples(400))
     @given(
         DRAWN,
         st.integers(0, 10_000),

@@ -22,6 +22,7 @@ from svc.policy.bundle import (
 from svc.policy.entities import ResourceFacts, entity_of
 from svc.policy.refusals import EntitiesRefused
 from tests.policy.samples import WORDS, ask, everybody
+from tests.support.examples import examples
 
 TEXT = '@id("ops") permit (principal in Group::"g1", action, resource);'
 BUNDLE = PolicyBundle(
@@ -85,7 +86,7 @@ class BundleTests(SynchronousTestCase):
         for data in wrong:
             self.assertRaises(Malformed, decode_bundle, data)
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=examples(60))
     @given(_people, _people)
     def test_delta(
         self, old: "dict[str, tuple[str, set[str]]]", new: "dict[str, tuple[str, set[str]]]"

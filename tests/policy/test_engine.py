@@ -32,6 +32,7 @@ from tests.policy.samples import (
     random_policy,
     random_request,
 )
+from tests.support.examples import examples
 
 ALL = '@id("all") permit (principal, action, resource);'
 
@@ -98,7 +99,7 @@ class CacheTests(SynchronousTestCase):
     TEXT = "\n".join(random_policy(Random(5), f"p{n}") for n in range(40))
     WARM = engine(TEXT)
 
-    @settings(deadline=None, max_examples=150)
+    @settings(deadline=None, max_examples=examples(150))
     @given(st.integers(0, 2**32))
     def test_cached_equals_uncached(self, seed: int) -> None:
         """Whatever was asked before, an engine that remembers answers as one that does not."""

@@ -10,6 +10,7 @@ from svc.policy.compile import read_policies
 from svc.policy.prescan import PolicyLimits
 from svc.policy.refusals import PolicyRefused
 from svc.policy.vocabulary import vocabulary
+from tests.support.examples import examples
 
 WORDS = vocabulary()
 GOOD = """\
@@ -108,7 +109,7 @@ class PlaceTests(SynchronousTestCase):
         self.assertEqual([one.partition(":")[0] for one in told], ["p0", "p1", "p2", "p3", "p4"])
         self.assertEqual(more, "and 2 more")
 
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=examples(150), deadline=None)
     @given(st.text(alphabet='permit(principal,action;@id"a) \n/{}whn=?[]', max_size=60))
     def test_any_text(self, text: str) -> None:
         """Whatever the text is, it is read, or refused with a place inside of it."""

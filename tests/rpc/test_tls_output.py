@@ -10,6 +10,7 @@ from twisted.internet.error import ConnectionLost
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.rpc.tls_output import CiphertextOutlet
+from tests.support.examples import examples
 
 
 class Socket:
@@ -72,7 +73,7 @@ class Writer:
 
 
 class OutletTests(SynchronousTestCase):
-    @settings(max_examples=80, deadline=None)
+    @settings(max_examples=examples(80), deadline=None)
     @given(st.lists(st.tuples(st.binary(max_size=60), st.integers(0, 80)), max_size=30))
     def test_order(self, steps: list[tuple[bytes, int]]) -> None:
         """Whatever the kernel takes and when, all bytes go out once and in order."""

@@ -25,6 +25,7 @@ from svc.rpc.tls_records import RECORD_BYTES
 from svc.tunnel.moving import MovingStream
 from svc.tunnel.tls import SessionTls
 from tests.pki.support import World as Certificates
+from tests.support.examples import examples
 
 PERSON, TARGET = 0, 1
 MUCH = 1 << 22
@@ -296,7 +297,7 @@ class FusedTests(SynchronousTestCase):
         finally:
             world.close()
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     @given(st.lists(STEPS, max_size=24))
     def test_any_order(self, steps: list[tuple[Any, ...]]) -> None:
         """However it is split, paused and ended: what is said is heard, and each end is told."""

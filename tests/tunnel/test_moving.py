@@ -30,6 +30,7 @@ from svc.rpc.endpoint import StreamClientEndpoint
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.moving import MovingStream
 from tests.rpc.memory import Pair
+from tests.support.examples import examples
 from tests.support.nothing import nothing
 
 
@@ -513,7 +514,7 @@ class MovingTests(SynchronousTestCase):
         session.turn()
         self.assertEqual((heard, bytes(two.heard)), (b"", b"not yet"))
 
-    @settings(deadline=None, max_examples=60)
+    @settings(deadline=None, max_examples=examples(60))
     @given(st.data())
     def test_any_order(self, choose: Any) -> None:
         """Whatever is written, read and moved when: each byte arrives once and in order."""

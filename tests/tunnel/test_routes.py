@@ -29,6 +29,7 @@ from svc.model.session.tunnels import (
 )
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.transport import RegisteredTunnel
+from tests.support.examples import examples
 from tests.support.nothing import nothing
 from tests.support.proof import proves
 from tests.tunnel.pieces import Line
@@ -169,7 +170,9 @@ class RouteTests(SynchronousTestCase):
     @proves("G-TUN-18", "X-13")
     def test_any_order_of_events(self) -> None:
         """Whatever happens in whatever order, the gauge is true and each end has one reason."""
-        run_state_machine_as_test(RouteMachine, settings=settings(deadline=None, max_examples=80))
+        run_state_machine_as_test(
+            RouteMachine, settings=settings(deadline=None, max_examples=examples(80))
+        )
 
 
 class RouteMachine(RuleBasedStateMachine):

@@ -37,6 +37,7 @@ from svc.wire.framing import Inbox, prefix
 from svc.wire.headers import NotGrpc, parse_request
 from svc.wire.limits import KIB, WireLimits
 from svc.wire.status import OK
+from tests.support.examples import examples
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LIMITS = WireLimits(
@@ -372,7 +373,7 @@ def _by_hand(kind: int, flags: int, stream: int, body: bytes, off: int) -> bytes
 
 
 class AnyFrameTests(SynchronousTestCase):
-    @settings(deadline=None, max_examples=300)
+    @settings(deadline=None, max_examples=examples(300))
     @given(
         st.booleans(),
         st.sampled_from(STATES),
@@ -407,7 +408,7 @@ class AnyFrameTests(SynchronousTestCase):
         for _ in range(count):
             side.feed(step(side))
 
-    @settings(deadline=None, max_examples=100)
+    @settings(deadline=None, max_examples=examples(100))
     @given(st.booleans(), st.sampled_from(STATES), st.binary(max_size=300), st.integers(1, 50))
     def test_any_bytes_in_any_state(
         self, is_client: bool, state: Any, data: bytes, size: int

@@ -15,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.wire.headers import Headers, response_headers
 from svc.wire.limits import WireLimits
 from svc.wire.machine import Machine
+from tests.support.examples import examples
 
 NAMES = st.from_regex(r"x-[a-z]{1,12}", fullmatch=True)
 VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126), max_size=3000)
@@ -64,7 +65,7 @@ class MachineTests(SynchronousTestCase):
         ]
         self.assertEqual(common, [])
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=4))
     def test_answers(self, calls: list[tuple[Headers, Headers]]) -> None:
         """A stock client reads any answer as it was written, call after call."""

@@ -13,6 +13,7 @@ from svc.wire.connection import Connection
 from svc.wire.errors import WireError
 from svc.wire.framing import prefix
 from svc.wire.machine import Machine
+from tests.support.examples import examples
 from tests.wire.test_any import ACTIONS, FRAMES, LIMITS, STATES, Side, called
 
 
@@ -94,7 +95,7 @@ DATA = st.builds(
 
 
 class PlainDataTests(SynchronousTestCase):
-    @settings(deadline=None, max_examples=150)
+    @settings(deadline=None, max_examples=examples(150))
     @given(
         st.booleans(),
         st.sampled_from(STATES),

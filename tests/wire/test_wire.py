@@ -27,6 +27,7 @@ from svc.wire.headers import (
 )
 from svc.wire.limits import KIB, MIB, WireLimits
 from svc.wire.status import Code, Status, parse_trailers, trailers
+from tests.support.examples import examples
 
 LAST_STREAM = (1 << 31) - 1
 HEAD = [
@@ -395,13 +396,13 @@ class AnyBytesTests(SynchronousTestCase):
         except WireError:
             connection.pump(MIB)
 
-    @settings(deadline=None, max_examples=200)
+    @settings(deadline=None, max_examples=examples(200))
     @given(st.binary(max_size=200), st.lists(st.integers(1, 50), min_size=1), st.booleans())
     def test_any_bytes(self, data: Any, sizes: Any, is_client: Any) -> None:
         """Arbitrary bytes, arbitrarily split."""
         self.feed(data, sizes, is_client=is_client)
 
-    @settings(deadline=None, max_examples=400)
+    @settings(deadline=None, max_examples=examples(400))
     @given(
         st.lists(
             st.tuples(
@@ -422,7 +423,7 @@ class AnyBytesTests(SynchronousTestCase):
         )
         self.feed(data, sizes, is_client=is_client, begun=caller.data_to_send())
 
-    @settings(deadline=None, max_examples=200)
+    @settings(deadline=None, max_examples=examples(200))
     @given(st.integers(0, 400), st.integers(0, 255), st.integers(1, 60))
     def test_a_changed_byte(self, at: Any, value: Any, size: Any) -> None:
         """A real conversation with one byte changed."""

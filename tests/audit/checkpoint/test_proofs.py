@@ -17,6 +17,7 @@ from svc.audit.checkpoint.proofs import (
     inclusion_ranges,
 )
 from svc.errors import AuditBroken
+from tests.support.examples import examples
 from tests.support.proof import proves
 
 INPUTS = [
@@ -106,7 +107,7 @@ class ProofTests(SynchronousTestCase):
                 for roots in ((odd, root), (before, bytes([root[0] ^ 1]) + root[1:])):
                     self.assertRaises(AuditBroken, check_consistency, first, second, path, *roots)
 
-    @settings(max_examples=200)
+    @settings(max_examples=examples(200))
     @given(st.data(), sizes)
     def test_changed(self, data: st.DataObject, size: int) -> None:
         """A hash changed, left out or added makes a proof worth nothing."""

@@ -15,6 +15,7 @@ from svc.audit.log.export import json_line
 from svc.audit.log.show import as_json
 from svc.audit.log.verify import ChainFault
 from svc.model.audit.ledger import ChainRow, PersonalValue
+from tests.support.examples import examples
 
 _NAMES = st.sampled_from(
     [
@@ -52,7 +53,7 @@ _OURS = {"form", "hash", "origin_signature", "personal", "prev_hash", "seq"}
 class LineTests(SynchronousTestCase):
     """Members are put between those of the stored text where that can be done."""
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(300), deadline=None)
     @given(
         record=st.dictionaries(_NAMES, _VALUES, max_size=8),
         personal=_PERSONAL,

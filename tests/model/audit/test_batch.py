@@ -32,6 +32,7 @@ from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.terms import AttributeTerm
+from tests.support.examples import examples
 from tests.support.proof import proves
 
 GOLDEN = Path(__file__).parent / "golden" / "batch.json"
@@ -155,7 +156,7 @@ class BatchTests(SynchronousTestCase):
         self.assertIs(without([changed], 3, "request.context.client_address"), None)
 
     @given(st.data())
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=examples(300), deadline=None)
     def test_every_bit(self, data: st.DataObject) -> None:
         """A batch is refused if a bit of its member in the row, or of a text beside it, differs."""
         record, beside = two_sessions()
@@ -196,7 +197,7 @@ class ProofTests(SynchronousTestCase):
     """Paths of the inner tree."""
 
     @given(st.integers(1, 256), st.data())
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=examples(100), deadline=None)
     def test_paths(self, count: int, data: st.DataObject) -> None:
         """Each leaf's path leads to the root, and no changed one does."""
         leaves = [bytes([at]) * 32 for at in range(count)]

@@ -31,6 +31,7 @@ from svc.rpc.server.tls import TlsServer, TlsServerFactory
 from svc.rpc.tls import Begin
 from tests.pki.support import ALL, LegacyClient, World
 from tests.rpc.test_tls_output import Socket, Writer
+from tests.support.examples import examples
 
 
 class Ear(Protocol):
@@ -311,7 +312,7 @@ class TlsServerTests(TlsCase):
         self.assertEqual([each.reason for each in self.refused], ["certificate_expired"])
         self.assertIsInstance(self.refused[0], CertificateRefused)
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60), deadline=None)
     @given(st.binary(min_size=1, max_size=200))
     def test_babble(self, noise: bytes) -> None:
         """Whatever else is said is never heard above, and nothing breaks."""
