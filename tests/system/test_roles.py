@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 from collections.abc import Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -15,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.processes import Child, environment, svc_command, until
+from svc.testing.gateway.processes import Child, begun, environment, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.support.proof import proves
 from tests.system.common import ROLES, ada, shared
@@ -111,19 +110,17 @@ class ProcessTests(SynchronousTestCase):
             out, log = (gateway.directory / f"{role}.{name}" for name in ("stdout", "stderr"))
             command = svc_command("--config", str(gateway.files.config(role)), role)
             environ = {**environment(gateway.directory), "SVC_LOG_FORMAT": "json"}
-            with out.open("wb") as stdout, log.open("wb") as stderr:
-                process = subprocess.Popen(
-                    command,
-                    cwd=gateway.directory,
-                    env=environ,
-                    stdin=subprocess.DEVNULL,
-                    stdout=stdout,
-                    stderr=stderr,
-                )
+            with (
+                open(os.devnull, "rb") as stdin,
+                out.open("wb") as stdout,
+                log.open("wb") as stderr,
+            ):
+                standard = (stdin, stdout, stderr)
+                process = begun(command, environ, gateway.directory, standard)
             try:
                 until(f"{role} is up", partial(_says_started, log))
             finally:
-                process.terminate()
+                process.send_signal(signal.SIGTERM)
             self.assertEqual(process.wait(30), 0, role)
             self.assertEqual(out.read_bytes(), b"", role)
             gateway.start(role, ready=False)
