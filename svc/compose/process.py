@@ -11,13 +11,10 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc import __version__
-from svc.compose.authority.role import make_authority
-from svc.compose.connector import make_connector
 from svc.compose.degraded import DegradedConditions
 from svc.compose.descriptors import RefusedByTheSystem, make_room
 from svc.compose.listeners.addresses import ListeningFile
 from svc.compose.listeners.rpc import RpcListener
-from svc.compose.proxy.role import lanes_of, make_proxy
 from svc.compose.telemetry import ExposureWarning, reactor_lag, telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError
@@ -133,14 +130,21 @@ def _assembled(
         made: Any
         own = state.within(role) if settings.role == "all" else StateDirectory(state.path)
         if role == "authority":
+            # Each role is imported where it runs: it is a fifth of another one's start.
+            from svc.compose.authority.role import make_authority
+
             made = make_authority(runtime, settings, metrics, own, stopped_by)
             documents |= made.documents
             listeners |= _on_tcp(made.listeners)
         elif role == "proxy":
+            from svc.compose.proxy.role import make_proxy
+
             made = make_proxy(runtime, settings, metrics, own, stopped_by, services)
             listeners |= _on_tcp(made.listeners)
             lacking = made.lacking
         else:
+            from svc.compose.connector import make_connector
+
             made = make_connector(runtime, settings, metrics, own, stopped_by)
         children.append(made)
         ready.append(made.ready)
@@ -167,6 +171,8 @@ def _of_lanes(settings: RoleSettings) -> int:
     """Descriptors that direct lanes and their pipes may take in a Proxy."""
     if settings.role not in ("proxy", "all"):
         return 0
+    from svc.compose.proxy.role import lanes_of
+
     return 2 * (lanes_of(settings) + MAX_PIPES)
 
 
