@@ -296,8 +296,8 @@ class ConnectorSessions:
         self, admitted: AdmittedSession, relay: Relay, identify: Identify
     ) -> IStreamClientEndpoint:
         guard, grant = ReachReactor(self.reactor, self.reach), admitted.grant
-        kind = self.kinds[admitted.target.kind]
-        dialer = dialer_for(kind.dialer, grant.person_id, identify, grant.operations)
+        dialer = self.kinds[admitted.target.kind].dialer
+        dialer = dialer_for(dialer, grant.person_id, identify, grant.operations)
         target: IStreamClientEndpoint = dialer.endpoint(guard, admitted.target, grant.ceiling)
         dialing = target.connect(only_side(relay.right))
         try:

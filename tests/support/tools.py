@@ -36,6 +36,7 @@ PACKAGES: Mapping[str, str] = {
     "npm": "npm",
     "go": "golang-go",
     "keytool": "default-jre-headless",
+    "chromium": "chromium",
 }
 
 #: Daemons live where an ordinary user's PATH does not look.
