@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -48,6 +49,46 @@ def _insert(session: Session, tx: ITransaction) -> None:
     tx.sessions.insert(session)
 
 
+def control_service(
+    house: House,
+    tasks: BackgroundTasks,
+    ends: SessionEnds,
+    seen: Callable[[str, str], Awaitable[None]],
+) -> ControlService:
+    """What serves Proxies, of this Authority."""
+    explainer = Explainer(
+        cluster=CLUSTER,
+        state_cache=house.state_cache,
+        engine=lambda: house.policy.engine,
+        kinds=KINDS,
+        store=house.store,
+        verifier=house.world.verifier,
+        now=house.now,
+    )
+    return ControlService(
+        heads=HeadsToSend(nothing_later),
+        state_cache=house.state_cache,
+        verifier=house.world.verifier,
+        issuance=house.issuance(),
+        intake=house.intake(tasks),
+        ends=ends,
+        snapshots=house.publisher,
+        explainer=explainer,
+        gated=house.gated_sessions(),
+        lanes=lambda: AuthorityGreeting(CLUSTER, "a" * 26, "0.11.0"),
+        clock=house.clock,
+        seen=seen,
+        rates=house.rates,
+        spooled=QueueIntake(
+            store=house.store,
+            now=house.now,
+            covered=lambda: 0,
+            arrived=lambda: None,
+            rates=house.rates,
+        ),
+    )
+
+
 class ControlTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.house = house = House()
@@ -60,38 +101,7 @@ class ControlTests(SynchronousTestCase):
             tasks=self.tasks,
             reclaim_secs=60.0,
         )
-        intake = house.intake(self.tasks)
-        explainer = Explainer(
-            cluster=CLUSTER,
-            state_cache=house.state_cache,
-            engine=lambda: house.policy.engine,
-            kinds=KINDS,
-            store=house.store,
-            verifier=house.world.verifier,
-            now=house.now,
-        )
-        self.control = ControlService(
-            heads=HeadsToSend(nothing_later),
-            state_cache=house.state_cache,
-            verifier=house.world.verifier,
-            issuance=house.issuance(),
-            intake=intake,
-            ends=self.ends,
-            snapshots=house.publisher,
-            explainer=explainer,
-            gated=house.gated_sessions(),
-            lanes=lambda: AuthorityGreeting(CLUSTER, "a" * 26, "0.11.0"),
-            clock=house.clock,
-            seen=self.seen,
-            rates=house.rates,
-            spooled=QueueIntake(
-                store=house.store,
-                now=house.now,
-                covered=lambda: 0,
-                arrived=lambda: None,
-                rates=house.rates,
-            ),
-        )
+        self.control = control_service(house, self.tasks, self.ends, self.seen)
         self.methods = self.control.service().methods
         self.peer = house.peer(house.proxy)
 
