@@ -42,7 +42,7 @@ SHARING = tuple(
     re.compile(pattern, re.M)
     for pattern in (
         r"^from tests\.system\.common import",
-        r"^from tests\.system\.board import",
+        r"^from tests\.system\.board import .*\bweb\b",
         r"^from tests\.system\.killing import",
         r"^from tests\.fault\.duel import",
         r"^from tests\.system\.(hostile_case|stage) import",

@@ -17,7 +17,7 @@ from svc.cli.control import run
 from svc.cli.groups import Group
 from svc.cli.join import runtime
 from svc.cli.output import hint, json_option, pairs, print_result, table, with_nulls
-from svc.cli.person_texts import able, facts, reasons, session_end
+from svc.cli.person_texts import able, facts, reasons, session_end, with_problem
 from svc.cli.roles import Running, refused
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
@@ -105,8 +105,9 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
         endpoints = run(lambda reactor: _listed(_with(side, reactor)))
         hint(["no local addresses: the resident is not running; start it with: svc up"])
     else:
-        endpoints = told["endpoints"]
-        hint([f"svc: no new sessions: {one['text']}" for one in told["no_new_sessions"]])
+        why = [one["text"] for one in told["no_new_sessions"]]
+        endpoints = with_problem(told["endpoints"], why)
+        hint([f"svc: no new sessions: {text}" for text in why])
     rows = [
         (
             one["resource"],
@@ -126,14 +127,23 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
 
 async def _listed(side: PersonSide) -> list[dict[str, Any]]:
     from svc.client.link import list_once
-    from svc.client.resident.endpoint import Endpoint
+    from svc.client.resident.endpoint import Endpoint, not_enabled
 
     channel = await side.connect()
     try:
         seen = await list_once(channel, side.runtime.reactor)
     finally:
         await channel.close()
-    return [Endpoint(one.id, one.kind, one.served).public for _, one in sorted(seen.items())]
+    kinds, config = side.kinds.by_name, side.settings.path
+    return [
+        Endpoint(
+            one.id,
+            one.kind,
+            one.served,
+            problem="" if one.kind in kinds else not_enabled(one.kind, kinds, config),
+        ).public
+        for _, one in sorted(seen.items())
+    ]
 
 
 @click.command()

@@ -50,6 +50,13 @@ def able(status: dict[str, Any]) -> bool:
     return not status["running"] or (status["proxy"]["connected"] and not status["no_new_sessions"])
 
 
+def with_problem(endpoints: list[dict[str, Any]], why: list[str]) -> list[dict[str, Any]]:
+    """Endpoints with the problem that each has while no session opens; its own, if it has one."""
+    if not why:
+        return endpoints
+    return [{**one, "problem": one["problem"] or "; ".join(why)} for one in endpoints]
+
+
 def reasons(status: dict[str, Any]) -> list[str]:
     """Why a Proxy is not connected, endpoints are incomplete, sessions were refused."""
     lines = []

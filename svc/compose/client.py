@@ -40,6 +40,7 @@ from svc.compose.sign_in import sign_in_renewal
 from svc.config import Address, RoleSettings, load_settings
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
+from svc.messages.session import Listed
 from svc.model.principal import Role
 from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity, check_material
@@ -309,10 +310,15 @@ def _assembled(
     root, cluster = side.identity.verifier.root, side.identity.principal.cluster
     head = KnownHead(latest_checkpoint(reactor, side.state / "audit-head", root, cluster))
     head.latest_checkpoint.load()
+
+    def listed(seen: Mapping[str, Listed]) -> None:
+        refusals.listed()
+        resident.listed(seen)
+
     link = ProxyLink(
         clock=reactor,
         ways=side.ways,
-        listed=lambda seen: resident.listed(seen),
+        listed=listed,
         jitter=runtime.jitter,
         tasks=tasks,
         fresh=side.freshness(),
@@ -403,6 +409,7 @@ def _resident(
             state=side.state,
             offset=settings.client.native_port_offset,
             tcp=AVAILABLE or settings.client.unprotected_loopback,
+            config=settings.path,
         ),
         kinds=side.kinds.by_name,
         dialer=side.dialer(link.channel, tasks),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from attrs import frozen
 
 from svc.setup.founding import CONNECTOR_NAME, PROXY_NAME
 from svc.setup.making import POLICY
-from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, PROXY, InitPlan, joined
+from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, KINDS, PROXY, InitPlan, joined
 
 PERSON = "ada"
 _SPARE = "db1"
@@ -107,7 +108,16 @@ class Next:
         return [
             f"(umask 077; {add} > {token})",
             f"{self.program} join --proxy {proxy} --ca-pin {self.ca_pin} --token-file {token}",
+            *self._enabled(),
         ]
+
+    def _enabled(self) -> Iterator[str]:
+        """What a person's own configuration needs for kinds that are not always enabled."""
+        if self.plan.more_kinds:
+            line = f"plugins.kinds = {json.dumps([*KINDS, *self.plan.more_kinds])}"
+            config = '"$HOME/.svc/client.toml"'
+            yield f"# enable the kinds there too, in the first line of {config}:"
+            yield f"printf '%s\\n' {shlex.quote(line)} \"$(cat {config})\" > {config}"
 
     def _use(self) -> list[str]:
         lines = [f"{self.program} up", f"{self.program} resources list"]

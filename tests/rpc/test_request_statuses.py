@@ -100,7 +100,7 @@ class AtTheAuthorityTests(SynchronousTestCase):
         admin = RpcService("gate.v1.Admin", {"SetPolicy": unary(pb.SetPolicyRequest, self.set)})
         self.pair = Pair([control.service(), self.identities().service(), admin])
 
-    async def set(self, request: pb.SetPolicyRequest, call: IRpcCall) -> pb.PolicyVersion:
+    async def set(self, request: pb.SetPolicyRequest, call: IRpcCall) -> pb.SetPolicyResponse:
         """As the control socket serves an operator."""
         return await self.policies.set(request, ACTOR)
 

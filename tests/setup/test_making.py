@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +207,20 @@ class CommandTests(MakingCase):
         self.assertEqual(len(adding), 2)
         for line in adding:
             self.assertRegex(line, r"^\(umask 077; .* > \S+\)$")
+
+    def test_kinds_are_enabled_for_the_person(self) -> None:
+        """A kind that is not always enabled has a command for the configuration of people."""
+        self.assertNotIn("client.toml", "\n".join(self.lines()))
+        orders = PlannedResource("orders", "postgres", "127.0.0.1:5432")
+        lines = self.lines(served=(*self.plan.served, orders))
+        (command,) = (one for one in lines if one.startswith("printf"))
+        config = self.base / ".svc" / "client.toml"
+        config.parent.mkdir()
+        config.write_text('cluster = "a"\n[client]\n', "utf-8")
+        subprocess.run(["sh", "-c", command], env={"HOME": str(self.base)}, check=True)
+        read = tomllib.loads(config.read_text("utf-8"))
+        self.assertEqual(read["plugins"]["kinds"], ["ssh", "tcp", "postgres"])
+        self.assertEqual((read["cluster"], read["client"]), ("a", {}))
 
     def test_node_elsewhere_is_told_how_it_is_set_up(self) -> None:
         """Without a Proxy here, the commands for its own machine are shown."""

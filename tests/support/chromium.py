@@ -139,7 +139,7 @@ class Chromium:
         while True:
             told = self.event("Browser.downloadProgress", seconds=seconds, guid=begun["guid"])
             if told["state"] == "completed":
-                return self.downloads / begun["suggestedFilename"]
+                return self.downloads / str(begun["suggestedFilename"])
             if told["state"] == "canceled":
                 raise BrowserFailed(f"the download of {begun['url']} was broken off")
 

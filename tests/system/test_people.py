@@ -83,6 +83,7 @@ class DisabledPersonTests(SynchronousTestCase):
 
         changed = gateway.operator("persons", "enable", "ada", "--json").json
         self.assertEqual((changed["changed"], changed["open_sessions"]), (True, 0))
+        until("the status of an enabled person", lambda: not ada.status()["no_new_sessions"])
         until("a session again", self.opened).close()
         self.assertEqual(ada.svc("status", "--json").json["no_new_sessions"], [])
         other = GatewayPerson("ada2", gateway.directory / "home-ada2", gateway.files.cluster)
@@ -163,6 +164,8 @@ class DisabledPersonTests(SynchronousTestCase):
         shown = ada.svc("status", "--refresh")
         self.assertEqual(shown.status, 1)
         self.assertRegex(shown.stdout, r"no new sessions +the person was disabled by an operator")
+        problems = {one["resource"]: one["problem"] for one in ada.listed()}
+        self.assertIn("disabled by an operator", problems["echo"])
         piped = ada.svc("proxy-ssh", "--kind", "tcp", "echo")
         self.assertEqual(piped.status, 1)
         self.assertIn(f"reason {DISABLED}", piped.stderr)

@@ -257,6 +257,26 @@ class WebTests(SynchronousTestCase):
         refused = self.web.person.svc("open", "--print", "nothing")
         self.assertIn("svc resources list", refused.stderr)
 
+    def test_a_kind_that_is_not_enabled(self) -> None:
+        """Who has not enabled the kind is told which it is, and the line to add; then it works."""
+        bob = self.web.gateway.add_person("bob", "ops")
+        self.addCleanup(self.web.gateway.people.remove, bob)
+        ((problem, address),) = [(one["problem"], one["address"]) for one in bob.listed()]
+        self.assertIsNone(address)
+        child = bob.up()
+        self.addCleanup(child.end)
+        until("the same of the resident", lambda: bob.status().get("endpoints"))
+        ran = bob.svc("open", "--print", "board")
+        self.assertEqual(ran.status, 1)
+        self.assertIn(f"board: {problem}", ran.stderr)
+        line = re.findall(r"plugins\.kinds = \[.*?\]", problem)[0]
+        config = bob.directory / "client.toml"
+        self.assertIn(str(config), problem)
+        config.write_text(f"{line}\n{config.read_text('utf-8')}", "utf-8")
+        child.kill()
+        bob.up("board")
+        self.assertRegex(bob.svc("open", "--print", "board").checked().stdout, r"\Ahttp://board-")
+
     def test_the_list(self) -> None:
         """A page under a name of the same sort has a link to each application."""
         url = self.web.person.svc("open", "--print", "board").checked().stdout.strip()

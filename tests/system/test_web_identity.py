@@ -19,7 +19,7 @@ from svc.testing.gateway.settings import AUTHORITY, POLICY, GatewayTarget
 from tests.interop.stage import node
 from tests.support.proof import proves
 from tests.support.tools import stock_tool
-from tests.system.test_web import Site
+from tests.system.board import Site
 
 KINDS = ["ssh", "tcp", "web"]
 ACTING = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import frozen
@@ -41,3 +43,12 @@ class Endpoint:
             "problem": self.problem,
             "url": self.url,
         }
+
+
+def not_enabled(kind: str, enabled: Iterable[str], config: str) -> str:
+    """Why nothing is served of a resource whose kind *config* does not name."""
+    line = json.dumps(sorted({kind, *enabled}))
+    return (
+        f"its kind {kind} is not enabled: make plugins.kinds = {line} the first line of {config}, "
+        f"in place of any plugins.kinds there, and start svc up again"
+    )

@@ -9,6 +9,7 @@ from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
 from svc.errors import SvcError
+from svc.messages.snapshot import REVOCATIONS
 from svc.model.audit.record import rfc3339
 from svc.ratelimit.repeats import RepeatCounter
 
@@ -36,6 +37,20 @@ GATEWAY_WIDE = frozenset(
     }
 )
 """Reasons that concern no single resource: until a session opens, none is expected to."""
+
+TOLD_BY_A_LIST = frozenset(
+    {
+        *REVOCATIONS,
+        "audit_spool_full",
+        "audit_spool_unavailable",
+        "authority_unreachable",
+        "no_snapshot",
+        "policy_stale",
+        "revoked_person",
+    }
+)
+"""Reasons of which a Proxy tells by itself: it lists nothing to who is shut out, and says with a
+list what it lacks."""
 
 
 @frozen
@@ -72,7 +87,7 @@ class RecentRefusals:
 
     Attributes:
         standing: The latest refusal for a reason that concerns every resource; None once a
-            session has opened since.
+            session has opened since, or a list has come that would have told of the reason.
     """
 
     now: Callable[[], float]
@@ -124,6 +139,11 @@ class RecentRefusals:
     def opened(self) -> None:
         """A session has opened."""
         self.standing = None
+
+    def listed(self) -> None:
+        """A Proxy has listed what the person may view."""
+        if self.standing is not None and self.standing.reason in TOLD_BY_A_LIST:
+            self.standing = None
 
 
 def policies_of(error: SvcError) -> tuple[str, ...]:

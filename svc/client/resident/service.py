@@ -21,11 +21,12 @@ from twisted.internet.protocol import Factory
 from twisted.logger import Logger
 
 from svc.client.ended import CutSessions, SessionSide
+from svc.client.places import CLIENT_FILE
 from svc.client.resident.addresses import addresses, ports
 from svc.client.resident.cache import read_endpoints, write_endpoints
 from svc.client.resident.checked import CheckedConnections, CheckedSide, Checking
 from svc.client.resident.described import describe, forget
-from svc.client.resident.endpoint import Endpoint
+from svc.client.resident.endpoint import Endpoint, not_enabled
 from svc.client.resident.hosts import SharedPort, secret
 from svc.client.resident.local import (
     LocalConnections,
@@ -86,6 +87,7 @@ class Place:
         state: The directory of ``endpoints.json``.
         offset: Added to native ports.
         tcp: Whether TCP ports may be opened at all.
+        config: The file that says which kinds are enabled.
     """
 
     cluster: str
@@ -93,6 +95,7 @@ class Place:
     state: Path
     offset: int
     tcp: bool = True
+    config: str = CLIENT_FILE
 
 
 @define(slots=False, eq=False)
@@ -122,6 +125,7 @@ class Resident(AsyncService):
     _key: bytes = field(default=b"", init=False)
     _shared: dict[str, SharedPort] = field(factory=dict, init=False)
     _open: dict[str, _OpenEndpoint] = field(factory=dict, init=False)
+    _not_enabled: tuple[Endpoint, ...] = field(default=(), init=False)
     _relays: set[Relay] = field(factory=set, init=False)
     _cancelled_by: dict[tuple[str, bytes], ClientSession] = field(factory=dict, init=False)
     _wanted: Mapping[str, Listed] | None = field(default=None, init=False)
@@ -138,8 +142,9 @@ class Resident(AsyncService):
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
-        """Every endpoint, by resource."""
-        return tuple(self._open[name].endpoint for name in sorted(self._open))
+        """Every endpoint, by resource; one whose kind is not enabled here only says so."""
+        found = (*(one.endpoint for one in self._open.values()), *self._not_enabled)
+        return tuple(sorted(found, key=lambda one: one.resource))
 
     @property
     def listing(self) -> str:
@@ -211,13 +216,19 @@ class Resident(AsyncService):
         try:
             while (wanted := self._wanted) is not None:
                 self._wanted = None
-                await self._become({name: one for name, one in wanted.items() if self._known(one)})
+                # The name becomes a file's: whatever a Proxy lists is looked at first.
+                named = [one for one in wanted.values() if is_resource_id(one.id)]
+                self._not_enabled = tuple(map(self._without_kind, filter(self._lacks_kind, named)))
+                await self._become({one.id: one for one in named if not self._lacks_kind(one)})
         finally:
             self._is_applying = False
 
-    def _known(self, one: Listed) -> bool:
-        # The name becomes a file's: whatever a Proxy lists is looked at first.
-        return one.kind in self.kinds and is_resource_id(one.id)
+    def _lacks_kind(self, one: Listed) -> bool:
+        return one.kind not in self.kinds
+
+    def _without_kind(self, one: Listed) -> Endpoint:
+        problem = not_enabled(one.kind, self.kinds, self.place.config)
+        return Endpoint(one.id, one.kind, one.served, problem=problem)
 
     async def _become(self, wanted: Mapping[str, Listed]) -> None:
         for name in list(self._open):
@@ -241,13 +252,13 @@ class Resident(AsyncService):
         write_endpoints(
             self.place.state,
             self.place.cluster,
-            (endpoint.public for endpoint in self.endpoints),
+            (there.endpoint.public for there in self._open.values()),
         )
         write_services(
             self.place.state,
             (
                 (one.resource, one.address, one.directory)
-                for one in self.endpoints
+                for one in (there.endpoint for there in self._open.values())
                 if one.kind == SERVICE_KIND
             ),
         )

@@ -140,6 +140,21 @@ class ResidentTests(ResidentCase):
         """A name that is no resource's, or of an unknown kind, opens nothing and names no file."""
         self.resident.listed({**listed("../../evil", "A B", ""), **listed("x", kind="other")})
         self.assertEqual(self.listening.factories, {})
+        self.assertEqual([one.resource for one in self.resident.endpoints], ["x"])
+
+    def test_a_kind_that_is_not_enabled(self) -> None:
+        """A resource of such a kind is shown with the line that enables it; others are served."""
+        self.resident.listed({**listed("orders", kind="postgres"), **listed("db1")})
+        served, shown = self.resident.endpoints
+        self.assertEqual((served.resource, served.problem), ("db1", ""))
+        self.assertEqual((shown.resource, shown.address, shown.socket), ("orders", "", ""))
+        self.assertIn("its kind postgres is not enabled", shown.problem)
+        self.assertIn('plugins.kinds = ["postgres", "ssh", "tcp"]', shown.problem)
+        self.assertIn("client.toml", shown.problem)
+        kept = json.loads((self.state / "endpoints.json").read_text("utf-8"))
+        self.assertEqual([one["resource"] for one in kept["endpoints"]], ["db1"])
+        self.resident.listed(listed("db1"))
+        self.assertEqual([one.resource for one in self.resident.endpoints], ["db1"])
 
     def test_session(self) -> None:
         """A local connection is a session of its own, and bytes pass both ways."""
