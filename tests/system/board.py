@@ -185,8 +185,10 @@ class Site(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Application)
+    request_queue_size = 1024
+
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), Application)
         self.heard: list[str] = []
         self.file_size = 1 << 20
         Thread(target=self.serve_forever, daemon=True).start()

@@ -68,6 +68,10 @@ class ApiServer(BaseHTTPRequestHandler):
     def _first(self, name: str) -> str:
         return self.query.get(name, [""])[0]
 
+    def _is_set(self, name: str) -> bool:
+        """As kube-apiserver reads it: whatever stands there, but for two words."""
+        return name in self.query and self._first(name).lower() not in ("false", "0")
+
     def _discovered(self, path: str) -> Object | None:
         resources = [
             {
@@ -118,7 +122,7 @@ class ApiServer(BaseHTTPRequestHandler):
             self._say(
                 201, new if self._first("dryRun") else self.server.objects.put(collection, new)
             )
-        elif self._first("watch") in ("1", "true"):
+        elif self._is_set("watch"):
             self._watch(collection)
         else:
             self._list(collection)
@@ -170,7 +174,7 @@ class ApiServer(BaseHTTPRequestHandler):
             while True:
                 if data := lines.read():
                     self._chunk(data)
-                elif self._first("follow") != "true" or time.monotonic() > ends:
+                elif not self._is_set("follow") or time.monotonic() > ends:
                     break
                 else:
                     select.select([self.connection], [], [], 0.02)
@@ -203,12 +207,12 @@ class ApiServer(BaseHTTPRequestHandler):
                 else streams
             )
             return
-        tty = self._first("tty") == "true"
+        tty = self._is_set("tty")
         if isinstance(streams, WebSocket):
             channels: Any = WebSocketChannels(streams)
         else:
             channels = SpdyChannels(streams)
-            asked = {n for n in ("stdin", "stdout", "stderr") if self._first(n) in ("1", "true")}
+            asked = {name for name in ("stdin", "stdout", "stderr") if self._is_set(name)}
             channels.opened(asked | {"error"} | ({"resize"} if tty else set()))
         command = self.query.get("command", ["cat"])
         run_in(
@@ -216,7 +220,7 @@ class ApiServer(BaseHTTPRequestHandler):
             command,
             channels,
             tty=tty,
-            listens=self._first("stdin") in ("1", "true"),
+            listens=self._is_set("stdin"),
         )
 
     def _websocket(self) -> WebSocket:
@@ -304,8 +308,10 @@ class Cluster(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), ApiServer)
+    request_queue_size = 1024
+
+    def __init__(self, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), ApiServer)
         self.heard: list[tuple[str, str, list[tuple[str, str]]]] = []
         self.objects = Objects()
         self.pod = Path(mkdtemp())
