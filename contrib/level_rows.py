@@ -156,9 +156,16 @@ def _people(ids: Ids) -> dict[str, Sequence[Row]]:
             },
         ],
         "person_secrets": [
-            {"person_id": ids.person, "kind": "totp", "sealed": b"\0sealed\xff", "added_at": 82.0},
+            {
+                "id": "secret1",
+                "person_id": ids.person,
+                "kind": "totp",
+                "sealed": b"\0sealed\xff",
+                "added_at": 82.0,
+                "expires_at": 9e9,
+            },
         ],
-        "sign_in_codes": [{"person_id": ids.person, "kind": "totp", "counter": 59000000}],
+        "sign_in_codes": [{"secret_id": "secret1", "counter": 59000000}],
         **sign_in_rows(ids.person),
     }
 

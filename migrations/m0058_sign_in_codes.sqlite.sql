@@ -1,8 +1,5 @@
 -- The greatest counter whose code was taken: a code works once. Gone with the secret it is of.
 CREATE TABLE sign_in_codes (
-    person_id TEXT NOT NULL,
-    kind TEXT NOT NULL,
-    counter INTEGER NOT NULL CHECK (counter >= 0),
-    PRIMARY KEY (person_id, kind),
-    FOREIGN KEY (person_id, kind) REFERENCES person_secrets (person_id, kind) ON DELETE CASCADE
+    secret_id TEXT PRIMARY KEY REFERENCES person_secrets (id) ON DELETE CASCADE,
+    counter INTEGER NOT NULL CHECK (counter >= 0)
 ) STRICT, WITHOUT ROWID;

@@ -12,6 +12,7 @@ from typing import TypeVar
 from attrs import define
 from google.protobuf.message import Message
 
+from svc.authority.accounts.admin import AccountAdmin
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.admin import PolicyAdmin
@@ -24,8 +25,8 @@ from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.signin.links import IdentityLinks
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit.record import Actor
+from svc.proto.gate.v1 import account_pb2, sign_in_pb2
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.proto.gate.v1 import sign_in_pb2
 
 _Request = TypeVar("_Request", bound=Message)
 
@@ -53,6 +54,7 @@ class AdminService:
     outbox: QueueAdmin
     erasure: RequestErasure
     links: IdentityLinks
+    accounts: AccountAdmin
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
     def service(self) -> RpcService:
@@ -66,6 +68,7 @@ class AdminService:
                 **self._of_groups(),
                 **self._of_tokens(),
                 **self._of_identities(),
+                **self._of_accounts(),
                 "Status": self._guarded(pb.StatusRequest, VIEW_STATUS, self._status),
                 "AddResource": self._guarded(pb.AddResourceRequest, MANAGE_RESOURCES, catalog.add),
                 "ListResources": self._guarded(
@@ -168,6 +171,25 @@ class AdminService:
             ),
             "ListIdentities": self._guarded(
                 sign_in_pb2.ListIdentitiesRequest, VIEW_STATUS, self.links.list_links
+            ),
+        }
+
+    def _of_accounts(self) -> dict[str, Serve]:
+        accounts = self.accounts
+        return {
+            "AddAccount": self._guarded(
+                account_pb2.AddAccountRequest, MANAGE_PERSONS, accounts.add
+            ),
+            "ListAccounts": self._guarded(
+                account_pb2.ListAccountsRequest, VIEW_STATUS, accounts.list_accounts
+            ),
+            "RemoveAccount": self._guarded(
+                account_pb2.RemoveAccountRequest, MANAGE_PERSONS, accounts.remove
+            ),
+            "FirstAdministrator": self._guarded(
+                account_pb2.FirstAdministratorRequest,
+                MANAGE_PERSONS,
+                accounts.first_administrator,
             ),
         }
 

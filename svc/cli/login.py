@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from attrs import frozen
 
 from svc.cli import Globals
 from svc.cli.control import run
 from svc.cli.join import directory_option, runtime
 from svc.cli.output import json_option, print_result
+from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
+    from svc.cli.local_login import LocalWords
+    from svc.join.account import SignedInHere
     from svc.join.sign_in import SignedInPerson, SignInPlace
 
 
@@ -54,6 +58,34 @@ if TYPE_CHECKING:
     metavar="FILE",
     help="For machines: file with an ID token for this cluster; else SVC_ID_TOKEN has it.",
 )
+@click.option(
+    "--local",
+    is_flag=True,
+    help="Sign in with a password and a second factor that the Authority keeps; by default where "
+    "it has no provider.",
+)
+@click.option("--name", metavar="NAME", help="Your name there; asked for by default.")
+@click.option(
+    "--enroll",
+    is_flag=True,
+    help="With a one-time code from your operator, set your password and second factor.",
+)
+@click.option(
+    "--first-administrator",
+    is_flag=True,
+    help="The same with the code in first-administrator.code, on the Authority's host.",
+)
+@click.option(
+    "--code-file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="File with the one-time code; asked for by default.",
+)
+@click.option(
+    "--security-key",
+    is_flag=True,
+    help="The second factor is a security key (FIDO2) on USB, not a code.",
+)
 @json_option
 @click.pass_obj
 def login(
@@ -65,25 +97,80 @@ def login(
     no_browser: bool,
     device: bool,
     id_token_file: Path | None,
+    local: bool,
+    name: str | None,
+    enroll: bool,
+    first_administrator: bool,
+    code_file: Path | None,
+    security_key: bool,
     as_json: bool,
 ) -> None:
-    """Sign in at your identity provider, and get your identity on this machine."""
-    from svc.join.sign_in import MachineSignIn
-    from svc.model.audit.record import rfc3339
+    """Sign in, and get your identity on this machine.
+
+    At your identity provider; where the Authority has none, with a password and a second factor.
+    """
+    from svc.cli.local_login import LocalWords
 
     place = _place(globals_, proxies, pin, directory, authority)
-    id_token = _id_token(globals_, id_token_file)
-    opener = None if no_browser else _open_browser
+    ways = _Ways(
+        globals_=globals_,
+        place=place,
+        id_token=_id_token(globals_, id_token_file),
+        by_device=device,
+        opener=None if no_browser else _open_browser,
+        is_local=local or enroll or first_administrator or security_key or name is not None,
+        words=LocalWords(
+            name=name,
+            enrolls=enroll or first_administrator,
+            is_first=first_administrator,
+            code_file=code_file,
+            has_key=security_key,
+        ),
+    )
+    option = "" if directory is None else f" --config {directory / 'client.toml'}"
+    _print(run(ways.sign_in), option, as_json)
 
-    def signing_in(reactor: Any) -> Coroutine[Any, Any, SignedInPerson]:
-        mine = MachineSignIn(
-            runtime(globals_, reactor), place, lambda line: click.echo(line, err=True)
-        )
-        if id_token:
-            return mine.by_token(id_token)
-        return mine.by_device() if device else mine.by_browser(opener)
 
-    signed_in = run(signing_in)
+@frozen
+class _Ways:
+    """How somebody asked to sign in."""
+
+    globals_: Globals
+    place: SignInPlace
+    id_token: str
+    by_device: bool
+    opener: Callable[[str], object] | None
+    is_local: bool
+    words: LocalWords
+
+    async def sign_in(self, reactor: Any) -> SignedInHere | SignedInPerson:
+        """Sign in, where nothing else is asked for at the provider; without one, locally."""
+        from svc.join.account import needs_account
+        from svc.join.sign_in import MachineSignIn
+
+        show = lambda line: click.echo(line, err=True)  # noqa: E731
+        mine = MachineSignIn(runtime(self.globals_, reactor), self.place, show)
+        if self.is_local:
+            return await self.words.run(mine)
+        if self.id_token:
+            return await mine.by_token(self.id_token)
+        if self.by_device:
+            return await mine.by_device()
+        try:
+            return await mine.by_browser(self.opener)
+        except SvcError as refused:
+            if not needs_account(refused):
+                raise
+        return await self.words.run(mine)
+
+
+def _print(done: SignedInHere | SignedInPerson, option: str, as_json: bool) -> None:
+    from svc.cli.local_login import recovery_lines
+    from svc.join.account import SignedInHere
+    from svc.model.audit.record import rfc3339
+
+    codes = list(done.recovery_codes) if isinstance(done, SignedInHere) else []
+    signed_in = done.person if isinstance(done, SignedInHere) else done
     until = rfc3339(signed_in.not_after)
     result = {
         "cluster": signed_in.cluster,
@@ -92,14 +179,16 @@ def login(
         "expires_at": until,
         "renew_until": rfc3339(signed_in.renew_until) if signed_in.renew_until else "",
     }
+    if codes:
+        result["recovery_codes"] = codes
     groups = ", ".join(map(escaped, signed_in.groups)) or "no group"
-    option = "" if directory is None else f" --config {directory / 'client.toml'}"
     print_result(
         as_json,
         result,
         [
             f"signed in to {signed_in.cluster} as {escaped(signed_in.name)}, in {groups}",
             f"your certificate is valid until {until}",
+            *recovery_lines(codes),
         ],
         [
             f"svc{option} up              # open a local endpoint for every resource you may use",

@@ -824,6 +824,36 @@ def _oidc() -> tuple[Key, ...]:
     )
 
 
+def _accounts() -> tuple[Key, ...]:
+    """Of people who sign in without a provider."""
+    return (
+        Key(
+            path="accounts.password_min",
+            form=f.whole(8, 128),
+            default=12,
+            roles=_AUTHORITY,
+            meaning="Least characters of a password.",
+        ),
+        Key(
+            path="accounts.renew_secs",
+            form=f.whole(0, 31_536_000),
+            default=86_400,
+            roles=_AUTHORITY,
+            meaning=(
+                "How long after a sign-in with a password its certificate is renewed without a new"
+                " one; 0: never."
+            ),
+        ),
+        Key(
+            path="accounts.hash_threads",
+            form=f.whole(1, 16),
+            default=2,
+            roles=_AUTHORITY,
+            meaning="Passwords that are checked at the same time; each takes 19 MiB meanwhile.",
+        ),
+    )
+
+
 def _numbers() -> tuple[Key, ...]:
     a, p, c = _AUTHORITY, _PROXY, _CONNECTOR
     return (
@@ -974,6 +1004,7 @@ KEYS: tuple[Key, ...] = (
     *_wire(),
     *_limits(),
     *_oidc(),
+    *_accounts(),
     *_numbers(),
 )
 """Every key, in the order of the reference."""

@@ -195,6 +195,15 @@ class OidcSettings:
 
 
 @frozen
+class AccountsSettings:
+    """``[accounts]``: people who sign in without a provider."""
+
+    password_min: int
+    renew_secs: int
+    hash_threads: int
+
+
+@frozen
 class IdentitySettings:
     """``[identity]``: how long what Authority issues is good for."""
 
@@ -268,6 +277,7 @@ class RoleSettings:
     plugins: PluginSettings
     limits: LimitSettings
     oidc: OidcSettings
+    accounts: AccountsSettings
     identity: IdentitySettings
     tunnel: TunnelSettings
     audit: AuditSettings

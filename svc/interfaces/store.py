@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.plugin import IPlugin
 from zope.interface import Attribute, Interface
 
+from svc.interfaces.account import ISecrets
 from svc.interfaces.crash import CrashPoint, no_crash
 from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
@@ -63,6 +64,7 @@ class ITransaction(Interface):
     people_changes: IPeopleChanges = Attribute("Changes of persons that are there.")
     certificates: ICertificates = Attribute("Certificates issued to persons.")
     sign_ins: ISignIns = Attribute("Sign-ins of people at an identity provider.")
+    secrets: ISecrets = Attribute("What people without a provider sign in by.")
     catalog: ICatalog = Attribute("Resources and their assignment.")
     bindings: IBindings = Attribute("Who was meant to serve a resource, and when.")
     inventories: IInventories = Attribute("How often what a Connector is to serve changed.")

@@ -123,8 +123,8 @@ class MachineSignIn:
                 self.runtime.reactor, float(begun.expires_in), loopback.query, "the sign-in"
             )
             asked = pb.SignInCompleteRequest(attempt=begun.attempt, query=query)
-            answer = await self._unary(COMPLETE_METHOD, asked, pb.SignInResponse)
-            signed_in = self._adopt(store, key, answer)
+            answer = await self.unary(COMPLETE_METHOD, asked, pb.SignInResponse)
+            signed_in = self.adopt(store, key, answer)
             name = signed_in.name
             return signed_in
         except SvcError as failed:
@@ -152,13 +152,13 @@ class MachineSignIn:
         while clock.seconds() < ends:
             await deferLater(clock, wait)
             try:
-                answer = await self._unary(POLL_METHOD, asked, pb.SignInPollResponse)
+                answer = await self.unary(POLL_METHOD, asked, pb.SignInPollResponse)
             except SvcError as failed:
                 if failed.fault not in _POLL_AGAIN:
                     raise
                 continue
             if answer.HasField("signed_in"):
-                return self._adopt(store, key, answer.signed_in)
+                return self.adopt(store, key, answer.signed_in)
             wait = float(answer.wait)
         raise SvcError(
             "nobody signed in with the code in time; run `svc login` again",
@@ -180,9 +180,9 @@ class MachineSignIn:
             version=__version__,
             sent_at_ms=int(self.runtime.now() * 1000),
         )
-        return self._adopt(store, key, await self._unary(ASSERT_METHOD, asked, pb.SignInResponse))
+        return self.adopt(store, key, await self.unary(ASSERT_METHOD, asked, pb.SignInResponse))
 
-    async def _unary(self, method: str, asked: Any, answer: type[Any]) -> Any:
+    async def unary(self, method: str, asked: Any, answer: type[Any]) -> Any:
         """One call in a connection of its own."""
         return await self._ask(
             lambda channel: channel.unary(method, asked, answer, timeout=_CALL_SECS)
@@ -240,7 +240,8 @@ class MachineSignIn:
     async def _ask(self, ask: Callable[[IRpcChannel], Any]) -> Any:
         return await self.place.ask(self.runtime, ask)
 
-    def _adopt(self, store: IdentityStore, key: Any, answer: pb.SignInResponse) -> SignedInPerson:
+    def adopt(self, store: IdentityStore, key: Any, answer: pb.SignInResponse) -> SignedInPerson:
+        """Store the certificate that Authority answered with, for the key that it is for."""
         identity: TransportIdentity = adopt_identity(
             store,
             key,

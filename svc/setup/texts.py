@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from svc.config.keys import KEYS
+from svc.model.cluster.account import ADMINISTRATORS
 from svc.policy.words import OPERATORS_POLICY
 from svc.setup.plan import (
     ALL,
@@ -31,6 +32,14 @@ FIRST_POLICY = f"""\
 
 // Anyone who can use the Authority's control socket administers the cluster.
 {OPERATORS_POLICY}
+// So does the first administrator, who signs in with `svc login --first-administrator`.
+@id("{ADMINISTRATORS}-administer")
+permit (
+  principal in Group::"{ADMINISTRATORS}",
+  action in Action::"administer",
+  resource is Cluster
+);
+
 // A person who may not view a resource learns nothing about it, not even that it exists.
 @id("{GROUP}-view")
 permit (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -19,6 +20,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
+from svc.authority.accounts.admin import AccountAdmin
+from svc.authority.accounts.first import CODE_FILE, FirstAdministratorCode
+from svc.authority.accounts.secrets import SealedSecrets
 from svc.authority.admin import AdminService
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.erase import RequestErasure
@@ -29,6 +33,7 @@ from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.registry.operators import Operators
+from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.signin.links import IdentityLinks
@@ -44,11 +49,13 @@ from svc.errors import SvcError
 from svc.interfaces.store import IStore
 from svc.model.audit.record import chain_hash
 from svc.pki.audit_signatures import origin_verifier
+from svc.pki.credentials import CredentialSeal
 from svc.pki.root import ClusterKeys, make_cluster
 from svc.policy.child import try_policy
 from svc.policy.prescan import PolicyLimits
 from svc.policy.vocabulary import Vocabulary, vocabulary
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
 from tests.pki.support import Counted
 from tests.policy.asking import asked_inline
@@ -221,6 +228,7 @@ class Authority:
             outbox=QueueAdmin(self.store, writes, now),
             erasure=RequestErasure(self.store, writes),
             links=self._links(),
+            accounts=self._accounts(registry.people),
             status=_standing,
         )
         self._begin()
@@ -239,6 +247,22 @@ class Authority:
         self.asked: dict[str, str] = {}
         return SessionAdmin(
             store=self.store, recorder=self.writes, asked=self.asked, publish=nothing
+        )
+
+    def _accounts(self, people: PeopleAdmin) -> AccountAdmin:
+        now = lambda: NOW  # noqa: E731
+        path = Path(tempfile.mkdtemp(prefix="svc-code-")) / CODE_FILE
+        return AccountAdmin(
+            people=people,
+            secrets=SealedSecrets(
+                cluster=CLUSTER,
+                seal=CredentialSeal(os.urandom, b"k" * 32),
+                now=now,
+                entropy=os.urandom,
+            ),
+            first=FirstAdministratorCode(path=path, now=now, entropy=os.urandom, in_thread=inline),
+            ca_pin=PIN,
+            now=now,
         )
 
     def _links(self) -> IdentityLinks:

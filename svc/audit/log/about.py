@@ -39,6 +39,7 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "user": "person",
         "sign_in": "person|issuer",
         "identity": "person",
+        "account": "person",
         "group.add": "group",
         "group": "person of",
         "policy": "policy",

@@ -12,6 +12,7 @@ from attrs import define
 
 from svc.authority.registry.credentials import end_sign_ins
 from svc.authority.registry.groups import GroupAdmin, person_row
+from svc.authority.registry.secrets import remove_secrets
 from svc.authority.registry.tokens import TokenAdmin, token_row
 from svc.authority.registry.words import (
     already_exists,
@@ -62,7 +63,7 @@ class PeopleAdmin:
             known = self.recorder.rows(tx).person_named(name)
             self.groups.require(tx, groups, create=request.create_groups)
             if known is None:
-                known = self._add_person(tx, name, groups, actor)
+                known = self.enter(tx, name, groups, actor)
             elif known.state is not PersonState.ACTIVE:
                 raise _inactive(known)
             else:
@@ -123,6 +124,7 @@ class PeopleAdmin:
             for token in self.tokens.waiting_for(tx, known.id):
                 self.tokens.withdraw(tx, token.token, actor)
             end_sign_ins(tx, self.tokens, known, actor)
+            remove_secrets(tx, self.recorder, known, actor)
             return known, True, sessions
 
         known, changed, sessions = await self.store.run("remove a person", write)
@@ -178,9 +180,8 @@ class PeopleAdmin:
             id=known.id, name=known.known_name, changed=changed, open_sessions=sessions
         )
 
-    def _add_person(
-        self, tx: ITransaction, name: str, groups: tuple[str, ...], actor: Actor
-    ) -> Person:
+    def enter(self, tx: ITransaction, name: str, groups: tuple[str, ...], actor: Actor) -> Person:
+        """Add a person in these groups, which are made where they are missing, with the records."""
         for group in groups:
             self.groups.ensure(tx, group, actor)
         salt = self.entropy(SALT_BYTES)

@@ -26,6 +26,7 @@ class Flow(Enum):
     CODE = "code"
     DEVICE = "device"
     TOKEN = "token"
+    LOCAL = "local"
 
 
 @define(eq=False)
@@ -40,6 +41,7 @@ class Attempt:
         interval: Seconds between two polls.
         due: When the provider may be polled again, on the clock.
         is_polled: Whether the provider is being asked right now.
+        enrollment: What a person with a one-time code is about to set.
     """
 
     id: str
@@ -53,6 +55,7 @@ class Attempt:
     interval: int = 0
     due: float = 0.0
     is_polled: bool = False
+    enrollment: object | None = field(default=None, repr=False)
 
     @property
     def state(self) -> str:

@@ -82,7 +82,8 @@ class Entrance:
         if self.provider is None:
             raise SvcError(
                 "nobody signs in at an identity provider here: the Authority has no [oidc]; "
-                "join with a token from your operator (`svc join`)",
+                "sign in with an account of its own (`svc login --local`), or join with a token "
+                "from your operator (`svc join`)",
                 reason="sign_in_not_configured",
                 fault=Fault.PRECONDITION,
             )

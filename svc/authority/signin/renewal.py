@@ -7,7 +7,7 @@ directory: the sign-in ends for both (rule R13).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from attrs import define, evolve, field
 from twisted.internet.defer import DeferredLock
@@ -28,6 +28,7 @@ from svc.messages.checks import parse
 from svc.model.audit.events import SIGN_IN_END
 from svc.model.certificate import CertificateFacts
 from svc.model.clocks import check_clock
+from svc.model.cluster.account import LOCAL_ISSUER
 from svc.model.cluster.sign_in import SignIn
 from svc.model.principal import Role
 from svc.model.signing import Purpose, verify
@@ -39,14 +40,22 @@ _log = Logger(namespace="svc_authority")
 _MAX_PAYLOAD = 8192
 _SET_THE_CLOCK = "set the clock; the certificate was not renewed"
 
+LocalAccounts = Callable[[SignIn, str], Awaitable[Account]]
+"""The account of a sign-in that is to be renewed, given what was sealed with it."""
+
 
 @define
 class SignInRenewals:
-    """Serves holders of certificates that came by a sign-in."""
+    """Serves holders of certificates that came by a sign-in.
+
+    Attributes:
+        local: Confirms sign-ins of accounts that are kept here.
+    """
 
     entrance: Entrance
     verifier: IChainVerifier
     now: Callable[[], float]
+    local: LocalAccounts | None = None
     _locks: dict[str, DeferredLock] = field(factory=dict, init=False)
 
     async def renew(self, request: pb.SignInRenewRequest) -> pb.SignInResponse:
@@ -81,9 +90,9 @@ class SignInRenewals:
         if asked.csr:
             raise Malformed("the end of a sign-in: a certificate request is not expected")
 
-        row, token, _ = await self._found(shown)
+        row, token, issuer = await self._found(shown)
         await self._end(row, "logout")
-        if token:
+        if token and issuer != LOCAL_ISSUER:
             try:
                 await self.entrance.configured.revoke(token)
             except SvcError as failed:
@@ -129,6 +138,8 @@ class SignInRenewals:
 
     async def _confirmed(self, row: SignIn, token: str, issuer: str) -> tuple[Account, str]:
         """What the provider says of the account now, and the refresh token from now on."""
+        if issuer == LOCAL_ISSUER and token and self.local is not None:
+            return await self.local(row, token), token
         provider = self.entrance.configured
         if not token or issuer != provider.issuer:
             raise _not_renewed()

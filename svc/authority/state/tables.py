@@ -28,9 +28,11 @@ from svc.model.audit.state import (
     person_entry,
     policy_entry,
     resource_entry,
+    secret_entry,
     sign_in_entry,
     token_entry,
 )
+from svc.model.cluster.account import PersonSecret
 from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import ExpectedKey, KeptToken, Node
 from svc.model.cluster.person import IssuedCertificate, Person
@@ -154,6 +156,13 @@ SIGN_INS = ProtectedTable[str, SignIn](
     id_of=lambda sign_in: sign_in.id,
     expires=True,
 )
+SECRETS = ProtectedTable[str, PersonSecret](
+    name="secret",
+    get=lambda tx, secret_id: tx.secrets.get(secret_id),
+    all=lambda tx, at: tx.secrets.all(),
+    entry_of=secret_entry,
+    id_of=lambda secret: secret.id,
+)
 POLICIES = ProtectedTable[int, PolicyVersion](
     name="policy",
     get=lambda tx, version: tx.policies.get(version),
@@ -173,6 +182,7 @@ PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
     CERTIFICATES,
     IDENTITIES,
     SIGN_INS,
+    SECRETS,
     POLICIES,
 )
 """Every protected noun, in the order in which a record of many names their rows."""
@@ -265,6 +275,13 @@ class SignedRows:
     def sign_in(self, sign_in_id: str) -> SignIn | None:
         """The sign-in, also when ended."""
         return self._good(SIGN_INS, sign_in_id)
+
+    def secrets_of(self, person_id: str) -> tuple[PersonSecret, ...]:
+        """What a person without a provider signs in by."""
+        found = self.tx.secrets.of(person_id)
+        for one in found:
+            self.require(secret_entry(one))
+        return found
 
     def resource(self, resource_id: str) -> Resource | None:
         """The resource, with its assignment."""

@@ -16,6 +16,7 @@ from svc.cli.authority.catalog import resources
 from svc.cli.authority.erase import erase
 from svc.cli.authority.identities import identities
 from svc.cli.authority.keys import keys
+from svc.cli.authority.members.accounts import accounts
 from svc.cli.authority.members.groups import groups
 from svc.cli.authority.members.nodes import nodes
 from svc.cli.authority.members.people import persons
@@ -54,6 +55,7 @@ for _command in (
     users,
     sessions,
     identities,
+    accounts,
     resources,
     policy,
     audit,

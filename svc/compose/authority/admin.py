@@ -69,6 +69,7 @@ def admin_service(
         outbox=queue.admin,
         erasure=RequestErasure(queue.admin.store, queue.admin.recorder),
         links=_identity_links(p, rooms),
+        accounts=rooms.accounts.admin(p, registry.people),
         status=status,
     )
 

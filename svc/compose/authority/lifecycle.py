@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from svc import __version__
 from svc.audit.checkpoint.signer import HeadWriter
+from svc.authority.accounts.admin import AccountAdmin
 from svc.authority.control import ControlService
 from svc.authority.enroll.issuers import IssuerRotation
 from svc.authority.enroll.rotation import SigningKeyRotation
@@ -110,6 +111,7 @@ class Startup(AsyncService):
     stopped_by: Callable[[SvcError], object]
     unsigned: UnsignedRows
     issuers: IssuerRotation
+    accounts: AccountAdmin
 
     async def start(self) -> None:
         """Learn what is in force, enter ourselves, write it down, bring the policy in force."""
@@ -119,6 +121,7 @@ class Startup(AsyncService):
         await p.store.run("role start", self._record_start)
         await self.policies.ensure_first(me)
         await self.reload()
+        await self.accounts.begin()
         await self.ends.await_claims()
         nodes = self.state_cache.state.nodes.values()
         await self.trust.load(one.id for one in nodes if one.role == Role.PROXY.value)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from attrs import define
 
 from svc import __version__
+from svc.authority.accounts.service import LocalSignInService
 from svc.authority.control import FORWARDED, ControlService
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.enroll.renew import NodeRenewal
@@ -69,6 +70,7 @@ class ListenerGates:
         control: ControlService,
         enrollment: Enrollment,
         sign_ins: SignInService,
+        accounts: LocalSignInService,
         renewals: NodeRenewal,
         identities: SessionIdentities,
     ) -> None:
@@ -87,7 +89,7 @@ class ListenerGates:
             tls = server_context(p.identity, required, roles={Role.PROXY})
             self.listeners["control"].late.serve(server, tls)
         if "join" in self.listeners:
-            services = [enrollment.service(), sign_ins.service()]
+            services = [enrollment.service(), sign_ins.service(), accounts.service()]
             methods = dict.fromkeys(_names(*services), enrollment.admit)
             server = self._server("join", services, enrollment.admit, methods)
             tls = server_context(p.identity, ClientCertificates.NONE, send_root=True)

@@ -150,7 +150,12 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
     ListenerGates(p, peers, listeners).open(
-        control, rooms.enrollment, rooms.sign_ins, rooms.renewals, rooms.identities
+        control,
+        rooms.enrollment,
+        rooms.sign_ins,
+        rooms.accounts.service,
+        rooms.renewals,
+        rooms.identities,
     )
     admin = admin_service(p, rooms, control, role, queue)
     server = rpc_server(
@@ -174,6 +179,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         stopped_by=stopped_by,
         unsigned=rooms.unsigned,
         issuers=rooms.issuers,
+        accounts=admin.accounts,
     )
     turn = LeaderGate(
         leadership=p.leadership,

@@ -29,9 +29,11 @@ from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.identity import SessionIdentities
 from svc.authority.sessions.sampled import SampledAllows
 from svc.authority.sessions.trust import ProxyTrust
+from svc.authority.signin.attempts import Attempts
 from svc.authority.signin.service import SignInService
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.unsigned import UnsignedRows
+from svc.compose.authority.accounts import AccountRooms, account_rooms
 from svc.compose.authority.lifecycle import (
     issuers_in_force,
 )
@@ -39,7 +41,7 @@ from svc.compose.authority.parts import (
     Parts,
     engine_of,
 )
-from svc.compose.authority.sign_in import sign_in_service
+from svc.compose.authority.sign_in import sign_in_entrance, sign_in_service
 from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
 from svc.policy.engine import CompiledPolicy
@@ -72,6 +74,7 @@ class SharedServices:
     sweeping: PeriodicTask
     enrollment: Enrollment
     sign_ins: SignInService
+    accounts: AccountRooms
     renewals: NodeRenewal
     identities: SessionIdentities
     token_keys: TokenKeys
@@ -211,6 +214,9 @@ def shared_services(p: Parts) -> SharedServices:
         clock=clock,
         refusals=refusals,
     )
+    entrance = sign_in_entrance(p, state_cache, refusals)
+    attempts = Attempts(p.runtime.reactor, p.runtime.entropy)
+    accounts = account_rooms(p, state_cache, entrance, attempts)
     return SharedServices(
         state_cache=state_cache,
         registrations=registrations,
@@ -230,7 +236,8 @@ def shared_services(p: Parts) -> SharedServices:
             at_once=False,
         ),
         enrollment=enrollment,
-        sign_ins=sign_in_service(p, state_cache, refusals),
+        sign_ins=sign_in_service(p, entrance, attempts, accounts.sign_ins.confirmed),
+        accounts=accounts,
         renewals=renewals,
         identities=identities,
         token_keys=token_keys,

@@ -19,7 +19,7 @@ from svc.authority.signin.http import ProviderHttp
 from svc.authority.signin.id_token import LEEWAY_SECS
 from svc.authority.signin.provider import Provider
 from svc.authority.signin.reach import ProviderReach, ReachableEndpoints
-from svc.authority.signin.renewal import SignInRenewals
+from svc.authority.signin.renewal import LocalAccounts, SignInRenewals
 from svc.authority.signin.service import SignInService
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
@@ -31,9 +31,9 @@ from svc.pki.issue import der
 from svc.proto.gate.v1 import sign_in_pb2 as pb
 
 
-def sign_in_service(
+def sign_in_entrance(
     p: Parts, state_cache: ClusterStateCache, refusals: RefusalRecords
-) -> SignInService:
+) -> Entrance:
     """Wire it.  Blocks for keys and certificates; called before the reactor runs.
 
     Raises:
@@ -51,7 +51,7 @@ def sign_in_service(
         name_claim=oidc.name_claim,
         renew_secs=float(oidc.renew_secs),
     )
-    entrance = Entrance(
+    return Entrance(
         provider=_provider(p, oidc),
         rules=_rules(cluster, oidc),
         admission=admission,
@@ -61,12 +61,24 @@ def sign_in_service(
         recorder=p.recorder,
         refusals=refusals,
     )
-    attempts = Attempts(runtime.reactor, runtime.entropy)
+
+
+def sign_in_service(
+    p: Parts, entrance: Entrance, attempts: Attempts, local: LocalAccounts
+) -> SignInService:
+    """Wire it.
+
+    Args:
+        local: Confirms sign-ins of accounts that are kept here.
+    """
+    runtime = p.runtime
     return SignInService(
         entrance=entrance,
         attempts=attempts,
         devices=DeviceSignIns(entrance, attempts, runtime.reactor),
-        renewals=SignInRenewals(entrance, p.identity.verifier, runtime.now),
+        renewals=SignInRenewals(
+            entrance=entrance, verifier=p.identity.verifier, now=runtime.now, local=local
+        ),
         taken=_taken(p),
         sign_profile=p.keys.signer(Purpose.SIGN_IN_PROFILE),
         now=runtime.now,

@@ -178,8 +178,15 @@ DETAILS: Mapping[str, Field] = _by_name(
     ),
     Field("role", _PUBLIC, "role of the node or person"),
     Field("row_digest", _PUBLIC, "SHA-256 of the row this record puts in force"),
+    Field(
+        "second_factor",
+        _PUBLIC,
+        "what a person proved besides the password: `totp`, `key` or `recovery`",
+    ),
     Field("serial", _PUBLIC, "serial number of the certificate, in hex"),
-    Field("sign_in_flow", _PUBLIC, "how the person signed in: `code`, `device` or `token`"),
+    Field(
+        "sign_in_flow", _PUBLIC, "how the person signed in: `code`, `device`, `token` or `local`"
+    ),
     Field("sign_in_id", _PUBLIC, "public id of the sign-in"),
     Field("signed_digest", _PUBLIC, "SHA-256 of the row that the newest signed record names"),
     Field("since", _PUBLIC, "start of the time concerned"),
@@ -436,7 +443,7 @@ PERSON_SIGN_IN = _event(
     2050,
     "person.sign_in",
     "I",
-    "a person signed in at the identity provider",
+    "a person signed in, at the identity provider or with a password that is kept here",
     f"{_CERTIFICATE} person_id sign_in_id identity_id sign_in_flow issuer row_digest",
 )
 SIGN_IN_REFUSED = _event(
@@ -466,6 +473,34 @@ SIGN_IN_RENEW = _event(
     "I",
     "the provider confirmed a sign-in, and its certificate was renewed",
     f"{_CERTIFICATE} person_id sign_in_id row_digest",
+)
+ACCOUNT_CODE = _event(
+    2060,
+    "account.code",
+    "I",
+    "a person was given a one-time code to set a password and a second factor",
+    "person_id ttl_seconds note row_digest local_uid",
+)
+ACCOUNT_SET = _event(
+    2061,
+    "account.set",
+    "I",
+    "a person set a password and a second factor",
+    "person_id second_factor key_digest row_digest",
+)
+ACCOUNT_USE = _event(
+    2062,
+    "account.use",
+    "I",
+    "a second factor was accepted together with the password",
+    "person_id second_factor row_digest",
+)
+ACCOUNT_REMOVE = _event(
+    2063,
+    "account.remove",
+    "I",
+    "password, second factors and codes of a person were removed",
+    "person_id note row_digest local_uid",
 )
 GROUP_ADD = _event(2030, "group.add", "I", "a group was added", "group row_digest local_uid")
 GROUP_JOIN = _event(

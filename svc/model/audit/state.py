@@ -24,6 +24,7 @@ from attrs import field, frozen
 from svc.errors import Malformed
 from svc.model.audit.ledger import GENESIS
 from svc.model.canonical import MAX_INTEGER, Json, encode
+from svc.model.cluster.account import PersonSecret
 from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import ExpectedKey, KeptToken, Node, Publication
 from svc.model.cluster.person import IssuedCertificate, Person
@@ -245,6 +246,18 @@ def sign_in_entry(sign_in: SignIn) -> StateEntry:
         "ended": sign_in.ended_at is not None,
     }
     return _entry(f"signin:{sign_in.id}", fields, sign_in.ends_at)
+
+
+def secret_entry(secret: PersonSecret) -> StateEntry:
+    """A credential of a person without a provider, with the digest of what is sealed in it."""
+    fields: dict[str, Json] = {
+        "person": secret.person_id,
+        "kind": secret.kind.value,
+        "sealed": sha256(secret.sealed).hexdigest(),
+        "counter": None if secret.counter is None else str(secret.counter),
+        "expires": None if secret.expires_at is None else _exact(secret.expires_at),
+    }
+    return _entry(f"secret:{secret.id}", fields)
 
 
 def resource_entry(resource: Resource) -> StateEntry:

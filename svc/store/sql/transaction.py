@@ -24,6 +24,7 @@ from svc.store.sql.outbox import Outbox
 from svc.store.sql.people import People, PeopleChanges
 from svc.store.sql.policies import Policies
 from svc.store.sql.schema import Schema
+from svc.store.sql.secrets import Secrets
 from svc.store.sql.sessions import Sessions
 from svc.store.sql.sign_ins import SignIns
 from svc.store.sql.spools import Spools
@@ -52,6 +53,7 @@ class Transaction:
         self.people_changes = PeopleChanges(db)
         self.certificates = Certificates(db)
         self.sign_ins = SignIns(db)
+        self.secrets = Secrets(db)
         self.catalog = Catalog(db)
         self.bindings = Bindings(db)
         self.inventories = Inventories(db)

@@ -11,6 +11,7 @@ from attrs import evolve
 
 from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
+from svc.model.cluster.account import PersonSecret, SecretKind
 from svc.model.cluster.node import ExpectedKey, TokenRole
 from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Binding, Resource
@@ -93,6 +94,31 @@ class InventoryContract:
         for twice in (evolve(link, id="i2"), evolve(link, subject="00u2")):
             with self.assertRaises(AlreadyExists):
                 await self.store.run("link", lambda tx, t=twice: tx.sign_ins.link(t))
+
+    async def test_secrets_are_kept_with_their_counters(self: Any) -> None:
+        """What a person signs in by is found by person; a counter is replaced, and goes with it."""
+        totp = PersonSecret(
+            id="t1", person_id="p1", kind=SecretKind.TOTP, sealed=b"\0sealed", added_at=1.5
+        )
+        code = evolve(totp, id="e1", kind=SecretKind.ENROLLMENT, expires_at=90.5)
+        key = evolve(totp, id="k1", person_id="p2", kind=SecretKind.KEY, counter=0)
+
+        def use(tx: ITransaction) -> Any:
+            tx.people.add(Person("p1", "ada", salt=b"s"), 1.0)
+            tx.people.add(Person("p2", "eve", salt=b"s"), 1.0)
+            for one in (totp, code, key):
+                tx.secrets.add(one)
+            first = tx.secrets.of("p1"), tx.secrets.get("k1"), tx.secrets.get("k9")
+            for counter in (5, 7):
+                tx.secrets.count("t1", counter)
+            gone = [tx.secrets.remove(each) for each in ("k1", "k1")]
+            return first, gone, tx.secrets.all()
+
+        first, gone, left = await self.store.run("use", use)
+        self.assertEqual(first, ((code, totp), key, None))
+        self.assertEqual((gone, left), ([True, False], (code, evolve(totp, counter=7))))
+        with self.assertRaises(AlreadyExists):
+            await self.store.run("add", lambda tx: tx.secrets.add(evolve(totp, person_id="p2")))
 
     async def test_assignments_are_counted(self: Any) -> None:
         """Each assignment is the next of its resource; those before it stay as history."""

@@ -24,6 +24,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from zope.interface.verify import verifyObject
 
 from svc.errors import AlreadyExists, StoreUnavailable
+from svc.interfaces.account import ISecrets
 from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
     IAuditLog,
@@ -56,6 +57,7 @@ FACETS = {
     "tokens": ITokens,
     "expected": IExpectedKeys,
     "sign_ins": ISignIns,
+    "secrets": ISecrets,
     "nodes": INodes,
     "people": IPeople,
     "people_changes": IPeopleChanges,

@@ -23,10 +23,12 @@ from svc.model.audit.state import (
     policy_version,
     read_change,
     resource_entry,
+    secret_entry,
     sign_in_entry,
     token_entry,
 )
 from svc.model.canonical import decode, encode
+from svc.model.cluster.account import PersonSecret, SecretKind
 from svc.model.cluster.node import (
     ExpectedKey,
     KeptToken,
@@ -116,6 +118,16 @@ sign_ins = st.builds(
     refresh=st.binary(max_size=16),
     ended_at=st.none() | st.just(1.0),
 )
+secrets = st.builds(
+    PersonSecret,
+    id=text,
+    person_id=text,
+    kind=st.sampled_from(SecretKind),
+    sealed=st.binary(max_size=16),
+    added_at=st.just(1.0),
+    counter=st.none() | st.integers(0, 2**53),
+    expires_at=st.none() | moments,
+)
 policies = st.builds(
     PolicyVersion, st.integers(1, 2**62), text, digests, text, moments, st.none() | st.just(1.0)
 )
@@ -128,9 +140,10 @@ SORTS: tuple[tuple[Any, Any], ...] = (
     (resources, resource_entry),
     (identities, identity_entry),
     (sign_ins, sign_in_entry),
+    (secrets, secret_entry),
     (policies, policy_entry),
 )
-NOTHING_DECIDED = {"enrolled_at", "began_at"}
+NOTHING_DECIDED = {"enrolled_at", "began_at", "added_at"}
 """Drawn above, and in no digest; the other such fields are left at their defaults."""
 
 entries = st.builds(

@@ -230,14 +230,15 @@ PEOPLE = {
     "person_secrets": Case(
         before=[PERSON],
         good=ahead("person_secrets"),
+        optional=("expires_at",),
         refused=[{"person_id": "ghost"}, {"kind": "pin"}, {"sealed": b""}],
         clash=[{"sealed": b"other"}],
-        beside=[{"kind": "password"}],
+        beside=[{"id": "secret2"}, {"id": "secret3", "kind": "password"}],
     ),
     "sign_in_codes": Case(
         before=[PERSON, ahead("person_secrets")],
         good=ahead("sign_in_codes"),
-        refused=[{"person_id": "ghost"}, {"kind": "password"}, {"counter": -1}],
+        refused=[{"secret_id": "ghost"}, {"counter": -1}],
         clash=[{"counter": 59000001}],
         gone_with="DELETE FROM person_secrets WHERE person_id = 'p1'",
     ),

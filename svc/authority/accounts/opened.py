@@ -1,0 +1,147 @@
+"""What somebody presents, judged against an account; or against nobody's, at the same cost.
+
+There always is an account to judge against: where the name has none, one that
+nobody has.  Its outcome is thrown away, and the time that it took is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from svc.authority.accounts.codes import (
+    code_sha256,
+    is_totp,
+    matching,
+    recovery_code,
+    totp_secret,
+    totp_step,
+)
+from svc.authority.accounts.passwords import PasswordHashes
+from svc.authority.accounts.secrets import SealedSecrets
+from svc.authority.accounts.security_keys import (
+    KeyAnswer,
+    KeyRefused,
+    KeySite,
+    RegisteredKey,
+    asserted,
+)
+from svc.model.cluster.account import RECOVERY_CODES, PersonSecret, SecretKind
+
+
+@frozen
+class Presented:
+    """What somebody presents besides the password.
+
+    Attributes:
+        answer: A security key's, to *challenge*; instead of *code*.
+    """
+
+    code: str = field(repr=False)
+    challenge: bytes = b""
+    answer: KeyAnswer | None = None
+
+
+@frozen
+class SecondFactor:
+    """A second factor, judged.
+
+    Attributes:
+        row: That it is of; None where it is of none.
+        counter: To be kept with the row.
+        why: It is refused; empty where it is good.
+    """
+
+    kind: SecretKind
+    row: PersonSecret | None = None
+    counter: int | None = None
+    why: str = ""
+
+
+@define
+class AccountJudge:
+    """Judges what is presented.
+
+    Attributes:
+        decoys: The account that nobody has.
+    """
+
+    secrets: SealedSecrets
+    site: KeySite
+    decoys: Sequence[PersonSecret]
+    now: Callable[[], float]
+
+    def password(self, rows: Iterable[PersonSecret]) -> str:
+        """The hash of the account's password.  Raises SealBroken; so does what follows."""
+        (row,) = self._of(rows, SecretKind.PASSWORD, 1)
+        return self.secrets.open(row).value.decode()
+
+    def second_factor(self, rows: Iterable[PersonSecret], presented: Presented) -> SecondFactor:
+        """What is presented besides the password."""
+        if presented.answer is not None:
+            return self._key(rows, presented.challenge, presented.answer)
+        if is_totp(presented.code):
+            return self._totp(rows, presented.code)
+        return self._recovery(rows, presented.code)
+
+    def _totp(self, rows: Iterable[PersonSecret], code: str) -> SecondFactor:
+        (row,) = self._of(rows, SecretKind.TOTP, 1)
+        step = totp_step(self.secrets.open(row).value, code, self.now())
+        if row in self.decoys:
+            return SecondFactor(SecretKind.TOTP, why="no_totp")
+        if step is None:
+            return SecondFactor(SecretKind.TOTP, why="code_wrong")
+        if row.counter is not None and step <= row.counter:
+            return SecondFactor(SecretKind.TOTP, why="code_replayed")
+        return SecondFactor(SecretKind.TOTP, row, step)
+
+    def _recovery(self, rows: Iterable[PersonSecret], code: str) -> SecondFactor:
+        kept = self._of(rows, SecretKind.RECOVERY, RECOVERY_CODES)
+        found = matching(((row.id, self.secrets.open(row).value) for row in kept), code)
+        row = next((one for one in kept if one.id == found and one not in self.decoys), None)
+        return SecondFactor(SecretKind.RECOVERY, row, why="" if row else "recovery_wrong")
+
+    def _key(
+        self, rows: Iterable[PersonSecret], challenge: bytes, answer: KeyAnswer
+    ) -> SecondFactor:
+        kept = self._of(rows, SecretKind.KEY, 1)
+        keys = [(row, RegisteredKey.read(self.secrets.open(row).value)) for row in kept]
+        # Another's key is judged by the first: the refusal is the same, and so is its time.
+        row, key = next(
+            (one for one in keys if one[1].credential_id == answer.credential_id), keys[0]
+        )
+        try:
+            counter = asserted(self.site, challenge, key, row.counter, answer)
+        except KeyRefused as refused:
+            return SecondFactor(SecretKind.KEY, why=refused.reason)
+        return SecondFactor(SecretKind.KEY, row, counter)
+
+    def _of(
+        self, rows: Iterable[PersonSecret], kind: SecretKind, least: int
+    ) -> Sequence[PersonSecret]:
+        """The account's rows of a kind, made up to *least* by the decoys'."""
+        found = [row for row in rows if row.kind is kind]
+        decoys = [row for row in self.decoys if row.kind is kind]
+        return found + decoys[: max(0, least - len(found))]
+
+
+def decoy_account(
+    secrets: SealedSecrets, hashes: PasswordHashes, new_public: Callable[[], bytes]
+) -> tuple[PersonSecret, ...]:
+    """An account that nobody has.  Blocks for one hash.
+
+    Args:
+        new_public: Makes the public key of a security key that is nowhere.
+    """
+    entropy = secrets.entropy
+    key = RegisteredKey(entropy(32), new_public())
+    values: list[tuple[SecretKind, Any]] = [
+        (SecretKind.PASSWORD, hashes.hash_now(entropy(16).hex()).encode()),
+        (SecretKind.TOTP, totp_secret(entropy)),
+        (SecretKind.KEY, key.kept),
+    ]
+    for _ in range(RECOVERY_CODES):
+        values.append((SecretKind.RECOVERY, code_sha256(recovery_code(entropy))))
+    return tuple(secrets.new("", kind, value) for kind, value in values)

@@ -1,0 +1,116 @@
+"""Accounts that are kept here, wired."""
+
+from __future__ import annotations
+
+from attrs import define, evolve
+from cryptography.hazmat.primitives.asymmetric import ec
+from fido2 import cbor
+
+from svc.authority.accounts.admin import AccountAdmin
+from svc.authority.accounts.enrollment import Enrollments
+from svc.authority.accounts.first import CODE_FILE, FirstAdministratorCode
+from svc.authority.accounts.lockout import Lockouts
+from svc.authority.accounts.opened import AccountJudge, decoy_account
+from svc.authority.accounts.passwords import PasswordCost, PasswordHashes
+from svc.authority.accounts.secrets import SealedSecrets
+from svc.authority.accounts.security_keys import KeySite
+from svc.authority.accounts.service import LocalSignInService
+from svc.authority.accounts.sign_in import LocalSignIns
+from svc.authority.registry.groups import GroupAdmin
+from svc.authority.registry.people import PeopleAdmin
+from svc.authority.signin.attempts import Attempts
+from svc.authority.signin.entrance import Entrance
+from svc.authority.state.cache import ClusterStateCache
+from svc.compose.authority.parts import Parts
+from svc.runtime.threads import SerialThread, in_pool
+
+
+@define
+class AccountRooms:
+    """What signs people in, and what operators ask of it."""
+
+    service: LocalSignInService
+    sign_ins: LocalSignIns
+    secrets: SealedSecrets
+    first: FirstAdministratorCode
+
+    def admin(self, p: Parts, people: PeopleAdmin) -> AccountAdmin:
+        """For operators."""
+        return AccountAdmin(
+            people=people,
+            secrets=self.secrets,
+            first=self.first,
+            ca_pin=p.keys.ca_pin,
+            now=p.runtime.now,
+        )
+
+
+def account_rooms(
+    p: Parts, state_cache: ClusterStateCache, entrance: Entrance, attempts: Attempts
+) -> AccountRooms:
+    """Wire it.  Blocks for one hash; called before the reactor runs."""
+    runtime = p.runtime
+    sign_ins = _sign_ins(p, entrance)
+    first = FirstAdministratorCode(
+        path=p.state.path / CODE_FILE,
+        now=runtime.now,
+        entropy=runtime.entropy,
+        in_thread=in_pool(runtime.reactor),
+    )
+    enrollments = Enrollments(
+        sign_ins=sign_ins,
+        attempts=attempts,
+        secrets=sign_ins.secrets,
+        hashes=sign_ins.hashes,
+        site=sign_ins.judge.site,
+        first=first,
+        groups=GroupAdmin(
+            state_cache=state_cache, store=p.store, recorder=p.recorder, now=runtime.now
+        ),
+        password_min=p.settings.accounts.password_min,
+        now=runtime.now,
+    )
+    service = LocalSignInService(
+        sign_ins=sign_ins,
+        enrollments=enrollments,
+        attempts=attempts,
+        issuer=p.issuer,
+        site=sign_ins.judge.site,
+        now=runtime.now,
+    )
+    return AccountRooms(service=service, sign_ins=sign_ins, secrets=sign_ins.secrets, first=first)
+
+
+def _sign_ins(p: Parts, entrance: Entrance) -> LocalSignIns:
+    runtime, settings = p.runtime, p.settings.accounts
+    admission = evolve(entrance.admission, renew_secs=float(settings.renew_secs))
+    secrets = SealedSecrets(
+        cluster=p.settings.cluster, seal=admission.seal, now=runtime.now, entropy=runtime.entropy
+    )
+    hashes = PasswordHashes(_threads(p, settings.hash_threads), PasswordCost())
+    return LocalSignIns(
+        entrance=entrance,
+        admission=admission,
+        secrets=secrets,
+        hashes=hashes,
+        lockouts=Lockouts(runtime.reactor.seconds),
+        judge=AccountJudge(
+            secrets=secrets,
+            site=KeySite(p.settings.cluster),
+            decoys=decoy_account(secrets, hashes, unused_public_key),
+            now=runtime.now,
+        ),
+    )
+
+
+def _threads(p: Parts, count: int) -> list[SerialThread]:
+    call = p.runtime.reactor.callFromThread
+    return [SerialThread(f"passwords-{number}", call) for number in range(count)]
+
+
+def unused_public_key() -> bytes:
+    """The public key of a security key that nobody has, as COSE in CBOR."""
+    public = ec.generate_private_key(ec.SECP256R1()).public_key()
+    numbers = public.public_numbers()
+    x, y = (number.to_bytes(32, "big") for number in (numbers.x, numbers.y))
+    return cbor.encode({1: 2, 3: -7, -1: 1, -2: x, -3: y})

@@ -1,0 +1,53 @@
+"""What the cluster keeps of a person who signs in with a password and a second factor.
+
+Each row is a credential, and credentials are state (rule R31): it means something
+only as the newest signed record of it says.  What a row holds is sealed, so the
+store alone tells nobody even a password's hash.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from attrs import field, frozen
+
+LOCAL_ISSUER = "local"
+"""The issuer of accounts that are kept here; their subject is the person's id."""
+
+ADMINISTRATORS = "administrators"
+"""The group that the first administrator is put into; the shipped policy lets it administer."""
+
+RECOVERY_CODES = 10
+MOST_KEYS = 5
+"""Security keys of one person."""
+
+
+class SecretKind(Enum):
+    """What a row proves; the words are in the store and in records."""
+
+    ENROLLMENT = "enrollment"
+    PASSWORD = "password"
+    TOTP = "totp"
+    KEY = "key"
+    RECOVERY = "recovery"
+
+
+@frozen
+class PersonSecret:
+    """One credential of a person.
+
+    Attributes:
+        sealed: Of a password its Argon2id hash, of a one-use code its SHA-256, of TOTP the secret,
+            of a security key its id and public key.
+        counter: Of TOTP the last step whose code was taken, of a security key its signature
+            count; None while nothing was taken.
+        expires_at: Of an enrollment code.
+    """
+
+    id: str
+    person_id: str
+    kind: SecretKind
+    sealed: bytes = field(repr=False)
+    added_at: float
+    counter: int | None = None
+    expires_at: float | None = None
