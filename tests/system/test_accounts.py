@@ -78,7 +78,7 @@ class AccountTests(TestCase):
         (row,) = [
             one for one in here.operator("accounts", "list", "--json").json if one["name"] == "ada"
         ]
-        self.assertEqual((row["second_factors"], row["recovery_codes"]), (["totp"], 9))
+        self.assertEqual((row["second_factors"], row["recovery_codes_left"]), (["totp"], 9))
         here.verify()
 
     def test_refused_alike(self) -> None:

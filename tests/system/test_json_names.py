@@ -173,6 +173,11 @@ class NamesTests(SynchronousTestCase):
             ("groups", "members", "night", "--add", "bob"),
             ("groups", "remove", "night", "--with-members"),
             ("identities", "list"),
+            ("accounts", "add", "dora"),
+            ("accounts", "list"),
+            ("accounts", "reset", "dora"),
+            ("accounts", "remove", "dora"),
+            ("accounts", "first-administrator"),
             ("tokens", "list"),
         ):
             yield ("authority", *words), b""

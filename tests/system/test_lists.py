@@ -15,6 +15,7 @@ from tests.system.common import shared
 from tests.system.test_roles import bea
 
 LISTS = {
+    "svc authority accounts list",
     "svc authority audit outbox list",
     "svc authority groups list",
     "svc authority identities list",

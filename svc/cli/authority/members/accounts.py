@@ -59,7 +59,7 @@ def list_accounts(context: click.Context, as_json: bool) -> None:
             "name": row.name or None,
             "state": row.state,
             "second_factors": list(row.second_factors),
-            "recovery_codes": row.recovery_codes,
+            "recovery_codes_left": row.recovery_codes,
             "code_expires_at": moment(row.code_expires_at) if row.code_expires_at else None,
         }
         for row in answer.accounts
