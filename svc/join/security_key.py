@@ -155,7 +155,7 @@ class PluggedKeys:
 
 def _index_of(name: str, users: Sequence[Any]) -> int:
     for at, user in enumerate(users):
-        if user is not None and user.name == name:
+        if user is not None and user.get("name") == name:
             return at
     return 0
 

@@ -118,6 +118,8 @@ def registered(
     if data.public_key.get(3) not in ALGORITHMS:
         raise _refused("algorithm", "its algorithm is neither ES256 nor EdDSA")
     public = _parsed(lambda: cbor.encode(dict(data.public_key)))
+    if not _is_usable(public):
+        raise _refused("algorithm", "its public key is not one of its algorithm")
     return RegisteredKey(bytes(data.credential_id), public), made.counter
 
 
@@ -147,6 +149,17 @@ def asserted(
     if (made.counter or count) and made.counter <= (count or 0):
         raise _refused("count", "its signature count went back: there may be a copy of it")
     return made.counter
+
+
+def _is_usable(public: bytes) -> bool:
+    """Whether a signature can be checked with a key, whatever comes of it."""
+    try:
+        CoseKey.parse(_cose(public)).verify(b"", b"")
+    except InvalidSignature:
+        return True
+    except _MALFORMED:
+        return False
+    return False
 
 
 def _is_signed(public: bytes, data: bytes, signature: bytes) -> bool:
