@@ -11,7 +11,7 @@ from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from contrib.level_cluster import Cluster, InForce
-from contrib.level_rows import Ids, Row, digest, made_ahead, sign_in_rows
+from contrib.level_rows import Ids, Row, access_rows, digest, made_ahead, sign_in_rows
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.drain import QueueConsumer
@@ -26,6 +26,7 @@ from svc.model.audit.outbox import Hold, Offered
 from svc.model.audit.record import Actor, AuditRecord
 from svc.model.audit.replay import Hole, SpoolMemory
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
+from svc.model.canonical import decode
 from svc.model.cluster.lease import Member
 from svc.model.cluster.node import Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
@@ -33,6 +34,7 @@ from svc.model.cluster.resource import Resource, Undeclared
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.ids import event_id, node_id, person_id, random_id
 from svc.model.policy.access import EntityUid
+from svc.model.policy.requested import KeptApproval, RequestedAccess, RequestState
 from svc.model.policy.requests import context_at, may_open
 from svc.model.session.session import Session, SessionEnd
 from svc.policy.entities import cedar_json
@@ -99,7 +101,7 @@ class Life:
             await self.store.run("queue of before", self._older_queue)
         await self.store.run("head", self.cluster.add_head)
         await self.store.run("Authorities", self._authorities)
-        signed = sign_in_rows("").keys()
+        signed = {*sign_in_rows(""), *access_rows("", "", b"", "")}
         others = (each for each in made_ahead(self.ids).items() if each[0] not in signed)
         put(db, ((t, row) for t, rows in others for row in rows))
         db.change("UPDATE resources SET onward_auth = 'certificate' WHERE id = ?", HOST)
@@ -194,6 +196,14 @@ class Life:
             tx.sign_ins.link(IdentityLink(**link))
         for sign_in in rows["sign_ins"]:
             tx.sign_ins.put(SignIn(**sign_in))
+        ben = digest("ben's certificate")
+        rows = access_rows(self.people["ada"], self.people["ben"], ben, LEDGER)
+        for row in rows["access_requests"]:
+            state, parameters = RequestState(row["state"]), decode(row["parameters"].encode())
+            one = RequestedAccess(**{**row, "state": state, "parameters": parameters})
+            tx.access.put(one)
+        for row in rows["access_approvals"]:
+            tx.access.decide(KeptApproval(**row))
         tx.people.revoke(self.people["mallory"], self.at + 1)
         tx.certificates.revoke(digest("eve's certificate"), self.at + 1)
 

@@ -112,21 +112,46 @@ def _policy(ids: Ids) -> dict[str, Sequence[Row]]:
             },
         ],
         "policy_approvals": [approval | {"proposal_id": "proposal1"}],
+        **access_rows(ids.person, ids.approver, ids.certificate, ids.resource),
+    }
+
+
+def access_rows(
+    person: str, approver: str, certificate: bytes, resource: str
+) -> dict[str, Sequence[Row]]:
+    """A request for access and who approved it; in a real store both are signed."""
+    return {
         "access_requests": [
             {
                 "id": "request1",
-                "person_id": ids.person,
-                "resource_id": ids.resource,
+                "person_id": person,
+                "resource_id": resource,
+                "resource_identity": f"{resource}-1",
+                "kind": "tcp",
                 "action": "tcpConnect",
+                "parameters": "{}",
                 "reason": "an incident",
+                "salt": b"\0salt\xff",
                 "asked_secs": 3600,
+                "uses": 3,
+                "used": 1,
                 "asked_at": 70.0,
-                "expires_at": 4000.0,
-                "granted_until": None,
-                "state": "open",
+                "ends_at": 9e9,
+                "state": "approved",
             },
         ],
-        "access_approvals": [approval | {"request_id": "request1"}],
+        "access_approvals": [
+            {
+                "request_id": "request1",
+                "approver": approver,
+                "certificate_sha256": certificate,
+                "payload": b"{}",
+                "signature": bytes(64),
+                "certificate": b"\0der\xff",
+                "decided_at": 71.0,
+                "ends_at": 9e9,
+            },
+        ],
     }
 
 

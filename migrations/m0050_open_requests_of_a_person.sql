@@ -1,3 +1,2 @@
--- A person waits once for a resource.
-CREATE UNIQUE INDEX open_requests_of_a_person ON access_requests (person_id, resource_id)
-    WHERE state = 'open';
+-- What a person has asked for, looked up whenever a session of theirs would be denied.
+CREATE INDEX open_requests_of_a_person ON access_requests (person_id, ends_at);

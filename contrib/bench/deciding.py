@@ -137,7 +137,6 @@ def _pairs(size: Size, hour: int = 9) -> Iterator[AccessRequest]:
                 "weekday": 3,
                 "now": 1_900_000_000,
                 "mfa_age_seconds": 60,
-                "approved_request": False,
                 "proxy_reported": {"source_address": "192.0.2.7"},
             },
         )

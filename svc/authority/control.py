@@ -12,6 +12,7 @@ from attrs import define, evolve, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from svc.authority.access.calls import AccessCalls
 from svc.authority.ingest.heads import HeadsToSend
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.limits import AskRates
@@ -26,6 +27,7 @@ from svc.authority.state.recorder import node
 from svc.errors import Fault, Malformed, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
+from svc.messages.access import CONTROL_ACCESS_METHOD, entries_message, read_access
 from svc.messages.control import (
     AUTHORIZE_METHOD,
     DEPARTED_METHOD,
@@ -57,11 +59,18 @@ from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_authority")
 
-_ASKING = frozenset({AUTHORIZE_METHOD, WHY_METHOD})
+_ASKING = frozenset({AUTHORIZE_METHOD, WHY_METHOD, CONTROL_ACCESS_METHOD})
 """What has to prove who asks; the rest is the Proxy's own, and the ends of sessions."""
 
 FORWARDED = frozenset(
-    {AUTHORIZE_METHOD, END_METHOD, DEPARTED_METHOD, WHY_METHOD, AUTHORITY_CHECKPOINT_METHOD}
+    {
+        AUTHORIZE_METHOD,
+        END_METHOD,
+        DEPARTED_METHOD,
+        WHY_METHOD,
+        CONTROL_ACCESS_METHOD,
+        AUTHORITY_CHECKPOINT_METHOD,
+    }
 )
 """What an Authority that stands by forwards.  The greeting is not among it: its answer says whom
 the connection leads to, and the sessions claimed in it are given up unless a stream follows."""
@@ -93,6 +102,7 @@ class ControlService:
     ends: SessionEnds
     snapshots: SnapshotPublisher
     explainer: Explainer
+    access: AccessCalls
     gated: GatedSessions
     lanes: Callable[[], AuthorityGreeting]
     clock: IReactorTime
@@ -121,6 +131,7 @@ class ControlService:
                 "Departed": unary(pb.DepartureNotice, self._departed),
                 "Checkpoint": unary(pb.CheckpointRequest, self._checkpoint),
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
+                "Access": unary(session_pb2.SessionAccessRequest, self._access),
                 "Spooled": unary(pb.SpooledRequest, self._spooled),
             },
             lasting=frozenset({"RegisterConnector", "Snapshot"}),
@@ -258,6 +269,13 @@ class ControlService:
         with self.rates.asking(proxy.id):
             explained = await self.explainer.explain(*read_why(request), proxy)
         return explanation_message(explained)
+
+    async def _access(
+        self, request: session_pb2.SessionAccessRequest, call: IRpcCall
+    ) -> session_pb2.SessionAccessResponse:
+        proxy = self._proxy(call.peer)
+        with self.rates.asking(proxy.id):
+            return entries_message(await self.access.answer(read_access(request), proxy))
 
     async def _spooled(self, request: pb.SpooledRequest, call: IRpcCall) -> pb.SpooledResponse:
         proxy = self._proxy(call.peer)

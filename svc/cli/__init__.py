@@ -40,6 +40,8 @@ _COMMANDS = {
     "kubeconfig": "svc.cli.native:kubeconfig",
     "proxy-ssh": "svc.cli.person:proxy_ssh",
     "why": "svc.cli.person:why",
+    "request": "svc.cli.access:request",
+    "requests": "svc.cli.access:requests",
     "_policy-guard": "svc.cli.hidden:policy_guard",
 }
 

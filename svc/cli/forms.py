@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
+from svc.telemetry.escape import escaped
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 LONGEST_TTL = 7 * 86400
 
 
@@ -22,6 +27,23 @@ class Word(click.ParamType[str]):
         return value
 
 
+class Duration(click.ParamType[int]):
+    """A length of time: seconds, or a number with ``s``, ``m``, ``h`` or ``d``."""
+
+    name = "time"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Called by click for each value, and for the default."""
+        found = re.fullmatch(r"([0-9]{1,9})([smhd]?)", str(value))
+        if found is None or not int(found[1]):
+            self.fail("must be a length of time, such as 30m or 2h", param, ctx)
+        return int(found[1]) * _UNITS[found[2]]
+
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+DURATION = Duration()
 WORD = Word()
 TTL = click.IntRange(1, LONGEST_TTL)
 
@@ -40,6 +62,23 @@ def labels_of(given: Iterable[str]) -> dict[str, str]:
         if key in found:
             raise click.UsageError(f"--label {key}: given more than once")
         found[key] = value
+    return found
+
+
+def parameter_pairs(given: Iterable[str], also: Mapping[str, str] = _NONE) -> dict[str, str]:
+    """Parameters of a session from their ``NAME=VALUE`` forms, beside those of other options.
+
+    Raises:
+        click.UsageError: for another form, or a name that is given twice.
+    """
+    found = dict(also)
+    for pair in given:
+        name, equals, value = pair.partition("=")
+        if not equals or name in found:
+            raise click.UsageError(
+                f"--parameter {escaped(name)}: given twice, or not written NAME=VALUE"
+            )
+        found[name] = value
     return found
 
 

@@ -63,6 +63,15 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "signed_out": "whether the sign-in of this machine has ended",
         "directory": "path of a directory",
         "root_key": "path of the root's private key",
+        # requests for access
+        "asked_reason": "why a person asks for access",
+        "asked_secs": "for how long access is asked for, from the approval on",
+        "asked_uses": "how many sessions it is asked for; null: any number",
+        "decided_by": "name of the person who approved or denied",
+        "document_sha256": "SHA-256 of the document that an approval binds",
+        "parameters": "parameters of the session that it is for; no others: any",
+        "person_name": "name of the person who asks",
+        "uses_count": "how many sessions have used it",
         # certificates
         "certificate": "the certificate of the person",
         "certificate_sha256": "SHA-256 of the certificate",

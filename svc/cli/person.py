@@ -14,6 +14,7 @@ from attrs import asdict, evolve
 
 from svc.cli import Globals
 from svc.cli.control import run
+from svc.cli.forms import parameter_pairs
 from svc.cli.groups import Group
 from svc.cli.join import runtime
 from svc.cli.output import hint, json_option, pairs, print_result, table, with_nulls
@@ -99,10 +100,10 @@ def resources() -> None:
 @click.pass_obj
 def list_resources(globals_: Globals, as_json: bool) -> None:
     """List the resources you may use, with their local endpoints."""
-    side = _able(globals_)
+    side = able_person(globals_)
     told = _ask(side, refresh=False)
     if told is None:
-        endpoints = run(lambda reactor: _listed(_with(side, reactor)))
+        endpoints = run(lambda reactor: _listed(with_reactor(side, reactor)))
         hint(["no local addresses: the resident is not running; start it with: svc up"])
     else:
         why = [one["text"] for one in told["no_new_sessions"]]
@@ -156,8 +157,8 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
 
     if not is_random_id(decision_id):
         raise click.UsageError("DECISION_ID must be 32 hex digits, as shown with a refusal")
-    side = _able(globals_)
-    told = run(lambda reactor: _why(_with(side, reactor), decision_id))
+    side = able_person(globals_)
+    told = run(lambda reactor: _why(with_reactor(side, reactor), decision_id))
     if not told.explained:
         hint([_NOT_TOLD])
         return 1
@@ -215,7 +216,7 @@ def proxy_ssh(
     from svc.client.sessions import SessionIntent
     from svc.model.session.parameters import resolved
 
-    side = _able(globals_)
+    side = able_person(globals_)
     known = side.kinds.by_name.get(kind)
     if known is None:
         raise click.UsageError(f"--kind {escaped(kind)}: not enabled in plugins.kinds")
@@ -226,7 +227,7 @@ def proxy_ssh(
         raise click.UsageError(escaped(refusal.text)) from None
     taken, given = _take_stdio()
     try:
-        return run(lambda reactor: _carried(_with(side, reactor), intent, taken))
+        return run(lambda reactor: _carried(with_reactor(side, reactor), intent, taken))
     except SvcError as refusal:
         hint([f"svc: {escaped(refused_text(name, refusal))}"])
         return 1
@@ -237,15 +238,7 @@ def proxy_ssh(
 
 def _parameters(user: str, given: tuple[str, ...]) -> dict[str, str]:
     """What is asked for; ``--user`` is the parameter ``login_user``."""
-    found = {"login_user": user} if user else {}
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not equals or name in found:
-            raise click.UsageError(
-                f"--parameter {escaped(name)}: given twice, or not written NAME=VALUE"
-            )
-        found[name] = value
-    return found
+    return parameter_pairs(given, {"login_user": user} if user else {})
 
 
 async def _carried(side: PersonSide, intent: SessionIntent, taken: tuple[int, int]) -> int:
@@ -313,8 +306,12 @@ def _person(globals_: Globals) -> PersonSide:
     return load_person(runtime(globals_, None), client_settings(globals_.config, globals_.environ))
 
 
-def _able(globals_: Globals) -> PersonSide:
-    """The person's side, for what a certificate is needed for that is good now."""
+def able_person(globals_: Globals) -> PersonSide:
+    """The person's side, for what a certificate is needed for that is good now.
+
+    Raises:
+        SvcError: there is none, or it has ended.
+    """
     from svc.client.own_certificate import check_own
 
     side = _person(globals_)
@@ -322,7 +319,8 @@ def _able(globals_: Globals) -> PersonSide:
     return side
 
 
-def _with(side: PersonSide, reactor: Any) -> PersonSide:
+def with_reactor(side: PersonSide, reactor: Any) -> PersonSide:
+    """The same side once the reactor is there."""
     return evolve(side, runtime=evolve(side.runtime, reactor=reactor))
 
 
@@ -342,4 +340,14 @@ def _ask(side: PersonSide, refresh: bool) -> dict[str, Any] | None:
     return ask_resident(side.run_directory, {"ask": "status", "refresh": refresh}, _ASK_SECS)
 
 
-__all__ = ["ask_status", "person_side", "proxy_ssh", "resources", "status", "up", "why"]
+__all__ = [
+    "able_person",
+    "ask_status",
+    "person_side",
+    "proxy_ssh",
+    "resources",
+    "status",
+    "up",
+    "why",
+    "with_reactor",
+]

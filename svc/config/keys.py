@@ -986,6 +986,13 @@ def _numbers() -> tuple[Key, ...]:
             meaning="Seconds between checks of the stored policy.",
         ),
         Key(
+            path="access.max_secs",
+            form=_SECS,
+            default=28800,
+            roles=a,
+            meaning="The longest access that a person can ask for and another can approve.",
+        ),
+        Key(
             path="session.reclaim_secs",
             form=_SECS,
             default=60,

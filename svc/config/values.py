@@ -245,6 +245,13 @@ class SnapshotSettings:
 
 
 @frozen
+class AccessSettings:
+    """``[access]``."""
+
+    max_secs: float
+
+
+@frozen
 class SessionSettings:
     """``[session]``."""
 
@@ -282,4 +289,5 @@ class RoleSettings:
     tunnel: TunnelSettings
     audit: AuditSettings
     snapshot: SnapshotSettings
+    access: AccessSettings
     session: SessionSettings

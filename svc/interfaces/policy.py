@@ -18,6 +18,7 @@ class IPolicyEngine(Interface):
 
     version: int = Attribute("The version of the policy text this engine was made from.")
     revision: int = Attribute("The revision of the entities this engine looks at.")
+    requestable: frozenset[str] = Attribute("The permits that people may ask for, by ``@id``.")
 
     def decide(request: AccessRequest) -> Decision:
         """Whether the request is allowed, and by which policies.

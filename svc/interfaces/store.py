@@ -16,6 +16,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.plugin import IPlugin
 from zope.interface import Attribute, Interface
 
+from svc.interfaces.access_requests import IAccessRequests
 from svc.interfaces.account import ISecrets
 from svc.interfaces.crash import CrashPoint, no_crash
 from svc.interfaces.expected import IExpectedKeys
@@ -63,6 +64,7 @@ class ITransaction(Interface):
     people: IPeople = Attribute("Persons and groups.")
     people_changes: IPeopleChanges = Attribute("Changes of persons that are there.")
     certificates: ICertificates = Attribute("Certificates issued to persons.")
+    access: IAccessRequests = Attribute("Requests for access, and what was decided.")
     sign_ins: ISignIns = Attribute("Sign-ins of people at an identity provider.")
     secrets: ISecrets = Attribute("What people without a provider sign in by.")
     catalog: ICatalog = Attribute("Resources and their assignment.")

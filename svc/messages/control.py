@@ -23,6 +23,8 @@ from svc.messages.tunnel import (
 )
 from svc.model.cluster.registration import NO_INVENTORY, Inventory, Withheld
 from svc.model.ids import is_opaque_id, is_random_id
+from svc.model.policy.access import LARGEST_INTEGER
+from svc.model.policy.requested import ApprovedAccess
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.proto.gate.v1 import tunnel_pb2 as tunnel_pb
@@ -82,7 +84,12 @@ class Ask:
 
 @frozen
 class AuthorizeAnswer:
-    """Authority's answer: a grant, or a refusal with its reason."""
+    """Authority's answer: a grant, or a refusal with its reason.
+
+    Attributes:
+        request_hint: Of a refusal that an approved request would turn: what to type to ask.
+        approved: With a grant: the approval that the session stands on.
+    """
 
     decision_id: str
     grant: Signed | None = None
@@ -90,6 +97,8 @@ class AuthorizeAnswer:
     text: str = ""
     policies: tuple[str, ...] = ()
     may_view: bool = False
+    request_hint: str = ""
+    approved: ApprovedAccess | None = None
 
 
 @frozen
@@ -242,6 +251,8 @@ def answer_message(answer: AuthorizeAnswer) -> pb.AuthorizeResponse:
         text=answer.text,
         policies=answer.policies,
         may_view=answer.may_view,
+        request_hint=answer.request_hint,
+        approved=None if answer.approved is None else _approved_message(answer.approved),
     )
 
 
@@ -254,6 +265,24 @@ def read_answer(message: pb.AuthorizeResponse) -> AuthorizeAnswer:
         text=text(message.text, _TEXT, "answer: text", empty=True),
         policies=texts(message.policies, _POLICIES, _POLICY, "answer: policies"),
         may_view=message.may_view,
+        request_hint=text(message.request_hint, _TEXT, "answer: request_hint", empty=True),
+        approved=_read_approved(message.approved) if message.HasField("approved") else None,
+    )
+
+
+def _approved_message(approved: ApprovedAccess) -> pb.ApprovedAccess:
+    return pb.ApprovedAccess(
+        request_id=approved.request_id, approver=approved.approver, ends_at=approved.ends_at
+    )
+
+
+def _read_approved(message: pb.ApprovedAccess) -> ApprovedAccess:
+    if not 0 < message.ends_at <= LARGEST_INTEGER:
+        raise Malformed("answer: approved: ends_at is no time")
+    return ApprovedAccess(
+        request_id=text(message.request_id, _WORD, "answer: approved: request_id"),
+        approver=text(message.approver, _WORD, "answer: approved: approver"),
+        ends_at=message.ends_at,
     )
 
 

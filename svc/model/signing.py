@@ -34,6 +34,7 @@ class Purpose(Enum):
     SESSION_ANSWER = "session-answer"
     SESSION_CHECKPOINT = "session-checkpoint"
     WHY_REQUEST = "why-request"
+    ACCESS_CALL = "access-call"
     REGISTRATION = "registration"
     GRANT = "grant"
     GRANT_EXTENSION = "grant-extension"

@@ -20,6 +20,7 @@ from svc.policy.engine import CompiledPolicy, parse_schema
 from svc.policy.places import PolicyLocations
 from svc.policy.prescan import PolicyLimits, check_shape
 from svc.policy.refusals import DUPLICATE_ID, INVALID, TOO_DEEP, TOO_LARGE, UNNAMED, refused
+from svc.policy.requestable import check_requestable
 from svc.policy.slices import SliceIndex
 from svc.policy.vocabulary import Vocabulary
 
@@ -83,7 +84,9 @@ def read_policies(
         raise refused(TOO_LARGE, f"policy: more than {limits.policies} policies")
     named = _by_name(nodes.static_policies, text)
     _validate(text, vocabulary, {old: new.id for old, new in named})
-    return {policy.id: policy for _, policy in named}
+    policies = {policy.id: policy for _, policy in named}
+    check_requestable(policies)
+    return policies
 
 
 def _nodes(text: str) -> pst.PolicySet:

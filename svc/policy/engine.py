@@ -234,6 +234,11 @@ class CompiledPolicy:
         """Each policy's ``@reason`` by its ``@id``, for explanations."""
         return self._index.reasons()
 
+    @property
+    def requestable(self) -> frozenset[str]:
+        """The permits that people may ask for, by ``@id``."""
+        return self._index.requestable
+
     def decide_by_all(self, request: AccessRequest) -> Decision:
         """The same question put to every policy at once, kept nowhere.
 

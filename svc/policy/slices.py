@@ -15,6 +15,7 @@ from attrs import frozen
 from cedarpy import PolicySet, pst
 
 from svc.model.policy.access import EntityUid
+from svc.model.policy.requested import REQUESTABLE
 from svc.policy.entities import EntityView
 from svc.policy.possible import over_known
 from svc.policy.reads import reads_of
@@ -55,6 +56,9 @@ class SliceIndex:
         self._policies = policies
         self._reads = {name: reads_of(policy.clauses) for name, policy in policies.items()}
         self._literals = {name: _literals(policy) for name, policy in policies.items()}
+        self._requestable = frozenset(
+            name for name, policy in policies.items() if REQUESTABLE in policy.annotations
+        )
         self._index: dict[str | None, dict[ScopeKey, dict[ScopeKey, list[str]]]] = {}
         for name, policy in policies.items():
             principal, resource = _scope(policy.principal), _scope(policy.resource)
@@ -94,6 +98,11 @@ class SliceIndex:
             for name, policy in self._policies.items()
             if policy.annotations.get("reason")
         }
+
+    @property
+    def requestable(self) -> frozenset[str]:
+        """The permits that people may ask for."""
+        return self._requestable
 
     def whole(self) -> Slice:
         """Every policy as one slice."""

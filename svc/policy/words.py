@@ -9,6 +9,7 @@ word here and must never get one.
 from __future__ import annotations
 
 from svc.model.policy.terms import ActionGroupTerm, ActionTerm, AttributeTerm, EntityTerm, Terms
+from svc.policy.facts import FACTS
 
 PEOPLE = ("User", "Agent")
 CALLERS = ("User", "Agent", "Operator")
@@ -68,134 +69,6 @@ ENTITIES = (
 GROUPS = (
     ActionGroupTerm("use", "Every action that reaches a resource."),
     ActionGroupTerm("administer", "Every action on the gateway itself."),
-)
-
-FACTS = (
-    AttributeTerm(
-        name="now", type="Long", classified="public", help="Seconds since the epoch.", ticking=True
-    ),
-    AttributeTerm(
-        name="hour", type="Long", classified="public", help="Hour of the day, 0 to 23, UTC."
-    ),
-    AttributeTerm(
-        name="weekday",
-        type="Long",
-        classified="public",
-        help="Day of the week, 1 (Monday) to 7, UTC.",
-    ),
-    AttributeTerm(
-        name="mfa_age_seconds",
-        type="Long",
-        classified="public",
-        help="Time since the person presented the second factor.",
-        ticking=True,
-    ),
-    AttributeTerm(
-        name="approved_request",
-        type="Bool",
-        classified="public",
-        help="An active approval covers this request.",
-    ),
-    AttributeTerm(
-        name="login_user",
-        type="String",
-        classified="personal",
-        help="The account that the client requests on the target.",
-        claimed=True,
-    ),
-    AttributeTerm(
-        name="named_person",
-        type="String",
-        classified="personal",
-        help="The id of the person that the request asks to be made as (see `actAs`).",
-    ),
-    AttributeTerm(
-        name="target_host",
-        type="String",
-        classified="personal",
-        help="The host that a forwarding connects to.",
-    ),
-    AttributeTerm(
-        name="target_port",
-        type="Long",
-        classified="public",
-        help="The port that a forwarding connects to.",
-    ),
-    AttributeTerm(
-        name="db_role",
-        type="String",
-        classified="public",
-        help="The database role that the client requests.",
-    ),
-    AttributeTerm(
-        name="db_name",
-        type="String",
-        classified="public",
-        help="The database that the client requests; nobody fills it, PostgreSQL has `database`.",
-        claimed=True,
-    ),
-    AttributeTerm(
-        name="read_only",
-        type="Bool",
-        classified="public",
-        help="The session cannot write; nobody fills it.",
-        claimed=True,
-    ),
-    AttributeTerm(
-        name="effects",
-        type="Set<String>",
-        classified="public",
-        help="What a statement does: `read`, `write`, …",
-    ),
-    AttributeTerm(
-        name="objects",
-        type="Set<String>",
-        classified="public",
-        help="The names that a statement refers to.",
-    ),
-    AttributeTerm(
-        name="fingerprint",
-        type="String",
-        classified="public",
-        help="The hash of a statement without its constants; nobody fills it.",
-        claimed=True,
-    ),
-    AttributeTerm(name="verb", type="String", classified="public", help="The Kubernetes verb."),
-    AttributeTerm(
-        name="api_group", type="String", classified="public", help="The Kubernetes API group."
-    ),
-    AttributeTerm(
-        name="api_resource",
-        type="String",
-        classified="public",
-        help="The Kubernetes resource and subresource.",
-    ),
-    AttributeTerm(
-        name="object_namespace",
-        type="String",
-        classified="public",
-        help="The Kubernetes namespace.",
-    ),
-    AttributeTerm(
-        name="object_name", type="String", classified="public", help="The Kubernetes object's name."
-    ),
-    AttributeTerm(name="method", type="String", classified="public", help="The HTTP method."),
-    AttributeTerm(
-        name="path", type="String", classified="personal", help="The path, without its query."
-    ),
-    AttributeTerm(
-        name="proxy_reported",
-        type=(
-            AttributeTerm(
-                name="source_address",
-                type="ipaddr",
-                classified="personal",
-                help="The network address of the caller.",
-            ),
-        ),
-        classified="personal",
-        help="Facts that only the Proxy knows and nobody else can check.",
-    ),
 )
 
 _TIME = ("now", "hour", "weekday")
@@ -294,6 +167,15 @@ ACTIONS = (
         help="Act in the name of a person.",
         groups=(),
         context=_ALWAYS,
+    ),
+    ActionTerm(
+        name="approveAccess",
+        request_kind="admin",
+        principals=("User",),
+        resources=RESOURCES,
+        help="Decide about another person's request for access to the resource.",
+        groups=(),
+        context=(*_ALWAYS, "requested_action"),
     ),
     _administer("viewStatus", "See what is running and whether it is healthy."),
     _administer("viewAudit", "Read the audit log and the decisions about anybody."),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer, RpcService, streaming, unary
+from svc.messages.access import CONTROL_ACCESS_METHOD, access_message, read_access
 from svc.messages.control import WHY_METHOD
 from svc.messages.session import read_lane_request, read_why, why_message
 from svc.proto.gate.v1 import session_pb2 as pb
@@ -20,6 +21,7 @@ from svc.proxy.sessions.open import SessionOpens
 from svc.proxy.tunnels.service import TunnelService
 
 _WHY_SECS = 10.0
+_ACCESS_SECS = 10.0
 _UNKNOWN = "other"
 _SESSION = "gate.v1.Session"
 
@@ -64,6 +66,7 @@ class PublicServices:
                 "Open": streaming(self.sessions.open),
                 "List": streaming(self.listings.follow),
                 "Why": unary(pb.SessionWhyRequest, self._why),
+                "Access": unary(pb.SessionAccessRequest, self._access),
                 "Lane": unary(pb.SessionLaneRequest, self._lane),
             },
         )
@@ -106,6 +109,18 @@ class PublicServices:
             why_message(data, signature, peer_chain(call)),
             pb.SessionWhyResponse,
             timeout=_WHY_SECS,
+        )
+
+    async def _access(
+        self, request: pb.SessionAccessRequest, call: IRpcCall
+    ) -> pb.SessionAccessResponse:
+        self.sessions.person(call)
+        signed = evolve(read_access(request), chain=peer_chain(call), source_address=call.peer.host)
+        return await self.channel().unary(
+            CONTROL_ACCESS_METHOD,
+            access_message(signed),
+            pb.SessionAccessResponse,
+            timeout=_ACCESS_SECS,
         )
 
     async def _lane(self, request: pb.SessionLaneRequest, call: IRpcCall) -> pb.SessionLaneResponse:

@@ -44,6 +44,7 @@ _RPCS = (
     "Session/Open",
     "Session/List",
     "Session/Why",
+    "Session/Access",
     "Session/Lane",
     "Tunnel/Register",
     "Tunnel/Carry",
@@ -141,6 +142,12 @@ def _decisions() -> tuple[MetricSeries, ...]:
             "Per-request decisions.",
             kind=_REQUESTS,
             decision=("allow", "deny", "error"),
+        ),
+        _counter(
+            "svc_access_requests_total",
+            _A,
+            "Requests for access that were asked for, decided, withdrawn, or used by a session.",
+            event=("asked", "approved", "denied", "withdrawn", "used"),
         ),
         _gauge(
             "svc_policy_version_applied",

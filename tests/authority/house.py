@@ -14,6 +14,11 @@ from zope.interface import implementer
 
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
+from svc.authority.access.approved import ApprovedRequests
+from svc.authority.access.calls import AccessCalls
+from svc.authority.access.offer import AccessOffers
+from svc.authority.access.records import AccessRecords
+from svc.authority.access.requests import AccessRequestService
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
@@ -195,6 +200,7 @@ class House:
         )
         self.state_cache = ClusterStateCache(self.store, self.ledger, self.now, advanced=nothing)
         self.over_budget: list[str] = []
+        self.access_told: list[str] = []
         self.refusals = RefusalRecords(
             store=self.store, recorder=self.recorder, clock=self.clock, now=self.now
         )
@@ -432,6 +438,41 @@ class House:
             now=self.now,
             trust=ProxyTrust(self.store, self.recorder, self.now),
             instances=self.registrations.instances,
+            stands_on=self.approvals().of_decision,
+        )
+
+    def approvals(self) -> ApprovedRequests:
+        """Approved requests for access, as sessions use them."""
+        return ApprovedRequests(
+            cluster=CLUSTER, state_cache=self.state_cache, store=self.store, now=self.now
+        )
+
+    def requests(self) -> AccessRequestService:
+        """Serves people who ask for access, and those who decide."""
+        return AccessRequestService(
+            cluster=CLUSTER,
+            state_cache=self.state_cache,
+            engine=lambda: self.policy.engine,
+            kinds=KINDS,
+            store=self.store,
+            records=AccessRecords(self.recorder),
+            verifier=self.world.verifier,
+            now=self.now,
+            entropy=self.entropy,
+            max_secs=28800,
+            told=self.access_told.append,
+        )
+
+    def access_calls(self) -> AccessCalls:
+        """Verifies who asks for access, or decides."""
+        return AccessCalls(
+            cluster=CLUSTER,
+            requests=self.requests(),
+            state_cache=self.state_cache,
+            verifier=self.world.verifier,
+            rates=self.rates,
+            clock=self.clock,
+            now=self.now,
         )
 
     def issuance(self) -> Issuance:
@@ -455,6 +496,12 @@ class House:
             may_grant=lambda: self.may_grant(),
             ended=self.ends().reported,
             gated=self.gated_sessions(),
+            offers=AccessOffers(
+                approvals=self.approvals(),
+                now=self.now,
+                max_secs=28800,
+                told=self.access_told.append,
+            ),
         )
 
     def serve(self, *resources: str) -> Registered:

@@ -74,6 +74,7 @@ def control_service(
         ends=ends,
         snapshots=house.publisher,
         explainer=explainer,
+        access=house.access_calls(),
         gated=house.gated_sessions(),
         lanes=lambda: AuthorityGreeting(CLUSTER, "a" * 26, "0.11.0"),
         clock=house.clock,

@@ -94,7 +94,10 @@ _CONDITIONS = (
     "context has hour && context.hour >= 12",
     "context has weekday && context.weekday < 6",
     "context has mfa_age_seconds && context.mfa_age_seconds < 300",
-    "context has approved_request && context.approved_request",
+    (
+        "context has approved_request && context.approved_request has approver && "
+        'context.approved_request.approver == "p1"'
+    ),
     _FROM_INSIDE,
     "context has now && context.now > 1000",
     'action in Action::"use"',
@@ -154,7 +157,7 @@ def random_request(random: Random) -> AccessRequest:
         "weekday": random.randrange(1, 8),
         "now": random.randrange(2_000),
         "mfa_age_seconds": random.randrange(600),
-        "approved_request": random.random() < 0.5,
+        "approved_request": {"id": "a1", "approver": random.choice(("p1", "p2")), "expires": 9},
         "proxy_reported": {"source_address": random.choice(("10.1.2.3", "192.0.2.1", "odd"))},
     }
     chosen = {name: context[name] for name in context if random.random() < 0.6}

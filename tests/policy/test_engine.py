@@ -241,7 +241,7 @@ class DenyTests(SynchronousTestCase):
             "context_malformed:hour": ask(hour="1"),
             "context_malformed:now": ask(now=1.5),
             "context_malformed:weekday": ask(weekday=True),
-            "context_malformed:approved_request": ask(approved_request=1),
+            "context_malformed:approved_request": ask(approved_request={"expires": "9"}),
             "context_malformed:proxy_reported": ask(proxy_reported={"port": 1}),
             "context_malformed:mfa_age_seconds": ask(mfa_age_seconds=1 << 60),
         }
@@ -308,15 +308,16 @@ class ValueTests(SynchronousTestCase):
                 request = ask("u1", "r1", "webAccess", "web", "WebApp", path=asked)
                 self.assertEqual(ours.decide(request).allowed, asked == value, repr(asked))
 
-    def test_sets_numbers_and_flags(self) -> None:
-        """Sets have no order, negative numbers and false stay what they are."""
+    def test_sets_numbers_and_records(self) -> None:
+        """Sets have no order, negative numbers stay what they are, also within a record."""
         ours = engine(
             '@id("read") permit (principal, action == Action::"dbQuery", resource) when { '
             'context has effects && context.effects == ["read", "set \\"x\\""] && '
-            "context has approved_request && !context.approved_request && "
+            "context has approved_request && context.approved_request has expires && "
+            "context.approved_request.expires == -7 && "
             "context has mfa_age_seconds && context.mfa_age_seconds == -5 };"
         )
-        facts: dict[str, Any] = {"approved_request": False, "mfa_age_seconds": -5}
+        facts: dict[str, Any] = {"approved_request": {"expires": -7}, "mfa_age_seconds": -5}
         for effects in (("read", 'set "x"'), ['set "x"', "read"], frozenset(("read", 'set "x"'))):
             request = ask("u1", "r1", "dbQuery", "db_query", "Database", effects=effects, **facts)
             self.assertTrue(ours.decide(request).allowed)

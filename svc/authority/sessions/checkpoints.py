@@ -13,7 +13,7 @@ of each open session is believed, and what follows is held against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from hashlib import sha256
 
 from attrs import define, field
@@ -36,6 +36,7 @@ from svc.messages.session import decode_grant, decode_request
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.node import Node
 from svc.model.policy.access import EntityUid
+from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
 from svc.model.policy.requests import context_at, may_open
 from svc.model.principal import Role
 from svc.model.session import ending
@@ -65,6 +66,11 @@ LATE_SECS = 600.0
 to another Proxy, or to the same one when that is back."""
 
 SWEEP_SECS = 60.0
+POLICY_CHANGED = "policy_changed"
+
+
+async def _on_nothing(decision_id: str) -> ApprovedAccess | None:
+    return None
 
 
 @define
@@ -93,6 +99,7 @@ class GatedSessions:
         sign_extension: Signs with the grant key.
         trust: Hears what sessions say of their Proxies.
         instances: The processes of a Connector that are registered now.
+        stands_on: Gives the approved request, in force still, that a decision stood on, by its id.
     """
 
     cluster: str
@@ -105,6 +112,7 @@ class GatedSessions:
     now: Callable[[], float]
     trust: ProxyTrust
     instances: Callable[[str], frozenset[str]]
+    stands_on: Callable[[str], Awaitable[ApprovedAccess | None]] = _on_nothing
     _sessions: dict[str, _Tracked] = field(factory=dict, init=False)
     _mismatched: set[str] = field(factory=set, init=False)
 
@@ -179,7 +187,7 @@ class GatedSessions:
         if tracked.chain.settled_at < self.now() - RECONCILED_SECS:
             return CheckpointAnswer(reason=UNRECONCILED)
         try:
-            extension, tracked.ends_at = self._extension(ask, one)
+            extension, tracked.ends_at = await self._prolonged(ask, one, session.decision_id)
             return CheckpointAnswer(extension=extension)
         except Denied as refusal:
             _log.info("a session is not prolonged", session=uid, reason=refusal.reason)
@@ -194,7 +202,23 @@ class GatedSessions:
             raise Denied("the checkpoint is another Connector's", reason="checkpoint_refused")
         return one
 
-    def _extension(self, ask: CheckpointAsk, one: SessionCheckpoint) -> tuple[Signed, float]:
+    async def _prolonged(
+        self, ask: CheckpointAsk, one: SessionCheckpoint, decision_id: str
+    ) -> tuple[Signed, float]:
+        """The grant, prolonged by the policy alone, or by the approval that it stands on."""
+        try:
+            return self._extension(ask, one)
+        except Denied as refusal:
+            approved = None
+            if refusal.reason == POLICY_CHANGED:
+                approved = await self.stands_on(decision_id)
+            if approved is None:
+                raise
+            return self._extension(ask, one, approved)
+
+    def _extension(
+        self, ask: CheckpointAsk, one: SessionCheckpoint, approved: ApprovedAccess | None = None
+    ) -> tuple[Signed, float]:
         """The grant, prolonged, if it would be made now too (rule R17: by the facts of its open).
 
         Returns:
@@ -210,12 +234,16 @@ class GatedSessions:
         asker = self.state_cache.person(person.principal)
         target = EntityUid(kind.terms.entity_type, grant.resource)
         context = context_at(self.now(), ask.source_address, kind.facts(request))
+        if approved is not None:
+            context[APPROVED_REQUEST] = approved.fact
         decision = engine.decide(
             may_open(kind.request_kind, request.action, asker.id, target, context)
         )
         if not decision.allowed:
-            raise Denied("the policy no longer allows it", reason="policy_changed")
+            raise Denied("the policy no longer allows it", reason=POLICY_CHANGED)
         end = min(int(self.now() * 1000) + GATED_MS, int(person.not_after * 1000))
+        if approved is not None:
+            end = min(end, approved.ends_at * 1000)
         extension = GrantExtension(
             cluster=self.cluster,
             session_uid=one.session_uid,

@@ -8,7 +8,7 @@ believed; what only it can know enters the policy as ``proxy_reported``.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 
 from attrs import define, evolve, field
@@ -16,6 +16,8 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.audit.checkpoint.signer import HeadsUnsigned
+from svc.authority.access.approved import ApprovalUsedUp
+from svc.authority.access.offer import AccessOffers
 from svc.authority.limits import AskRates
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.routes import Registered, Registrations
@@ -37,15 +39,17 @@ from svc.interfaces.kinds import ServedKind, kind_of
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IStore, ITransaction
 from svc.interfaces.tracing import Note, no_note, no_trace
-from svc.messages.control import Ask, AuthorizeAnswer, CountedEnd
+from svc.messages.control import Ask, AuthorizeAnswer, CountedEnd, ProxyDecision
 from svc.messages.session import decode_request, encode_grant
 from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import ChainRow, EntitySlice
+from svc.model.audit.state import StateEntry
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.node import Node
 from svc.model.cluster.person import require_active
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import Decision
+from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
 from svc.model.policy.requests import context_at, may_open, may_view
 from svc.model.principal import Role
 from svc.model.session.checkpoint import GATED_MS
@@ -61,6 +65,11 @@ _log = Logger(namespace="svc_authority")
 REFUSAL_TEXT = "access denied, or no such resource"
 """One text for what may not be viewed and for what never was (rule R16)."""
 
+REQUESTABLE_TEXT = "access denied, unless another person approves a request for it"
+
+_ROUNDS = 3
+"""How often a session is decided whose approval another session has just used up."""
+
 _REMEMBERED_SLICES = 10_000
 
 
@@ -74,6 +83,7 @@ class Issuance:
         on_decision: Told action label, decision word and seconds of each decision.
         may_grant: Raises SvcError while nothing may be granted, whatever the policy says.
         ended: Ends sessions of a Proxy, by its id.
+        offers: Knows the approved requests, and what can be asked for.
         gated: Prolongs the grants of gated sessions, and knows which Proxies may open some.
         rates: What a person may ask, and what a Proxy may bring that proves nothing.
         refusals: Bounds the records of requests that prove nothing.
@@ -98,6 +108,7 @@ class Issuance:
     may_grant: Callable[[], object] = field(kw_only=True)
     ended: Callable[[str, Iterable[CountedEnd]], Awaitable[object]] = field(kw_only=True)
     gated: GatedSessions = field(kw_only=True)
+    offers: AccessOffers = field(kw_only=True)
     refusals: RefusalRecords = field()
     note: Note = no_note
     trace_id: Callable[[], str] = no_trace
@@ -122,12 +133,7 @@ class Issuance:
             verified = self._authenticate(ask, proxy)
             self._note(verified)
             with self.rates.writing(verified.person.id):
-                outcome = self._decide(verified, ask, proxy)
-                if outcome.connector is not None:
-                    self.may_grant()
-                    if not verified.kind.opaque:
-                        self.gated.trust.require_trusted(proxy.id)
-                row = await self._commit(verified, outcome, ask, proxy)
+                outcome, row = await self._decided(verified, ask, proxy)
         except (StoreUnavailable, HeadsUnsigned, TooMany):
             raise  # nowhere to write it down; or counted, and summarised later
         except SvcError as refusal:
@@ -136,11 +142,55 @@ class Issuance:
             raise
         if outcome.connector is not None:
             await self._require_grants(verified, proxy)
+        if outcome.approved is not None:
+            await self.offers.used()
         if outcome.word != "allow":
             self.rates.denied(verified.person.id)
         self.note(decision=outcome.recorded)
         self.on_decision(verified.kind.request_kind, outcome.word, self.clock.seconds() - began)
         return self._answer(verified, outcome, proxy, row)
+
+    async def _decided(
+        self, verified: VerifiedRequest, ask: Ask, proxy: Node
+    ) -> tuple[IssuanceResult, ChainRow]:
+        """The decision, on record; a denial may be turned by an approved request of the person.
+
+        Raises:
+            SvcError: nothing may be granted now, or nothing can be written down.
+        """
+        for _ in range(_ROUNDS):
+            outcome = self._decide(verified, ask, proxy)
+            if outcome.word == "deny" and outcome.may_view:
+                outcome = await self._turned(outcome, verified, ask, proxy)
+            if outcome.connector is not None:
+                self.may_grant()
+                if not verified.kind.opaque:
+                    self.gated.trust.require_trusted(proxy.id)
+            try:
+                return outcome, await self._commit(verified, outcome, ask, proxy)
+            except ApprovalUsedUp:
+                continue  # Another session was first; there may be another approval.
+        raise Denied("the approved request was used up; ask again", reason=ApprovalUsedUp.reason)
+
+    async def _turned(
+        self, denied: IssuanceResult, verified: VerifiedRequest, ask: Ask, proxy: Node
+    ) -> IssuanceResult:
+        """The decision with the approved request that covers it, or how to ask for one."""
+        engine, resource = self.engine(), verified.resource
+        if engine is None or resource is None or denied.reason != "denied":
+            return denied
+        asked = denied.decision.request
+        if not self.offers.would_turn(engine, asked):
+            return denied
+        approved = await self.offers.approved(
+            verified.person.id, resource, verified.kind, verified.request
+        )
+        if approved is not None:
+            turned = self._decide(verified, ask, proxy, approved)
+            if turned.word != "deny":
+                return turned
+        hint = self.offers.hint(engine, asked, verified.kind, verified.request)
+        return evolve(denied, request_hint=hint)
 
     async def _require_grants(self, verified: VerifiedRequest, proxy: Node) -> None:
         """Return if a grant may leave still: what was found during the commit holds it back.
@@ -224,7 +274,13 @@ class Issuance:
         if digest in self._seen:
             raise Denied("the request was already used", reason="request_replayed")
 
-    def _decide(self, verified: VerifiedRequest, ask: Ask, proxy: Node) -> IssuanceResult:
+    def _decide(
+        self,
+        verified: VerifiedRequest,
+        ask: Ask,
+        proxy: Node,
+        approved: ApprovedAccess | None = None,
+    ) -> IssuanceResult:
         engine = self.engine()
         if engine is None:
             raise SvcError(
@@ -233,6 +289,8 @@ class Issuance:
         reported = ask.proxy_decision.source_address
         now, target, asker = self.now(), verified.target, verified.person.id
         context = context_at(now, reported, verified.kind.facts(verified.request))
+        if approved is not None:
+            context[APPROVED_REQUEST] = approved.fact
         kind, action = verified.kind.request_kind, verified.request.action
         decision = engine.decide(may_open(kind, action, asker, target, context))
         view = engine.decide(may_view(asker, target, now, reported))
@@ -241,10 +299,11 @@ class Issuance:
             decision_id=random_id(self.entropy),
             may_view=view.allowed,
             entities=self._slice(engine, decision),
+            approved=approved,
         )
         if not decision.allowed:
             return evolve(outcome, word="deny", reason="denied")
-        if ask.proxy_decision.decision != "allow":
+        if not _has_agreed(ask.proxy_decision, approved):
             return evolve(outcome, word="deny", reason="proxy_denied")
         if verified.resource is None:
             return evolve(outcome, word="not_served", reason="unknown")
@@ -270,8 +329,10 @@ class Issuance:
             _check_standing(rows, verified)
             if outcome.connector is not None:
                 _check_assignment(rows, verified)
+            is_used = outcome.connector is not None and outcome.approved is not None
+            used = self.offers.use(tx, outcome.approved) if is_used else ()
             self._record_proxy_decision(tx, verified, ask, proxy)
-            row = self._record_decision(tx, verified, outcome, ask, proxy)
+            row = self._record_decision(tx, verified, outcome, ask, proxy, used)
             if outcome.connector is not None:
                 self._insert(tx, self._session(verified, outcome, outcome.connector, proxy))
             return row
@@ -330,6 +391,7 @@ class Issuance:
         outcome: IssuanceResult,
         ask: Ask,
         proxy: Node,
+        used: Sequence[StateEntry],
     ) -> ChainRow:
         decision = outcome.decision
         granted = outcome.connector is not None
@@ -348,6 +410,7 @@ class Issuance:
             request=decision.request,
             entities_digest=decision.entities_digest or None,
             entities=outcome.entities,
+            state=used,
             details={
                 "proxy_id": proxy.id,
                 "connector_id": outcome.connector.node_id if outcome.connector else None,
@@ -365,7 +428,12 @@ class Issuance:
             if grant.is_gated:
                 self.gated.granted(grant)
             signed = self.sign_grant(encode_grant(grant))
-            return AuthorizeAnswer(outcome.decision_id, grant=signed, may_view=outcome.may_view)
+            return AuthorizeAnswer(
+                outcome.decision_id,
+                grant=signed,
+                may_view=outcome.may_view,
+                approved=outcome.approved,
+            )
         if outcome.word == "not_served" and outcome.may_view:
             text = f"{verified.request.resource}: no such resource is connected"
             return AuthorizeAnswer(
@@ -375,9 +443,10 @@ class Issuance:
         return AuthorizeAnswer(
             outcome.decision_id,
             reason="denied",
-            text=REFUSAL_TEXT,
+            text=REQUESTABLE_TEXT if outcome.request_hint else REFUSAL_TEXT,
             policies=outcome.policies if outcome.may_view else (),
             may_view=outcome.may_view,
+            request_hint=outcome.request_hint,
         )
 
     def _grant(
@@ -392,6 +461,8 @@ class Issuance:
         end = int(verified.certificate.not_after * 1000)
         if not verified.kind.opaque:
             end = min(end, issued_at_ms + GATED_MS)
+        if outcome.approved is not None:
+            end = min(end, outcome.approved.ends_at * 1000)
         return Grant(
             cluster=self.cluster,
             session_uid=verified.request.session_uid,
@@ -457,6 +528,15 @@ class Issuance:
             )
 
         await self.refusals.write(node(proxy.id), "record a refused request", write)
+
+
+def _has_agreed(said: ProxyDecision, approved: ApprovedAccess | None) -> bool:
+    """Whether a Proxy that decided so may get a grant.
+
+    It knows no approvals: what it denies without one it decides again with the one that the answer
+    names, before anything is opened (ADR 46).
+    """
+    return said.decision == "allow" or (approved is not None and said.decision == "deny")
 
 
 def _check_standing(rows: SignedRows, verified: VerifiedRequest) -> None:

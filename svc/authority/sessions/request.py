@@ -15,6 +15,7 @@ from svc.model.certificate import CertificateFacts
 from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Resource
 from svc.model.policy.access import Decision, EntityUid
+from svc.model.policy.requested import ApprovedAccess
 from svc.model.session.request import SessionRequest
 
 
@@ -61,6 +62,8 @@ class IssuanceResult:
         word: The metric's: ``allow``, ``deny`` or ``not_served``.
         reason: The record's, and with ``not_served`` the caller's.
         entities: What the decision looked at, where the log may not hold it yet.
+        request_hint: Of a denial that an approved request would turn: how to ask for one.
+        approved: The approval that an allowed decision stands on.
     """
 
     decision: Decision
@@ -70,6 +73,8 @@ class IssuanceResult:
     word: str = "allow"
     reason: str = ""
     connector: Registered | None = None
+    request_hint: str = ""
+    approved: ApprovedAccess | None = None
 
     @property
     def recorded(self) -> str:

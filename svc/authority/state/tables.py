@@ -19,6 +19,8 @@ from svc.errors import Denied
 from svc.interfaces.store import ITransaction
 from svc.model.audit.state import (
     StateEntry,
+    access_decision_entry,
+    access_entry,
     certificate_entry,
     expected_entry,
     group_entry,
@@ -38,6 +40,7 @@ from svc.model.cluster.node import ExpectedKey, KeptToken, Node
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.policy.requested import KeptApproval, RequestedAccess
 from svc.model.policy.version import PolicyVersion
 
 _Id = TypeVar("_Id")
@@ -163,6 +166,22 @@ SECRETS = ProtectedTable[str, PersonSecret](
     entry_of=secret_entry,
     id_of=lambda secret: secret.id,
 )
+ACCESS_REQUESTS = ProtectedTable[str, RequestedAccess](
+    name="access",
+    get=lambda tx, request_id: tx.access.get(request_id),
+    all=lambda tx, at: tx.access.unexpired(at),
+    entry_of=access_entry,
+    id_of=lambda request: request.id,
+    expires=True,
+)
+ACCESS_DECISIONS = ProtectedTable[str, KeptApproval](
+    name="access_decision",
+    get=lambda tx, request_id: tx.access.decision(request_id),
+    all=lambda tx, at: tx.access.decisions(at),
+    entry_of=access_decision_entry,
+    id_of=lambda kept: kept.request_id,
+    expires=True,
+)
 POLICIES = ProtectedTable[int, PolicyVersion](
     name="policy",
     get=lambda tx, version: tx.policies.get(version),
@@ -183,6 +202,8 @@ PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
     IDENTITIES,
     SIGN_INS,
     SECRETS,
+    ACCESS_REQUESTS,
+    ACCESS_DECISIONS,
     POLICIES,
 )
 """Every protected noun, in the order in which a record of many names their rows."""
@@ -282,6 +303,14 @@ class SignedRows:
         for one in found:
             self.require(secret_entry(one))
         return found
+
+    def access_request(self, request_id: str) -> RequestedAccess | None:
+        """A request for access, whatever became of it."""
+        return self._good(ACCESS_REQUESTS, request_id)
+
+    def access_decision(self, request_id: str) -> KeptApproval | None:
+        """What another person decided about it."""
+        return self._good(ACCESS_DECISIONS, request_id)
 
     def resource(self, resource_id: str) -> Resource | None:
         """The resource, with its assignment."""

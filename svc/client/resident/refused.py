@@ -173,4 +173,6 @@ def refused_text(resource: str, error: SvcError) -> str:
     policies = policies_of(error)
     if policies:
         parts.append(f"policies {', '.join(policies)}")
+    if error.details.get("request"):
+        parts.append(f"ask for access with: {error.details['request']}")
     return "; ".join(parts)

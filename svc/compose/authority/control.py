@@ -58,6 +58,7 @@ def control_service(
         may_grant=may_grant,
         ended=rooms.ends.reported,
         gated=rooms.gated,
+        offers=rooms.access.offers,
     )
     intake = RegistrationIntake(
         cluster=cluster,
@@ -95,6 +96,7 @@ def control_service(
         ends=rooms.ends,
         snapshots=rooms.publisher,
         explainer=explainer,
+        access=rooms.access.calls,
         gated=rooms.gated,
         lanes=lambda: lanes_of(p, listeners),
         clock=clock,

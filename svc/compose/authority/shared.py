@@ -33,6 +33,7 @@ from svc.authority.signin.attempts import Attempts
 from svc.authority.signin.service import SignInService
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.unsigned import UnsignedRows
+from svc.compose.authority.access import AccessWiring, access_wiring, approved_requests
 from svc.compose.authority.accounts import AccountRooms, account_rooms
 from svc.compose.authority.lifecycle import (
     issuers_in_force,
@@ -69,6 +70,7 @@ class SharedServices:
     policies: PolicyAdmin
     checks: PolicyCheck
     ends: SessionEnds
+    access: AccessWiring
     gated: GatedSessions
     sampled: SampledAllows
     sweeping: PeriodicTask
@@ -158,6 +160,7 @@ def shared_services(p: Parts) -> SharedServices:
         in_thread=in_pool(p.runtime.reactor),
         now=now,
     )
+    approvals = approved_requests(p, state_cache)
     gated = GatedSessions(
         cluster=cluster,
         state_cache=state_cache,
@@ -169,6 +172,7 @@ def shared_services(p: Parts) -> SharedServices:
         now=now,
         trust=ProxyTrust(p.store, p.recorder, now),
         instances=registrations.instances,
+        stands_on=approvals.of_decision,
     )
     rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
     renewals = NodeRenewal(
@@ -226,6 +230,7 @@ def shared_services(p: Parts) -> SharedServices:
         policies=policies,
         checks=checks,
         ends=ends,
+        access=access_wiring(p, state_cache, policy, rates, approvals),
         gated=gated,
         sampled=SampledAllows(recent, gated),
         sweeping=PeriodicTask(

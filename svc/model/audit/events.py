@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 9
+CATALOGUE_VERSION = 10
 
 _PUBLIC, _PERSONAL, _SECRET = Sensitivity.PUBLIC, Sensitivity.PERSONAL, Sensitivity.SECRET
 _NUMBER, _FLAG, _TEXTS = Shape.NUMBER, Shape.FLAG, Shape.TEXTS
@@ -31,6 +31,7 @@ def _by_name(*fields: Field) -> Mapping[str, Field]:
 
 
 DETAILS: Mapping[str, Field] = _by_name(
+    Field("access_request", _PUBLIC, "id of the request for access"),
     Field("acts_as", _PUBLIC, "the person that another one's requests are made as"),
     Field(
         name="assignment_revision",
@@ -55,6 +56,20 @@ DETAILS: Mapping[str, Field] = _by_name(
         name="change", sensitivity=_PUBLIC, meaning="names of the fields that changed", shape=_TEXTS
     ),
     Field("connector_id", _PUBLIC, "the Connector concerned"),
+    Field("asked_reason", _PERSONAL, "why a person asked for access, in their own words"),
+    Field(
+        name="asked_secs",
+        sensitivity=_PUBLIC,
+        meaning="for how long access was asked for, in seconds",
+        shape=_NUMBER,
+    ),
+    Field(
+        name="asked_uses",
+        sensitivity=_PUBLIC,
+        meaning="how many sessions access was asked for; absent: any number",
+        shape=_NUMBER,
+    ),
+    Field("ends_at", _PUBLIC, "when it ends"),
     Field(name="count", sensitivity=_PUBLIC, meaning="how many", shape=_NUMBER),
     Field(
         name="duration_ms",
@@ -62,6 +77,7 @@ DETAILS: Mapping[str, Field] = _by_name(
         meaning="how long it lasted, in milliseconds",
         shape=_NUMBER,
     ),
+    Field("document_sha256", _PUBLIC, "SHA-256 of the document that an approver was shown"),
     Field("email", _PERSONAL, "a person's mail address"),
     Field(
         name="erased",
@@ -304,6 +320,35 @@ RECORDING_DELIVERED = _event(
     "a recording reached its store",
     "recording_sha256 connector_id",
 )
+ACCESS_REQUEST = _event(
+    1040,
+    "access.request",
+    "I",
+    "a person asked for access that nobody has by the policy alone",
+    "access_request asked_reason asked_secs asked_uses ends_at row_digest proxy_id",
+)
+ACCESS_APPROVE = _event(
+    1041,
+    "access.approve",
+    "I",
+    "another person approved a request for access",
+    "access_request person_id certificate_sha256 document_sha256 ends_at row_digest proxy_id",
+)
+ACCESS_DENY = _event(
+    1042,
+    "access.deny",
+    "I",
+    "another person denied a request for access",
+    "access_request person_id certificate_sha256 document_sha256 row_digest proxy_id",
+)
+ACCESS_WITHDRAW = _event(
+    1043,
+    "access.withdraw",
+    "I",
+    "a person withdrew a request for access, or gave up what was approved",
+    "access_request row_digest proxy_id",
+)
+
 TUNNEL_REGISTERED = _event(
     1030,
     "tunnel.registered",

@@ -30,6 +30,7 @@ from svc.model.cluster.node import ExpectedKey, KeptToken, Node, Publication
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, first_identity
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.policy.requested import KeptApproval, RequestedAccess
 from svc.model.policy.version import PolicyVersion
 
 ROW_DOMAIN = b"svc-state-row-v1\0"
@@ -258,6 +259,42 @@ def secret_entry(secret: PersonSecret) -> StateEntry:
         "expires": None if secret.expires_at is None else _exact(secret.expires_at),
     }
     return _entry(f"secret:{secret.id}", fields)
+
+
+def access_entry(request: RequestedAccess) -> StateEntry:
+    """A request for access, decided or not, with how often it was used.
+
+    The reason stands in it by a digest with the row's salt: it can be erased.
+    """
+    fields: dict[str, Json] = {
+        "person": request.person_id,
+        "resource": request.resource_id,
+        "identity": request.resource_identity,
+        "kind": request.kind,
+        "action": request.action,
+        "parameters": sha256(request.salt + encode(dict(request.parameters))).hexdigest(),
+        "reason": sha256(request.salt + request.reason.encode("utf-8", "replace")).hexdigest(),
+        "secs": str(request.asked_secs),
+        "uses": None if request.uses is None else str(request.uses),
+        "used": str(request.used),
+        "asked": _exact(request.asked_at),
+        "ends": _exact(request.ends_at),
+        "state": request.state.value,
+    }
+    return _entry(f"access:{request.id}", fields, request.ends_at)
+
+
+def access_decision_entry(kept: KeptApproval) -> StateEntry:
+    """What one person decided about a request for access, with the signature."""
+    fields: dict[str, Json] = {
+        "approver": kept.approver,
+        "certificate": kept.certificate_sha256.hex(),
+        "payload": sha256(kept.payload).hexdigest(),
+        "signature": sha256(kept.signature).hexdigest(),
+        "leaf": sha256(kept.certificate).hexdigest(),
+        "ends": _exact(kept.ends_at),
+    }
+    return _entry(f"access_decision:{kept.request_id}", fields, kept.ends_at)
 
 
 def resource_entry(resource: Resource) -> StateEntry:

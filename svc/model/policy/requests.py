@@ -70,6 +70,17 @@ def may_open(
     )
 
 
+def may_approve(person_id: str, target: EntityUid, action: str, now: float) -> AccessRequest:
+    """May this person decide about others' requests for this action on *target*?"""
+    return AccessRequest(
+        request_kind="admin",
+        principal=user(person_id),
+        action="approveAccess",
+        resource=target,
+        context={**context_at(now), "requested_action": action},
+    )
+
+
 def may_act_as(person_id: str, named_id: str, context: Mapping[str, ContextValue]) -> AccessRequest:
     """May this person make requests in the name of another one?"""
     return AccessRequest(

@@ -14,6 +14,7 @@ from svc.messages.control import ProxyDecision
 from svc.model.audit.decision_ids import DecisionIds
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import AccessRequest, ContextValue, Decision, EntityUid
+from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
 from svc.model.policy.requests import NAMED_PERSON, context_at, may_act_as, may_open
 from svc.model.session.identity import DENIED
 from svc.model.session.request import SessionRequest
@@ -191,21 +192,39 @@ class Gate:
         kind, asked = opened.kind, opened.request
         target = EntityUid(kind.terms.entity_type, asked.resource)
         context = {**facts, **context_at(self.now(), opened.source_address, kind.facts(asked))}
+        if opened.approved is not None:
+            context[APPROVED_REQUEST] = opened.approved.fact
         return may_open(kind.terms.actions[action], action, person_id, target, context)
 
     def still_allows(
-        self, request: SessionRequest, kind: ServedKind, person_id: str, source: str
+        self,
+        request: SessionRequest,
+        kind: ServedKind,
+        person_id: str,
+        source: str,
+        approved: ApprovedAccess | None = None,
     ) -> bool:
         """Whether an open session would be allowed now; not counted, since nobody requested it.
+
+        Args:
+            approved: What the session stands on, as Authority says with its grant.
 
         Raises:
             SvcError: no decision is possible now.
         """
-        return self.engine().decide(self._question(request, kind, person_id, source)).allowed
+        asked = self._question(request, kind, person_id, source, approved)
+        return self.engine().decide(asked).allowed
 
     def _question(
-        self, request: SessionRequest, kind: ServedKind, person_id: str, source: str
+        self,
+        request: SessionRequest,
+        kind: ServedKind,
+        person_id: str,
+        source: str,
+        approved: ApprovedAccess | None = None,
     ) -> AccessRequest:
         target = EntityUid(kind.terms.entity_type, request.resource)
         context = context_at(self.now(), source, kind.facts(request))
+        if approved is not None:
+            context[APPROVED_REQUEST] = approved.fact
         return may_open(kind.request_kind, request.action, person_id, target, context)

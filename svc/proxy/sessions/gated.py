@@ -29,6 +29,7 @@ from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, event_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
+from svc.model.policy.requested import ApprovedAccess
 from svc.model.session.ending import GATED_FAULTS
 from svc.model.session.ranges import RangeDecision
 from svc.model.session.request import SessionRequest
@@ -45,12 +46,13 @@ _log = Logger(namespace="svc_proxy")
 
 @frozen
 class GatedOpen:
-    """What a gated session was opened with."""
+    """What a gated session was opened with; ``approved`` is the approval that it stands on."""
 
     request: SessionRequest
     kind: ServedKind
     person_id: str
     source_address: str
+    approved: ApprovedAccess | None = None
     numbers: SessionNumbers = field(init=False, eq=False)
     """Of its recorded requests."""
 

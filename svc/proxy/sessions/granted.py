@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import frozen
 from twisted.logger import Logger
 
-from svc.errors import SvcError, Unavailable
+from svc.errors import Denied, Fault, SvcError, Unavailable
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import IRpcCall
 from svc.interfaces.tracing import Span
@@ -20,6 +20,9 @@ from svc.model.signing import Signed
 from svc.pki.issue import der
 
 _log = Logger(namespace="svc_proxy")
+
+MISSES = {"departed": Fault.UNAVAILABLE, "unknown": Fault.NOT_FOUND}
+"""Why nothing serves a resource that policy allows."""
 
 _OURS = frozenset({"unknown_node", "revoked_node"})
 
@@ -64,6 +67,19 @@ def read_granted(answer: AuthorizeAnswer, request: SessionRequest) -> Granted | 
     if grant.session_uid != request.session_uid:
         raise SvcError("Authority's grant is for a different session", reason="grant_session")
     return Granted(answer.grant, grant, answer)
+
+
+def refusal_in(answer: AuthorizeAnswer) -> SvcError:
+    """The refusal that an answer without a grant is, as the person is told it."""
+    details = {"decision_id": answer.decision_id}
+    if answer.reason in MISSES:
+        fault = MISSES[answer.reason]
+        return SvcError(answer.text, reason=answer.reason, fault=fault, details=details)
+    if answer.policies:
+        details["policies"] = ",".join(answer.policies)
+    if answer.request_hint:
+        details["request"] = answer.request_hint
+    return Denied(answer.text, reason=answer.reason or "denied", details=details)
 
 
 def as_told(refusal: SvcError, decision: ProxyDecision) -> SvcError:

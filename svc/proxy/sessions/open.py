@@ -46,11 +46,13 @@ from svc.proxy.sessions.gated import (
     WriteGated,
 )
 from svc.proxy.sessions.granted import (
+    MISSES,
     Granted,
     PendingSession,
     as_told,
     peer_chain,
     read_granted,
+    refusal_in,
     with_decision,
 )
 from svc.proxy.sessions.limits import PersonRates
@@ -76,7 +78,6 @@ _REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
 """How Authority refuses a request; then it wrote no session down."""
 
 ASSIGNMENT_CHANGED = "assignment_changed"
-_MISSES = {"departed": Fault.UNAVAILABLE, "unknown": Fault.NOT_FOUND}
 
 
 async def _not_recorded(decided: GatedRequest | GatedNote, session_uid: str) -> None:
@@ -339,23 +340,17 @@ class SessionOpens:
         self.reports.ended(CountedEnd(opening.request.session_uid, NOT_OPENED))
 
     def _refused(self, answer: AuthorizeAnswer, span: Span) -> SvcError:
-        span.note(decision="not_served" if answer.reason in _MISSES else "deny")
-        details = {"decision_id": answer.decision_id}
-        if answer.reason in _MISSES:
+        span.note(decision="not_served" if answer.reason in MISSES else "deny")
+        if answer.reason in MISSES:
             self.meters.missed("issue", answer.reason)
-            return SvcError(
-                answer.text, reason=answer.reason, fault=_MISSES[answer.reason], details=details
-            )
-        if answer.policies:
-            details["policies"] = ",".join(answer.policies)
-        return Denied(answer.text, reason=answer.reason or "denied", details=details)
+        return refusal_in(answer)
 
     async def _serve(self, call: IRpcCall, opening: PendingSession, granted: Granted) -> None:
         """Open the lane and carry; Authority is told the end once, whatever it is."""
         carried = self._carried(call, opening, granted)
         uid, reason = opening.request.session_uid, "failed"
         # From here on each change is looked at for it, so also while its lane is opened.
-        self._live.add(uid, self._live_one(opening, granted.grant, carried))
+        self._live.add(uid, self._live_one(opening, granted, carried))
         try:
             await self._open_lane(opening, granted, carried)
             opening.span.end()
@@ -382,7 +377,13 @@ class SessionOpens:
         if kind.gate is None:
             return Carried(*joined, clock=self.clock)
         source = opening.decision.source_address
-        opened = GatedOpen(request, kind, person_id=opening.person.id, source_address=source)
+        opened = GatedOpen(
+            request,
+            kind,
+            person_id=opening.person.id,
+            source_address=source,
+            approved=granted.answer.approved,
+        )
         session = self.gate.session(opened, granted.grant.ceiling, self.record)
         return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
@@ -393,7 +394,7 @@ class SessionOpens:
             raise SvcError(
                 "no Connector serves this resource through this Proxy",
                 reason=tunnel.value,
-                fault=_MISSES[tunnel.value],
+                fault=MISSES[tunnel.value],
             )
         order = OpenOrder(
             session_uid=opening.request.session_uid,
@@ -406,7 +407,8 @@ class SessionOpens:
         if not tunnel.inventory.holds(granted.grant.assigned):
             raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
         # What changed while Authority was asked was looked at for others, but not for it.
-        self._check(opening, granted.grant)
+        # Here too a Proxy that denied it by the policy alone decides it with the approval.
+        self._check(opening, granted)
         carried.tunnel = tunnel
         await carried.opened(tunnel.endpoint(order).connect(SingleProtocolFactory(carried)))
 
@@ -420,6 +422,8 @@ class SessionOpens:
             certificate_end=opening.certificate_end,
             is_gated=grant.is_gated,
         )
+        if granted.answer.approved is not None:
+            ending.approval_end = granted.answer.approved.ends_at
         ending.hold_until(grant.end_before_ms)
         if grant.is_gated:
             self.prolonged.add(uid, ProlongedSession(opening, granted, end=ending))
@@ -436,23 +440,23 @@ class SessionOpens:
             self.prolonged.remove(uid)
             ending.stop()
 
-    def _live_one(self, opening: PendingSession, grant: Grant, carried: Carried) -> Live:
+    def _live_one(self, opening: PendingSession, granted: Granted, carried: Carried) -> Live:
         return Live(
-            check=lambda: self._check_passing(opening, grant, carried),
+            check=lambda: self._check_passing(opening, granted, carried),
             break_off=carried.break_off,
-            node_id=grant.connector_id,
-            check_assigned=lambda: self._check_assigned(grant),
+            node_id=granted.grant.connector_id,
+            check_assigned=lambda: self._check_assigned(granted.grant),
         )
 
-    def _check_passing(self, opening: PendingSession, grant: Grant, carried: Carried) -> None:
-        self._check(opening, grant)
+    def _check_passing(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
+        self._check(opening, granted)
         carried.check()
 
     def _check_assigned(self, grant: Grant) -> None:
         if not self.routes.still_assigned(grant.connector_id, grant.assigned):
             raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
 
-    def _check(self, opening: PendingSession, grant: Grant) -> None:
+    def _check(self, opening: PendingSession, granted: Granted) -> None:
         """Whether a session may go on, or begin: by what is frozen in it, and what holds now.
 
         Raises:
@@ -463,7 +467,8 @@ class SessionOpens:
             raise Denied(ENDINGS[self._over], reason=self._over)
         request = opening.request
         self.check_person(opening.person, request.certificate_sha256, request.session_uid)
-        self._check_assigned(grant)
-        source = opening.decision.source_address
-        if not self.gate.still_allows(opening.request, opening.kind, opening.person.id, source):
+        self._check_assigned(granted.grant)
+        source, approved = opening.decision.source_address, granted.answer.approved
+        person_id = opening.person.id
+        if not self.gate.still_allows(request, opening.kind, person_id, source, approved):
             raise Denied("the policy no longer allows it", reason="policy_changed")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from zope.interface import implementer
 
 from svc.interfaces.store import ChainHash, ITransaction
+from svc.store.sql.access_requests import AccessRequests
 from svc.store.sql.audit import Appended, AuditLog, HeadMemory, LogRepair
 from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
@@ -54,6 +55,7 @@ class Transaction:
         self.certificates = Certificates(db)
         self.sign_ins = SignIns(db)
         self.secrets = Secrets(db)
+        self.access = AccessRequests(db)
         self.catalog = Catalog(db)
         self.bindings = Bindings(db)
         self.inventories = Inventories(db)

@@ -13,9 +13,10 @@ from svc.errors import AlreadyExists
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.account import PersonSecret, SecretKind
 from svc.model.cluster.node import ExpectedKey, TokenRole
-from svc.model.cluster.person import Person
+from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Binding, Resource
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.policy.requested import KeptApproval, RequestedAccess, RequestState
 from svc.testing.contracts.facets import NODE, registered_nodes
 
 
@@ -119,6 +120,64 @@ class InventoryContract:
         self.assertEqual((gone, left), ([True, False], (code, evolve(totp, counter=7))))
         with self.assertRaises(AlreadyExists):
             await self.store.run("add", lambda tx: tx.secrets.add(evolve(totp, person_id="p2")))
+
+    async def test_requests_for_access_are_decided_once(self: Any) -> None:
+        """A request is kept and changed by its id, decided once, and gone some time after it."""
+        request = RequestedAccess(
+            id="r1",
+            person_id="p1",
+            resource_id="db1",
+            resource_identity="db1-1",
+            kind="tcp",
+            action="tcpConnect",
+            parameters={"login_user": "ada"},
+            reason="an incident",
+            salt=b"\0salt",
+            asked_secs=60,
+            uses=None,
+            asked_at=1.0,
+            ends_at=100.0,
+        )
+        approved = evolve(request, state=RequestState.APPROVED, uses=2, used=1, ends_at=90.5)
+        decision = KeptApproval(
+            request_id="r1",
+            approver="p2",
+            certificate_sha256=b"c" * 32,
+            payload=b"{}",
+            signature=b"\0s",
+            certificate=b"\0der",
+            decided_at=2.0,
+            ends_at=90.5,
+        )
+        certificate = IssuedCertificate(
+            sha256=b"c" * 32, serial="1", person_id="p2", issued_at=1.0, expires=9.0
+        )
+
+        def use(tx: ITransaction) -> Any:
+            tx.people.add(Person("p1", "ada"), 1.0)
+            tx.people.add(Person("p2", "eve"), 1.0)
+            tx.certificates.issued(certificate)
+            tx.access.put(request)
+            first = tx.access.get("r1"), tx.access.decision("r1")
+            tx.access.put(approved)
+            tx.access.decide(decision)
+            return first
+
+        def look(tx: ITransaction) -> Any:
+            found = tx.access.get("r1"), tx.access.get("r2"), tx.access.decision("r1")
+            of = tx.access.of("p1", 90.0), tx.access.of("p1", 90.5), tx.access.of("p2", 1.0)
+            return found, of, tx.access.unexpired(90.0), tx.access.decisions(90.5)
+
+        self.assertEqual(await self.store.run("use", use), (request, None))
+        found, of, unexpired, decisions = await self.store.read("look", look)
+        self.assertEqual(found, (approved, None, decision))
+        self.assertEqual((of, unexpired, decisions), (((approved,), (), ()), (approved,), ()))
+        with self.assertRaises(AlreadyExists):
+            await self.store.run("decide", lambda tx: tx.access.decide(decision))
+        await self.store.run("forget", lambda tx: tx.access.forget(90.5))
+        self.assertEqual((await self.store.read("look", look))[0], (approved, None, decision))
+        await self.store.run("forget", lambda tx: tx.access.forget(91.0))
+        self.assertEqual((await self.store.read("look", look))[0], (None, None, None))
 
     async def test_assignments_are_counted(self: Any) -> None:
         """Each assignment is the next of its resource; those before it stay as history."""

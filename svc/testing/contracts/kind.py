@@ -31,8 +31,8 @@ from svc.model.cluster.target import Target
 from svc.model.ids import is_resource_id
 from svc.model.policy.access import SESSION_REQUESTS
 from svc.model.session.parameters import ceiling, resolved
+from svc.policy.facts import FACTS
 from svc.policy.kind_terms import kind_terms
-from svc.policy.words import FACTS
 
 CORE_FACTS = {fact.name for fact in FACTS}
 

@@ -24,6 +24,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from zope.interface.verify import verifyObject
 
 from svc.errors import AlreadyExists, StoreUnavailable
+from svc.interfaces.access_requests import IAccessRequests
 from svc.interfaces.account import ISecrets
 from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
@@ -58,6 +59,7 @@ FACETS = {
     "expected": IExpectedKeys,
     "sign_ins": ISignIns,
     "secrets": ISecrets,
+    "access": IAccessRequests,
     "nodes": INodes,
     "people": IPeople,
     "people_changes": IPeopleChanges,

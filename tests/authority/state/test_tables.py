@@ -11,7 +11,8 @@ from svc.interfaces.store import ITransaction
 from svc.model.cluster.node import ExpectedKey, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate
 from svc.model.cluster.sign_in import IdentityLink, SignIn
-from tests.authority.house import ADA, House
+from svc.model.policy.requested import KeptApproval, RequestedAccess
+from tests.authority.house import ADA, EVE, House
 
 LATER = 1e10
 
@@ -53,6 +54,36 @@ def _fill(tx: ITransaction) -> None:
         generation=1,
     )
     tx.sign_ins.put(sign_in)
+    _fill_requests(tx)
+
+
+def _fill_requests(tx: ITransaction) -> None:
+    request = RequestedAccess(
+        id="r1",
+        person_id=ADA,
+        resource_id="db1",
+        resource_identity="db1-1",
+        kind="tcp",
+        action="tcpConnect",
+        parameters={},
+        reason="",
+        asked_secs=60,
+        uses=1,
+        asked_at=1.0,
+        ends_at=LATER,
+    )
+    tx.access.put(request)
+    decision = KeptApproval(
+        request_id="r1",
+        approver=EVE,
+        certificate_sha256=b"c" * 32,
+        payload=b"{}",
+        signature=b"s",
+        certificate=b"der",
+        decided_at=2.0,
+        ends_at=LATER,
+    )
+    tx.access.decide(decision)
 
 
 class TableTests(SynchronousTestCase):
@@ -97,7 +128,9 @@ class TableTests(SynchronousTestCase):
                     elif table is POLICIES:
                         row_id = int(row_id)
                     self.assertEqual(table.now(tx, row_id), table.entry_of(row))
-            for table, absent in zip(PROTECTED, ("x",) * 7 + (b"x", "x", "x", 99), strict=True):
+            for table, absent in zip(
+                PROTECTED, ("x",) * 7 + (b"x",) + ("x",) * 4 + (99,), strict=True
+            ):
                 self.assertIsNone(table.now(tx, absent).digest)
 
         self.look(look)

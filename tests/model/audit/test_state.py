@@ -14,6 +14,8 @@ from svc.errors import Malformed
 from svc.model.audit.state import (
     StateChange,
     StateEntry,
+    access_decision_entry,
+    access_entry,
     certificate_entry,
     expected_entry,
     identity_entry,
@@ -42,6 +44,7 @@ from svc.model.cluster.node import (
 from svc.model.cluster.person import IssuedCertificate, Person, PersonState
 from svc.model.cluster.resource import Resource
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.policy.requested import KeptApproval, RequestedAccess, RequestState
 from svc.model.policy.version import PolicyVersion
 
 text = st.text(st.characters(codec="utf-8"), max_size=8)
@@ -128,6 +131,35 @@ secrets = st.builds(
     counter=st.none() | st.integers(0, 2**53),
     expires_at=st.none() | moments,
 )
+requests = st.builds(
+    RequestedAccess,
+    id=text,
+    person_id=text,
+    resource_id=text,
+    resource_identity=text,
+    kind=text,
+    action=text,
+    parameters=st.dictionaries(st.sampled_from(["a", "b"]), text, max_size=2),
+    reason=text,
+    salt=st.binary(max_size=16),
+    asked_secs=st.integers(1, 2**31),
+    uses=st.none() | st.integers(1, 2**31),
+    used=st.integers(0, 2**31),
+    asked_at=moments,
+    ends_at=moments,
+    state=st.sampled_from(RequestState),
+)
+decisions = st.builds(
+    KeptApproval,
+    request_id=text,
+    approver=text,
+    certificate_sha256=digests,
+    payload=st.binary(max_size=16),
+    signature=st.binary(max_size=16),
+    certificate=st.binary(max_size=16),
+    decided_at=st.just(1.0),
+    ends_at=moments,
+)
 policies = st.builds(
     PolicyVersion, st.integers(1, 2**62), text, digests, text, moments, st.none() | st.just(1.0)
 )
@@ -142,8 +174,11 @@ SORTS: tuple[tuple[Any, Any], ...] = (
     (sign_ins, sign_in_entry),
     (secrets, secret_entry),
     (policies, policy_entry),
+    (requests, access_entry),
+    (decisions, access_decision_entry),
+    (policies, policy_entry),
 )
-NOTHING_DECIDED = {"enrolled_at", "began_at", "added_at"}
+NOTHING_DECIDED = {"enrolled_at", "began_at", "added_at", "decided_at"}
 """Drawn above, and in no digest; the other such fields are left at their defaults."""
 
 entries = st.builds(

@@ -154,21 +154,20 @@ REVIEW = {
         refused=[
             {"person_id": "ghost"},
             {"asked_secs": 0},
-            {"expires_at": 70.0},
+            {"uses": 0},
+            {"used": -1},
+            {"used": 4},
+            {"ends_at": 70.0},
             {"state": "lost"},
-            {"state": "granted"},
-            {"granted_until": 99.0},
         ],
         clash=[{"action": "view"}],
-        beside=[{"id": "request2", "state": "granted", "granted_until": 99.0}],
+        beside=[{"id": "request2", "state": "open", "uses": None, "used": 0}],
     ),
     "open_requests_of_a_person": Case(
         before=[PERSON, REQUEST],
         good=but(REQUEST, id="request2", resource_id="r2"),
-        refused=[{"resource_id": "r1"}],
         beside=[{"id": "request3", "resource_id": "r1", "state": "withdrawn"}],
-        found_by="SELECT id FROM access_requests WHERE person_id = 'p1' AND resource_id = 'r1'"
-        " AND state = 'open'",
+        found_by="SELECT id FROM access_requests WHERE person_id = 'p1' AND ends_at > 80.0",
     ),
     "access_approvals": Case(
         before=[*APPROVALS, REQUEST],
@@ -177,10 +176,11 @@ REVIEW = {
             {"request_id": "ghost"},
             {"approver": "ghost"},
             {"certificate_sha256": H2},
+            {"payload": b""},
             {"signature": b""},
+            {"certificate": b""},
         ],
-        clash=[{"signature": b"another"}],
-        beside=[{"approver": "p1"}],
+        clash=[{"signature": b"another"}, {"approver": "p1"}],
     ),
 }
 

@@ -81,20 +81,34 @@ class CheckpointRequest(_message.Message):
     def __init__(self, checkpoint: _Optional[_Union[_session_pb2.SignedCheckpoint, _Mapping]] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., request: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., source_address: _Optional[str] = ...) -> None: ...
 
 class AuthorizeResponse(_message.Message):
-    __slots__ = ("grant", "decision_id", "reason", "text", "policies", "may_view")
+    __slots__ = ("grant", "decision_id", "reason", "text", "policies", "may_view", "request_hint", "approved")
     GRANT_FIELD_NUMBER: _ClassVar[int]
     DECISION_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     POLICIES_FIELD_NUMBER: _ClassVar[int]
     MAY_VIEW_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_HINT_FIELD_NUMBER: _ClassVar[int]
+    APPROVED_FIELD_NUMBER: _ClassVar[int]
     grant: _session_pb2.SignedGrant
     decision_id: str
     reason: str
     text: str
     policies: _containers.RepeatedScalarFieldContainer[str]
     may_view: bool
-    def __init__(self, grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., may_view: _Optional[bool] = ...) -> None: ...
+    request_hint: str
+    approved: ApprovedAccess
+    def __init__(self, grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., may_view: _Optional[bool] = ..., request_hint: _Optional[str] = ..., approved: _Optional[_Union[ApprovedAccess, _Mapping]] = ...) -> None: ...
+
+class ApprovedAccess(_message.Message):
+    __slots__ = ("request_id", "approver", "ends_at")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    APPROVER_FIELD_NUMBER: _ClassVar[int]
+    ENDS_AT_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    approver: str
+    ends_at: int
+    def __init__(self, request_id: _Optional[str] = ..., approver: _Optional[str] = ..., ends_at: _Optional[int] = ...) -> None: ...
 
 class ConnectorUp(_message.Message):
     __slots__ = ("tunnel", "registration")

@@ -342,3 +342,103 @@ class SessionWhyResponse(_message.Message):
     session_reason: str
     session_lane: str
     def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., policy_version: _Optional[int] = ..., time: _Optional[str] = ..., explained: _Optional[bool] = ..., why: _Optional[_Mapping[str, str]] = ..., session_ended: _Optional[str] = ..., session_reason: _Optional[str] = ..., session_lane: _Optional[str] = ...) -> None: ...
+
+class AccessCall(_message.Message):
+    __slots__ = ("cluster", "proxy_id", "issued_at_ms", "certificate_sha256", "nonce", "ask", "list", "show", "decide", "withdraw")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    PROXY_ID_FIELD_NUMBER: _ClassVar[int]
+    ISSUED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_SHA256_FIELD_NUMBER: _ClassVar[int]
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    LIST_FIELD_NUMBER: _ClassVar[int]
+    SHOW_FIELD_NUMBER: _ClassVar[int]
+    DECIDE_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    proxy_id: str
+    issued_at_ms: int
+    certificate_sha256: bytes
+    nonce: bytes
+    ask: AccessAsk
+    list: AccessList
+    show: AccessShow
+    decide: AccessDecide
+    withdraw: AccessWithdraw
+    def __init__(self, cluster: _Optional[str] = ..., proxy_id: _Optional[str] = ..., issued_at_ms: _Optional[int] = ..., certificate_sha256: _Optional[bytes] = ..., nonce: _Optional[bytes] = ..., ask: _Optional[_Union[AccessAsk, _Mapping]] = ..., list: _Optional[_Union[AccessList, _Mapping]] = ..., show: _Optional[_Union[AccessShow, _Mapping]] = ..., decide: _Optional[_Union[AccessDecide, _Mapping]] = ..., withdraw: _Optional[_Union[AccessWithdraw, _Mapping]] = ...) -> None: ...
+
+class AccessAsk(_message.Message):
+    __slots__ = ("resource", "action", "parameters", "reason", "secs", "uses")
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    SECS_FIELD_NUMBER: _ClassVar[int]
+    USES_FIELD_NUMBER: _ClassVar[int]
+    resource: str
+    action: str
+    parameters: _containers.RepeatedCompositeFieldContainer[Parameter]
+    reason: str
+    secs: int
+    uses: int
+    def __init__(self, resource: _Optional[str] = ..., action: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., reason: _Optional[str] = ..., secs: _Optional[int] = ..., uses: _Optional[int] = ...) -> None: ...
+
+class AccessList(_message.Message):
+    __slots__ = ("to_decide",)
+    TO_DECIDE_FIELD_NUMBER: _ClassVar[int]
+    to_decide: bool
+    def __init__(self, to_decide: _Optional[bool] = ...) -> None: ...
+
+class AccessShow(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class AccessDecide(_message.Message):
+    __slots__ = ("id", "approval", "signature")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    approval: bytes
+    signature: bytes
+    def __init__(self, id: _Optional[str] = ..., approval: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class AccessWithdraw(_message.Message):
+    __slots__ = ("id",)
+    ID_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    def __init__(self, id: _Optional[str] = ...) -> None: ...
+
+class SessionAccessRequest(_message.Message):
+    __slots__ = ("call", "signature", "chain", "source_address")
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    call: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    source_address: str
+    def __init__(self, call: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ..., source_address: _Optional[str] = ...) -> None: ...
+
+class SessionAccessResponse(_message.Message):
+    __slots__ = ("requests",)
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    requests: _containers.RepeatedCompositeFieldContainer[AccessEntry]
+    def __init__(self, requests: _Optional[_Iterable[_Union[AccessEntry, _Mapping]]] = ...) -> None: ...
+
+class AccessEntry(_message.Message):
+    __slots__ = ("document", "state", "ends_at", "used", "decided_by")
+    DOCUMENT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ENDS_AT_FIELD_NUMBER: _ClassVar[int]
+    USED_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    document: bytes
+    state: str
+    ends_at: int
+    used: int
+    decided_by: str
+    def __init__(self, document: _Optional[bytes] = ..., state: _Optional[str] = ..., ends_at: _Optional[int] = ..., used: _Optional[int] = ..., decided_by: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,185 @@
+"""Approved requests for access, as sessions use them: found, counted, and held to their approver.
+
+A request counts only as signed records say (rule R8), and its approval is looked at again each
+time: its signature, its document, its end, and whether its approver is still accepted (rule R30).
+A use is counted in the transaction of its record, so that of two Proxies one gets the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any
+
+from attrs import define, evolve
+from cryptography import x509
+from twisted.logger import Logger
+
+from svc.authority.registry.approvals import Approvable, check_kept
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.tables import ACCESS_REQUESTS, SignedRows
+from svc.errors import Denied, SvcError
+from svc.interfaces.policy import IPolicyEngine
+from svc.interfaces.store import IReadOnlyStore, ITransaction
+from svc.model.audit.events import SESSION_START
+from svc.model.audit.state import StateEntry
+from svc.model.canonical import decode
+from svc.model.cluster.person import require_active
+from svc.model.cluster.resource import Resource
+from svc.model.policy.access import AccessRequest
+from svc.model.policy.approval import (
+    ApprovalDecision,
+    ApprovalKind,
+    document_digest,
+)
+from svc.model.policy.requested import (
+    APPROVED_REQUEST,
+    ApprovedAccess,
+    KeptApproval,
+    RequestedAccess,
+    RequestState,
+    request_document,
+)
+
+_log = Logger(namespace="svc_authority")
+
+
+class ApprovalUsedUp(Denied):
+    """Another session has used the approval up since it was found."""
+
+    reason = "approval_used_up"
+
+
+@define
+class ApprovedRequests:
+    """The approvals in force, by what they cover."""
+
+    cluster: str
+    state_cache: ClusterStateCache
+    store: IReadOnlyStore
+    now: Callable[[], float]
+
+    async def find(
+        self, person_id: str, resource: Resource, action: str, parameters: Mapping[str, str]
+    ) -> ApprovedAccess | None:
+        """The approval that covers this of the person now, or None.
+
+        Args:
+            parameters: All that the session is asked for with, with the kind's defaults.
+        """
+        now = self.now()
+
+        def look(tx: ITransaction) -> ApprovedAccess | None:
+            for one in tx.access.of(person_id, now):
+                is_it = one.state is RequestState.APPROVED and not one.is_used_up
+                if is_it and one.covers(resource.identity, action, parameters):
+                    found = self._in_force_or_none(tx, one.id)
+                    if found is not None:
+                        return found
+            return None
+
+        return await self.store.read("approved requests for access", look)
+
+    async def of_decision(self, decision_id: str) -> ApprovedAccess | None:
+        """The approval in force that a recorded decision stood on; None without one.
+
+        It may be used up: what stands on it stands until it ends, or its approver is not accepted
+        any more.
+        """
+
+        def look(tx: ITransaction) -> ApprovedAccess | None:
+            for row in tx.audit.by_decision(decision_id):
+                request_id = _named_in(row.canonical)
+                if request_id:
+                    return self._in_force_or_none(tx, request_id)
+            return None
+
+        return await self.store.read("the approval of a session", look)
+
+    def use(self, tx: ITransaction, approved: ApprovedAccess) -> list[StateEntry]:
+        """Count one use in *tx*; what its record says of the row.
+
+        Raises:
+            ApprovalUsedUp: there is none left.
+            Denied: it is not in force any more.
+        """
+        rows = self.state_cache.rows(tx)
+        row = rows.access_request(approved.request_id)
+        if row is None or row.is_used_up:
+            raise ApprovalUsedUp("the approved request was used up; ask again")
+        self._in_force(rows, approved.request_id)
+        tx.access.put(evolve(row, used=row.used + 1))
+        return [ACCESS_REQUESTS.now(tx, row.id)]
+
+    def _in_force_or_none(self, tx: ITransaction, request_id: str) -> ApprovedAccess | None:
+        try:
+            return self._in_force(self.state_cache.rows(tx), request_id)
+        except SvcError as refusal:
+            # The reload pass names a row that no record covers; whoever asks hears "denied".
+            _log.info("an approved request is not in force", reason=refusal.reason, id=request_id)
+            return None
+
+    def _in_force(self, rows: SignedRows, request_id: str) -> ApprovedAccess:
+        row, kept = rows.access_request(request_id), rows.access_decision(request_id)
+        if row is None or kept is None or row.state is not RequestState.APPROVED:
+            raise ApprovalUsedUp("the request is not approved")
+        require_active(rows.person(kept.approver))
+        _check_certificate(rows, kept, self.now())
+        self._check_signature(rows, row, kept)
+        return ApprovedAccess(
+            request_id=row.id, approver=kept.approver, ends_at=int(min(row.ends_at, kept.ends_at))
+        )
+
+    def _check_signature(self, rows: SignedRows, row: RequestedAccess, kept: KeptApproval) -> None:
+        person = require_active(rows.person(row.person_id))
+        document = request_document(row, self.cluster, person.name)
+        certificate = x509.load_der_x509_certificate(kept.certificate)
+        approval = check_kept(
+            payload=kept.payload,
+            signature=kept.signature,
+            key=certificate.public_key(),  # type: ignore[arg-type]  # any other is refused
+            certificate_sha256=sha256(kept.certificate).digest(),
+            wanted=Approvable(
+                cluster=self.cluster,
+                kind=ApprovalKind.ACCESS,
+                subject=row.id,
+                document_sha256=document_digest(document),
+                asked_by=row.person_id,
+            ),
+            now=self.now(),
+        )
+        if approval.decision is not ApprovalDecision.APPROVE or approval.approver != kept.approver:
+            raise Denied("the kept decision is no approval", reason="approval_mismatch")
+
+
+def _check_certificate(rows: SignedRows, kept: KeptApproval, now: float) -> None:
+    """Refuse an approval whose certificate was revoked; one that has ended in order is good."""
+    stored = rows.tx.certificates.get(kept.certificate_sha256)
+    if stored is not None and stored.expires > now:
+        stored = rows.certificate(kept.certificate_sha256)
+    is_it = stored is not None and stored.person_id == kept.approver
+    if stored is None or not is_it or stored.revoked_at is not None:
+        raise Denied("the approver's certificate was revoked", reason="revoked_certificate")
+
+
+def _named_in(canonical: bytes) -> str:
+    """The approved request that a session was opened by, as its record says; or nothing."""
+    record = decode(canonical)
+    if not isinstance(record, dict) or record.get("event") != SESSION_START.name:
+        return ""
+    found: Any = record.get("request")
+    for name in ("context", APPROVED_REQUEST, "id"):
+        found = found.get(name) if isinstance(found, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def would_turn(engine: IPolicyEngine, asked: AccessRequest, ends_at: int) -> bool:
+    """Whether an approval would allow what was denied, by a permit that people may ask for."""
+    fact = ApprovedAccess(request_id="", approver="", ends_at=ends_at).fact
+    turned = engine.decide(with_fact(asked, fact))
+    return turned.allowed and not engine.requestable.isdisjoint(turned.policies)
+
+
+def with_fact(asked: AccessRequest, fact: Mapping[str, object]) -> AccessRequest:
+    """The same request with an approval."""
+    return evolve(asked, context={**asked.context, APPROVED_REQUEST: fact})

@@ -1,0 +1,68 @@
+"""What a denial can be turned by: an approved request of the person, or one that could be made.
+
+Asked only where the person may view the resource, so that nobody learns of one that they may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from shlex import quote
+
+from attrs import define, evolve
+
+from svc.authority.access.approved import ApprovedRequests, would_turn
+from svc.interfaces.kinds import ServedKind
+from svc.interfaces.policy import IPolicyEngine
+from svc.interfaces.store import ITransaction
+from svc.model.audit.state import StateEntry
+from svc.model.cluster.resource import Resource
+from svc.model.policy.access import AccessRequest
+from svc.model.policy.requested import ApprovedAccess
+from svc.model.session.request import SessionRequest
+
+
+@define(kw_only=True)
+class AccessOffers:
+    """Turns the denials of sessions.
+
+    Attributes:
+        max_secs: The longest access that can be asked for.
+        told: Told ``used`` once a use is on record.
+    """
+
+    approvals: ApprovedRequests
+    now: Callable[[], float]
+    max_secs: int
+    told: Callable[[str], object]
+
+    def would_turn(self, engine: IPolicyEngine, asked: AccessRequest) -> bool:
+        """Whether an approval would allow what was denied."""
+        return would_turn(engine, asked, int(self.now()) + self.max_secs)
+
+    async def approved(
+        self, person_id: str, resource: Resource, kind: ServedKind, request: SessionRequest
+    ) -> ApprovedAccess | None:
+        """The approval that covers a session, or None."""
+        asked = kind.asked(request)
+        return await self.approvals.find(person_id, resource, request.action, asked)
+
+    def use(self, tx: ITransaction, approved: ApprovedAccess | None) -> Sequence[StateEntry]:
+        """Count one use of it in *tx*.  Raises Denied: there is none left."""
+        return () if approved is None else self.approvals.use(tx, approved)
+
+    async def used(self) -> None:
+        """A use is on record."""
+        self.told("used")
+        await self.approvals.state_cache.catch_up()
+
+    def hint(
+        self, engine: IPolicyEngine, asked: AccessRequest, kind: ServedKind, request: SessionRequest
+    ) -> str:
+        """What to type to ask for it; with the parameters of the session where they matter."""
+        given = {name: kind.facts(request).get(name, "") for name in request.parameters}
+        bare = {name: value for name, value in asked.context.items() if name not in given}
+        words = ["svc", "request", request.resource]
+        if not self.would_turn(engine, evolve(asked, context=bare)):
+            for name, value in sorted(given.items()):
+                words += ["--parameter", f"{name}={value}"] if value else []
+        return " ".join(map(quote, words))

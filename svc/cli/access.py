@@ -1,0 +1,267 @@
+"""``svc request`` and ``svc requests``: access for a while, approved by another person."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from svc.cli import Globals
+from svc.cli.control import run
+from svc.cli.forms import DURATION, parameter_pairs
+from svc.cli.groups import Group
+from svc.cli.output import hint, json_option, moment, pairs, print_list, print_result
+from svc.cli.person import able_person, with_reactor
+from svc.errors import Malformed
+from svc.model.clocks import since
+from svc.telemetry.escape import escaped
+
+if TYPE_CHECKING:
+    from svc.client.access import AccessClient
+    from svc.compose.client import PersonSide
+    from svc.messages.access import AccessEntry
+
+    _Asked = Callable[[Callable[[AccessClient], Awaitable[Any]]], Awaitable[Any]]
+
+_HOUR = 3600
+
+
+@click.command()
+@click.argument("resource")
+@click.option("--action", default="", metavar="A", help="The action; else opening a session.")
+@click.option("--reason", default="", metavar="TEXT", help="Why, in one line, for the approver.")
+@click.option(
+    "--for",
+    "secs",
+    type=DURATION,
+    default=_HOUR,
+    metavar="TIME",
+    help="How long from the approval on, such as 30m or 2h; else 1h.",
+)
+@click.option(
+    "--uses",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="How many sessions; else any number in that time.",
+)
+@click.option(
+    "--parameter",
+    "parameters",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Only with this parameter of the session; may be repeated.",
+)
+@json_option
+@click.pass_obj
+def request(
+    globals_: Globals,
+    resource: str,
+    action: str,
+    reason: str,
+    secs: int,
+    uses: int | None,
+    parameters: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Ask for access to RESOURCE; another person has to approve it."""
+    from svc.model.policy.requested import AccessAsk
+
+    ask = AccessAsk(
+        resource=resource,
+        action=action,
+        parameters=parameter_pairs(parameters),
+        reason=reason,
+        secs=secs,
+        uses=uses,
+    )
+    entry = _called(globals_, lambda client: client.ask(ask))
+    request_id, until = str(entry.terms.get("id", "")), moment(entry.ends_at)
+    print_result(
+        as_json,
+        entry_form(entry),
+        [f"request {request_id}: waits for another person's approval until {until}"],
+        [f"svc requests show {request_id}  # what became of it"],
+    )
+
+
+@click.group(cls=Group)
+def requests() -> None:
+    """Requests for access: yours, and those you may decide about."""
+
+
+@requests.command("list")
+@click.option("--to-decide", is_flag=True, help="Those of others that you may decide about.")
+@json_option
+@click.pass_obj
+def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
+    """List your requests that have not ended; with --to-decide those that wait for you."""
+    entries = _called(globals_, lambda client: client.list(to_decide))
+    forms = [entry_form(one) for one in entries]
+    rows = [
+        (
+            one["id"],
+            one["state"],
+            one["person_name"],
+            one["resource"],
+            one["action"],
+            one["expires_at"],
+            one["asked_reason"],
+        )
+        for one in forms
+    ]
+    heads = ("ID", "STATE", "PERSON", "RESOURCE", "ACTION", "UNTIL", "REASON")
+    print_list(as_json, forms, heads, rows)
+
+
+@requests.command("show")
+@click.argument("request_id")
+@json_option
+@click.pass_obj
+def show_request(globals_: Globals, request_id: str, as_json: bool) -> None:
+    """Show exactly what an approval of REQUEST_ID allows, and what became of it."""
+    entry = _called(globals_, lambda client: client.show(request_id))
+    print_result(as_json, entry_form(entry), document_lines(entry))
+
+
+@requests.command("approve")
+@click.argument("request_id")
+@click.option("--yes", is_flag=True, help="Do not ask; what is approved is printed.")
+@json_option
+@click.pass_obj
+def approve_request(globals_: Globals, request_id: str, yes: bool, as_json: bool) -> None:
+    """Approve REQUEST_ID of another person, with your signature over what is shown."""
+    _decide(globals_, request_id, is_approval=True, yes=yes, as_json=as_json)
+
+
+@requests.command("deny")
+@click.argument("request_id")
+@click.option("--yes", is_flag=True, help="Do not ask; what is denied is printed.")
+@json_option
+@click.pass_obj
+def deny_request(globals_: Globals, request_id: str, yes: bool, as_json: bool) -> None:
+    """Deny REQUEST_ID of another person."""
+    _decide(globals_, request_id, is_approval=False, yes=yes, as_json=as_json)
+
+
+@requests.command("withdraw")
+@click.argument("request_id")
+@json_option
+@click.pass_obj
+def withdraw_request(globals_: Globals, request_id: str, as_json: bool) -> None:
+    """Take back your own REQUEST_ID, or give up what was approved."""
+    entry = _called(globals_, lambda client: client.withdraw(request_id))
+    print_result(as_json, entry_form(entry), [f"request {escaped(request_id)}: withdrawn"])
+
+
+def _decide(
+    globals_: Globals, request_id: str, *, is_approval: bool, yes: bool, as_json: bool
+) -> None:
+    """Show, ask, sign: what is signed is what was shown."""
+    from svc.model.policy.approval import ApprovalDecision
+
+    decision = ApprovalDecision.APPROVE if is_approval else ApprovalDecision.DENY
+    question = f"{decision.value} this request?"
+
+    async def deciding(asked: _Asked) -> AccessEntry:
+        shown = await asked(lambda client: client.show(request_id))
+        if shown.terms.get("id") != request_id:
+            raise Malformed("the Proxy answered with another request")
+        hint(document_lines(shown))
+        if not yes:
+            # Nothing is connected meanwhile, so whoever reads may take their time.
+            click.confirm(question, abort=True, err=True)
+        decided: AccessEntry = await asked(lambda client: client.decide(shown, decision))
+        return decided
+
+    entry = _run(globals_, deciding)
+    until = f" until {moment(entry.ends_at)}" if is_approval else ""
+    print_result(
+        as_json, entry_form(entry), [f"request {escaped(request_id)}: {entry.state}{until}"]
+    )
+
+
+def document_lines(entry: AccessEntry) -> list[str]:
+    """What an approval allows, every part of it, for a person."""
+    terms = entry.terms
+    uses, secs, asked_at = terms.get("uses"), terms.get("secs"), terms.get("asked_at")
+    parameters = terms.get("parameters")
+    bound = (
+        [f"{name}={value}" for name, value in sorted(parameters.items())]
+        if isinstance(parameters, dict)
+        else []
+    )
+    rows: list[tuple[str, object]] = [
+        ("request", terms.get("id")),
+        ("person", f"{terms.get('person_name')} ({terms.get('person')})"),
+        ("resource", f"{terms.get('resource')} ({terms.get('kind')})"),
+        ("action", terms.get("action")),
+        ("parameters", bound or "any that the policy allows"),
+        ("for", f"{since(secs) if isinstance(secs, int) else secs} from the approval on"),
+        ("sessions", "any number" if uses is None else f"{uses}, of which {entry.used} are used"),
+        ("reason", terms.get("reason")),
+        ("asked at", moment(asked_at) if isinstance(asked_at, int) else ""),
+        ("state", entry.state),
+        ("until", moment(entry.ends_at)),
+        ("decided by", entry.decided_by),
+        ("document", entry.document_sha256.hex()),
+    ]
+    return pairs(rows)
+
+
+def entry_form(entry: AccessEntry) -> dict[str, Any]:
+    """One request for programs."""
+    terms = entry.terms
+    return {
+        "id": terms.get("id"),
+        "state": entry.state,
+        "person": terms.get("person"),
+        "person_name": terms.get("person_name"),
+        "resource": terms.get("resource"),
+        "kind": terms.get("kind"),
+        "action": terms.get("action"),
+        "parameters": terms.get("parameters"),
+        "asked_reason": terms.get("reason") or None,
+        "asked_secs": terms.get("secs"),
+        "asked_uses": terms.get("uses"),
+        "uses_count": entry.used,
+        "expires_at": moment(entry.ends_at) or None,
+        "decided_by": entry.decided_by or None,
+        "document_sha256": entry.document_sha256.hex(),
+    }
+
+
+def _called(globals_: Globals, call: Callable[[AccessClient], Awaitable[Any]]) -> Any:
+    """The answer to one call."""
+    return _run(globals_, lambda asked: asked(call))
+
+
+def _run(globals_: Globals, work: Callable[[_Asked], Awaitable[Any]]) -> Any:
+    """What *work* makes; each call that it makes has a connection of its own."""
+    side = able_person(globals_)
+
+    async def working(reactor: Any) -> Any:
+        person = with_reactor(side, reactor)
+
+        async def asked(call: Callable[[AccessClient], Awaitable[Any]]) -> Any:
+            channel = await person.connect()
+            try:
+                return await call(_client(person, channel))
+            finally:
+                await channel.close()
+
+        return await work(asked)
+
+    return run(working)
+
+
+def _client(person: PersonSide, channel: Any) -> AccessClient:
+    from svc.client.access import AccessClient
+
+    return AccessClient(
+        channel=lambda: channel,
+        identity=person.identity,
+        verifier=person.identity.verifier,
+        now=person.runtime.now,
+        entropy=person.runtime.entropy,
+    )

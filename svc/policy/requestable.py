@@ -1,0 +1,39 @@
+"""Checks the policies that people may ask for: those marked ``@requestable``.
+
+Whether a denied person is told how to ask follows from the mark, so a mark where an approval
+changes nothing would promise what nobody can give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cedarpy import pst
+
+from svc.model.policy.requested import APPROVED_REQUEST, REQUESTABLE
+from svc.policy.refusals import INVALID, refused
+from svc.policy.slices import context_reads
+
+
+def check_requestable(policies: Mapping[str, pst.Template]) -> None:
+    """Refuse a mark on a forbid, or on a permit that holds without an approval.
+
+    Raises:
+        PolicyRefused: ``policy_invalid``, naming the first such policy.
+    """
+    for name, policy in policies.items():
+        if REQUESTABLE not in policy.annotations:
+            continue
+        if policy.effect != "permit":
+            raise refused(
+                INVALID,
+                f"policy {name}: only a permit can be @requestable; a forbid holds for approved "
+                "requests too",
+            )
+        reads = context_reads(policy)
+        if reads is not None and APPROVED_REQUEST not in reads:
+            raise refused(
+                INVALID,
+                f"policy {name}: it is @requestable and permits without an approval; add "
+                "`when { context has approved_request }`",
+            )

@@ -1,0 +1,128 @@
+"""Requests for access, and what was decided about them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from attrs import frozen
+from zope.interface import implementer
+
+from svc.errors import AlreadyExists
+from svc.interfaces.access_requests import IAccessRequests
+from svc.model.canonical import encode
+from svc.model.policy.requested import KeptApproval, RequestedAccess, RequestState
+from svc.store.sql.columns import RowColumns
+from svc.store.sql.statements import Statements
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Names and values; whatever else somebody wrote there is kept as one that no kind has."""
+    try:
+        found: Any = json.loads(text)
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and all(isinstance(each, str) for each in found.values()):
+        return found
+    return {"": text}
+
+
+_REQUESTS = RowColumns(
+    RequestedAccess,
+    "access_requests",
+    "id, person_id, resource_id, resource_identity, kind, action, parameters, reason, salt, "
+    "asked_secs, uses, used, asked_at, ends_at, state",
+    parameters=_pairs,
+    salt=bytes,
+    state=RequestState,
+)
+_DECISIONS = RowColumns(
+    KeptApproval,
+    "access_approvals",
+    "request_id, approver, certificate_sha256, payload, signature, certificate, decided_at, "
+    "ends_at",
+    certificate_sha256=bytes,
+    payload=bytes,
+    signature=bytes,
+    certificate=bytes,
+)
+
+
+@implementer(IAccessRequests)
+@frozen
+class AccessRequests:
+    """See :class:`IAccessRequests`."""
+
+    _db: Statements
+
+    def put(self, request: RequestedAccess) -> None:
+        values = (
+            request.person_id,
+            request.resource_id,
+            request.resource_identity,
+            request.kind,
+            request.action,
+            encode(dict(request.parameters)).decode(),
+            request.reason,
+            request.salt,
+            request.asked_secs,
+            request.uses,
+            request.used,
+            request.asked_at,
+            request.ends_at,
+            request.state.value,
+        )
+        names = _REQUESTS.listed.split(", ")[1:]
+        changed = self._db.change(
+            f"UPDATE access_requests SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?",
+            *values,
+            request.id,
+        )
+        if not changed:
+            places = ", ".join("?" for _ in range(len(names) + 1))
+            self._db.change(
+                f"INSERT INTO access_requests ({_REQUESTS.listed}) VALUES ({places})",
+                request.id,
+                *values,
+            )
+
+    def get(self, request_id: str) -> RequestedAccess | None:
+        return _REQUESTS.one(self._db, "WHERE id = ?", request_id)
+
+    def unexpired(self, at: float) -> tuple[RequestedAccess, ...]:
+        return _REQUESTS.all(self._db, "WHERE ends_at > ? ORDER BY id", at)
+
+    def of(self, person_id: str, at: float) -> tuple[RequestedAccess, ...]:
+        where = "WHERE person_id = ? AND ends_at > ? ORDER BY asked_at, id"
+        return _REQUESTS.all(self._db, where, person_id, at)
+
+    def decide(self, approval: KeptApproval) -> None:
+        added = self._db.change(
+            "INSERT INTO access_approvals (request_id, approver, certificate_sha256, payload,"
+            " signature, certificate, decided_at, ends_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            " ON CONFLICT (request_id) DO NOTHING",
+            approval.request_id,
+            approval.approver,
+            approval.certificate_sha256,
+            approval.payload,
+            approval.signature,
+            approval.certificate,
+            approval.decided_at,
+            approval.ends_at,
+        )
+        if not added:
+            raise AlreadyExists("store: this request was decided already")
+
+    def decision(self, request_id: str) -> KeptApproval | None:
+        return _DECISIONS.one(self._db, "WHERE request_id = ?", request_id)
+
+    def decisions(self, at: float) -> tuple[KeptApproval, ...]:
+        return _DECISIONS.all(self._db, "WHERE ends_at > ? ORDER BY request_id", at)
+
+    def forget(self, until: float) -> None:
+        self._db.change(
+            "DELETE FROM access_approvals WHERE request_id IN"
+            " (SELECT id FROM access_requests WHERE ends_at < ?)",
+            until,
+        )
+        self._db.change("DELETE FROM access_requests WHERE ends_at < ?", until)

@@ -1,0 +1,328 @@
+"""Requests for access: asked for by one person, decided by another, used by sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.access.records import Asker
+from svc.errors import SvcError
+from svc.messages.access import AccessEntry
+from svc.messages.control import AuthorizeAnswer, answer_message
+from svc.messages.session import decode_grant
+from svc.model.cluster.person import Person
+from svc.model.cluster.resource import Resource
+from svc.model.policy.approval import Approval, ApprovalDecision, ApprovalKind, encode_approval
+from svc.model.policy.requested import MAX_OPEN, AccessAsk
+from svc.model.signing import Purpose, Signed, sign
+from tests.authority.house import ADA, EVE, POLICY, Holder, House, outcome, refusal_of, value_of
+from tests.pki.support import CLUSTER
+
+ZED = "z" * 26
+SECRET = {"zone": "secret"}
+POLICY = f"""{POLICY}
+@id("everybody-sees-prod1")
+permit (principal, action == Action::"view", resource == TcpService::"prod2");
+@id("prod2-on-request") @requestable
+permit (principal, action == Action::"tcpConnect", resource == TcpService::"prod2")
+when {{ context has approved_request }};
+@id("ops-approve")
+permit (principal in Group::"dev", action == Action::"approveAccess", resource);
+@id("never-at-night")
+forbid (principal, action == Action::"tcpConnect", resource == TcpService::"prod2")
+when {{ context has proxy_reported && context.proxy_reported has source_address &&
+        context.proxy_reported.source_address == ip("198.51.100.1") }};
+@id("vault-on-request") @requestable
+permit (principal, action == Action::"tcpConnect", resource == TcpService::"vault1")
+when {{ context has approved_request }};
+"""
+
+
+class SlowOffers:
+    """Holds back what was found until it is told to go on."""
+
+    def __init__(self, offers: Any) -> None:
+        self._offers = offers
+        self._waiting: list[Deferred[None]] | None = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._offers, name)
+
+    async def approved(self, *what: Any) -> Any:
+        found = await self._offers.approved(*what)
+        if self._waiting is not None:
+            waiting: Deferred[None] = Deferred()
+            self._waiting.append(waiting)
+            await waiting
+        return found
+
+    def let_on(self) -> None:
+        waiting, self._waiting = self._waiting or [], None
+        for one in waiting:
+            one.callback(None)
+
+
+class Case(SynchronousTestCase):
+    """Ada of the group dev approves; Eve asks for prod2."""
+
+    def setUp(self) -> None:
+        self.house = house = House(POLICY)
+
+        def add(tx: Any) -> None:
+            tx.people.add(Person(ZED, "zed", groups=("dev",)), 1.0)
+            tx.catalog.add(
+                Resource(id="prod2", kind="tcp", labels=SECRET, assigned_to=house.connector.id), 1.0
+            )
+
+        house.run(add)
+        self.zed = house.person(ZED)
+        house.refresh()
+        house.serve("db1", "prod1", "prod2", "vault1")
+        self.requests, self.issuance = house.requests(), house.issuance()
+        self.proxy = house.row(house.proxy)
+
+    def asker(self, id: str) -> Asker:
+        return Asker(self.house.state_cache.state.people[id], self.proxy.id)
+
+    def ask(self, who: str = EVE, resource: str = "prod2", **more: Any) -> AccessEntry:
+        ask = AccessAsk(resource=resource, **{"secs": 3600, **more})
+        entry = value_of(self.requests.ask(self.asker(who), ask))
+        assert isinstance(entry, AccessEntry)
+        return entry
+
+    def not_asked(self, who: str = EVE, resource: str = "prod2", **more: Any) -> SvcError:
+        ask = AccessAsk(resource=resource, **{"secs": 3600, **more})
+        return refusal_of(self.requests.ask(self.asker(who), ask))
+
+    def signed(
+        self,
+        entry: AccessEntry,
+        holder: Holder,
+        decision: ApprovalDecision = ApprovalDecision.APPROVE,
+        **changes: Any,
+    ) -> Signed:
+        made_at = int(self.house.now())
+        approval = Approval(
+            cluster=CLUSTER,
+            kind=ApprovalKind.ACCESS,
+            subject=str(entry.terms["id"]),
+            document_sha256=entry.document_sha256,
+            decision=decision,
+            approver=holder.id,
+            certificate_sha256=holder.sha256,
+            made_at=made_at,
+            expires_at=made_at + int(str(entry.terms["secs"])),
+        )
+        data = encode_approval(evolve(approval, **changes))
+        return Signed(data, sign(holder.key, Purpose.APPROVAL, data), holder.chain)
+
+    def decide(self, entry: AccessEntry, holder: Holder, **more: Any) -> AccessEntry:
+        signed = self.signed(entry, holder, **more)
+        decided = self.requests.decide(self.asker(holder.id), str(entry.terms["id"]), signed)
+        result = value_of(decided)
+        assert isinstance(result, AccessEntry)
+        return result
+
+    def not_decided(self, entry: AccessEntry, holder: Holder, **more: Any) -> str:
+        signed = self.signed(entry, holder, **more)
+        decided = self.requests.decide(self.asker(holder.id), str(entry.terms["id"]), signed)
+        return refusal_of(decided).reason
+
+    def open(
+        self, who: Holder | None = None, resource: str = "prod2", said: str = "deny", **more: Any
+    ) -> AuthorizeAnswer:
+        ask = self.house.ask(who or self.house.eve, resource, said, **more)
+        answer = value_of(self.issuance.authorize(ask, self.proxy))
+        assert isinstance(answer, AuthorizeAnswer)
+        return answer
+
+
+class RequestTests(Case):
+    def test_asked_approved_and_used_once(self) -> None:
+        """A denial says how to ask; once another approves, one session opens, and no more."""
+        denied = self.open()
+        self.assertEqual((denied.reason, denied.request_hint), ("denied", "svc request prod2"))
+        entry = self.ask(uses=1, reason="incident 7")
+        self.assertEqual((entry.state, entry.terms["person_name"]), ("open", "eve"))
+        self.assertEqual(self.open().reason, "denied")
+        approved = self.decide(entry, self.house.ada)
+        self.assertEqual((approved.state, approved.decided_by), ("approved", "ada"))
+        answer = self.open()
+        assert answer.grant is not None
+        assert answer.approved is not None
+        self.assertEqual(answer.approved.approver, ADA)
+        grant = decode_grant(answer.grant.payload)
+        self.assertEqual(grant.end_before_ms, int(self.house.now() + 3600) * 1000)
+        again = self.open()
+        self.assertEqual((again.reason, again.request_hint), ("denied", "svc request prod2"))
+        shown = value_of(self.requests.show(self.asker(EVE), str(entry.terms["id"])))
+        self.assertEqual((shown.state, shown.used), ("used", 1))
+        events = [one["event"] for one in self.house.records()]
+        self.assertEqual(events.count("access.request"), 1)
+        self.assertEqual(events.count("access.approve"), 1)
+        (start,) = self.house.records("session.start")
+        fact = start["request"]["context"]["approved_request"]
+        self.assertEqual((fact["id"], fact["approver"]), (entry.terms["id"], ADA))
+        self.assertEqual(self.house.access_told, ["asked", "approved", "used"])
+
+    def test_of_two_sessions_at_once_one_has_the_last_use(self) -> None:
+        """Two Proxies bring sessions at once for an approval of one use: one is granted."""
+        self.decide(self.ask(uses=1), self.house.ada)
+        first = self.house.ask(self.house.eve, "prod2", "deny")
+        second = self.house.ask(self.house.eve, "prod2", "deny")
+        # Both find it before either has used it.
+        slow: Any = SlowOffers(self.issuance.offers)
+        self.issuance.offers = slow
+        answers = [outcome(self.issuance.authorize(one, self.proxy)) for one in (first, second)]
+        self.assertEqual(answers, [[], []])
+        slow.let_on()
+        granted = [one[0].grant is not None for one in answers]
+        self.assertEqual(sorted(granted), [False, True])
+        (denied,) = (one[0] for one in answers if one[0].grant is None)
+        self.assertEqual((denied.reason, denied.request_hint), ("denied", "svc request prod2"))
+
+    def test_expires(self) -> None:
+        """What was approved for an hour opens nothing once the hour is over."""
+        entry = self.ask()
+        self.decide(entry, self.house.ada)
+        self.assertIsNotNone(self.open().grant)
+        self.house.clock.advance(3601)
+        self.assertIsNone(self.open().grant)
+        reason = refusal_of(self.requests.show(self.asker(EVE), str(entry.terms["id"]))).reason
+        self.assertEqual(reason, "unknown_request")
+
+    def test_own_approval(self) -> None:
+        """Nobody approves their own request, by whatever right."""
+        entry = self.ask(ADA)
+        self.assertEqual(self.not_decided(entry, self.house.ada), "own_approval")
+        self.assertIsNone(self.open(self.house.ada).grant)
+
+    def test_no_right_to_approve(self) -> None:
+        """Who may not decide about a request is told what an unknown id would be."""
+        entry = self.ask(ADA)
+        self.assertEqual(self.not_decided(entry, self.house.eve), "unknown_request")
+        shown = refusal_of(self.requests.show(self.asker(EVE), str(entry.terms["id"])))
+        unknown = refusal_of(self.requests.show(self.asker(EVE), "0" * 32))
+        self.assertEqual((shown.text, shown.reason), (unknown.text, unknown.reason))
+        self.assertEqual(value_of(self.requests.to_decide(self.asker(EVE))), [])
+
+    def test_denied(self) -> None:
+        """A denial is signed and final; another person's approval comes too late."""
+        entry = self.ask()
+        denied = self.decide(entry, self.house.ada, decision=ApprovalDecision.DENY)
+        self.assertEqual(denied.state, "denied")
+        self.assertEqual(self.not_decided(entry, self.zed), "request_decided")
+        self.assertIsNone(self.open().grant)
+
+    def test_forbid_wins(self) -> None:
+        """An approval turns no forbid: it is neither offered nor used."""
+        self.decide(self.ask(uses=1), self.house.ada)
+        ask = self.house.ask(self.house.eve, "prod2", "deny")
+        ask = evolve(ask, proxy_decision=evolve(ask.proxy_decision, source_address="198.51.100.1"))
+        answer = value_of(self.issuance.authorize(ask, self.proxy))
+        self.assertEqual((answer.grant, answer.request_hint), (None, ""))
+        self.assertIsNotNone(self.open().grant)
+
+    def test_hidden_and_unknown_are_alike(self) -> None:
+        """What may not be viewed and what is not there get the same bytes, requestable or not."""
+        answers = {
+            answer_message(
+                evolve(self.open(self.house.eve, name), decision_id="-")
+            ).SerializeToString()
+            for name in ("vault1", "nowhere")
+        }
+        self.assertEqual(len(answers), 1)
+        asked = {(one.text, one.reason) for one in map(self.not_asked_of, ("vault1", "nowhere"))}
+        self.assertEqual(len(asked), 1)
+
+    def not_asked_of(self, name: str) -> SvcError:
+        return self.not_asked(EVE, name)
+
+    def test_what_cannot_be_asked(self) -> None:
+        """Too long a reason or time, an unknown action, what is allowed or never would be."""
+        cases: list[tuple[str, dict[str, Any]]] = [
+            ("bad_request", {"reason": "x" * 257}),
+            ("bad_request", {"reason": "two\nlines"}),
+            ("bad_request", {"secs": 28801}),
+            ("bad_request", {"secs": 0}),
+            ("bad_request", {"uses": 1001}),
+            ("unknown_action", {"action": "sshConnect"}),
+            ("unknown_parameter", {"parameters": {"login_user": "root"}}),
+        ]
+        for reason, changes in cases:
+            self.assertEqual(self.not_asked(**changes).reason, reason, changes)
+        self.assertEqual(self.not_asked(ADA, "db1").reason, "already_allowed")
+        self.assertEqual(self.not_asked(ADA, "prod1").reason, "not_requestable")
+        self.assertEqual(self.house.records("access.request"), [])
+
+    def test_open_requests_are_limited(self) -> None:
+        """The same request is given again; a person has only so many that wait."""
+        first = self.ask()
+        self.assertEqual(self.ask().terms["id"], first.terms["id"])
+        for count in range(1, MAX_OPEN):
+            self.ask(uses=count)
+        self.assertEqual(self.not_asked(uses=MAX_OPEN).reason, "too_many_requests")
+        own = value_of(self.requests.own(self.asker(EVE)))
+        self.assertEqual(len(own), MAX_OPEN)
+        value_of(self.requests.withdraw(self.asker(EVE), str(first.terms["id"])))
+        self.ask(uses=MAX_OPEN)
+
+    def test_an_approval_of_something_else(self) -> None:
+        """An approval of another document, of too long, too old or of another's key is refused."""
+        entry, ada = self.ask(), self.house.ada
+        now = int(self.house.now())
+        cases: list[tuple[str, dict[str, Any]]] = [
+            ("approval_mismatch", {"document_sha256": b"x" * 32}),
+            ("approval_mismatch", {"subject": "0" * 32}),
+            ("approval_mismatch", {"kind": ApprovalKind.POLICY}),
+            ("approval_mismatch", {"cluster": "c2.test"}),
+            ("approval_mismatch", {"approver": ZED}),
+            ("approval_mismatch", {"expires_at": now + 3601}),
+            ("approval_stale", {"made_at": now - 31}),
+        ]
+        for reason, changes in cases:
+            self.assertEqual(self.not_decided(entry, ada, **changes), reason, changes)
+        borrowed = self.signed(entry, self.zed)
+        decided = self.requests.decide(self.asker(ADA), str(entry.terms["id"]), borrowed)
+        self.assertEqual(refusal_of(decided).reason, "approval_mismatch")
+        self.assertEqual(self.house.records("access.approve"), [])
+
+    def test_approver_disabled_or_revoked_since(self) -> None:
+        """An approval dies with its approver, and with the certificate that signed it."""
+        changes = (
+            lambda tx: tx.people_changes.disable(ADA),
+            lambda tx: tx.certificates.revoke(self.house.ada.sha256, 9.0),
+        )
+        for change in changes:
+            self.setUp()
+            self.decide(self.ask(), self.house.ada)
+            self.assertIsNotNone(self.open().grant)
+            self.house.run(change)
+            self.house.refresh()
+            self.assertIsNone(self.open().grant)
+
+    def test_by_sql(self) -> None:
+        """An approval added, altered or revived by SQL opens nothing (rules R8, R31)."""
+        entry = self.ask(uses=1)
+        id = str(entry.terms["id"])
+        self.house.by_sql(f"UPDATE access_requests SET state = 'approved' WHERE id = '{id}'")
+        self.assertIsNone(self.open().grant)
+        self.house.by_sql(f"UPDATE access_requests SET state = 'open' WHERE id = '{id}'")
+        self.decide(entry, self.house.ada)
+        self.assertIsNotNone(self.open().grant)
+        for change in ("used = 0", "uses = NULL", "uses = 9", "ends_at = 9e9"):
+            self.house.by_sql(f"UPDATE access_requests SET {change}")
+            self.assertIsNone(self.open().grant, change)
+
+    def test_a_prolonged_session_keeps_its_approval(self) -> None:
+        """The approval of an open session is found by its decision, until it ends."""
+        self.decide(self.ask(uses=1), self.house.ada)
+        answer = self.open()
+        approvals = self.house.approvals()
+        self.assertEqual(value_of(approvals.of_decision(answer.decision_id)), answer.approved)
+        self.assertIsNone(value_of(approvals.of_decision("0" * 32)))
+        self.house.clock.advance(3601)
+        self.assertIsNone(value_of(approvals.of_decision(answer.decision_id)))

@@ -1,0 +1,103 @@
+"""Access on request: denied, asked for, approved by another, used once at one of two Proxies."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import GatewayPerson
+from svc.testing.gateway.processes import Ran
+from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
+from tests.system.piped import ProxySsh
+from tests.system.world import around
+
+SECOND = "proxy2"
+REQUESTABLE = """
+@id("everybody-sees")
+permit (principal, action == Action::"view", resource is TcpService);
+@id("echo-on-request") @requestable
+permit (principal, action == Action::"tcpConnect", resource == TcpService::"echo")
+when { context has approved_request };
+"""
+
+
+@cache
+def gateway() -> Gateway:
+    """With two Proxies; ``bob`` is of no group, ``ada`` and ``cleo`` may approve."""
+    made = make_gateway(
+        [GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")], policy=POLICY + REQUESTABLE
+    )
+    second = made.add_proxy(SECOND)
+    both = {"endpoints.proxy": [made.public, second], "connector.proxy_connection_count": 2}
+    made.files.write(CONNECTOR, made.files.table(CONNECTOR) | both)
+    made.restart(CONNECTOR)
+    for proxy in (PROXY, SECOND):
+        made.await_metric(proxy, "svc_active_connector_tunnels", 1)
+    bob = made.add_person("bob")
+    config = (bob.directory / "client.toml").read_text("utf-8")
+    (bob.directory / "second.toml").write_text(config.replace(made.public, second), "utf-8")
+    made.add_person("ada", "ops")
+    made.add_person("cleo", "ops")
+    return made
+
+
+class AccessRequestTests(SynchronousTestCase):
+    """Each test asks for something else, so that no approval of another test is there."""
+
+    def setUp(self) -> None:
+        self.gateway = gateway()
+        people: dict[str, GatewayPerson] = {one.name: one for one in self.gateway.people}
+        self.ada, self.bob = people["ada"], people["bob"]
+
+    def through(self, config: str = "client.toml") -> Ran:
+        """What comes of a session of its own that sends one word."""
+        path = str(self.bob.directory / config)
+        return self.bob.svc("--config", path, "proxy-ssh", "echo", "--kind", "tcp", stdin=b"word")
+
+    def asked(self, *words: str) -> str:
+        entry: dict[str, Any] = self.bob.svc("request", "echo", *words, "--json").checked().json
+        self.assertEqual((entry["state"], entry["person_name"]), ("open", "bob"))
+        return str(entry["id"])
+
+    def decided(self, person: GatewayPerson, word: str, id: str) -> Ran:
+        return person.svc("requests", word, id, "--yes")
+
+    def test_a_request_from_the_denial_to_its_end(self) -> None:
+        """Denied, with how to ask; own approval refused; approved; used once, of two Proxies."""
+        denied = self.through()
+        self.assertEqual(denied.status, 1, denied.stderr)
+        self.assertIn("reason denied", denied.stderr)
+        self.assertIn("ask for access with: svc request echo", denied.stderr)
+        id = self.asked("--uses", "1", "--for", "10m", "--reason", "incident 7")
+        self.assertEqual(self.through().status, 1, "asking alone opens nothing")
+        own = self.decided(self.bob, "approve", id)
+        self.assertNotEqual(own.status, 0)
+        self.assertIn("another person", own.stderr)
+        (waiting,) = self.ada.svc("requests", "list", "--to-decide", "--json").checked().json
+        self.assertEqual((waiting["id"], waiting["asked_reason"]), (id, "incident 7"))
+        shown = self.ada.svc("requests", "show", id).checked().stdout
+        for part in ("bob (", "echo (tcp)", "tcpConnect", "10 min", "1, of which 0", "incident 7"):
+            self.assertIn(part, shown)
+        self.decided(self.ada, "approve", id).checked()
+        self.assertEqual(self.bob.svc("requests", "show", id, "--json").json["decided_by"], "ada")
+        with ThreadPoolExecutor(2) as threads:
+            ends = list(threads.map(self.through, ("client.toml", "second.toml")))
+        self.assertEqual(sorted(one.status for one in ends), [0, 1], ends)
+        self.assertEqual(sorted(one.stdout for one in ends), ["", "word"], ends)
+        self.assertEqual(self.bob.svc("requests", "show", id, "--json").json["state"], "used")
+        self.assertEqual(self.through().status, 1, "it was for one session")
+        self.gateway.verify()
+
+    def test_the_end_of_the_time(self) -> None:
+        """A running session ends with the time that was approved, and is told why."""
+        id = self.asked("--for", "4s")
+        self.decided(self.ada, "approve", id).checked()
+        session = ProxySsh(self.bob)
+        session.open()
+        self.assertEqual(session.process.wait(30), 1)
+        self.assertIn("the time that was granted is over", session.said())
+        self.assertIn("ask for access with", self.through().stderr)
