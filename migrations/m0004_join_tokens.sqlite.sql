@@ -2,7 +2,7 @@
 CREATE TABLE join_tokens (
     id TEXT PRIMARY KEY,
     secret_sha256 BLOB NOT NULL CHECK (length(secret_sha256) = 32),
-    role TEXT NOT NULL CHECK (role IN ('authority', 'proxy', 'connector', 'person')),
+    role TEXT NOT NULL CHECK (role IN ('authority', 'proxy', 'connector', 'person', 'agent')),
     bound_to TEXT,
     added_at REAL NOT NULL,
     expires_at REAL NOT NULL,

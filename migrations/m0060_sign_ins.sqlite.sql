@@ -9,7 +9,9 @@ CREATE TABLE sign_ins (
     certificate_sha256 BLOB NOT NULL UNIQUE CHECK (length(certificate_sha256) = 32),
     key_sha256 BLOB NOT NULL CHECK (length(key_sha256) = 32),
     generation INTEGER NOT NULL CHECK (generation > 0),
-    previous_sha256 BLOB NOT NULL,
     refresh BLOB NOT NULL,
     ended_at REAL
 ) STRICT;
+
+-- Which sign-in a certificate came by: it is revoked with that. Empty: by none.
+ALTER TABLE person_certificates ADD COLUMN sign_in_id TEXT NOT NULL DEFAULT '';

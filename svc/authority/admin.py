@@ -69,6 +69,7 @@ class AdminService:
                 **self._of_tokens(),
                 **self._of_identities(),
                 **self._of_accounts(),
+                **self._of_agents(),
                 "Status": self._guarded(pb.StatusRequest, VIEW_STATUS, self._status),
                 "AddResource": self._guarded(pb.AddResourceRequest, MANAGE_RESOURCES, catalog.add),
                 "ListResources": self._guarded(
@@ -171,6 +172,19 @@ class AdminService:
             ),
             "ListIdentities": self._guarded(
                 sign_in_pb2.ListIdentitiesRequest, VIEW_STATUS, self.links.list_links
+            ),
+            "RemoveIdentity": self._guarded(
+                sign_in_pb2.RemoveIdentityRequest, MANAGE_PERSONS, self.links.unlink
+            ),
+        }
+
+    def _of_agents(self) -> dict[str, Serve]:
+        agents = self.registry.agents
+        return {
+            "AddAgent": self._guarded(pb.AddAgentRequest, MANAGE_PERSONS, agents.add_agent),
+            "ListAgents": self._guarded(pb.ListAgentsRequest, VIEW_STATUS, agents.list_agents),
+            "RevokeAgent": self._guarded(
+                pb.RevokeAgentRequest, MANAGE_PERSONS, agents.revoke_agent
             ),
         }
 

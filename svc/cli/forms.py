@@ -48,8 +48,8 @@ WORD = Word()
 TTL = click.IntRange(1, LONGEST_TTL)
 
 
-def labels_of(given: Iterable[str]) -> dict[str, str]:
-    """Labels from their ``key=value`` forms.
+def labels_of(given: Iterable[str], option: str = "--label") -> dict[str, str]:
+    """Labels, or other pairs, from their ``key=value`` forms.
 
     Raises:
         click.UsageError: for another form, or a key that is given twice.
@@ -58,9 +58,9 @@ def labels_of(given: Iterable[str]) -> dict[str, str]:
     for text in given:
         key, mark, value = text.partition("=")
         if not mark or not key:
-            raise click.UsageError(f"--label {text!r}: must be of the form key=value")
+            raise click.UsageError(f"{option} {text!r}: must be of the form key=value")
         if key in found:
-            raise click.UsageError(f"--label {key}: given more than once")
+            raise click.UsageError(f"{option} {key}: given more than once")
         found[key] = value
     return found
 

@@ -41,7 +41,7 @@ from svc.config import Address, RoleSettings, load_settings
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.session import Listed
-from svc.model.principal import Role
+from svc.model.principal import CALLERS, Role
 from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity, check_material
 from svc.pki.identity_store import IdentityStore, StoredIdentity
@@ -265,7 +265,7 @@ def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
     if not store.exists:
         raise PersonNotJoined(f"no identity in {state}; run `svc join` first")
     identity = TransportIdentity.load(store, runtime.now, settings.cluster or None)
-    if identity.principal.role is not Role.USER:
+    if identity.principal.role not in CALLERS:
         raise ConfigError("state_dir", "it contains an identity that is not a person's")
     if not settings.endpoints.proxy:
         raise ConfigError("endpoints.proxy", "required for svc up: a Proxy to dial")

@@ -22,7 +22,7 @@ from svc.messages.session import decode_grant, decode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.target import Target
-from svc.model.principal import Role
+from svc.model.principal import CALLERS
 from svc.model.session.grant import OPEN_WITHIN_MS, Grant
 from svc.model.session.parameters import resolved
 from svc.model.session.request import MAX_AGE_MS, SessionRequest
@@ -34,8 +34,6 @@ MAX_SEEN = 20_000
 
 _REMEMBERED_MS = 86_400_000
 """How far ahead the end of a grant may be that is to be remembered until then."""
-
-_PERSONS = frozenset({Role.USER})
 
 
 @frozen
@@ -227,7 +225,7 @@ class Admission:
         self, grant: Grant, request: SessionRequest, notice: OpenNotice
     ) -> CertificateFacts:
         try:
-            person = self._verifier.verify(notice.person_chain, _PERSONS)
+            person = self._verifier.verify(notice.person_chain, CALLERS)
         except Exception as error:
             raise refused("person_refused", _why(error)) from error
         if (

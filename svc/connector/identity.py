@@ -13,7 +13,7 @@ from attrs import define, field
 from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
-from svc.errors import Denied, SvcError, Unavailable, Unprocessed
+from svc.errors import Fault, SvcError, Unavailable, Unprocessed
 from svc.interfaces.kinds import Identify
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.identity import TOKEN_METHOD, TokenAsk, read_token, token_request
@@ -90,14 +90,14 @@ class AuthorityIdentities(AsyncService):
         """A token for the target of a session.
 
         Raises:
-            Denied: Authority's refusal.
+            SvcError: Authority's refusal.
             Unavailable: no answer came.
         """
         try:
             return await bounded(self.clock, _ALL_SECS, self._asked(ask), "the identity")
-        except Denied:
-            raise
         except SvcError as error:
+            if error.fault is Fault.DENIED:  # as it comes over the wire, and not a class of ours
+                raise
             raise Unavailable(
                 f"who makes the request could not be learnt from Authority: {error.text}",
                 reason=UNAVAILABLE,

@@ -188,6 +188,9 @@ class ICertificates(Interface):
     def get(sha256: bytes) -> IssuedCertificate | None:
         """The certificate of that SHA-256."""
 
+    def put(certificate: IssuedCertificate) -> None:
+        """Keep one in the place of whatever row has its hash or its serial."""
+
     def of(person_id: str) -> tuple[IssuedCertificate, ...]:
         """A person's certificates, newest first."""
 

@@ -28,8 +28,8 @@ class ISignIns(Interface):
     def get(sign_in_id: str) -> SignIn | None:
         """One sign-in, also when ended."""
 
-    def of_certificate(sha256: bytes) -> SignIn | None:
-        """The sign-in whose newest certificate this is, or the one before."""
+    def unlink(link_id: str) -> tuple[SignIn, ...]:
+        """Remove a link, and the sign-ins that came by it; these, by id."""
 
     def unexpired(at: float) -> tuple[SignIn, ...]:
         """Every sign-in that has not expired at *at*, ended ones included, by id."""

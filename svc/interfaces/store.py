@@ -18,6 +18,7 @@ from zope.interface import Attribute, Interface
 
 from svc.interfaces.access_requests import IAccessRequests
 from svc.interfaces.account import ISecrets
+from svc.interfaces.agents import IAgentCertificates, IAgents, IDelegations
 from svc.interfaces.crash import CrashPoint, no_crash
 from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
@@ -67,6 +68,9 @@ class ITransaction(Interface):
     access: IAccessRequests = Attribute("Requests for access, and what was decided.")
     sign_ins: ISignIns = Attribute("Sign-ins of people at an identity provider.")
     secrets: ISecrets = Attribute("What people without a provider sign in by.")
+    agents: IAgents = Attribute("Programs that act for somebody.")
+    agent_certificates: IAgentCertificates = Attribute("Certificates issued to agents.")
+    delegations: IDelegations = Attribute("For whom agents may act.")
     catalog: ICatalog = Attribute("Resources and their assignment.")
     bindings: IBindings = Attribute("Who was meant to serve a resource, and when.")
     inventories: IInventories = Attribute("How often what a Connector is to serve changed.")

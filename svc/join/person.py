@@ -11,6 +11,7 @@ from attrs import frozen
 from twisted.internet.defer import Deferred
 
 from svc.client.places import CLIENT_FILE
+from svc.client.signin import SignInFile
 from svc.config import Address
 from svc.config.forms import DIAL, PIN
 from svc.errors import ConfigError, UsageError
@@ -18,7 +19,7 @@ from svc.join.channel import PinnedCluster, ask_authority
 from svc.join.enroll import Enrolled, JoinRequest, enroll_over
 from svc.model.certificate import CertificateRefused
 from svc.model.cluster.token import JoinToken
-from svc.model.principal import Role
+from svc.model.principal import CALLERS, Role
 from svc.pki.files import check_directory
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
@@ -117,7 +118,7 @@ async def join_person(
         pin=pin,
         root=enrolled.root,
         chain=enrolled.chain,
-        roles=frozenset({Role.USER}),
+        roles=CALLERS,
         now=runtime.now,
     )
     return NewPerson(identity.principal.cluster, enrolled.name, identity)
@@ -156,6 +157,10 @@ async def take_identity(
 
     store = IdentityStore(directory)
     person = await join_person(runtime, store, check_pin(pin), token, enroll)
+    facts = person.identity.facts
+    # An agent is renewed by its certificate alone; a person who joined by a token joins again.
+    is_agent = facts.principal.role is Role.AGENT
+    SignInFile(directory).write(facts.not_after if is_agent else 0.0)
     path = write_config(directory, person.cluster, proxies)
     return JoinedPerson(person.cluster, person.name, path)
 

@@ -25,7 +25,7 @@ from svc.join.channel import PinnedCluster, ask_authority
 from svc.join.loopback import LoopbackRedirect, ended_words
 from svc.join.person import check_pin, write_config
 from svc.model.certificate import CertificateRefused
-from svc.model.principal import Role
+from svc.model.principal import CALLERS
 from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
@@ -249,7 +249,7 @@ class MachineSignIn:
             pin=self.place.pin,
             root=answer.root,
             chain=tuple(answer.chain),
-            roles=frozenset({Role.USER}),
+            roles=CALLERS,
             now=self.runtime.now,
         )
         cluster = identity.principal.cluster

@@ -74,12 +74,16 @@ class ProxyDecision:
 
 @frozen
 class Ask:
-    """One session put before Authority: the person's signed request and the Proxy's decision."""
+    """One session put before Authority: the person's signed request and the Proxy's decision.
+
+    ``seen_at_ms`` is when the Proxy took the call; 0: by one of before, which does not tell.
+    """
 
     request: bytes
     signature: bytes
     person_chain: tuple[bytes, ...]
     proxy_decision: ProxyDecision
+    seen_at_ms: int = 0
 
 
 @frozen
@@ -201,6 +205,7 @@ def ask_message(ask: Ask) -> pb.AuthorizeRequest:
         request=ask.request,
         signature=ask.signature,
         person_chain=ask.person_chain,
+        seen_at_ms=ask.seen_at_ms,
         proxy_decision=pb.ProxyDecision(
             decision_id=value.decision_id,
             decision=value.decision,
@@ -221,6 +226,7 @@ def read_ask(message: pb.AuthorizeRequest) -> Ask:
         signature=signature,
         person_chain=certificates(message.person_chain, "authorize: person_chain"),
         proxy_decision=_proxy_decision(message.proxy_decision),
+        seen_at_ms=message.seen_at_ms,
     )
 
 

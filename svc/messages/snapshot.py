@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import certificates, exactly, heads, parse, text
+from svc.model.cluster.agent import DISABLED_OWNER, DISABLED_OWNER_TEXT
 from svc.model.cluster.person import DISABLED_PERSON, DISABLED_TEXT
 from svc.model.session.ending import REVOKED_CERTIFICATE, known_ask
 from svc.model.signing import Signed
@@ -24,6 +25,7 @@ REVOCATIONS: Mapping[str, str] = MappingProxyType(
     {
         REVOKED: "this identity was revoked",
         DISABLED_PERSON: DISABLED_TEXT,
+        DISABLED_OWNER: DISABLED_OWNER_TEXT,
         REVOKED_CERTIFICATE: "an operator revoked this certificate; join or sign in again",
     }
 )

@@ -1,7 +1,7 @@
 """Ids: random ids, node ids, resource ids, event ids.
 
-An id is opaque: no code reads meaning out of one.  Random bytes are passed in
-(``entropy``), so tests name what they see.
+An id is opaque: no code reads meaning out of one, but for the sort that an agent's
+begins with (ADR 48).  Random bytes are passed in (``entropy``), so tests name what they see.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ RANDOM_ID_BYTES = 16
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 _RANDOM_ID = re.compile(r"[0-9a-f]{32}\Z")
 _MEMBER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")
+_AGENT = "agent-"
 _OPAQUE_ID = re.compile(r"[a-z2-7]{26}\Z")
 
 
@@ -32,8 +33,23 @@ def is_random_id(text: str) -> bool:
 
 
 def person_id(entropy: Entropy) -> str:
-    """An opaque id for a person or agent: 128 random bits in base32."""
+    """An opaque id for a person: 128 random bits in base32."""
     return _base32(entropy(RANDOM_ID_BYTES))
+
+
+def agent_id(entropy: Entropy) -> str:
+    """An id for an agent, which nothing else's id has the form of."""
+    return _AGENT + person_id(entropy)
+
+
+def is_agent_id(text: str) -> bool:
+    """Whether *text* is of the form of an agent's id."""
+    return text.startswith(_AGENT) and is_opaque_id(text.removeprefix(_AGENT))
+
+
+def is_caller_id(text: str) -> bool:
+    """Whether *text* is of the form of the id of somebody who opens sessions."""
+    return is_opaque_id(text) or is_agent_id(text)
 
 
 def node_id(public_key_info: bytes) -> str:

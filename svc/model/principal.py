@@ -7,12 +7,13 @@ those of the SPIFFE-ID standard, tightened to the paths this cluster signs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from attrs import frozen
 
 from svc.errors import Malformed
-from svc.model.ids import is_cluster_name, is_opaque_id, is_resource_id
+from svc.model.ids import is_agent_id, is_cluster_name, is_opaque_id, is_resource_id
 
 MAX_SPIFFE_BYTES = 2048
 
@@ -24,6 +25,7 @@ class Role(Enum):
     PROXY = "proxy"
     CONNECTOR = "connector"
     USER = "user"
+    AGENT = "agent"
     OPERATOR = "operator"
     PURPOSE = "purpose"
     CA = "ca"
@@ -35,14 +37,17 @@ class Role(Enum):
 
 
 NODE_ROLES = frozenset({Role.AUTHORITY, Role.PROXY, Role.CONNECTOR})
-HOLDERS = NODE_ROLES | {Role.USER, Role.OPERATOR}
+CALLERS = frozenset({Role.USER, Role.AGENT})
+"""Who opens sessions."""
+
+HOLDERS = NODE_ROLES | CALLERS | {Role.OPERATOR}
 """Who can be at the other end of a connection: purpose keys and CAs cannot."""
 _NAMED_BY_WORD = frozenset({Role.PURPOSE, Role.CA})
 
 
 @frozen
 class Principal:
-    """One certificate holder: a node, a person, an operator, a purpose key, or an issuing CA.
+    """One certificate holder: a node, a person, an agent, an operator, a purpose key, or a CA.
 
     ``id`` is opaque for nodes and persons; for ``Role.PURPOSE`` it is the
     purpose word (``grant``, ``snapshot``, ``anchor``), and for ``Role.CA`` the
@@ -81,7 +86,12 @@ def parse_principal(uri: str) -> Principal:
         role = Role(segments[0])
     except ValueError:
         raise Malformed("SPIFFE ID: unknown role") from None
-    well_formed = is_resource_id if role in _NAMED_BY_WORD else is_opaque_id
-    if not well_formed(segments[1]):
+    if not _form_of(role)(segments[1]):
         raise Malformed("SPIFFE ID: the id does not have the form for its role")
     return Principal(cluster, role, segments[1])
+
+
+def _form_of(role: Role) -> Callable[[str], bool]:
+    if role is Role.AGENT:
+        return is_agent_id
+    return is_resource_id if role in _NAMED_BY_WORD else is_opaque_id

@@ -24,6 +24,7 @@ from svc.model.audit.batch import BATCH_EVENT, is_batch
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import chain_hash
 from svc.model.canonical import Json, decode
+from svc.model.cluster.agent import caller_kind
 from svc.model.cluster.node import TokenRole
 from svc.ops.store import why_unreadable
 
@@ -238,8 +239,9 @@ def session_of(tx: ITransaction, uid: str) -> RequestSession | None:
 
 
 def persons_called(tx: ITransaction, word: str) -> frozenset[str]:
-    """The ids of the people that *word* names: by name, or it is an id itself."""
-    return frozenset({word, *(one.id for one in tx.people.all() if one.name == word)})
+    """The ids of the people and agents that *word* names: by name, or it is an id itself."""
+    people = {one.id for one in tx.people.all() if one.name == word}
+    return frozenset({word, *people, *(one.id for one in tx.agents.all() if one.name == word)})
 
 
 def _record(row: ChainRow) -> Shown | None:
@@ -259,7 +261,9 @@ def _asker(tx: ITransaction, decision_id: str) -> str:
         _log.debug("a decision's records cannot be read", reason=type(failed).__name__)
         return ""
     actors = [record.get("actor") for record in records if record is not None]
-    people = [one for one in actors if isinstance(one, Mapping) and one.get("kind") == "person"]
+    people = [
+        one for one in actors if isinstance(one, Mapping) and one.get("kind") in ("person", "agent")
+    ]
     return str(people[0].get("id")) if people else ""
 
 
@@ -267,14 +271,18 @@ def _name_of(tx: ITransaction, kind: str, id: str) -> str | None:
     if kind == "person":
         person = tx.people.get(id)
         return None if person is None else person.known_name or None
+    if kind == "agent":
+        agent = tx.agents.get(id)
+        return None if agent is None else agent.name
     if kind == "node":
         node = tx.nodes.get(id)
         return None if node is None else node.name
     if kind == "token":
         kept = tx.tokens.get(id)
         bound_to = "" if kept is None else kept.token.bound_to or ""
-        is_person = kept is not None and kept.token.role is TokenRole.PERSON
-        return _name_of(tx, "person", bound_to) if is_person else bound_to or None
+        role = None if kept is None else kept.token.role
+        is_of_caller = role in (TokenRole.PERSON, TokenRole.AGENT)
+        return _name_of(tx, caller_kind(bound_to), bound_to) if is_of_caller else bound_to or None
     if kind == "key":
         expected = tx.expected.get(id)
         return None if expected is None else expected.name

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from svc.model.certificate import CertificateFacts
-from svc.model.principal import Principal, Role
+from svc.model.principal import CALLERS, Principal, Role
 from svc.pki.handshake import KnownRoot, Refused, exactly, log_refusal, this_certificate
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientTLS, Contexts, ServerTLS
@@ -34,7 +34,7 @@ class ConnectorEnd:
             person_certificate_sha256: The grant's word, 32 bytes.
         """
         expect = this_certificate(person_certificate_sha256)
-        check = KnownRoot(self._verifier, frozenset({Role.USER}), expect)
+        check = KnownRoot(self._verifier, CALLERS, expect)
         return ServerTLS(
             contexts=self._contexts, check=check, required=True, alpn=E2E, refused=refused
         )

@@ -19,7 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from svc.errors import Malformed
 from svc.model.certificate import BACKDATE_SECS
-from svc.model.principal import NODE_ROLES, Role
+from svc.model.principal import CALLERS, NODE_ROLES, Role
 from svc.model.signing import Purpose
 
 WallTime = Callable[[], float]
@@ -88,7 +88,7 @@ ISSUERS = {
     row.kind: row
     for row in (
         IssuerRow("transport", NODE_ROLES),
-        IssuerRow("spiffe", frozenset({Role.USER, Role.OPERATOR})),
+        IssuerRow("spiffe", CALLERS | {Role.OPERATOR}),
     )
 }
 

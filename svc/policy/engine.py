@@ -223,6 +223,12 @@ class CompiledPolicy:
         """The person of this name, if there is exactly one."""
         return self._view.person_named(name)
 
+    def acts_for(self, agent_id: str) -> tuple[str, ...]:
+        """For whom an agent may act, as :func:`svc.model.cluster.agent.is_delegated` reads it."""
+        found = self._view.entities.get(EntityUid("Agent", agent_id))
+        listed = () if found is None else found.attrs.get("acts_for", ())
+        return tuple(listed) if isinstance(listed, (tuple, frozenset)) else ()
+
     def scope_of(self, request: AccessRequest) -> RequestScope:
         """The policies that can concern *request*, and the facts that they read."""
         if self.vocabulary.refusal(request) is not None:

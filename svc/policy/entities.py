@@ -25,12 +25,24 @@ MAX_ENTITIES = 200_000
 
 @frozen
 class PersonFacts:
-    """A person (or with ``agent``, an agent): opaque id, name, group ids."""
+    """A person: opaque id, name, group ids."""
 
     id: str
     name: str
     groups: tuple[str, ...] = ()
-    agent: bool = False
+
+
+@frozen
+class AgentFacts:
+    """An agent, and the id of the person who owns it; it is in none of that one's groups.
+
+    ``acts_for`` has a text of each delegation: see Delegation.
+    """
+
+    id: str
+    name: str
+    owner: str
+    acts_for: tuple[str, ...] = ()
 
 
 @frozen
@@ -71,7 +83,7 @@ class OperatorFacts:
     groups: tuple[str, ...] = ()
 
 
-Facts = PersonFacts | GroupFacts | ResourceFacts | NodeFacts | OperatorFacts
+Facts = PersonFacts | AgentFacts | GroupFacts | ResourceFacts | NodeFacts | OperatorFacts
 
 
 def cluster_uid(cluster: str) -> EntityUid:
@@ -86,9 +98,11 @@ def entity_of(facts: Facts) -> Entity:
         EntitiesRefused: a catalog label claims to be a discovered one.
     """
     match facts:
-        case PersonFacts(id, name, groups, agent):
-            uid = EntityUid("Agent" if agent else "User", id)
-            return Entity(uid, {"name": name}, _groups(groups))
+        case PersonFacts(id, name, groups):
+            return Entity(EntityUid("User", id), {"name": name}, _groups(groups))
+        case AgentFacts(id, name, owner, acts_for):
+            attributes = {"name": name, "owner": owner, "acts_for": acts_for}
+            return Entity(EntityUid("Agent", id), attributes)
         case GroupFacts(id):
             return Entity(EntityUid("Group", id))
         case NodeFacts(id, role):

@@ -18,6 +18,12 @@ RESOURCES = ("Server", "Database", "KubernetesCluster", "WebApp", "TcpService")
 _NAME = AttributeTerm(
     name="name", type="String", classified="personal", help="The name under which it was added."
 )
+_OWNER = AttributeTerm(
+    name="owner", type="String", classified="public", help="The id of the person it belongs to."
+)
+_ACTS_FOR = AttributeTerm(
+    name="acts_for", type="Set<String>", classified="public", help="Its delegations, as texts."
+)
 _KIND = AttributeTerm(
     name="kind", type="String", classified="public", help="The kind of the resource."
 )
@@ -40,9 +46,9 @@ ENTITIES = (
     ),
     EntityTerm(
         name="Agent",
-        help="A program with an identity.",
+        help="A program that acts for somebody; the id is opaque.",
         member_of=("Group", "Organization"),
-        attributes=(_NAME,),
+        attributes=(_NAME, _OWNER, _ACTS_FOR),
     ),
     EntityTerm("Operator", "The user of the control socket: `local:<uid>`.", ("Group",)),
     EntityTerm(

@@ -382,6 +382,7 @@ class House:
             ca_pin="ab" * 32,
             token_secs=3600.0,
             proxy_revoked=nothing,
+            actions=lambda: frozenset(kind.terms.open_action for kind in KINDS.values()),
         )
 
     def members(self) -> MemberAdmin:

@@ -272,6 +272,7 @@ class Authority:
             state_cache=self.state_cache,
             entropy=os.urandom,
             issuer="https://id.example",
+            now=lambda: NOW,
         )
 
     def _checks(self, kinds: Any) -> PolicyCheck:

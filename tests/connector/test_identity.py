@@ -9,7 +9,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.connector.identity import MOST_KEPT, AuthorityIdentities, SessionIdentity
-from svc.errors import Denied, SvcError, Unavailable, Unprocessed
+from svc.errors import Denied, Fault, SvcError, Unavailable, Unprocessed
 from svc.messages.identity import TokenAsk
 from svc.model.session.identity import CACHED_SECS
 from svc.model.signing import Signed
@@ -132,7 +132,7 @@ class LaneTests(SynchronousTestCase):
 
     def test_refusals(self) -> None:
         """Authority's own are passed on; whatever else goes wrong has one word."""
-        self.answers = [Denied("no", reason="identity_denied")]
+        self.answers = [SvcError("no", reason="identity_denied", fault=Fault.DENIED)]
         self.assertEqual(self.failureResultOf(self.ask()).value.reason, "identity_denied")
         for failure in (Unavailable("down"), SvcError("bug"), "not a token"):
             self.answers = [failure]

@@ -11,7 +11,7 @@ from cryptography import x509
 
 from svc.model.certificate import CertificateRequest
 from svc.model.ids import node_id
-from svc.model.principal import HOLDERS, Principal
+from svc.model.principal import HOLDERS, Principal, Role
 from svc.pki.files import certificates_pem
 from svc.pki.issue import make_request, prove_key
 from svc.pki.profile import DAY
@@ -59,7 +59,8 @@ def samples() -> dict[str, Sample]:
     for role in sorted(HOLDERS, key=str):
         key = new_key()
         csr = make_request(key)
-        principal = Principal(CLUSTER, role, node_id(prove_key(csr).info))
+        id = node_id(prove_key(csr).info)
+        principal = Principal(CLUSTER, role, f"agent-{id}" if role is Role.AGENT else id)
         names = (HOST, "192.0.2.1", "2001:db8::1") if role.is_node else ()
         request = CertificateRequest(
             csr=csr, principal=principal, lifetime=DAY, generation=GENERATION, names=names

@@ -33,6 +33,7 @@ from svc.pki.verify import ChainVerifier
 CLUSTER = "c1.example.test"
 BEGIN = 1_900_000_000.0
 PERSON = "p" * 26
+AGENT = f"agent-{PERSON}"
 ALL = frozenset(Role)
 ID = "a" * 26
 GOOD = f"spiffe://{CLUSTER}/proxy/{ID}"
@@ -73,7 +74,8 @@ class World:
     ) -> NewCertificate:
         """A certificate from the issuing CA of *role*; nodes are named by their key."""
         csr = make_request(key)
-        named = id or (node_id(prove_key(csr).info) if role.is_node else PERSON)
+        holder = AGENT if role is Role.AGENT else PERSON
+        named = id or (node_id(prove_key(csr).info) if role.is_node else holder)
         principal = Principal(self.keys.cluster, role, named)
         request = CertificateRequest(
             csr=csr, principal=principal, lifetime=lifetime, generation=generation, names=names

@@ -16,6 +16,7 @@ from svc.errors import Malformed
 from svc.model.audit.batch import sessions_named
 from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import Json
+from svc.model.cluster.agent import caller_kind
 
 _MEMBER = b'"session_uid":"'
 _UID = re.compile(rb'([0-9a-f]{32})"')
@@ -44,10 +45,15 @@ def check_of_session(
     if session is None or session.proxy_id != origin:
         raise Malformed("audit row: it is of a session that this Proxy was not granted")
     actor = mapping(record["actor"])
-    if (actor.get("kind"), actor.get("id")) != ("person", session.person_id):
-        raise Malformed("audit row: its actor is not the person of its session")
+    if (actor.get("kind"), actor.get("id")) != _holder(session.person_id):
+        raise Malformed("audit row: its actor is not whose session it is")
     said = (record.get("resource_kind"), record.get("resource_id"))
     if said != (session.kind, session.resource_id):
         raise Malformed("audit row: its resource is not that of its session")
     if session.kind not in kinds:
         raise Malformed("audit row: the kind of its session has no gate, or is not enabled")
+
+
+def _holder(id: str) -> tuple[str, str]:
+    """Whose session it is, as an actor of records."""
+    return caller_kind(id), id

@@ -56,8 +56,9 @@ from svc.model.audit.spool import (
     verify_row,
 )
 from svc.model.canonical import Json, decode
+from svc.model.cluster.agent import caller_kind
 from svc.model.cluster.node import Node
-from svc.model.ids import is_opaque_id
+from svc.model.ids import is_agent_id, is_opaque_id
 from svc.model.policy.terms import AttributeTerm
 from svc.model.session.recorded import RangedRecord
 from svc.model.signing import BadSignature
@@ -131,7 +132,13 @@ _OF_ITSELF = _NEEDED | {"node_id", "reason", "details"}
 
 _REASONS = frozenset((*BUDGETS, "other"))
 _MEMBERS = {"person_id": "person", "connector_id": "node", "proxy_id": "node"}
-_ACTORS = frozenset(["person", "node", "service", "anonymous"])
+_ACTORS = frozenset(["person", "agent", "node", "service", "anonymous"])
+_HOLDERS = ("person", "agent")
+_IDS: Mapping[str, Callable[[str], bool]] = {
+    "person": is_opaque_id,
+    "agent": is_agent_id,
+    "node": is_opaque_id,
+}
 _EVENT_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 _FORMER = re.compile(r"([0-9a-f]{32}):([1-9][0-9]{0,15})\Z")
 
@@ -308,7 +315,7 @@ def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:
     kind, id = text(actor.get("kind")), text(actor.get("id"))
     if len(actor) != 2 or kind not in _ACTORS:
         raise Malformed("audit row: it may not name this actor")
-    if kind in ("person", "node") and not is_opaque_id(id):
+    if kind in _IDS and not _IDS[kind](id):
         raise Malformed("audit row: its actor's id is malformed")
     if event.name in _OWN and (kind, id) != ("node", origin):
         raise Malformed("audit row: its actor is not its origin")
@@ -345,7 +352,7 @@ def _check_of_a_kind(record: Mapping[str, Json], event: Event) -> None:
         raise Malformed("audit row: it says more than a kind's own event has to say")
     if record.get("resource_kind") != kind_of_event(event):
         raise Malformed("audit row: it is about a resource of another kind than its event's")
-    if mapping(record["actor"]).get("kind") != "person" or "session_uid" not in record:
+    if mapping(record["actor"]).get("kind") not in _HOLDERS or "session_uid" not in record:
         raise Malformed("audit row: a kind's own event is of a person's session")
 
 
@@ -354,8 +361,12 @@ def _check_members(
 ) -> None:
     """Whoever a record names is one whose certificate this cluster signed, at some time."""
     actor = mapping(record["actor"])
-    named = [(str(actor["kind"]), str(actor["id"]))] if actor["kind"] in ("person", "node") else []
-    named += [(_MEMBERS[name], str(details[name])) for name in _MEMBERS if name in details]
+    named = [(str(actor["kind"]), str(actor["id"]))] if actor["kind"] in _IDS else []
+    named += [
+        (_member(name, str(details[name])), str(details[name]))
+        for name in _MEMBERS
+        if name in details
+    ]
     for kind, id in named:
         if not members(kind, id):
             raise Malformed(f"audit row: it names an unknown {kind}")
@@ -418,3 +429,7 @@ def _markers(path: str, values: Mapping[str, Json]) -> Iterator[str]:
                 yield f"{path}.{name}"
             else:
                 yield from _markers(f"{path}.{name}", value)
+
+
+def _member(name: str, id: str) -> str:
+    return caller_kind(id) if _MEMBERS[name] == "person" else _MEMBERS[name]

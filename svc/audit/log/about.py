@@ -12,6 +12,7 @@ from attrs import frozen
 
 from svc.audit.log.record import PERSONAL
 from svc.model.canonical import Json
+from svc.model.cluster.agent import caller_kind
 
 NameOf = Callable[[str, str], str | None]
 """``name_of(kind, id)``: what a person, a node, an operator, a token or a key is called today."""
@@ -40,6 +41,7 @@ _ABOUT: Mapping[str, str] = MappingProxyType(
         "sign_in": "person|issuer",
         "identity": "person",
         "account": "person",
+        "agent": "agent",
         "group.add": "group",
         "group": "person of",
         "policy": "policy",
@@ -100,7 +102,11 @@ class _Told:
 
     def _person(self) -> str:
         id = self._detail("person_id")
-        return id and (self.name_of("person", id) or self._detail("name") or id)
+        return id and (self.name_of(caller_kind(id), id) or self._detail("name") or id)
+
+    def _agent(self) -> str:
+        id = self._detail("agent_id")
+        return id and (self.name_of("agent", id) or id)
 
     def _node(self) -> str:
         return self._named(_text(self.record.get("node_id")), self._role() or "node")

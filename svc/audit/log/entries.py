@@ -24,8 +24,10 @@ from svc.model.audit.plain_json import write_plain
 from svc.model.audit.record import rfc3339
 from svc.model.audit.request import RequestRecord, SealedRequest
 from svc.model.canonical import Json, decode, encode
+from svc.model.cluster.agent import caller_kind
 from svc.model.ids import Entropy, is_random_id
 from svc.model.policy.access import AccessRequest, context_form
+from svc.model.policy.requests import caller
 from svc.model.policy.terms import AttributeTerm
 
 _MAX_VALUES = 32
@@ -35,7 +37,6 @@ _AROUND = 64
 
 DECISIONS = frozenset(["allow", "deny", "error"])
 MAX_POLICIES = 64
-PERSON = "User"
 
 
 @frozen
@@ -172,7 +173,7 @@ def request_of(
     """What Cedar was asked, but for the facts."""
     return {
         "action": entry["cedar_action"],
-        "principal": {"id": session.person_id, "type": PERSON},
+        "principal": caller(session.person_id).form(),
         "request_kind": entry["action"],
         "resource": {"id": session.resource_id, "type": header.resource_type},
     }
@@ -207,7 +208,7 @@ def entry_record(
         "spool": record.get("spool"),
     }
     if session is not None:
-        shown["actor"] = {"id": session.person_id, "kind": "person"}
+        shown["actor"] = {"id": session.person_id, "kind": caller_kind(session.person_id)}
         shown["resource_id"] = session.resource_id
         shown["resource_kind"] = session.resource_kind
         if context is not None:

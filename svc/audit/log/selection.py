@@ -81,7 +81,7 @@ def _is_event(wanted: str | None, event: str) -> bool:
 def _persons(record: Mapping[str, Json], opened_by: Callable[[str], str]) -> list[str]:
     actor, details = record.get("actor"), record.get("details")
     found: list[str] = []
-    if isinstance(actor, Mapping) and actor.get("kind") == "person":
+    if isinstance(actor, Mapping) and actor.get("kind") in ("person", "agent"):
         found.append(str(actor.get("id")))
     if isinstance(details, Mapping) and isinstance(details.get("person_id"), str):
         found.append(str(details["person_id"]))

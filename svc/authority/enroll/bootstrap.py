@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
+from svc.authority.enroll.agents import AgentCertificates
 from svc.authority.enroll.expected import KeyNotExpected, use_key
 from svc.authority.enroll.issued import certificate_details, leaf_of
 from svc.authority.refusals import JOINERS, RefusalRecords
@@ -223,6 +224,8 @@ class Enrollment:
         self.recorder.rows(tx).require(token_entry(KeptToken(spent.token)))
         if spent.token.role is TokenRole.PERSON:
             return self._person(tx, spent.token, request)
+        if spent.token.role is TokenRole.AGENT:
+            return self._agent(tx, spent.token, request)
         used = TOKENS.now(tx, token.id)
         return self._node(tx, spent.token, request, used)
 
@@ -269,6 +272,16 @@ class Enrollment:
             details={**certificate_details(issued), "person_id": known.id, "token_id": token.id},
             state=[TOKENS.now(tx, token.id), CERTIFICATES.now(tx, facts.sha256)],
         )
+        return AcceptedJoiner(issued, known.name)
+
+    def _agent(
+        self, tx: ITransaction, token: TokenRow, request: pb.EnrollRequest
+    ) -> AcceptedJoiner:
+        """Let an agent in; one that is not in force keeps its token, and is told."""
+        agents = AgentCertificates(self.issuer, self.recorder, self.now)
+        known = agents.require(tx, token.bound_to or "")
+        used = (TOKENS.now(tx, token.id),)
+        issued = agents.enroll(tx, known, request.csr, token_id=token.id, used=used)
         return AcceptedJoiner(issued, known.name)
 
     def _wasted(self, tx: ITransaction, token: TokenRow, why: str) -> RefusedToken:

@@ -38,9 +38,9 @@ class OriginKeys:
         return self._keys
 
     def is_member(self, kind: str, id: str) -> bool:
-        """Whether such a ``person`` or ``node`` exists or existed."""
+        """Whether such a ``person``, ``agent`` or ``node`` exists or existed."""
         facts = self.state_cache.state
-        return id in (facts.people if kind == "person" else facts.nodes)
+        return id in {"person": facts.people, "agent": facts.agents}.get(kind, facts.nodes)
 
 
 def is_in_force(rows: SignedRows, node_id: str, key_id: str) -> bool:

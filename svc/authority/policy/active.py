@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from svc.authority.state.cluster import ClusterState
 from svc.errors import SvcError
 from svc.interfaces.kinds import ServedKind
+from svc.model.cluster.agent import Agent, AgentState
 from svc.model.cluster.person import PersonState
 from svc.model.policy.access import Entity
 from svc.model.policy.version import PolicyVersion
@@ -23,6 +24,7 @@ from svc.policy.claims import log_claims, refuse_claims
 from svc.policy.compile import compile_policy
 from svc.policy.engine import CompiledPolicy
 from svc.policy.entities import (
+    AgentFacts,
     Facts,
     GroupFacts,
     NodeFacts,
@@ -181,12 +183,19 @@ class PolicyInForce:
 def entities_from(
     facts: ClusterState, kinds: Mapping[str, ServedKind], cluster: str
 ) -> tuple[Entity, ...]:
-    """What the policy looks at: active persons, groups, nodes, and resources of enabled kinds."""
+    """What the policy looks at: active people and agents, groups, nodes, resources of enabled
+    kinds.
+    """
     found: list[Facts] = [GroupFacts(group) for group in facts.groups]
     found += [
         PersonFacts(one.id, one.name, one.groups)
         for one in facts.people.values()
         if one.state is PersonState.ACTIVE
+    ]
+    found += [
+        AgentFacts(id=one.id, name=one.name, owner=one.owner, acts_for=_acts_for(one, facts))
+        for one in facts.agents.values()
+        if _is_in_force(one, facts)
     ]
     found += [NodeFacts(one.id, one.role) for one in facts.nodes.values()]
     found += [
@@ -200,3 +209,14 @@ def entities_from(
         if one.kind in kinds
     ]
     return entities_of(found, cluster)
+
+
+def _is_in_force(agent: Agent, facts: ClusterState) -> bool:
+    owner = facts.people.get(agent.owner)
+    is_owned = owner is not None and owner.state is PersonState.ACTIVE
+    return is_owned and agent.state is AgentState.ACTIVE
+
+
+def _acts_for(agent: Agent, facts: ClusterState) -> tuple[str, ...]:
+    theirs = (one for one in facts.delegations.values() if one.agent_id == agent.id)
+    return tuple(sorted(text for one in theirs for text in one.texts))

@@ -19,9 +19,10 @@ from svc.authority.state.cluster import ClusterState
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError
 from svc.interfaces.kinds import ServedKind
 from svc.model.audit.record import Actor
+from svc.model.cluster.agent import require_agent
 from svc.model.cluster.person import Person, PersonState
 from svc.model.policy.access import AccessRequest, ContextValue, Entity, EntityUid, RequestKind
-from svc.model.policy.requests import context_at, user
+from svc.model.policy.requests import caller, context_at, user
 from svc.model.policy.terms import ActionTerm
 from svc.policy.entities import EntityView, cluster_uid
 from svc.policy.places import entities_named
@@ -165,6 +166,10 @@ class PolicyCheck:
 def _principal(word: str, facts: ClusterState) -> EntityUid:
     if word.startswith("local:"):
         return EntityUid("Operator", word)
+    agents = [one for one in facts.agents.values() if word in (one.id, one.name)]
+    if agents:
+        require_agent(agents[0], facts.people.get(agents[0].owner))
+        return caller(agents[0].id)
     people: list[Person] = [one for one in facts.people.values() if word in (one.id, one.name)]
     if not people:
         raise NoSuchRow(f"person {word}: does not exist; list them: svc authority persons list")

@@ -8,7 +8,9 @@ from attrs import define, field, frozen
 
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.state.cluster import ClusterState
+from svc.errors import Denied
 from svc.messages.snapshot import Revocation
+from svc.model.cluster.agent import DISABLED_OWNER, require_agent
 from svc.model.cluster.node import NodeState
 from svc.model.cluster.person import DISABLED_PERSON, PersonState
 from svc.model.principal import NODE_ROLES, Principal, Role
@@ -87,7 +89,7 @@ def _made(engine: CompiledPolicy, text: str, old: PolicyBundle | None) -> Made:
 
 
 def revocations_of(facts: ClusterState, cluster: str) -> tuple[Revocation, ...]:
-    """Every revoked person and node and every disabled person, by SPIFFE URI.
+    """Every person, agent and node that was revoked or is disabled, by SPIFFE URI.
 
     One that should be there and is not, because its row is not what was signed
     for, counts as revoked until the row is put right (rule R8).
@@ -97,11 +99,19 @@ def revocations_of(facts: ClusterState, cluster: str) -> tuple[Revocation, ...]:
         for one in facts.people.values()
         if one.state is PersonState.REVOKED
     ]
+    disabled_owners: list[Principal] = []
     disabled = [
         Principal(cluster, Role.USER, one.id)
         for one in facts.people.values()
         if one.state is PersonState.DISABLED
     ]
+    for agent in facts.agents.values():
+        principal = Principal(cluster, Role.AGENT, agent.id)
+        try:
+            require_agent(agent, facts.people.get(agent.owner))
+        except Denied as refused:
+            owners = disabled_owners if refused.reason == DISABLED_OWNER else gone
+            owners.append(principal)
     gone += [
         Principal(cluster, Role(one.role), one.id)
         for one in facts.nodes.values()
@@ -111,9 +121,12 @@ def revocations_of(facts: ClusterState, cluster: str) -> tuple[Revocation, ...]:
         sort, _, id = subject.partition(":")
         if sort == "person":
             gone.append(Principal(cluster, Role.USER, id))
+        if sort == "agent":
+            gone.append(Principal(cluster, Role.AGENT, id))
         if sort == "node":
             gone += [Principal(cluster, role, id) for role in sorted(NODE_ROLES, key=str)]
     return (
         *(Revocation(one.uri) for one in gone),
         *(Revocation(one.uri, reason=DISABLED_PERSON) for one in disabled),
+        *(Revocation(one.uri, reason=DISABLED_OWNER) for one in disabled_owners),
     )

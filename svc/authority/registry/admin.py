@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from attrs import frozen
 
+from svc.authority.registry.agents import AgentAdmin
 from svc.authority.registry.forget import PersonErasure
 from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
@@ -27,6 +28,7 @@ class RegistryAdmin:
     groups: GroupAdmin
     tokens: TokenAdmin
     erasure: PersonErasure
+    agents: AgentAdmin
 
 
 def registry_admin(
@@ -40,6 +42,7 @@ def registry_admin(
     ca_pin: str,
     token_secs: float,
     proxy_revoked: Callable[[str], object],
+    actions: Callable[[], frozenset[str]] = frozenset,
 ) -> RegistryAdmin:
     """Wire it; the parameters are explained where they are used."""
     tokens = TokenAdmin(
@@ -61,6 +64,12 @@ def registry_admin(
         tokens=tokens,
         proxy_revoked=proxy_revoked,
     )
+    return _registry(tokens, nodes, actions)
+
+
+def _registry(
+    tokens: TokenAdmin, nodes: MemberAdmin, actions: Callable[[], frozenset[str]]
+) -> RegistryAdmin:
     people = _people_admin(tokens)
     return RegistryAdmin(
         nodes=nodes,
@@ -68,6 +77,7 @@ def registry_admin(
         groups=people.groups,
         tokens=tokens,
         erasure=_erasure(tokens),
+        agents=AgentAdmin(tokens, tokens.entropy, actions),
     )
 
 

@@ -11,10 +11,13 @@ from attrs import define, evolve
 
 from svc.authority.registry.tokens import TokenAdmin
 from svc.authority.registry.words import known_person, optional_note
-from svc.authority.state.tables import CERTIFICATES, SIGN_INS
+from svc.authority.state.credentials import AlteredCredential, altered_credentials
+from svc.authority.state.recorder import Recorder
+from svc.authority.state.tables import CERTIFICATES, SIGN_INS, TOKENS
 from svc.interfaces.store import ITransaction
-from svc.model.audit.events import CERTIFICATE_REVOKE, SIGN_IN_END
+from svc.model.audit.events import CERTIFICATE_REVOKE, SIGN_IN_END, TOKEN_REVOKE
 from svc.model.audit.record import Actor
+from svc.model.cluster.node import TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.session.ending import REVOKED_CERTIFICATE
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -46,9 +49,12 @@ class CredentialAdmin:
                 self._revoke(tx, one, actor, note)
                 answer.serials.append(one.serial)
             answer.sign_ins = end_sign_ins(tx, self.tokens, known, actor)
-            for token in self.tokens.waiting_for(tx, known.id):
-                self.tokens.withdraw(tx, token.token, actor, note)
-                answer.tokens += 1
+            answer.tokens = withdraw_tokens(tx, self.tokens, known, actor, note)
+            for altered in take_altered(tx, self.tokens, known, actor, note):
+                if altered.sort == CERTIFICATES.name:
+                    answer.serials.append(altered.said.get("serial", altered.id))
+                answer.sign_ins += altered.sort == SIGN_INS.name
+                answer.tokens += altered.sort == TOKENS.name
             uids = [one.uid for one in tx.sessions.open_of_person(known.id)]
             for uid in uids:
                 tx.sessions.ask_end(uid, REVOKED_CERTIFICATE)
@@ -62,16 +68,15 @@ class CredentialAdmin:
         return answer
 
     def _good(self, tx: ITransaction, known: Person) -> list[IssuedCertificate]:
-        """The certificates that are of use still.  Raises StateUnsigned."""
+        """The certificates that are of use still, as they were signed."""
         rows, now = self.tokens.recorder.rows(tx), self.tokens.now()
-        found = [
+        return [
             one
             for one in tx.certificates.of(known.id)
-            if one.expires > now and one.revoked_at is None
+            if one.expires > now
+            and one.revoked_at is None
+            and rows.is_signed(CERTIFICATES.entry_of(one))
         ]
-        for one in found:
-            rows.require(CERTIFICATES.entry_of(one))
-        return found
 
     def _revoke(
         self, tx: ITransaction, one: IssuedCertificate, actor: Actor, note: dict[str, str]
@@ -88,22 +93,69 @@ class CredentialAdmin:
 
 
 def end_sign_ins(tx: ITransaction, tokens: TokenAdmin, known: Person, actor: Actor) -> int:
-    """End the person's sign-ins, which would renew certificates; how many.
-
-    Raises:
-        StateUnsigned: one is not what was signed for.
-    """
+    """End the person's sign-ins, which would renew certificates; how many."""
     rows, now = tokens.recorder.rows(tx), tokens.now()
     found = [
         one
         for one in tx.sign_ins.unexpired(now)
-        if one.person_id == known.id and one.ended_at is None
+        if one.person_id == known.id
+        and one.ended_at is None
+        and rows.is_signed(SIGN_INS.entry_of(one))
     ]
-    for one in found:
-        rows.require(SIGN_INS.entry_of(one))
     for one in found:
         tx.sign_ins.put(evolve(one, ended_at=now, refresh=b""))
         details = {"person_id": known.id, "sign_in_id": one.id}
         state = [SIGN_INS.now(tx, one.id)]
         tokens.recorder.append(tx, SIGN_IN_END, actor, details=details, state=state)
     return len(found)
+
+
+def withdraw_tokens(
+    tx: ITransaction,
+    tokens: TokenAdmin,
+    known: Person,
+    actor: Actor,
+    note: dict[str, str] | None = None,
+) -> int:
+    """Withdraw the tokens with which the person could still join; how many."""
+    found = tokens.waiting_for(tx, known.id)
+    for one in found:
+        tokens.withdraw(tx, one.token, actor, note)
+    return len(found)
+
+
+def take_altered(
+    tx: ITransaction, tokens: TokenAdmin, known: Person, actor: Actor, note: dict[str, str]
+) -> list[AlteredCredential]:
+    """Take from a person what the store does not show as it was signed, each with its record.
+
+    Raises:
+        StateUnsigned: the records of state are not those that were verified.
+    """
+    found = altered_credentials(tokens.recorder.rows(tx), tokens.now())
+    theirs = [one for one in found if one.is_of(known.id)]
+    for one in theirs:
+        _take(tx, tokens.recorder, one, known.id, tokens.now(), actor, note)
+    return theirs
+
+
+def _take(
+    tx: ITransaction,
+    recorder: Recorder,
+    one: AlteredCredential,
+    person_id: str,
+    at: float,
+    actor: Actor,
+    note: dict[str, str],
+) -> None:
+    state = [one.take_away(tx, person_id, at)]
+    if one.sort == CERTIFICATES.name:
+        event, named = CERTIFICATE_REVOKE, {"certificate_sha256": one.id, **note}
+        if "serial" in one.said:
+            named["serial"] = one.said["serial"]
+    elif one.sort == SIGN_INS.name:
+        event, named = SIGN_IN_END, {"sign_in_id": one.id}
+    else:
+        event, named = TOKEN_REVOKE, {"token_id": one.id, "role": TokenRole.PERSON.value, **note}
+    details = {"person_id": person_id, **named}
+    recorder.append(tx, event, actor, details=details, state=state)

@@ -8,7 +8,7 @@ log keeps no other writer waiting.  What is cut short is finished by asking agai
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,15 +16,22 @@ from attrs import define, field, frozen
 
 from svc.audit.log.entries import erased_name, erased_slice
 from svc.audit.log.verify import batch_at
+from svc.authority.registry.unlink import unlink_account
 from svc.authority.registry.words import known_person
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import PERSONS
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.batch import RequestBatch, is_batch, without
-from svc.model.audit.events import AUDIT_ERASED, REQUEST_ERASED, USER_FORGET_NAME
+from svc.model.audit.events import (
+    AUDIT_ERASED,
+    IDENTITY_LINK,
+    REQUEST_ERASED,
+    SIGN_IN_REFUSED,
+    USER_FORGET_NAME,
+)
 from svc.model.audit.ledger import ChainRow, EntitySlice
-from svc.model.audit.record import Actor
+from svc.model.audit.record import Actor, Event
 from svc.model.canonical import Json, decode
 from svc.model.cluster.person import Person
 from svc.model.ids import Entropy
@@ -36,6 +43,9 @@ NAMED = 200
 """So many erased values one record names."""
 
 _SALT_BYTES = 16
+_SUBJECT = "subject_at_issuer"
+_Account = tuple[str, str]
+"""Issuer and subject."""
 
 
 @frozen
@@ -73,20 +83,58 @@ class PersonErasure:
 
         def forget(tx: ITransaction) -> tuple[Person, bool, int]:
             known = known_person(self.recorder.rows(tx), request.person)
+            unlinked = self._unlink(tx, known, actor)
             changed = tx.people_changes.forget_name(known.id, salt)
             if changed:
                 details = {"person_id": known.id}
                 state = [PERSONS.now(tx, known.id)]
                 self.recorder.append(tx, USER_FORGET_NAME, actor, details=details, state=state)
-            return known, changed, tx.audit.head().seq
+            return known, changed or unlinked, tx.audit.head().seq
 
         known, changed, head = await self.store.run("forget a name", forget)
         await self.state_cache.refresh()
         erased = 0
         if request.records:
-            erased = await self._erase_records(known.id, head, actor)
+            # First, while the records of the links still say which accounts were theirs.
+            erased = await self._erase_refusals(known.id, head, actor)
+            erased += await self._erase_records(known.id, head, actor)
             erased += await self._erase_slices(known.id, actor)
         return pb.ForgetNameResponse(id=known.id, changed=changed, erased=erased)
+
+    def _unlink(self, tx: ITransaction, known: Person, actor: Actor) -> bool:
+        """Remove the person's accounts at providers; a subject is a name too."""
+        theirs = [one for one in tx.sign_ins.identities() if one.person_id == known.id]
+        for one in theirs:
+            unlink_account(tx, self.recorder, one, actor, {})
+        return bool(theirs)
+
+    async def _erase_refusals(self, person_id: str, last: int, actor: Actor) -> int:
+        """Erase what refused sign-ins say of accounts that became the person's; how many."""
+        accounts: set[_Account] = set()
+        await self._each_part(
+            last, "look for a person's accounts", partial(_accounts, person_id, accounts)
+        )
+        if not accounts:
+            return 0
+        refused: list[int] = []
+        await self._each_part(
+            last, "look for refused sign-ins", partial(_refusals, accounts, refused)
+        )
+        erased = 0
+        for start in range(0, len(refused), ROWS):
+            plan = ErasurePlan(last, plain=tuple(refused[start : start + ROWS]))
+            erased += await self.store.run(
+                "erase refused sign-ins",
+                partial(self._erase, plan=plan, person_id=person_id, actor=actor),
+            )
+        return erased
+
+    async def _each_part(
+        self, last: int, desc: str, look: Callable[[ITransaction, int, int], int]
+    ) -> None:
+        after = 0
+        while after < last:
+            after = await self.store.read(desc, partial(_at, look, after, last))
 
     async def _erase_records(self, person_id: str, last: int, actor: Actor) -> int:
         """Erase the person's values in the records up to *last*; how many."""
@@ -173,6 +221,51 @@ def _plan(tx: ITransaction, person_id: str, after: int, last: int) -> ErasurePla
         elif _concerns(tx, record, person_id):
             plain.append(row.seq)
     return ErasurePlan(_seen(rows, last), tuple(plain), entries)
+
+
+def _at(
+    look: Callable[[ITransaction, int, int], int], after: int, last: int, tx: ITransaction
+) -> int:
+    return look(tx, after, last)
+
+
+def _accounts(
+    person_id: str, accounts: set[_Account], tx: ITransaction, after: int, last: int
+) -> int:
+    """Add the accounts that were linked to a person in one part of the log; how far it was."""
+    rows = [row for row in tx.audit.rows(after + 1, ROWS) if row.seq <= last]
+    for seq, record in _records(rows, IDENTITY_LINK):
+        details = record["details"]
+        subject = _subject(tx, seq)
+        if details.get("person_id") == person_id and subject:
+            accounts.add((details.get("issuer", ""), subject))
+    return _seen(rows, last) if rows else last
+
+
+def _refusals(
+    accounts: set[_Account], refused: list[int], tx: ITransaction, after: int, last: int
+) -> int:
+    """Add the sign-ins of these accounts that were refused in one part of the log."""
+    rows = [row for row in tx.audit.rows(after + 1, ROWS) if row.seq <= last]
+    for seq, record in _records(rows, SIGN_IN_REFUSED):
+        if (record["details"].get("issuer", ""), _subject(tx, seq)) in accounts:
+            refused.append(seq)
+    return _seen(rows, last) if rows else last
+
+
+def _records(rows: Sequence[ChainRow], event: Event) -> Iterable[tuple[int, Mapping[str, Any]]]:
+    """The records of one event."""
+    mark = f'"{event.name}"'.encode("ascii")
+    for row in rows:
+        record = decode(row.canonical) if mark in row.canonical else None
+        if isinstance(record, Mapping) and record.get("event") == event.name:
+            yield row.seq, record
+
+
+def _subject(tx: ITransaction, seq: int) -> str:
+    """The subject of an account that a record names, if it is not erased."""
+    beside = tx.audit.personal(seq, seq).get(seq, ())
+    return next((one.value for one in beside if one.path.endswith(_SUBJECT)), "")
 
 
 def _seen(rows: Sequence[ChainRow], last: int) -> int:

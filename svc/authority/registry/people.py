@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from attrs import define
 
-from svc.authority.registry.credentials import end_sign_ins
+from svc.authority.registry.agents import revoke_agents_of
+from svc.authority.registry.credentials import end_sign_ins, take_altered, withdraw_tokens
 from svc.authority.registry.groups import GroupAdmin, person_row
 from svc.authority.registry.secrets import remove_secrets
 from svc.authority.registry.tokens import TokenAdmin, token_row
@@ -29,7 +30,7 @@ from svc.model.audit.events import PERSON_ADD, PERSON_DISABLE, PERSON_ENABLE, PE
 from svc.model.audit.record import Actor, Event
 from svc.model.cluster.node import TokenRecord, TokenRole
 from svc.model.cluster.person import DISABLED_PERSON, IssuedCertificate, Person, PersonState
-from svc.model.ids import Entropy, is_opaque_id, person_id
+from svc.model.ids import Entropy, is_agent_id, is_opaque_id, person_id
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 SALT_BYTES = 16
@@ -54,7 +55,7 @@ class PeopleAdmin:
         where it says so: neither may follow from a name that was mistyped or used before.
         """
         name = checked_name(request.name, "name")
-        if is_opaque_id(name):
+        if is_opaque_id(name) or is_agent_id(name):
             raise Malformed("name: has the form of an id; choose another")
         groups = tuple(sorted({checked_name(group, "group") for group in request.groups}))
         token = self.tokens.new()
@@ -121,10 +122,11 @@ class PeopleAdmin:
             self.recorder.append(tx, PERSON_REVOKE, actor, details=details, state=state)
             if known.groups:
                 self.groups.leave(tx, known, known.groups, actor)
-            for token in self.tokens.waiting_for(tx, known.id):
-                self.tokens.withdraw(tx, token.token, actor)
+            withdraw_tokens(tx, self.tokens, known, actor)
             end_sign_ins(tx, self.tokens, known, actor)
             remove_secrets(tx, self.recorder, known, actor)
+            take_altered(tx, self.tokens, known, actor, {})
+            revoke_agents_of(tx, self.tokens, known, actor)
             return known, True, sessions
 
         known, changed, sessions = await self.store.run("remove a person", write)

@@ -117,17 +117,17 @@ class TokenAdmin:
         await self.state_cache.catch_up()
         return pb.RevokeTokenResponse(changed=changed)
 
-    def waiting_for(self, tx: ITransaction, person_id: str) -> list[KeptToken]:
-        """The tokens with which a person could still join.  Raises StateUnsigned."""
+    def waiting_for(
+        self, tx: ITransaction, id: str, role: TokenRole = TokenRole.PERSON
+    ) -> list[KeptToken]:
+        """The tokens with which a person or agent could still join, as they were signed."""
         rows = self.recorder.rows(tx)
         found = [
-            one
+            KeptToken(one)
             for one in tx.tokens.waiting(self.now())
-            if one.role is TokenRole.PERSON and one.bound_to == person_id
+            if one.role is role and one.bound_to == id
         ]
-        for one in found:
-            rows.require(TOKENS.entry_of(KeptToken(one)))
-        return [KeptToken(one) for one in found]
+        return [one for one in found if rows.is_signed(TOKENS.entry_of(one))]
 
     def withdraw(
         self,
@@ -164,4 +164,7 @@ def token_row(tx: ITransaction, kept: KeptToken) -> pb.TokenRow:
     if token.role is TokenRole.PERSON and token.bound_to:
         known = tx.people.get(token.bound_to)
         row.person_id, row.name = token.bound_to, "" if known is None else known.known_name
+    if token.role is TokenRole.AGENT and token.bound_to:
+        agent = tx.agents.get(token.bound_to)
+        row.name = token.bound_to if agent is None else agent.name
     return row

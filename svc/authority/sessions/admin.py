@@ -16,6 +16,9 @@ from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import SESSION_ASKED_END
 from svc.model.audit.record import Actor
+from svc.model.cluster.agent import Agent
+from svc.model.cluster.person import Person
+from svc.model.ids import is_agent_id
 from svc.model.session.ending import ENDED_BY_OPERATOR
 from svc.model.session.session import Session
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -96,7 +99,7 @@ class SessionAdmin:
 
 def _chosen(tx: ITransaction, person: str, resource: str) -> list[Session]:
     if person:
-        known = tx.people.get(person) or tx.people.named(person)
+        known = _called(tx, person)
         if known is None:
             raise SvcError(
                 f"person {person}: does not exist; list them: svc authority persons list",
@@ -123,11 +126,11 @@ def _named(found: list[Session], word: str) -> Session:
 
 
 def _row(tx: ITransaction, one: Session) -> pb.SessionRow:
-    person, proxy = tx.people.get(one.person_id), tx.nodes.get(one.proxy_id)
+    proxy = tx.nodes.get(one.proxy_id)
     return pb.SessionRow(
         uid=one.uid,
         person_id=one.person_id,
-        person=person.known_name if person is not None else "",
+        person=_name_of(tx, one.person_id),
         resource=one.resource_id,
         kind=one.kind,
         proxy_id=one.proxy_id,
@@ -136,3 +139,18 @@ def _row(tx: ITransaction, one: Session) -> pb.SessionRow:
         started_at=int(one.started_at),
         ending=bool(one.end_reason),
     )
+
+
+def _called(tx: ITransaction, word: str) -> Person | Agent | None:
+    """The person or agent of that id or name."""
+    return (
+        tx.people.get(word) or tx.people.named(word) or tx.agents.get(word) or tx.agents.named(word)
+    )
+
+
+def _name_of(tx: ITransaction, id: str) -> str:
+    if is_agent_id(id):
+        agent = tx.agents.get(id)
+        return "" if agent is None else agent.name
+    person = tx.people.get(id)
+    return "" if person is None else person.known_name

@@ -38,7 +38,7 @@ from svc.model.cluster.node import Node
 from svc.model.policy.access import EntityUid
 from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
 from svc.model.policy.requests import context_at, may_open
-from svc.model.principal import Role
+from svc.model.principal import CALLERS, Role
 from svc.model.session import ending
 from svc.model.session.checkpoint import (
     GATED_MS,
@@ -231,7 +231,7 @@ class GatedSessions:
         engine = self.engine()
         if engine is None:
             raise Denied("no policy is in force", reason="policy_unavailable")
-        asker = self.state_cache.person(person.principal)
+        asker = self.state_cache.caller(person.principal)
         target = EntityUid(kind.terms.entity_type, grant.resource)
         context = context_at(self.now(), ask.source_address, kind.facts(request))
         if approved is not None:
@@ -261,7 +261,7 @@ class GatedSessions:
             raise Denied("the checkpoint came without its grant", reason="checkpoint_refused")
         self.verifier.verify_signed(ask.grant, Purpose.GRANT)
         grant, request = decode_grant(ask.grant.payload), decode_request(ask.request)
-        person = self.verifier.verify(ask.person_chain, {Role.USER})
+        person = self.verifier.verify(ask.person_chain, CALLERS)
         said = (grant.session_uid, grant.request_sha256, grant.person_certificate_sha256)
         is_it = said == (one.session_uid, sha256(ask.request).digest(), person.sha256)
         if not is_it or grant.connector_id != one.connector_id:

@@ -15,6 +15,7 @@ from attrs import define
 from svc.audit.log.entries import RequestSession, entry_record
 from svc.audit.log.find import find_entry
 from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.standing import require_certificate
 from svc.errors import Denied
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import ServedKind
@@ -22,11 +23,13 @@ from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.messages.session import Explanation, decode_why_request
 from svc.model.audit.events import SESSION_ABANDONED, SESSION_END
+from svc.model.certificate import CertificateFacts
+from svc.model.cluster.agent import caller_kind
 from svc.model.cluster.node import Node
 from svc.model.ids import is_random_id
 from svc.model.policy.access import EntityUid
 from svc.model.policy.requests import may_view
-from svc.model.principal import Role
+from svc.model.principal import CALLERS
 from svc.model.session.request import is_fresh, stale
 from svc.model.signing import Purpose, verify
 
@@ -56,7 +59,7 @@ class Explainer:
         Raises:
             SvcError: the question is not a person's own and fresh.
         """
-        certificate = self.verifier.verify(chain, {Role.USER})
+        certificate = self.verifier.verify(chain, CALLERS)
         verify(certificate.public_key, Purpose.WHY_REQUEST, data, signature)
         request = decode_why_request(data)
         right = (self.cluster, proxy.id, certificate.sha256)
@@ -64,22 +67,20 @@ class Explainer:
             raise Denied("the request was made for another Proxy", reason="request_wrong_proxy")
         if not is_fresh(request.issued_at_ms, self.now()):
             raise Denied(stale(request.issued_at_ms, self.now()), reason="request_stale")
-        asker = self.state_cache.person(certificate.principal)
-        record, end = await self._records(request.decision_id, certificate.sha256)
+        asker = self.state_cache.caller(certificate.principal)
+        record, end = await self._records(request.decision_id, certificate)
         nothing = Explanation(request.decision_id)
-        if record is None or record["actor"] != {"kind": "person", "id": asker.id}:
+        if record is None or record["actor"] != {"kind": caller_kind(asker.id), "id": asker.id}:
             return nothing
         return self._told(record, end) if self._may_view(asker.id, record) else nothing
 
     async def _records(
-        self, decision_id: str, certificate_sha256: bytes
+        self, decision_id: str, certificate: CertificateFacts
     ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any]]:
         """The decision's record, and that of its session's end; None and nothing without them."""
 
         def look(tx: ITransaction) -> list[Mapping[str, Any]]:
-            issued = self.state_cache.rows(tx).certificate(certificate_sha256)
-            if issued is None or issued.revoked_at is not None:
-                raise Denied("the certificate was revoked", reason="revoked_certificate")
+            require_certificate(self.state_cache.rows(tx), certificate)
             return _records_of(tx, decision_id) if is_random_id(decision_id) else []
 
         decided, end = None, {}

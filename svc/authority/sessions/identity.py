@@ -23,6 +23,7 @@ from attrs import define, frozen
 from svc.authority.refusals import RefusalRecords
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
+from svc.authority.state.tables import DELEGATIONS
 from svc.errors import Denied, SvcError, Unavailable
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import ServedKind
@@ -34,10 +35,11 @@ from svc.messages.session import decode_grant
 from svc.model.audit.events import CREDENTIAL_ISSUE, IDENTITY_REFUSED
 from svc.model.audit.record import rfc3339
 from svc.model.canonical import Json
+from svc.model.cluster.agent import Agent, Delegation, require_agent
 from svc.model.cluster.node import Node
 from svc.model.cluster.person import Person, PersonState
 from svc.model.cluster.resource import Resource
-from svc.model.ids import Entropy, random_id
+from svc.model.ids import Entropy, is_agent_id, random_id
 from svc.model.policy.access import Decision, EntityUid
 from svc.model.policy.requests import context_at, may_act_as, may_open
 from svc.model.principal import Role
@@ -111,15 +113,15 @@ class SessionIdentities:
             SvcError: there is none to be had; a refusal is recorded first.
         """
         grant = self._granted(ask, connector)
-        session = await self.store.read(
-            "session of an identity", lambda tx: tx.sessions.get(grant.session_uid)
+        session, delegated = await self.store.read(
+            "session of an identity", lambda tx: self._found(tx, grant)
         )
         if session is None:
             raise _unknown()
         granted = _Granted(grant, session.decision_id)
         try:
             _require_open(session)
-            identity, decision = self._identity(ask, granted)
+            identity, decision = self._identity(ask, granted, delegated)
         except SvcError as refusal:
             await self._record_refusal(granted, refusal)
             raise
@@ -136,17 +138,30 @@ class SessionIdentities:
             raise _unknown()
         return grant
 
-    def _identity(self, ask: TokenAsk, granted: _Granted) -> tuple[Identity, Decision | None]:
+    def _found(
+        self, tx: ITransaction, grant: Grant
+    ) -> tuple[Session | None, tuple[Delegation, ...]]:
+        """The session's row; of an agent's also for whom it may act, as signed records say."""
+        session = tx.sessions.get(grant.session_uid)
+        if not is_agent_id(grant.person_id):
+            return session, ()
+        rows = self.state_cache.rows(tx)
+        theirs = (
+            one for one in tx.delegations.unexpired(self.now()) if one.agent_id == grant.person_id
+        )
+        return session, tuple(one for one in theirs if rows.is_signed(DELEGATIONS.entry_of(one)))
+
+    def _identity(
+        self, ask: TokenAsk, granted: _Granted, delegated: tuple[Delegation, ...]
+    ) -> tuple[Identity, Decision | None]:
         """Who makes the requests, and the decision about whom they may be made as."""
         state, grant = self.state_cache.state, granted.grant
-        asker, resource = state.people.get(grant.person_id), state.catalog.get(grant.resource)
-        if asker is None or asker.state is not PersonState.ACTIVE:
-            raise Denied("the person was revoked", reason="revoked_person")
+        asker, resource = self._asker(grant.person_id), state.catalog.get(grant.resource)
         if resource is None or resource.kind != grant.kind or not _is_same(resource, grant):
             raise Denied("the resource was changed", reason="resource_changed")
         acts_as, decision = None, None
         if ask.named and ask.named != asker.name:
-            acts_as, decision = self._acting(ask.named, grant)
+            acts_as, decision = self._acting(ask.named, grant, delegated)
         identity = Identity(
             cluster=self.cluster,
             audience=resource.identity,
@@ -157,7 +172,20 @@ class SessionIdentities:
         )
         return identity, decision
 
-    def _acting(self, name: str, grant: Grant) -> tuple[Person, Decision]:
+    def _asker(self, id: str) -> Person | Agent:
+        """Whose session it is, if they are in force."""
+        state = self.state_cache.state
+        if is_agent_id(id):
+            agent = state.agents.get(id)
+            return require_agent(agent, None if agent is None else state.people.get(agent.owner))
+        person = state.people.get(id)
+        if person is None or person.state is not PersonState.ACTIVE:
+            raise Denied("the person was revoked", reason="revoked_person")
+        return person
+
+    def _acting(
+        self, name: str, grant: Grant, delegated: tuple[Delegation, ...]
+    ) -> tuple[Person, Decision]:
         """The person of this name, if the session's person may act as that one.
 
         Raises:
@@ -170,6 +198,7 @@ class SessionIdentities:
         found = [one for one in people if one.name == name and one.state is PersonState.ACTIVE]
         if len(found) == 1 and kind is not None:
             (named,) = found
+            self._require_delegated(named, grant, kind, delegated)
             context = context_at(self.now())
             target = EntityUid(kind.terms.entity_type, grant.resource)
             decision = engine.decide(may_act_as(grant.person_id, named.id, context))
@@ -177,6 +206,16 @@ class SessionIdentities:
             if decision.allowed and engine.decide(opens).allowed:
                 return named, decision
         raise Denied("no request may be made as this person", reason=DENIED)
+
+    def _require_delegated(
+        self, named: Person, grant: Grant, kind: ServedKind, delegated: tuple[Delegation, ...]
+    ) -> None:
+        """An agent needs a delegation besides what policy permits."""
+        action, now = kind.terms.open_action, self.now()
+        if is_agent_id(grant.person_id) and not any(
+            one.covers(named.id, action, now) for one in delegated
+        ):
+            raise Denied("no request may be made as this person", reason=DENIED)
 
     async def _record(
         self,
@@ -234,8 +273,8 @@ class SessionIdentities:
         await self.refusals.write(node(grant.connector_id), "record a refused identity", write)
 
 
-def _named(one: Person) -> Named:
-    return Named(one.id, one.name, one.groups)
+def _named(one: Person | Agent) -> Named:
+    return Named(one.id, one.name, one.groups if isinstance(one, Person) else ())
 
 
 def _is_same(resource: Resource, grant: Grant) -> bool:

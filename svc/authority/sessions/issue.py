@@ -25,6 +25,7 @@ from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.request import IssuanceResult, VerifiedRequest
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
+from svc.authority.state.standing import require_standing
 from svc.authority.state.tables import SignedRows
 from svc.errors import (
     AlreadyExists,
@@ -45,13 +46,13 @@ from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_ST
 from svc.model.audit.ledger import ChainRow, EntitySlice
 from svc.model.audit.state import StateEntry
 from svc.model.certificate import CertificateFacts
+from svc.model.cluster.agent import Agent
 from svc.model.cluster.node import Node
-from svc.model.cluster.person import require_active
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import Decision
 from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
 from svc.model.policy.requests import context_at, may_open, may_view
-from svc.model.principal import Role
+from svc.model.principal import CALLERS
 from svc.model.session.checkpoint import GATED_MS
 from svc.model.session.ending import NOT_OPENED
 from svc.model.session.grant import OPEN_WITHIN_MS, Grant
@@ -220,7 +221,7 @@ class Issuance:
 
     def _authenticate(self, ask: Ask, proxy: Node) -> VerifiedRequest:
         try:
-            certificate = self.verifier.verify(ask.person_chain, {Role.USER})
+            certificate = self.verifier.verify(ask.person_chain, CALLERS)
         except SvcError:
             self.rates.disproved(proxy.id, None)
             raise
@@ -247,7 +248,7 @@ class Issuance:
                 reason="request_stale",
             )
         kind = kind_of(self.kinds, request)
-        asker = self.state_cache.person(certificate.principal)
+        asker = self.state_cache.caller(certificate.principal)
         digest = sha256(ask.request).digest()
         self._check_new(digest)
         # A Proxy that brings a request again spends nothing of the person's.
@@ -333,6 +334,8 @@ class Issuance:
             used = self.offers.use(tx, outcome.approved) if is_used else ()
             self._record_proxy_decision(tx, verified, ask, proxy)
             row = self._record_decision(tx, verified, outcome, ask, proxy, used)
+            if ask.seen_at_ms and isinstance(verified.person, Agent):
+                tx.agents.seen(verified.person.id, self.now())
             if outcome.connector is not None:
                 self._insert(tx, self._session(verified, outcome, outcome.connector, proxy))
             return row
@@ -541,10 +544,7 @@ def _has_agreed(said: ProxyDecision, approved: ApprovedAccess | None) -> bool:
 
 def _check_standing(rows: SignedRows, verified: VerifiedRequest) -> None:
     """Refuse a person disabled, or a person or certificate revoked, since the facts were read."""
-    issued = rows.certificate(verified.certificate.sha256)
-    if issued is None or issued.revoked_at is not None:
-        raise Denied("the certificate was revoked", reason="revoked_certificate")
-    require_active(rows.person(verified.person.id))
+    require_standing(rows, verified.certificate)
 
 
 def _check_assignment(rows: SignedRows, verified: VerifiedRequest) -> None:

@@ -12,6 +12,7 @@ from svc.authority.state.recorder import MAX_POLICIES
 from svc.interfaces.kinds import ServedKind
 from svc.model.audit.ledger import EntitySlice
 from svc.model.certificate import CertificateFacts
+from svc.model.cluster.agent import Agent
 from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Resource
 from svc.model.policy.access import Decision, EntityUid
@@ -29,7 +30,7 @@ class VerifiedRequest:
 
     request: SessionRequest
     digest: bytes
-    person: Person
+    person: Person | Agent
     certificate: CertificateFacts
     kind: ServedKind
     resource: Resource | None

@@ -11,7 +11,7 @@ from typing import Any
 from attrs import field, frozen
 
 from svc.authority.signin.refusals import SignInRefused
-from svc.model.ids import is_member_name, is_opaque_id
+from svc.model.ids import is_caller_id, is_member_name
 
 MAX_GROUPS = 1000
 _MAX_GROUP = 256
@@ -62,7 +62,7 @@ def account_name(account: Account, name_claim: str) -> str:
             reason="email_unverified",
         )
     # What looks like an id would be read as somebody else's wherever a person is named.
-    if not isinstance(name, str) or not is_member_name(name) or is_opaque_id(name):
+    if not isinstance(name, str) or not is_member_name(name) or is_caller_id(name):
         raise SignInRefused(
             f"the claim {name_claim} of the ID token gives no name that a person can have here; "
             "ask your operator to add you",

@@ -107,14 +107,13 @@ class SignInAdmission:
         standing = HolderStanding(row.generation, row.key_sha256)
         # The last one ends with the sign-in, however long certificates last otherwise.
         issued = self.issuer.renew(shown, csr, standing, ends_by=row.ends_at)
-        self._issued(tx, known, issued)
+        self._issued(tx, known, issued, row.id)
         link = self.recorder.rows(tx).identity(row.identity_id)
         renewed = evolve(
             row,
             certificate_sha256=issued.facts.sha256,
             key_sha256=issued.key_sha256,
             generation=issued.facts.generation,
-            previous_sha256=shown.sha256,
             refresh=self._sealed(refresh, row.id, known, "" if link is None else link.issuer),
         )
         tx.sign_ins.put(renewed)
@@ -220,8 +219,8 @@ class SignInAdmission:
         refresh: str,
     ) -> SignIn:
         """The row of a new sign-in, with that of its certificate."""
-        self._issued(tx, known, issued)
         id, now = random_id(self.entropy), self.now()
+        self._issued(tx, known, issued, id)
         token = refresh if self.renew_secs else ""
         row = SignIn(
             id=id,
@@ -238,7 +237,7 @@ class SignInAdmission:
         tx.sign_ins.put(row)
         return row
 
-    def _issued(self, tx: ITransaction, known: Person, issued: NewCertificate) -> None:
+    def _issued(self, tx: ITransaction, known: Person, issued: NewCertificate, of: str) -> None:
         facts = issued.facts
         tx.certificates.issued(
             IssuedCertificate(
@@ -247,6 +246,7 @@ class SignInAdmission:
                 person_id=known.id,
                 issued_at=self.now(),
                 expires=facts.not_after,
+                sign_in_id=of,
             )
         )
 

@@ -19,6 +19,7 @@ from svc.authority.state.recorder import ANONYMOUS, Recorder
 from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.store import IStore
 from svc.model.audit.events import SIGN_IN_REFUSED
+from svc.model.certificate import NewCertificate
 from svc.pki.enroll import CertificateIssuer
 from svc.proto.gate.v1 import sign_in_pb2 as pb
 
@@ -167,6 +168,18 @@ class Entrance:
             name=signed_in.person.name,
             renew_until=int(row.ends_at) if row.refresh else 0,
             groups=signed_in.person.groups,
+        )
+
+    def agent_answer(self, issued: NewCertificate, name: str = "") -> pb.SignInResponse:
+        """What an agent is told; its certificate is renewed as long as it is in force."""
+        principal = issued.facts.principal
+        return pb.SignInResponse(
+            cluster=principal.cluster,
+            principal=principal.uri,
+            chain=issued.chain,
+            root=self.issuer.keys.root_der,
+            name=name,
+            renew_until=int(issued.facts.not_after),
         )
 
     async def record(self, bound: Bound, refusal: SvcError, account: Account | None = None) -> None:

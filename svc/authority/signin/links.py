@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define, field
 
+from svc.authority.registry.unlink import ROWS, unlink_account
+from svc.authority.registry.words import optional_note
+from svc.authority.signin.certificates import revoke_certificates
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import IDENTITIES
 from svc.errors import AlreadyExists, Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit.events import IDENTITY_LINK
+from svc.model.audit.events import IDENTITY_LINK, SIGN_IN_END
 from svc.model.audit.record import Actor
 from svc.model.cluster.person import Person
 from svc.model.cluster.sign_in import IdentityLink
@@ -67,6 +72,7 @@ class IdentityLinks:
     state_cache: ClusterStateCache
     entropy: Entropy = field(repr=False)
     issuer: str | None
+    now: Callable[[], float]
 
     async def link(self, request: pb.LinkIdentityRequest, actor: Actor) -> pb.LinkIdentityResponse:
         """Make an account a person's.
@@ -108,6 +114,40 @@ class IdentityLinks:
         made = await self.store.run("link an account", link)
         await self.state_cache.catch_up()
         return pb.LinkIdentityResponse(id=made)
+
+    async def unlink(
+        self, request: pb.RemoveIdentityRequest, actor: Actor
+    ) -> pb.RemoveIdentityResponse:
+        """Let an account sign in no more; what it signed in with is revoked.
+
+        Raises:
+            SvcError: there is no such link, or a row is not what was signed for.
+        """
+        note = optional_note(request.note)
+
+        def unlink(tx: ITransaction) -> pb.RemoveIdentityResponse:
+            rows, now = self.recorder.rows(tx), self.now()
+            link = rows.identity(request.id)
+            if link is None:
+                raise SvcError(
+                    f"identity {request.id}: does not exist; see `svc authority identities list`",
+                    reason="unknown_identity",
+                    fault=Fault.NOT_FOUND,
+                )
+            answer = pb.RemoveIdentityResponse(person_id=link.person_id)
+            for one in unlink_account(tx, self.recorder, link, actor, note):
+                revoked = revoke_certificates(tx, self.recorder, one, now)
+                answer.certificates += len(revoked)
+                answer.sign_ins += one.ended_at is None and one.ends_at > now
+                details = {"person_id": link.person_id, "sign_in_id": one.id}
+                for start in range(0, len(revoked), ROWS):
+                    some = revoked[start : start + ROWS]
+                    self.recorder.append(tx, SIGN_IN_END, actor, details=details, state=some)
+            return answer
+
+        answer = await self.store.run("unlink an account", unlink)
+        await self.state_cache.refresh()
+        return answer
 
     async def list_links(
         self, request: pb.ListIdentitiesRequest, actor: Actor

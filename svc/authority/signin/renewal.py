@@ -13,14 +13,16 @@ from attrs import define, evolve, field
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
+from svc.authority.enroll.agents import AgentCertificates
 from svc.authority.signin.account import Account
 from svc.authority.signin.admission import SignedIn
+from svc.authority.signin.certificates import revoke_certificates
 from svc.authority.signin.entrance import Entrance
 from svc.authority.signin.id_token import ExpectedToken
 from svc.authority.signin.provider import SESSION_OVER, ProviderRefused
 from svc.authority.signin.refusals import ProviderFault, SignInRefused
 from svc.authority.state.recorder import person
-from svc.authority.state.tables import CERTIFICATES, SIGN_INS
+from svc.authority.state.tables import SIGN_INS
 from svc.errors import Denied, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.store import ITransaction
@@ -30,7 +32,7 @@ from svc.model.certificate import CertificateFacts
 from svc.model.clocks import check_clock
 from svc.model.cluster.account import LOCAL_ISSUER
 from svc.model.cluster.sign_in import SignIn
-from svc.model.principal import Role
+from svc.model.principal import CALLERS, Role
 from svc.model.signing import Purpose, verify
 from svc.pki.enroll import CloneSuspected
 from svc.proto.gate.v1 import sign_in_pb2 as pb
@@ -38,6 +40,9 @@ from svc.proto.gate.v1 import sign_in_pb2 as pb
 _log = Logger(namespace="svc_authority")
 
 _MAX_PAYLOAD = 8192
+_ROWS = 256
+"""So many rows one record names; a sign-in may have had more certificates."""
+
 _SET_THE_CLOCK = "set the clock; the certificate was not renewed"
 
 LocalAccounts = Callable[[SignIn, str], Awaitable[Account]]
@@ -68,6 +73,8 @@ class SignInRenewals:
         if not asked.csr:
             raise Malformed("sign-in renewal: there is no certificate request")
         self.entrance.issuer.examine(asked.csr)
+        if shown.principal.role is Role.AGENT:
+            return await self._agent(shown, asked.csr)
         person_id = shown.principal.id
         # One after the other: a provider takes two uses of one refresh token for a theft.
         lock = self._locks.setdefault(person_id, DeferredLock())
@@ -99,11 +106,24 @@ class SignInRenewals:
                 _log.warn("the provider did not forget a refresh token", reason=failed.reason)
         return pb.SignInEndResponse()
 
+    async def _agent(self, shown: CertificateFacts, csr: bytes) -> pb.SignInResponse:
+        """The next certificate of an agent, which no provider confirms but its owner's standing."""
+        entrance = self.entrance
+        agents = AgentCertificates(entrance.issuer, entrance.recorder, self.now)
+        issued = await entrance.store.run("renew an agent", lambda tx: agents.renew(tx, shown, csr))
+        await entrance.refresh()
+        if issued is None:
+            raise CloneSuspected(
+                "this identity was renewed by another holder; the agent was revoked: have an "
+                "operator find out who has the copy, and add another agent"
+            )
+        return entrance.agent_answer(issued)
+
     def _proven(
         self, request: pb.SignInRenewRequest | pb.SignInEndRequest
     ) -> tuple[CertificateFacts, pb.SignInRenewal]:
         """Whose request it is: signed by the key of a person's certificate that is good now."""
-        shown = self.verifier.verify(tuple(request.chain), frozenset({Role.USER}))
+        shown = self.verifier.verify(tuple(request.chain), CALLERS)
         verify(shown.public_key, Purpose.SIGN_IN_RENEWAL, request.payload, request.signature)
         asked = parse(pb.SignInRenewal, request.payload, _MAX_PAYLOAD, "sign-in renewal")
         if asked.cluster != shown.principal.cluster:
@@ -122,8 +142,8 @@ class SignInRenewals:
         issued = rows.certificate(shown.sha256)
         if issued is None or issued.revoked_at is not None:
             raise Denied("the certificate was revoked", reason="revoked_certificate")
-        row = tx.sign_ins.of_certificate(shown.sha256)
-        if row is None or rows.sign_in(row.id) is None or row.ends_at <= self.now():
+        row = rows.sign_in(issued.sign_in_id) if issued.sign_in_id else None
+        if row is None or row.ends_at <= self.now():
             raise SignInRefused(
                 "this certificate did not come by a sign-in that can be renewed; run `svc login`",
                 reason="sign_in_unknown",
@@ -196,34 +216,31 @@ class SignInRenewals:
         )
 
     async def _end(self, row: SignIn, reason: str) -> None:
-        """End a sign-in, with both certificates that its row names."""
+        """End a sign-in, with every certificate that came by it and has not expired."""
+        recorder = self.entrance.recorder
 
         def end(tx: ITransaction) -> None:
-            known = self.entrance.recorder.rows(tx).sign_in(row.id)
+            known = recorder.rows(tx).sign_in(row.id)
             if known is None or known.ended_at is not None:
                 return
             tx.sign_ins.put(evolve(known, ended_at=self.now(), refresh=b""))
-            # The one before the newest has not expired, and whoever has a copy may hold it; a
-            # renewal since the request was read may have moved the row past the one it showed.
-            named = [known.certificate_sha256, known.previous_sha256]
-            named += [row.certificate_sha256, row.previous_sha256]
-            revoked = [one for one in named if tx.certificates.revoke(one, self.now())]
-            self.entrance.recorder.append(
-                tx,
-                SIGN_IN_END,
-                person(known.person_id),
-                reason=reason,
-                details={
-                    "person_id": known.person_id,
-                    "sign_in_id": known.id,
-                    "certificate_sha256": known.certificate_sha256.hex(),
-                    "generation": known.generation,
-                },
-                state=[
-                    SIGN_INS.now(tx, known.id),
-                    *(CERTIFICATES.now(tx, one) for one in revoked),
-                ],
-            )
+            # Also those before the newest, and those whose answer was lost: somebody may have them.
+            revoked = revoke_certificates(tx, recorder, known, self.now())
+            state = [SIGN_INS.now(tx, known.id), *revoked]
+            for start in range(0, len(state), _ROWS):
+                recorder.append(
+                    tx,
+                    SIGN_IN_END,
+                    person(known.person_id),
+                    reason=reason,
+                    details={
+                        "person_id": known.person_id,
+                        "sign_in_id": known.id,
+                        "certificate_sha256": known.certificate_sha256.hex(),
+                        "generation": known.generation,
+                    },
+                    state=state[start : start + _ROWS],
+                )
 
         await self.entrance.store.run("end a sign-in", end)
         await self.entrance.refresh()

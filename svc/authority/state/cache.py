@@ -18,6 +18,7 @@ from svc.authority.state.tables import SignedRows
 from svc.authority.state.verify import Digests, StateVerifier, Unsigned
 from svc.errors import Denied
 from svc.interfaces.store import IReadOnlyStore, ITransaction
+from svc.model.cluster.agent import Agent, require_agent
 from svc.model.cluster.node import Node, NodeState
 from svc.model.cluster.person import Person, require_active
 from svc.model.principal import Principal, Role
@@ -122,7 +123,12 @@ class ClusterStateCache:
                 )
             ]
         verifier = StateVerifier(seen, self.state, self._digests)
-        state = evolve(verifier.state(tx), revoked_certificates=verifier.revoked(tx, self.now()))
+        at = self.now()
+        state = evolve(
+            verifier.state(tx),
+            revoked_certificates=verifier.revoked(tx, at),
+            delegations=verifier.delegations(tx, at),
+        )
         if sweep_at is not None:
             verifier.sweep(tx, sweep_at)
         unsigned = (*broken, *verifier.unsigned.values())
@@ -166,6 +172,17 @@ class ClusterStateCache:
         if node.state is NodeState.REVOKED:
             raise Denied("the node was revoked", reason="revoked_node")
         return node
+
+    def caller(self, principal: Principal) -> Person | Agent:
+        """The person or agent a certificate speaks for, if the cluster accepts it.
+
+        Raises:
+            Denied: as :meth:`person`, or as require_agent.
+        """
+        if principal.role is not Role.AGENT:
+            return self.person(principal)
+        agent = self.state.agents.get(principal.id)
+        return require_agent(agent, None if agent is None else self.state.people.get(agent.owner))
 
     def person(self, principal: Principal) -> Person:
         """The active person a certificate speaks for.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from attrs import field, frozen
 
+from svc.model.cluster.agent import Agent, Delegation
 from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import Node
 from svc.model.cluster.person import Person
@@ -20,11 +21,14 @@ class ClusterState:
     ``revision`` counts changes of what the policy looks at.  ``absent`` are the
     subjects that should be here and are not, because the store does not hold
     what was signed for (rule R8).  ``keys`` are by kind and revision.
-    ``revoked_certificates`` are people's that have not expired: by hash, when they do.
+    ``delegations`` are those that last.  ``revoked_certificates`` are people's that have not
+    expired: by hash, when they do.
     """
 
     people: Mapping[str, Person] = field(factory=dict)
     groups: tuple[str, ...] = ()
+    agents: Mapping[str, Agent] = field(factory=dict)
+    delegations: Mapping[str, Delegation] = field(factory=dict)
     nodes: Mapping[str, Node] = field(factory=dict)
     catalog: Mapping[str, Resource] = field(factory=dict)
     policy: PolicyVersion | None = None

@@ -17,6 +17,7 @@ from svc.model.audit.ledger import ChainRow, EntitySlice
 from svc.model.audit.record import NOTHING, Actor, AuditRecord, Event, rfc3339
 from svc.model.audit.state import CATALOG, CATALOG_SORTS, StateChange, StateEntry
 from svc.model.canonical import Json
+from svc.model.cluster.agent import caller_kind
 from svc.model.ids import Entropy, event_id
 
 MAX_POLICIES = 256
@@ -31,8 +32,8 @@ def operator(uid: int) -> Actor:
 
 
 def person(person_id: str) -> Actor:
-    """A person, by opaque id."""
-    return Actor("person", person_id)
+    """A person, or an agent by its id."""
+    return Actor(caller_kind(person_id), person_id)
 
 
 def node(node_id: str) -> Actor:

@@ -21,7 +21,10 @@ from svc.model.audit.state import (
     StateEntry,
     access_decision_entry,
     access_entry,
+    agent_certificate_entry,
+    agent_entry,
     certificate_entry,
+    delegation_entry,
     expected_entry,
     group_entry,
     identity_entry,
@@ -35,6 +38,7 @@ from svc.model.audit.state import (
     token_entry,
 )
 from svc.model.cluster.account import PersonSecret
+from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import ExpectedKey, KeptToken, Node
 from svc.model.cluster.person import IssuedCertificate, Person
@@ -180,6 +184,28 @@ ACCESS_DECISIONS = ProtectedTable[str, KeptApproval](
     all=lambda tx, at: tx.access.decisions(at),
     entry_of=access_decision_entry,
     id_of=lambda kept: kept.request_id,
+)
+AGENTS = ProtectedTable[str, Agent](
+    name="agent",
+    get=lambda tx, agent_id: tx.agents.get(agent_id),
+    all=lambda tx, at: tx.agents.all(),
+    entry_of=agent_entry,
+    id_of=lambda agent: agent.id,
+)
+AGENT_CERTIFICATES = ProtectedTable[bytes, AgentCertificate](
+    name="agentcert",
+    get=lambda tx, sha256: tx.agent_certificates.get(sha256),
+    all=lambda tx, at: tx.agent_certificates.unexpired(at),
+    entry_of=agent_certificate_entry,
+    id_of=lambda issued: issued.sha256.hex(),
+    expires=True,
+)
+DELEGATIONS = ProtectedTable[str, Delegation](
+    name="delegation",
+    get=lambda tx, delegation_id: tx.delegations.get(delegation_id),
+    all=lambda tx, at: tx.delegations.unexpired(at),
+    entry_of=delegation_entry,
+    id_of=lambda delegation: delegation.id,
     expires=True,
 )
 POLICIES = ProtectedTable[int, PolicyVersion](
@@ -204,6 +230,9 @@ PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
     SECRETS,
     ACCESS_REQUESTS,
     ACCESS_DECISIONS,
+    AGENTS,
+    AGENT_CERTIFICATES,
+    DELEGATIONS,
     POLICIES,
 )
 """Every protected noun, in the order in which a record of many names their rows."""
@@ -312,6 +341,23 @@ class SignedRows:
         """What another person decided about it."""
         return self._good(ACCESS_DECISIONS, request_id)
 
+    def agent(self, agent_id: str) -> Agent | None:
+        """The agent, also when revoked."""
+        return self._good(AGENTS, agent_id)
+
+    def agent_named(self, name: str) -> Agent | None:
+        """The agent of that name."""
+        found = self.tx.agents.named(name)
+        return None if found is None else self._good(AGENTS, found.id)
+
+    def agent_certificate(self, sha256: bytes) -> AgentCertificate | None:
+        """A certificate of an agent."""
+        return self._good(AGENT_CERTIFICATES, sha256)
+
+    def delegation(self, delegation_id: str) -> Delegation | None:
+        """A delegation, also when revoked."""
+        return self._good(DELEGATIONS, delegation_id)
+
     def resource(self, resource_id: str) -> Resource | None:
         """The resource, with its assignment."""
         return self._good(RESOURCES, resource_id)
@@ -348,10 +394,14 @@ class SignedRows:
             self.require(entry)
         return found
 
+    def is_signed(self, entry: StateEntry) -> bool:
+        """Whether a row is the one recorded."""
+        signed = self.seen.get(entry.subject)
+        return signed is not None and signed.digest == entry.digest
+
     def require(self, entry: StateEntry) -> None:
         """Refuse a row that is not the one recorded."""
-        signed = self.seen.get(entry.subject)
-        if signed is None or signed.digest != entry.digest:
+        if not self.is_signed(entry):
             raise refuse_unsigned(entry.subject)
 
     def _good(self, table: ProtectedTable[_Id, _Row], row_id: _Id) -> _Row | None:

@@ -16,7 +16,9 @@ from attrs import define, field, frozen
 from svc.audit.state.in_force import Seen
 from svc.authority.state.cluster import ClusterState
 from svc.authority.state.tables import (
+    AGENTS,
     CERTIFICATES,
+    DELEGATIONS,
     GROUPS,
     KEYS,
     NODES,
@@ -31,6 +33,7 @@ from svc.model.audit.state import (
     CATALOG,
     StateEntry,
 )
+from svc.model.cluster.agent import Delegation
 from svc.model.policy.version import PolicyVersion
 
 _Row = TypeVar("_Row")
@@ -105,6 +108,7 @@ class StateVerifier:
         known_groups = {one: one for one in before.groups}
         facts = ClusterState(
             people=self._good(PERSONS, tx, before.people),
+            agents=self._good(AGENTS, tx, before.agents),
             nodes=self._good(NODES, tx, before.nodes),
             catalog=self._good(RESOURCES, tx, before.catalog),
             groups=tuple(sorted(self._good(GROUPS, tx, known_groups))),
@@ -131,6 +135,16 @@ class StateVerifier:
             if signed is not None and signed.digest == CERTIFICATES.entry_of(one).digest:
                 found[one.sha256] = one.expires
         return found
+
+    def delegations(self, tx: ITransaction, at: float) -> dict[str, Delegation]:
+        """The delegations that last at *at*; one that is not as it was signed gives nothing."""
+        return {
+            one.id: one
+            for one in tx.delegations.unexpired(at)
+            if one.revoked_at is None
+            and (signed := self.seen.get(DELEGATIONS.subject(one.id))) is not None
+            and signed.digest == DELEGATIONS.entry_of(one).digest
+        }
 
     def sweep(self, tx: ITransaction, at: float) -> None:
         """Also check tokens and certificates, which do not affect the facts."""

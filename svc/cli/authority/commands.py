@@ -17,6 +17,7 @@ from svc.cli.authority.erase import erase
 from svc.cli.authority.identities import identities
 from svc.cli.authority.keys import keys
 from svc.cli.authority.members.accounts import accounts
+from svc.cli.authority.members.agents import agents
 from svc.cli.authority.members.groups import groups
 from svc.cli.authority.members.nodes import nodes
 from svc.cli.authority.members.people import persons
@@ -50,6 +51,7 @@ for _command in (
     status,
     nodes,
     persons,
+    agents,
     groups,
     tokens,
     users,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from svc.cli.control import admin
-from svc.cli.forms import WORD
+from svc.cli.forms import WORD, reason_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, print_list, print_result
 from svc.proto.gate.v1 import sign_in_pb2 as pb
@@ -34,6 +34,30 @@ def add_identity(
     request = pb.LinkIdentityRequest(person=person, issuer=issuer or "", subject=subject)
     answer = admin(context)("LinkIdentity", request, pb.LinkIdentityResponse)
     print_result(as_json, {"id": answer.id}, [f"the account now signs in as {person}"])
+
+
+@identities.command("remove")
+@click.argument("id", type=WORD)
+@reason_option
+@json_option
+@click.pass_context
+def remove_identity(context: click.Context, id: str, reason: str | None, as_json: bool) -> None:
+    """Let an account sign in no more; certificates that it signed in with are revoked.
+
+    ID is as `identities list` shows it.
+    """
+    request = pb.RemoveIdentityRequest(id=id, note=reason or "")
+    answer = admin(context)("RemoveIdentity", request, pb.RemoveIdentityResponse)
+    result = {
+        "id": id,
+        "person_id": answer.person_id,
+        "sign_ins_ended": answer.sign_ins,
+        "certificates_revoked": answer.certificates,
+    }
+    text = (
+        f"removed; {answer.sign_ins} sign-in(s) ended, {answer.certificates} certificate(s) revoked"
+    )
+    print_result(as_json, result, [text])
 
 
 @identities.command("list")

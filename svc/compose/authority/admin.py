@@ -36,6 +36,7 @@ def admin_service(
         ca_pin=p.keys.ca_pin,
         token_secs=p.settings.identity.join_token_secs,
         proxy_revoked=rooms.ends.revoked,
+        actions=lambda: frozenset(one.terms.open_action for one in p.kinds.by_name.values()),
     )
     catalog = CatalogAdmin(
         state_cache=rooms.state_cache,
@@ -90,4 +91,5 @@ def _identity_links(p: Parts, rooms: SharedServices) -> IdentityLinks:
         state_cache=rooms.state_cache,
         entropy=p.runtime.entropy,
         issuer=p.settings.oidc.issuer,
+        now=p.runtime.now,
     )

@@ -32,6 +32,15 @@ def _by_name(*fields: Field) -> Mapping[str, Field]:
 
 DETAILS: Mapping[str, Field] = _by_name(
     Field("access_request", _PUBLIC, "id of the request for access"),
+    Field(
+        name="actions",
+        sensitivity=_PUBLIC,
+        meaning="what may be done in a person's name",
+        shape=_TEXTS,
+    ),
+    Field("agent_id", _PUBLIC, "the agent concerned"),
+    Field("agent_name", _PUBLIC, "name of the agent"),
+    Field("delegation_id", _PUBLIC, "public id of a delegation"),
     Field("acts_as", _PUBLIC, "the person that another one's requests are made as"),
     Field(
         name="assignment_revision",
@@ -512,6 +521,13 @@ IDENTITY_LINK = _event(
     "an account of the identity provider became a person's",
     "person_id identity_id issuer subject_at_issuer row_digest local_uid",
 )
+IDENTITY_UNLINK = _event(
+    2055,
+    "identity.unlink",
+    "I",
+    "an account of the identity provider is nobody's here any more",
+    "person_id identity_id issuer note row_digest local_uid",
+)
 SIGN_IN_RENEW = _event(
     2054,
     "sign_in.renew",
@@ -546,6 +562,41 @@ ACCOUNT_REMOVE = _event(
     "I",
     "password, second factors and codes of a person were removed",
     "person_id note row_digest local_uid",
+)
+AGENT_ADD = _event(
+    2070,
+    "agent.add",
+    "I",
+    "an agent was added",
+    "agent_id agent_name person_id issuer row_digest local_uid",
+)
+AGENT_ENROLL = _event(
+    2071,
+    "agent.enroll",
+    "I",
+    "an agent got a certificate, by a token or by an assertion of its platform",
+    f"{_CERTIFICATE} agent_id person_id token_id issuer row_digest",
+)
+AGENT_RENEW = _event(
+    2072,
+    "agent.renew",
+    "I",
+    "an agent's certificate was renewed",
+    f"{_CERTIFICATE} agent_id person_id row_digest",
+)
+AGENT_REVOKE = _event(
+    2073,
+    "agent.revoke",
+    "I",
+    "an agent was revoked",
+    "agent_id person_id generation note row_digest local_uid",
+)
+AGENT_DELEGATE = _event(
+    2074,
+    "agent.delegate",
+    "I",
+    "an agent may act for a person",
+    "agent_id delegation_id person_id actions not_after row_digest local_uid",
 )
 GROUP_ADD = _event(2030, "group.add", "I", "a group was added", "group row_digest local_uid")
 GROUP_JOIN = _event(

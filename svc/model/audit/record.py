@@ -118,7 +118,7 @@ class Event:
 class Actor:
     """Who did it, by opaque id; names are joined when a record is read.
 
-    ``kind`` is ``person``, ``node``, ``operator``, ``service`` or ``anonymous``.
+    ``kind`` is ``person``, ``agent``, ``node``, ``operator``, ``service`` or ``anonymous``.
     """
 
     kind: str

@@ -25,6 +25,7 @@ from svc.errors import Malformed
 from svc.model.audit.ledger import GENESIS
 from svc.model.canonical import MAX_INTEGER, Json, encode
 from svc.model.cluster.account import PersonSecret
+from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import ExpectedKey, KeptToken, Node, Publication
 from svc.model.cluster.person import IssuedCertificate, Person
@@ -37,7 +38,7 @@ ROW_DOMAIN = b"svc-state-row-v1\0"
 MAX_ROWS = 512
 """Rows that one record may name, so that the record stays within its size."""
 
-CATALOG_SORTS = frozenset({"person", "group", "resource"})
+CATALOG_SORTS = frozenset({"person", "group", "resource", "agent", "delegation"})
 """A change of these counts one revision of the catalog."""
 
 
@@ -211,13 +212,15 @@ def expected_entry(expected: ExpectedKey) -> StateEntry:
 
 
 def certificate_entry(issued: IssuedCertificate) -> StateEntry:
-    """A person's certificate, revoked or not."""
+    """A person's certificate, revoked or not; one of no sign-in has the form of before these."""
     fields: dict[str, Json] = {
         "serial": issued.serial,
         "person": issued.person_id,
         "expires": _exact(issued.expires),
         "revoked": issued.revoked_at is not None,
     }
+    if issued.sign_in_id:
+        fields["sign_in"] = issued.sign_in_id
     return _entry(f"certificate:{issued.sha256.hex()}", fields, issued.expires)
 
 
@@ -242,7 +245,6 @@ def sign_in_entry(sign_in: SignIn) -> StateEntry:
         "certificate": sign_in.certificate_sha256.hex(),
         "key": sign_in.key_sha256.hex(),
         "generation": str(sign_in.generation),
-        "previous": sign_in.previous_sha256.hex(),
         "refresh": sha256(sign_in.refresh).hexdigest(),
         "ended": sign_in.ended_at is not None,
     }
@@ -295,6 +297,43 @@ def access_decision_entry(kept: KeptApproval) -> StateEntry:
         "ends": _exact(kept.ends_at),
     }
     return _entry(f"access_decision:{kept.request_id}", fields, kept.ends_at)
+
+
+def agent_entry(agent: Agent) -> StateEntry:
+    """An agent: whose it is, and whose assertion it may enroll by."""
+    fields: dict[str, Json] = {
+        "name": agent.name,
+        "owner": agent.owner,
+        "state": agent.state.value,
+        "issuer": agent.assertion.issuer,
+        "audience": agent.assertion.audience,
+        "claims": [list(pair) for pair in sorted(agent.assertion.claims.items())],
+    }
+    return _entry(f"agent:{agent.id}", fields)
+
+
+def agent_certificate_entry(issued: AgentCertificate) -> StateEntry:
+    """An agent's certificate; it is good while the agent is."""
+    fields: dict[str, Json] = {
+        "serial": issued.serial,
+        "agent": issued.agent_id,
+        "key": issued.key_sha256.hex(),
+        "generation": str(issued.generation),
+        "expires": _exact(issued.expires),
+    }
+    return _entry(f"agentcert:{issued.sha256.hex()}", fields, issued.expires)
+
+
+def delegation_entry(delegation: Delegation) -> StateEntry:
+    """For whom an agent may act, in what, until when."""
+    fields: dict[str, Json] = {
+        "agent": delegation.agent_id,
+        "person": delegation.person_id,
+        "actions": sorted(delegation.actions),
+        "expires": _exact(delegation.expires_at),
+        "revoked": delegation.revoked_at is not None,
+    }
+    return _entry(f"delegation:{delegation.id}", fields, delegation.expires_at)
 
 
 def resource_entry(resource: Resource) -> StateEntry:

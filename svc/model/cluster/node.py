@@ -71,13 +71,14 @@ class TokenRole(Enum):
     PROXY = "proxy"
     CONNECTOR = "connector"
     PERSON = "person"
+    AGENT = "agent"
 
 
 @frozen
 class TokenRecord:
     """A one-use right to join; the secret itself is never kept.
 
-    ``bound_to`` is the node name or person id the token is good for, or None
+    ``bound_to`` is the node name, or person's or agent's id the token is good for, or None
     where the joiner names itself; ``names`` are the host names its certificate
     will carry.
     """

@@ -67,7 +67,7 @@ class IssuedCertificate:
     """A certificate that was signed for a person.
 
     ``sha256`` is of the DER certificate; times are seconds since the epoch;
-    ``revoked_at`` is None while it is good.
+    ``revoked_at`` is None while it is good; ``sign_in_id`` is empty where it came by no sign-in.
     """
 
     sha256: bytes
@@ -76,3 +76,4 @@ class IssuedCertificate:
     issued_at: float
     expires: float
     revoked_at: float | None = None
+    sign_in_id: str = ""

@@ -33,7 +33,6 @@ class SignIn:
         auth_time: When the person proved who they are to the provider; never moved by a renewal.
         ends_at: The certificate is not renewed past this.
         certificate_sha256: Of the newest certificate; an older one that is renewed is a clone.
-        previous_sha256: Of the one before it, whose renewal may have lost its answer.
         key_sha256: Of the key in it.
         generation: Of it.
         refresh: The provider's refresh token, sealed; empty where it gave none.
@@ -49,6 +48,5 @@ class SignIn:
     certificate_sha256: bytes
     key_sha256: bytes
     generation: int
-    previous_sha256: bytes = b""
     refresh: bytes = field(default=b"", repr=False)
     ended_at: float | None = None

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import cast
 
+from svc.model.ids import is_agent_id
 from svc.model.policy.access import AccessRequest, ContextValue, EntityUid, RequestKind
 
 NAMED_PERSON = "named_person"
@@ -20,6 +21,11 @@ name; policies and records have the id."""
 def user(person_id: str) -> EntityUid:
     """A person as the policy names it."""
     return EntityUid("User", person_id)
+
+
+def caller(id: str) -> EntityUid:
+    """A person or an agent as the policy names it."""
+    return EntityUid("Agent", id) if is_agent_id(id) else user(id)
 
 
 def context_at(
@@ -59,11 +65,11 @@ def may_open(
     target: EntityUid,
     context: Mapping[str, ContextValue],
 ) -> AccessRequest:
-    """May this person open a session to *target*?"""
+    """May this person or agent open a session to *target*?"""
     kind = cast(RequestKind, request_kind)  # AccessRequest checks it
     return AccessRequest(
         request_kind=kind,
-        principal=user(person_id),
+        principal=caller(person_id),
         action=action,
         resource=target,
         context=context,
@@ -85,7 +91,7 @@ def may_act_as(person_id: str, named_id: str, context: Mapping[str, ContextValue
     """May this person make requests in the name of another one?"""
     return AccessRequest(
         request_kind="connect",
-        principal=user(person_id),
+        principal=caller(person_id),
         action="actAs",
         resource=user(named_id),
         context=context,
@@ -98,7 +104,7 @@ def may_view(
     """May this person know that *target* exists?"""
     return AccessRequest(
         request_kind="view",
-        principal=user(person_id),
+        principal=caller(person_id),
         action="view",
         resource=target,
         context=context_at(now, source_address),

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from attrs import frozen
 
+from svc.model.cluster.agent import DISABLED_OWNER
 from svc.model.cluster.person import DISABLED_PERSON
 from svc.model.ids import is_random_id
 
@@ -70,6 +71,7 @@ ENDINGS = MappingProxyType(
         ENDED_BY_OPERATOR: "an operator ended it",
         REVOKED_CERTIFICATE: "an operator revoked the person's certificates",
         DISABLED_PERSON: "the person was disabled by an operator",
+        DISABLED_OWNER: "the owner of the agent was disabled by an operator",
         "assignment_changed": "the assignment of the resource changed",
         GRANT_ENDED: "the time that was granted is over",
         CERTIFICATE_ENDED: "the person's certificate has expired",

@@ -12,7 +12,8 @@ from svc.interfaces.gating import RequestVerdict
 from svc.interfaces.kinds import ServedKind, kind_of
 from svc.messages.control import ProxyDecision
 from svc.model.audit.decision_ids import DecisionIds
-from svc.model.ids import Entropy, random_id
+from svc.model.cluster.agent import is_delegated
+from svc.model.ids import Entropy, is_agent_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue, Decision, EntityUid
 from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
 from svc.model.policy.requests import NAMED_PERSON, context_at, may_act_as, may_open
@@ -184,7 +185,15 @@ class Gate:
         about = context_at(self.now(), opened.source_address)
         naming = engine.decide(may_act_as(opened.person_id, named.id, about))
         theirs = engine.decide(self._asked(opened, action, own, named.id))
-        return decision, "" if naming.allowed and theirs.allowed else DENIED
+        allowed = naming.allowed and theirs.allowed and self._may_act_for(engine, opened, named.id)
+        return decision, "" if allowed else DENIED
+
+    def _may_act_for(self, engine: CompiledPolicy, opened: GatedOpen, named_id: str) -> bool:
+        """Whether an agent was delegated to act for a person; for people policy is enough."""
+        if not is_agent_id(opened.person_id):
+            return True
+        texts, action = engine.acts_for(opened.person_id), opened.request.action
+        return is_delegated(texts, named_id, action, self.now())
 
     def _asked(
         self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue], person_id: str

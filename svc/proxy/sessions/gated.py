@@ -27,6 +27,7 @@ from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import Actor, AuditRecord, Event
 from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.canonical import Json
+from svc.model.cluster.agent import caller_kind
 from svc.model.ids import Entropy, event_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
 from svc.model.policy.requested import ApprovedAccess
@@ -369,7 +370,7 @@ def as_record(
         event_id=event_id(now, entropy),
         time=now,
         event=REQUEST_DECISION,
-        actor=Actor("person", request.principal.id),
+        actor=Actor(caller_kind(request.principal.id), request.principal.id),
         origin=origin,
         session_uid=session_uid,
         resource_id=request.resource.id,
@@ -395,7 +396,7 @@ def _as_note(note: GatedNote, origin: str, now: float, entropy: Entropy) -> Audi
         event_id=event_id(now, entropy),
         time=now,
         event=note.event,
-        actor=Actor("person", opened.person_id),
+        actor=Actor(caller_kind(opened.person_id), opened.person_id),
         origin=origin,
         session_uid=opened.request.session_uid,
         resource_id=opened.request.resource,

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from attrs import define, field
 
 from svc.model.audit.record import Actor
+from svc.model.cluster.agent import caller_kind
 from svc.model.principal import Principal
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.limits import Budget, RefusalPolicy
@@ -130,8 +131,8 @@ class ConnectorRates:
 
 
 def person_of(principal: Principal) -> Actor:
-    """A person as records name them."""
-    return Actor("person", principal.id)
+    """A person or an agent as records name them."""
+    return Actor(caller_kind(principal.id), principal.id)
 
 
 def node_of(principal: Principal) -> Actor:

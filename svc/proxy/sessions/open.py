@@ -29,7 +29,7 @@ from svc.messages.control import (
 )
 from svc.messages.session import OPEN_METHOD, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
-from svc.model.principal import Principal, Role
+from svc.model.principal import CALLERS, Principal
 from svc.model.session.ending import DRAINING, ENDINGS, NOT_OPENED, PROXY_REVOKED
 from svc.model.session.grant import Grant
 from svc.model.session.tunnels import Miss
@@ -200,7 +200,7 @@ class SessionOpens:
     def _person(self, peer: Peer) -> CertificateFacts:
         if not peer.chain:
             raise Unauthenticated("a person's certificate is required; run `svc join`")
-        facts = self.verifier.verify(peer.chain, {Role.USER})
+        facts = self.verifier.verify(peer.chain, CALLERS)
         self.check_person(facts.principal, facts.sha256, "")
         return facts
 
@@ -303,6 +303,7 @@ class SessionOpens:
             signature=opening.signature,
             person_chain=opening.chain,
             proxy_decision=opening.decision,
+            seen_at_ms=int(self.now() * 1000),
         )
         channel = self.channel()
         try:

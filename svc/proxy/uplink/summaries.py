@@ -25,7 +25,7 @@ from svc.ratelimit.counter import OTHERS, RefusalCounter, RefusedCount
 _log = Logger(namespace="svc_proxy")
 
 EVERY_SECS = 60.0
-_CALLERS = {"person": "person_id", "node": "connector_id"}
+_CALLERS = {"person": "person_id", "agent": "person_id", "node": "connector_id"}
 
 
 @define

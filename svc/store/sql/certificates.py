@@ -14,7 +14,7 @@ from svc.store.sql.statements import Statements
 _CERTIFICATES = RowColumns(
     IssuedCertificate,
     "person_certificates",
-    "sha256, serial, person_id, issued_at, expires, revoked_at",
+    "sha256, serial, person_id, issued_at, expires, revoked_at, sign_in_id",
     sha256=bytes,
 )
 
@@ -32,17 +32,23 @@ class Certificates:
             raise NoSuchRow("store: there is no such person")
         added = self._db.change(
             "INSERT INTO person_certificates"
-            " (sha256, serial, person_id, issued_at, expires, revoked_at)"
-            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            " (sha256, serial, person_id, issued_at, expires, revoked_at, sign_in_id)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             certificate.sha256,
             certificate.serial,
             certificate.person_id,
             certificate.issued_at,
             certificate.expires,
             certificate.revoked_at,
+            certificate.sign_in_id,
         )
         if not added:
             raise AlreadyExists("store: a certificate with this hash or serial already exists")
+
+    def put(self, certificate: IssuedCertificate) -> None:
+        sql = "DELETE FROM person_certificates WHERE sha256 = ? OR serial = ?"
+        self._db.change(sql, certificate.sha256, certificate.serial)
+        self.issued(certificate)
 
     def get(self, sha256: bytes) -> IssuedCertificate | None:
         return _CERTIFICATES.one(self._db, "WHERE sha256 = ?", sha256)

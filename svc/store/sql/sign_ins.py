@@ -21,10 +21,9 @@ _SIGN_INS = RowColumns(
     SignIn,
     "sign_ins",
     "id, identity_id, person_id, auth_time, began_at, ends_at, certificate_sha256, key_sha256, "
-    "generation, previous_sha256, refresh, ended_at",
+    "generation, refresh, ended_at",
     certificate_sha256=bytes,
     key_sha256=bytes,
-    previous_sha256=bytes,
     refresh=bytes,
 )
 
@@ -62,8 +61,8 @@ class SignIns:
         self._db.change("DELETE FROM sign_ins WHERE id = ?", sign_in.id)
         self._db.change(
             "INSERT INTO sign_ins (id, identity_id, person_id, auth_time, began_at, ends_at,"
-            " certificate_sha256, key_sha256, generation, previous_sha256, refresh, ended_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            " certificate_sha256, key_sha256, generation, refresh, ended_at)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             sign_in.id,
             sign_in.identity_id,
             sign_in.person_id,
@@ -73,7 +72,6 @@ class SignIns:
             sign_in.certificate_sha256,
             sign_in.key_sha256,
             sign_in.generation,
-            sign_in.previous_sha256,
             sign_in.refresh,
             sign_in.ended_at,
         )
@@ -81,9 +79,11 @@ class SignIns:
     def get(self, sign_in_id: str) -> SignIn | None:
         return _SIGN_INS.one(self._db, "WHERE id = ?", sign_in_id)
 
-    def of_certificate(self, sha256: bytes) -> SignIn | None:
-        where = "WHERE certificate_sha256 = ? OR previous_sha256 = ?"
-        return _SIGN_INS.one(self._db, where, sha256, sha256)
+    def unlink(self, link_id: str) -> tuple[SignIn, ...]:
+        ended = _SIGN_INS.all(self._db, "WHERE identity_id = ? ORDER BY id", link_id)
+        self._db.change("DELETE FROM sign_ins WHERE identity_id = ?", link_id)
+        self._db.change("DELETE FROM person_identities WHERE id = ?", link_id)
+        return ended
 
     def unexpired(self, at: float) -> tuple[SignIn, ...]:
         return _SIGN_INS.all(self._db, "WHERE ends_at > ? ORDER BY id", at)

@@ -10,6 +10,7 @@ from zope.interface import implementer
 
 from svc.interfaces.store import ChainHash, ITransaction
 from svc.store.sql.access_requests import AccessRequests
+from svc.store.sql.agents import AgentCertificateRows, Agents, Delegations
 from svc.store.sql.audit import Appended, AuditLog, HeadMemory, LogRepair
 from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
@@ -56,6 +57,9 @@ class Transaction:
         self.sign_ins = SignIns(db)
         self.secrets = Secrets(db)
         self.access = AccessRequests(db)
+        self.agents = Agents(db)
+        self.agent_certificates = AgentCertificateRows(db)
+        self.delegations = Delegations(db)
         self.catalog = Catalog(db)
         self.bindings = Bindings(db)
         self.inventories = Inventories(db)

@@ -9,9 +9,10 @@ from typing import Any
 
 from attrs import evolve
 
-from svc.errors import AlreadyExists
+from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.account import PersonSecret, SecretKind
+from svc.model.cluster.agent import Agent, AgentCertificate, Assertion, Delegation
 from svc.model.cluster.node import ExpectedKey, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Binding, Resource
@@ -70,7 +71,6 @@ class InventoryContract:
         renewed = evolve(
             sign_in,
             certificate_sha256=b"d" * 32,
-            previous_sha256=b"c" * 32,
             generation=2,
             ended_at=9.0,
         )
@@ -79,9 +79,9 @@ class InventoryContract:
             tx.people.add(Person("p1", "ada", salt=b"s"), 1.0)
             tx.sign_ins.link(link)
             tx.sign_ins.put(sign_in)
-            first = tx.sign_ins.get("s1"), tx.sign_ins.of_certificate(b"c" * 32)
+            first = tx.sign_ins.get("s1")
             tx.sign_ins.put(renewed)
-            return first, [tx.sign_ins.of_certificate(each * 32) for each in (b"b", b"c", b"d")]
+            return first, tx.sign_ins.get("s1")
 
         def look(tx: ITransaction) -> Any:
             found = tx.sign_ins.of("https://id.example", "00u1"), tx.sign_ins.identity("i1")
@@ -89,12 +89,86 @@ class InventoryContract:
             return found, tx.sign_ins.of("https://id.example", "00u2"), unexpired
 
         first, later = await self.store.run("sign in", use)
-        self.assertEqual((first, later), ((sign_in, sign_in), [None, renewed, renewed]))
+        self.assertEqual((first, later), (sign_in, renewed))
         found, none, unexpired = await self.store.read("look", look)
         self.assertEqual((found, none, unexpired), ((link, link), None, [(renewed,), ()]))
         for twice in (evolve(link, id="i2"), evolve(link, subject="00u2")):
             with self.assertRaises(AlreadyExists):
                 await self.store.run("link", lambda tx, t=twice: tx.sign_ins.link(t))
+        gone = [await self.store.run("unlink", lambda tx: tx.sign_ins.unlink("i1")) for _ in "12"]
+        self.assertEqual(gone, [(renewed,), ()])
+        self.assertIsNone(await self.store.read("look", lambda tx: tx.sign_ins.get("s1")))
+
+    async def test_agents(self: Any) -> None:
+        """An agent has one owner and one name; its certificates and delegations are kept apart."""
+        claims = Assertion("https://ci.example", "svc", {"sub": "repo:a", "ref": "main"})
+        agent = Agent("agent-1", "deployer", "p1", assertion=claims, added_at=2.0)
+        plain = Agent("agent-2", "backup", "p1", added_at=3.0)
+        issued = AgentCertificate(
+            sha256=b"c" * 32,
+            serial="1",
+            agent_id="agent-1",
+            key_sha256=b"k" * 32,
+            generation=1,
+            issued_at=2.0,
+            expires=50.0,
+        )
+        newer = evolve(issued, sha256=b"d" * 32, serial="2", generation=2, issued_at=3.0)
+        delegation = Delegation(
+            id="d1",
+            agent_id="agent-1",
+            person_id="p1",
+            actions=("tcpConnect", "webConnect"),
+            added_at=2.0,
+            expires_at=100.0,
+        )
+
+        def use(tx: ITransaction) -> Any:
+            tx.people.add(Person("p1", "ada", salt=b"s"), 1.0)
+            before = tx.catalog.revision()
+            for one in (agent, plain):
+                tx.agents.add(one)
+            for each in (issued, newer):
+                tx.agent_certificates.issued(each)
+            tx.delegations.add(delegation)
+            tx.agents.seen("agent-1", 9.5)
+            return tx.catalog.revision() - before
+
+        def look(tx: ITransaction) -> Any:
+            found, certificates, given = tx.agents, tx.agent_certificates, tx.delegations
+            return (
+                (found.get("agent-1"), found.named("backup"), found.get("agent-3")),
+                (found.all(), found.of_owner("p1"), found.last_seen()),
+                (
+                    certificates.get(b"c" * 32),
+                    certificates.of("agent-1"),
+                    certificates.unexpired(49.0),
+                ),
+                (given.get("d1"), given.unexpired(99.0), given.unexpired(100.0)),
+            )
+
+        self.assertEqual(await self.store.run("use", use), 3)
+        names, listed, certificates, delegations = await self.store.read("look", look)
+        self.assertEqual(names, (agent, plain, None))
+        self.assertEqual(listed, ((plain, agent), (plain, agent), {"agent-1": 9.5}))
+        self.assertEqual(certificates, (issued, (newer, issued), (issued, newer)))
+        self.assertEqual(delegations, (delegation, (delegation,), ()))
+
+        def end(tx: ITransaction) -> Any:
+            told = [tx.agents.revoke("agent-1", 5.0) for _ in "12"]
+            ended = [tx.delegations.revoke("d1", 6.0) for _ in "12"]
+            return told, ended, tx.agents.of_owner("p1"), tx.delegations.get("d1")
+
+        told, ended, left, gone = await self.store.run("end", end)
+        self.assertEqual((told, ended, left), ([True, False], [True, False], (plain,)))
+        self.assertEqual(gone, evolve(delegation, revoked_at=6.0))
+        for again in (evolve(agent, id="agent-9"), evolve(agent, name="other")):
+            with self.assertRaises(AlreadyExists):
+                await self.store.run("add", lambda tx, a=again: tx.agents.add(a))
+        with self.assertRaises(NoSuchRow):
+            await self.store.run(
+                "add", lambda tx: tx.agents.add(Agent("agent-8", "stray", "nobody"))
+            )
 
     async def test_secrets_are_kept_with_their_counters(self: Any) -> None:
         """What a person signs in by is found by person; a counter is replaced, and goes with it."""

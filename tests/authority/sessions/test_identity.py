@@ -14,6 +14,7 @@ from svc.errors import Malformed, SvcError, Unauthenticated
 from svc.messages.control import CountedEnd
 from svc.messages.identity import TokenAsk, token_request
 from svc.messages.session import decode_grant, decode_request, encode_grant
+from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.person import Person
 from svc.model.principal import Role
 from svc.model.session.identity import LIFETIME_SECS, MOST_GROUPS_BYTES, Named
@@ -22,6 +23,7 @@ from svc.proto.gate.v1 import identity_pb2 as pb
 from tests.authority.house import ADA, EVE, KINDS, POLICY, Call, Holder, House, value_of
 from tests.pki.support import CLUSTER
 from tests.support.nothing import nothing_later
+from tests.support.proof import proves
 
 BOB, CARL = "d" * 26, "e" * 26
 ACTING = f"""
@@ -32,7 +34,15 @@ unless {{ resource.name == "carl" }};
 
 
 class IdentityTests(SynchronousTestCase):
-    """A session of ada's on db1."""
+    """A session of ada's on db1.
+
+    Attributes:
+        whose: The id of the session's holder.
+        gone: Why nothing is told after ada was revoked.
+    """
+
+    whose = ADA
+    gone = "revoked_person"
 
     def setUp(self) -> None:
         self.house = House(POLICY + ACTING)
@@ -169,13 +179,13 @@ class IdentityTests(SynchronousTestCase):
         )
         self.assertEqual(value_of(changed), EVE)
         again = self.told()
-        self.assertEqual([again[one] for one in ("sub", "aud")], [ADA, said["aud"]])
-        self.assertEqual(self.told("bob")["sub"], ADA)
+        self.assertEqual([again[one] for one in ("sub", "aud")], [self.whose, said["aud"]])
+        self.assertEqual(self.told("bob")["sub"], self.whose)
         self.assertEqual(self.refused("nobody"), "identity_denied")
         self.assertEqual(self.refused(by=other), "unknown_session")
         for record in self.records("credential.issue") + self.records("identity.refused"):
             about = record["actor"]["id"], record["resource_id"], record["node_id"]
-            self.assertEqual(about, (ADA, "db1", self.house.connector.id))
+            self.assertEqual(about, (self.whose, "db1", self.house.connector.id))
 
     def test_altered_grants(self) -> None:
         """A grant that Authority's grant key did not sign says nothing."""
@@ -231,7 +241,7 @@ class IdentityTests(SynchronousTestCase):
         """Of a session that has ended, and of a person who was revoked, nobody is told."""
         self.house.run(lambda tx: tx.people.revoke(ADA, 2.0))
         self.house.refresh()
-        self.assertEqual(self.refused(), "revoked_person")
+        self.assertEqual(self.refused(), self.gone)
         ended = (CountedEnd(self.uid, "closed"),)
         value_of(self.house.ends().reported(self.house.proxy.id, ended))
         self.assertEqual(self.refused(), "session_over")
@@ -256,3 +266,89 @@ class NamedTests(SynchronousTestCase):
         groups = tuple(f"group-{n:03}" for n in range(MOST_GROUPS_BYTES // 9 + 1))
         self.assertEqual(Named(EVE, "", groups).claims(), {"groups_omitted": True})
         self.assertEqual(Named(EVE, "eve").claims(), {"name": "eve", "groups": []})
+
+
+class AgentIdentityTests(IdentityTests):
+    """A session of an agent of ada's on db1: everything of a person's holds of it too."""
+
+    whose = agent = f"agent-{ADA}"
+    gone = "revoked_agent"
+
+    def setUp(self) -> None:
+        super().setUp()
+        house = self.house
+        acting = ACTING.replace(f'principal == User::"{ADA}"', "principal is Agent")
+        opens = """
+@id("agents-open")
+permit (principal is Agent, action == Action::"tcpConnect", resource is TcpService);
+"""
+        house.run(lambda tx: self.add(tx, POLICY + acting + opens))
+        house.refresh()
+        self.holder = house.holder(Role.AGENT, self.agent)
+        issued = AgentCertificate(
+            sha256=self.holder.sha256,
+            serial="1",
+            agent_id=self.agent,
+            key_sha256=b"k" * 32,
+            generation=1,
+            issued_at=1.0,
+            expires=9e9,
+        )
+        house.run(lambda tx: tx.agent_certificates.issued(issued))
+        house.refresh()
+        self.ask = house.ask(self.holder)
+        answer = value_of(self.issuance.authorize(self.ask, house.row(house.proxy)))
+        self.grant = answer.grant
+        self.uid = decode_request(self.ask.request).session_uid
+
+    def add(self, tx: Any, policy: str) -> None:
+        """An agent that may act for bob and, longer than that, for carl."""
+        tx.policies.activate(tx.policies.add(policy, "test", 3.0).version, 3.0)
+        tx.agents.add(Agent(self.agent, "deployer", ADA))
+        now = self.house.now()
+        for id, person, actions, ends in (
+            ("d1", BOB, ("tcpConnect",), now + 50),
+            ("d2", CARL, ("tcpConnect",), now + 5000),
+            ("d3", EVE, ("tcpConnect",), now + 5000),
+            ("d4", ADA, ("sshConnect",), now + 5000),
+        ):
+            tx.delegations.add(
+                Delegation(
+                    id=id,
+                    agent_id=self.agent,
+                    person_id=person,
+                    actions=actions,
+                    added_at=now,
+                    expires_at=ends,
+                )
+            )
+
+    def test_claims(self) -> None:
+        """They are the agent's, in no group."""
+        said = self.told()
+        self.assertEqual((said["sub"], said["name"]), (self.agent, "deployer"))
+        self.assertNotIn("groups", {name for name, value in said.items() if value})
+
+    @proves("X-54")
+    def test_acting(self) -> None:
+        """It needs a delegation that lasts and covers the action, and both permits besides."""
+        said = self.told("bob")
+        self.assertEqual((said["sub"], said["act"]["sub"]), (self.agent, BOB))
+        (record,) = self.records("credential.issue")
+        self.assertEqual(record["actor"], {"kind": "agent", "id": self.agent})
+        self.assertEqual(record["details"]["acts_as"], BOB)
+        for name, lacking in (
+            ("carl", "the permit to name that one"),
+            ("eve", "the permit of the one who is named"),
+            ("ada", "a delegation of this action"),
+        ):
+            with self.subTest(lacking):
+                self.assertEqual(self.refused(name), "identity_denied")
+        self.house.by_sql("UPDATE delegations SET actions = 'sshConnect tcpConnect'")
+        self.assertEqual(self.refused("ada"), "identity_denied")
+        self.assertEqual(self.refused("bob"), "identity_denied")
+        self.house.by_sql("UPDATE delegations SET actions = 'tcpConnect' WHERE id = 'd1'")
+        self.told("bob")
+        self.house.clock.advance(51)
+        self.house.by_sql("UPDATE delegations SET expires_at = expires_at + 500")
+        self.assertEqual(self.refused("bob"), "identity_denied")

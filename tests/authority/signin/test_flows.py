@@ -15,6 +15,7 @@ from svc.authority.state.recorder import operator
 from svc.model.cluster.person import Person
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import sign_in_pb2 as pb
+from svc.proto.gate.v1.admin_pb2 import ForgetNameRequest
 from tests.authority.house import ADA, refusal_of, value_of
 from tests.authority.signin.memory import SignInHouse
 from tests.authority.signin.tokens import CLIENT, ISSUER, signed
@@ -298,6 +299,33 @@ class RenewalTests(SynchronousTestCase):
         refused = refusal_of(self.renew(self.key, self.first, new_key()))
         self.assertEqual(refused.reason, "revoked_certificate")
 
+    def test_every_certificate(self) -> None:
+        """So it does with one of two generations before, and one whose answer was lost."""
+        self.at.agent.answer("/token", self.tokens())
+        second, third = new_key(), new_key()
+        value_of(self.renew(self.key, self.first, second))
+        self.house.clock.advance(2)
+        renewed = value_of(self.renew(self.key, self.first, second))
+        last = value_of(self.renew(second, renewed, third))
+        self.assertEqual(len(self.good()), 4)
+        self.house.by_sql(
+            "DELETE FROM person_certificates WHERE revoked_at IS NULL AND sha256 IN"
+            " (SELECT sha256 FROM person_certificates LIMIT 1)"
+        )
+        value_of(self.at.end(third, last.chain))
+        self.assertEqual(self.good(), [])
+        self.assertEqual(len(self.house.state_cache.state.revoked_certificates), 4)
+
+    def test_two_generations_behind(self) -> None:
+        """Who renews by a certificate of two generations before has a copy; it ends for both."""
+        self.at.agent.answer("/token", self.tokens())
+        second, third = new_key(), new_key()
+        renewed = value_of(self.renew(self.key, self.first, second))
+        value_of(self.renew(second, renewed, third))
+        refused = refusal_of(self.renew(self.key, self.first, new_key()))
+        self.assertEqual(refused.reason, "identity_cloned")
+        self.assertEqual(self.good(), [])
+
     def test_another_account(self) -> None:
         """A refresh that is answered for somebody else ends the sign-in."""
         self.at.agent.answer("/token", self.tokens(sub="00u2"))
@@ -369,6 +397,7 @@ class LinkTests(SynchronousTestCase):
             state_cache=house.state_cache,
             entropy=house.entropy,
             issuer=ISSUER,
+            now=house.now,
         )
 
     def link(self, person: str, subject: str) -> Any:
@@ -397,3 +426,50 @@ class LinkTests(SynchronousTestCase):
         ):
             refused = refusal_of(self.link(person, subject))
             self.assertEqual(refused.reason, reason)
+
+    def test_removed(self) -> None:
+        """An account that is removed signs in no more, and what it signed in with is revoked."""
+        value_of(self.link("ada", "00u1"))
+        key = new_key()
+        answer = value_of(self.at.sign_in(key))
+        (row,) = value_of(self.links.list_links(pb.ListIdentitiesRequest(), operator(0))).identities
+        request = pb.RemoveIdentityRequest(id=row.id, note="left")
+        gone = value_of(self.links.unlink(request, operator(0)))
+        self.assertEqual((gone.person_id, gone.sign_ins, gone.certificates), (ADA, 1, 1))
+        self.assertEqual(refusal_of(self.at.sign_in()).reason, "unknown_account")
+        refused = refusal_of(self.at.renew(key, answer.chain, new_key()))
+        self.assertEqual(refused.reason, "revoked_certificate")
+        self.assertEqual(
+            refusal_of(self.links.unlink(request, operator(0))).reason, "unknown_identity"
+        )
+        (record,) = self.at.house.records("identity.unlink")
+        self.assertEqual(record["details"]["identity_id"], row.id)
+
+    def test_removed_by_sql(self) -> None:
+        """An account that was removed and is put back by SQL signs nobody in."""
+        value_of(self.link("ada", "00u1"))
+        (row,) = value_of(self.links.list_links(pb.ListIdentitiesRequest(), operator(0))).identities
+        value_of(self.links.unlink(pb.RemoveIdentityRequest(id=row.id), operator(0)))
+        self.at.house.by_sql(
+            "INSERT INTO person_identities (id, issuer, subject, person_id, salt)"
+            f" VALUES ('{row.id}', '{ISSUER}', '00u1', '{ADA}', x'00')"
+        )
+        self.assertEqual(refusal_of(self.at.sign_in()).reason, "state_unsigned")
+
+    def test_forgotten(self) -> None:
+        """Whose name is forgotten has no account here, and refused sign-ins do not name it."""
+        house = self.at.house
+        self.assertEqual(refusal_of(self.at.sign_in()).reason, "unknown_account")
+        self.assertEqual(refusal_of(self.at.sign_in(sub="00u7")).reason, "unknown_account")
+        value_of(self.link("ada", "00u1"))
+        erasure = house.registry().erasure
+        request = ForgetNameRequest(person=ADA, records=True)
+        answer = value_of(erasure.forget_name(request, operator(0)))
+        self.assertTrue(answer.changed)
+        self.assertEqual(house.run(lambda tx: tx.sign_ins.identities()), ())
+        beside: dict[int, Any] = house.run(lambda tx: tx.audit.personal(1, 1000))
+        said = [one.value for values in beside.values() for one in values]
+        self.assertNotIn('"00u1"', said)
+        self.assertIn('"00u7"', said)
+        again = value_of(erasure.forget_name(request, operator(0)))
+        self.assertEqual((again.changed, again.erased), (False, 0))

@@ -187,12 +187,14 @@ class BadTokenTests(SynchronousTestCase):
         expected = evolve(EXPECTED, nonce=None, audience="gate.example", only_audience=True)
         own = {name: value for name, value in GOOD.items() if name != "nonce"}
         own["aud"] = "gate.example"
-        for more in ({}, {"azp": "gate.example"}):
+        for more in ({}, {"azp": "gate.example"}, {"azp": own["sub"]}):
             verified(signed(RS, {**own, **more}), expected)
         bad: tuple[tuple[dict[str, Any], str], ...] = (
             ({"aud": CLIENT}, "audience"),
             ({"aud": ["gate.example", CLIENT]}, "audience"),
             ({"azp": CLIENT}, "azp"),
+            ({"azp": ["gate.example"]}, "azp"),
+            ({"azp": f"{own['sub']}0"}, "azp"),
             ({"nonce": NONCE}, "nonce"),
             ({"nonce": None}, "nonce"),
         )

@@ -6,8 +6,15 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.state.tables import CERTIFICATES, POLICIES, PROTECTED, rows_now
+from svc.authority.state.tables import (
+    AGENT_CERTIFICATES,
+    CERTIFICATES,
+    POLICIES,
+    PROTECTED,
+    rows_now,
+)
 from svc.interfaces.store import ITransaction
+from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.node import ExpectedKey, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate
 from svc.model.cluster.sign_in import IdentityLink, SignIn
@@ -84,6 +91,26 @@ def _fill_requests(tx: ITransaction) -> None:
         ends_at=LATER,
     )
     tx.access.decide(decision)
+    tx.agents.add(Agent("agent-1", "deployer", ADA))
+    issued = AgentCertificate(
+        sha256=b"a" * 32,
+        serial="2",
+        agent_id="agent-1",
+        key_sha256=b"k" * 32,
+        generation=1,
+        issued_at=1.0,
+        expires=LATER,
+    )
+    tx.agent_certificates.issued(issued)
+    delegation = Delegation(
+        id="d1",
+        agent_id="agent-1",
+        person_id=ADA,
+        actions=("tcpConnect",),
+        added_at=1.0,
+        expires_at=LATER,
+    )
+    tx.delegations.add(delegation)
 
 
 class TableTests(SynchronousTestCase):
@@ -123,13 +150,13 @@ class TableTests(SynchronousTestCase):
             for table in PROTECTED:
                 for row in table.all(tx, 0.0):
                     row_id: Any = table.id_of(row)
-                    if table is CERTIFICATES:
+                    if table in (CERTIFICATES, AGENT_CERTIFICATES):
                         row_id = bytes.fromhex(row_id)
                     elif table is POLICIES:
                         row_id = int(row_id)
                     self.assertEqual(table.now(tx, row_id), table.entry_of(row))
             for table, absent in zip(
-                PROTECTED, ("x",) * 7 + (b"x",) + ("x",) * 4 + (99,), strict=True
+                PROTECTED, ("x",) * 7 + (b"x",) + ("x",) * 6 + (b"x", "x", 99), strict=True
             ):
                 self.assertIsNone(table.now(tx, absent).digest)
 

@@ -117,7 +117,6 @@ sign_ins = st.builds(
     certificate_sha256=digests,
     key_sha256=digests,
     generation=st.integers(1, 2**31),
-    previous_sha256=st.binary(max_size=32),
     refresh=st.binary(max_size=16),
     ended_at=st.none() | st.just(1.0),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.compose.drop_ins import KindSide, load_kinds
@@ -12,14 +13,23 @@ from svc.model.audit.decision_ids import DecisionIds
 from svc.model.policy.requests import NAMED_PERSON
 from svc.model.session.request import SessionRequest
 from svc.policy.compile import compile_policy
-from svc.policy.entities import Facts, GroupFacts, PersonFacts, ResourceFacts, entities_of
+from svc.policy.entities import (
+    AgentFacts,
+    Facts,
+    GroupFacts,
+    PersonFacts,
+    ResourceFacts,
+    entities_of,
+)
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.gated import GatedOpen, GatedRequest
+from tests.support.proof import proves
 
 WEB = load_kinds(["web"], KindSide.GATE).by_name["web"]
 ADA, BOB, CARL, EVE, TWIN, OTHER = (letter * 26 for letter in "abcdef")
+ROBOT = f"agent-{ADA}"
 FACTS: tuple[Facts, ...] = (
     GroupFacts("ops"),
     PersonFacts(ADA, "ada", ("ops",)),
@@ -28,13 +38,20 @@ FACTS: tuple[Facts, ...] = (
     PersonFacts(EVE, "eve"),
     PersonFacts(TWIN, "twin", ("ops",)),
     PersonFacts(OTHER, "twin", ("ops",)),
-    PersonFacts("0" * 26, "robot", ("ops",), agent=True),
+    AgentFacts(
+        id=ROBOT,
+        name="robot",
+        owner=ADA,
+        acts_for=(f"{BOB} webConnect 9", f"{CARL} webConnect 9", "odd"),
+    ),
     ResourceFacts("board", "WebApp", "web"),
 )
 POLICY = """
 @id("use") permit (principal in Group::"ops", action == Action::"webAccess", resource);
 @id("act") permit (principal in Group::"ops", action == Action::"actAs", resource)
 unless { resource.name == "carl" };
+@id("robot") permit (principal is Agent, action, resource)
+unless { resource is User && resource.name == "carl" };
 @id("closed") forbid (principal, action == Action::"webAccess", resource)
 when { principal.name == "bob" && context has path && context.path == "/closed" };
 @id("as-eve") forbid (principal, action == Action::"webAccess", resource)
@@ -53,10 +70,11 @@ class NamedTests(SynchronousTestCase):
         text = POLICY.replace("%s", TWIN)
         self.engine: Any = compile_policy(text, words, entities_of(FACTS, "gate.example"), 1, 1)
         self.counted: list[tuple[str, str]] = []
+        self.now = 1.0
         self.gate = Gate(
             engine=lambda: self.engine,
             kinds={"web": WEB},
-            now=lambda: 1.0,
+            now=lambda: self.now,
             entropy=bytes,
             on_decision=lambda kind, word: self.counted.append((kind, word)),
             request_ids=DecisionIds("p" * 26, lambda: 1.0, bytes),
@@ -124,3 +142,23 @@ class NamedTests(SynchronousTestCase):
             self.gate.decide_request(self.opened, "webAccess", {"colour": "red"})
         with self.assertRaises(SvcError):
             self.gate.still_allows_request(self.opened, "webOther", {})
+
+    @proves("X-54")
+    def test_agent(self) -> None:
+        """An agent needs a delegation that lasts, besides what policy permits to both."""
+        self.opened = GatedOpen(self.opened.request, WEB, person_id=ROBOT, source_address="")
+        for named, path, reason in (
+            (None, "/", ""),
+            ("bob", "/", ""),
+            ("bob", "/closed", "identity_denied"),  # what bob may not do
+            ("carl", "/", "identity_denied"),  # whom policy lets nobody name
+            ("ada", "/", "identity_denied"),  # who owns it, and delegated nothing
+        ):
+            self.assertEqual(self.decided(named, path).reason, reason, named)
+        self.now = 9.0
+        self.assertEqual(self.decided("bob").reason, "identity_denied")
+        self.assertEqual(self.decided(None).reason, "")
+        other = evolve(self.opened.request, action="webOther")
+        self.now = 1.0
+        self.opened = GatedOpen(other, WEB, person_id=ROBOT, source_address="")
+        self.assertEqual(self.decided("bob").reason, "identity_denied")

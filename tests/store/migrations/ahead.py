@@ -191,8 +191,8 @@ PEOPLE = {
         refused=[
             {"owner": "ghost"},
             {"state": "lost"},
-            {"route": "any"},
-            {"key_sha256": SHORT},
+            {"claims": None},
+            {"issuer": None},
             {"state": "revoked"},
             {"revoked_at": 81.0},
         ],

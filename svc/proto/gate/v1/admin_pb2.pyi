@@ -458,6 +458,89 @@ class EndOpenSessionsResponse(_message.Message):
     sessions: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, sessions: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class AddAgentRequest(_message.Message):
+    __slots__ = ("name", "owner", "persons", "actions", "delegation_secs", "ttl_secs", "issuer", "audience", "claims")
+    class ClaimsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    PERSONS_FIELD_NUMBER: _ClassVar[int]
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    DELEGATION_SECS_FIELD_NUMBER: _ClassVar[int]
+    TTL_SECS_FIELD_NUMBER: _ClassVar[int]
+    ISSUER_FIELD_NUMBER: _ClassVar[int]
+    AUDIENCE_FIELD_NUMBER: _ClassVar[int]
+    CLAIMS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    owner: str
+    persons: _containers.RepeatedScalarFieldContainer[str]
+    actions: _containers.RepeatedScalarFieldContainer[str]
+    delegation_secs: int
+    ttl_secs: int
+    issuer: str
+    audience: str
+    claims: _containers.ScalarMap[str, str]
+    def __init__(self, name: _Optional[str] = ..., owner: _Optional[str] = ..., persons: _Optional[_Iterable[str]] = ..., actions: _Optional[_Iterable[str]] = ..., delegation_secs: _Optional[int] = ..., ttl_secs: _Optional[int] = ..., issuer: _Optional[str] = ..., audience: _Optional[str] = ..., claims: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class ListAgentsRequest(_message.Message):
+    __slots__ = ("route",)
+    ROUTE_FIELD_NUMBER: _ClassVar[int]
+    route: str
+    def __init__(self, route: _Optional[str] = ...) -> None: ...
+
+class DelegationRow(_message.Message):
+    __slots__ = ("id", "person_id", "person", "actions", "expires_at")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    PERSON_ID_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    person_id: str
+    person: str
+    actions: _containers.RepeatedScalarFieldContainer[str]
+    expires_at: int
+    def __init__(self, id: _Optional[str] = ..., person_id: _Optional[str] = ..., person: _Optional[str] = ..., actions: _Optional[_Iterable[str]] = ..., expires_at: _Optional[int] = ...) -> None: ...
+
+class AgentRow(_message.Message):
+    __slots__ = ("id", "name", "owner_id", "owner", "state", "seen", "issuer", "delegations")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    OWNER_ID_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    SEEN_FIELD_NUMBER: _ClassVar[int]
+    ISSUER_FIELD_NUMBER: _ClassVar[int]
+    DELEGATIONS_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    owner_id: str
+    owner: str
+    state: str
+    seen: int
+    issuer: str
+    delegations: _containers.RepeatedCompositeFieldContainer[DelegationRow]
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., owner_id: _Optional[str] = ..., owner: _Optional[str] = ..., state: _Optional[str] = ..., seen: _Optional[int] = ..., issuer: _Optional[str] = ..., delegations: _Optional[_Iterable[_Union[DelegationRow, _Mapping]]] = ...) -> None: ...
+
+class ListAgentsResponse(_message.Message):
+    __slots__ = ("agents",)
+    AGENTS_FIELD_NUMBER: _ClassVar[int]
+    agents: _containers.RepeatedCompositeFieldContainer[AgentRow]
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentRow, _Mapping]]] = ...) -> None: ...
+
+class RevokeAgentRequest(_message.Message):
+    __slots__ = ("agent", "note")
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    note: str
+    def __init__(self, agent: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+
 class ListTokensRequest(_message.Message):
     __slots__ = ("all",)
     ALL_FIELD_NUMBER: _ClassVar[int]

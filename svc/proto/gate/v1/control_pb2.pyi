@@ -55,16 +55,18 @@ class ProxyDecision(_message.Message):
     def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., policy_version: _Optional[int] = ..., entities_digest: _Optional[str] = ..., source_address: _Optional[str] = ...) -> None: ...
 
 class AuthorizeRequest(_message.Message):
-    __slots__ = ("request", "signature", "person_chain", "proxy_decision")
+    __slots__ = ("request", "signature", "person_chain", "proxy_decision", "seen_at_ms")
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     SIGNATURE_FIELD_NUMBER: _ClassVar[int]
     PERSON_CHAIN_FIELD_NUMBER: _ClassVar[int]
     PROXY_DECISION_FIELD_NUMBER: _ClassVar[int]
+    SEEN_AT_MS_FIELD_NUMBER: _ClassVar[int]
     request: bytes
     signature: bytes
     person_chain: _containers.RepeatedScalarFieldContainer[bytes]
     proxy_decision: ProxyDecision
-    def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., proxy_decision: _Optional[_Union[ProxyDecision, _Mapping]] = ...) -> None: ...
+    seen_at_ms: int
+    def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., proxy_decision: _Optional[_Union[ProxyDecision, _Mapping]] = ..., seen_at_ms: _Optional[int] = ...) -> None: ...
 
 class CheckpointRequest(_message.Message):
     __slots__ = ("checkpoint", "grant", "request", "person_chain", "source_address")

@@ -185,6 +185,24 @@ class LinkIdentityResponse(_message.Message):
     id: str
     def __init__(self, id: _Optional[str] = ...) -> None: ...
 
+class RemoveIdentityRequest(_message.Message):
+    __slots__ = ("id", "note")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    note: str
+    def __init__(self, id: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+
+class RemoveIdentityResponse(_message.Message):
+    __slots__ = ("person_id", "sign_ins", "certificates")
+    PERSON_ID_FIELD_NUMBER: _ClassVar[int]
+    SIGN_INS_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATES_FIELD_NUMBER: _ClassVar[int]
+    person_id: str
+    sign_ins: int
+    certificates: int
+    def __init__(self, person_id: _Optional[str] = ..., sign_ins: _Optional[int] = ..., certificates: _Optional[int] = ...) -> None: ...
+
 class ListIdentitiesRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
