@@ -1,56 +1,41 @@
-"""How a command reaches the running Authority: one call over its control socket.
+"""How a command reaches the running Authority: over its control socket, on its host.
 
-A one-shot command opens no listener, starts no exporter and takes no lease; it
-runs the reactor only while it speaks.  Twisted is imported when a command does.
+From another machine it goes through a Proxy instead (:mod:`svc.cli.lane`).
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from attrs import frozen
 
 from svc.cli import Globals
+from svc.cli.calls import DEADLINE, Admin
+from svc.cli.calls import asked as asked
+from svc.cli.calls import run as run
+from svc.cli.lane import lane
 from svc.errors import Fault, SvcError, Unavailable
-from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from svc.config import RoleSettings
-    from svc.interfaces.rpc import IRpcChannel
     from svc.rpc.client.channel import RpcChannel
 
 _T = TypeVar("_T")
 _Response = TypeVar("_Response", bound="Message")
 
 SOCKET = "control.sock"
-DEADLINE = 10.0
-"""Seconds that a command waits for the Authority's answer."""
-
 ADMIN = "svc.cli.admin"
 """Where a click context's ``meta`` may hold another :class:`Admin` than the control socket."""
 
 _MARKS = ("keys", "identity", "anchor", SOCKET)
-
-
-class Admin(Protocol):
-    """Asks ``gate.v1.Admin``."""
-
-    def __call__(
-        self,
-        method: str,
-        request: Message,
-        response_type: type[_Response],
-        deadline: float = DEADLINE,
-    ) -> _Response:
-        """The answer; raises SvcError for a refusal or when nobody answers in time."""
 
 
 @frozen
@@ -74,7 +59,7 @@ class ControlSocket:
 
 def admin(context: click.Context) -> Admin:
     """How this command's context asks the Authority."""
-    given: Admin | None = context.meta.get(ADMIN)
+    given: Admin | None = context.meta.get(ADMIN) or lane(context)
     if given is not None:
         return given
     return ControlSocket(authority_state(authority_settings(context)))
@@ -91,8 +76,9 @@ def config_path(context: click.Context) -> str:
     path = given.config or given.environ.get("SVC_CONFIG")
     if not path:
         raise click.UsageError(
-            f"{context.command_path.removeprefix('svc ')} needs a configuration: "
-            f"svc --config FILE {context.command_path.removeprefix('svc ')} …"
+            f"{_words(context)} needs a configuration: svc --config FILE {_words(context)} …; "
+            "from another machine, sign in first (svc login): the command then goes through a "
+            "Proxy"
         )
     return path
 
@@ -100,15 +86,38 @@ def config_path(context: click.Context) -> str:
 def authority_settings(context: click.Context) -> RoleSettings:
     """The settings of the Authority that the configuration describes, alone or in ``svc all``.
 
+    For commands that need its files; others also run elsewhere (:func:`caller_settings`).
+
     Raises:
-        click.UsageError: no configuration is named.
+        click.UsageError: no configuration is named, or a person's.
         ConfigErrors: it is refused.
     """
     from svc.config import load_settings
 
+    if lane(context) is not None:
+        raise click.UsageError(
+            f"{_words(context)} runs only on the Authority's host, because it needs the "
+            f"files there: svc --config FILE {_words(context)} …"
+        )
+
     given = context.find_object(Globals)
     assert given is not None
     return load_settings(config_path(context), "authority", given.environ)
+
+
+def caller_settings(context: click.Context) -> RoleSettings:
+    """What this command is configured by: the Authority's settings, or a person's elsewhere.
+
+    Raises:
+        click.UsageError: no configuration is named.
+        ConfigErrors: it is refused.
+    """
+    way = lane(context)
+    return authority_settings(context) if way is None else way.settings
+
+
+def _words(context: click.Context) -> str:
+    return context.command_path.removeprefix("svc ")
 
 
 def authority_state(settings: RoleSettings) -> Path:
@@ -126,39 +135,6 @@ def authority_state(settings: RoleSettings) -> Path:
 
 def _is_authority(directory: Path) -> bool:
     return any(os.path.lexists(directory / name) for name in _MARKS)
-
-
-def run(main: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
-    """Run the reactor for as long as *main* does; what it returns or raises.
-
-    Raises:
-        click.Abort: a signal ended the reactor first.
-    """
-    from twisted.internet.defer import Deferred
-    from twisted.python.failure import Failure
-
-    from svc.cli.reactor import process_reactor
-
-    reactor = process_reactor()
-    outcome: list[_T | Failure] = []
-
-    def ended(result: _T | Failure) -> None:
-        outcome.append(result)
-        if reactor.running:
-            reactor.stop()
-
-    def begin() -> None:
-        Deferred.fromCoroutine(main(reactor)).addBoth(ended)
-
-    reactor.callWhenRunning(begin)
-    reactor.run()
-    if not outcome:
-        raise click.Abort
-    (result,) = outcome
-    if isinstance(result, Failure):
-        result.raiseException()
-        raise AssertionError("a failure that does not raise")
-    return result
 
 
 async def ask(
@@ -194,21 +170,6 @@ async def _asked(
         return await asked(channel, method, request, response_type, deadline)
     finally:
         await channel.close()
-
-
-async def asked(
-    channel: IRpcChannel,
-    method: str,
-    request: Message,
-    response_type: type[_Response],
-    deadline: float = DEADLINE,
-) -> _Response:
-    """One call over a channel that is there; refusals as :func:`ask` tells them."""
-    path = f"/gate.v1.Admin/{method}"
-    try:
-        return await channel.unary(path, request, response_type, timeout=deadline)
-    except SvcError as refusal:
-        raise _told(refusal) from None
 
 
 async def _connected(reactor: Any, directory: Path) -> RpcChannel:
@@ -258,15 +219,4 @@ def _not_ours(path: Path) -> SvcError:
         f"{path}: is owned by another user; run this as the Authority's user or as root",
         reason="not_the_owner",
         fault=Fault.DENIED,
-    )
-
-
-def _told(refusal: SvcError) -> SvcError:
-    """The Authority's refusal as a person reads it, with the word that programs compare."""
-    text = "\n".join(escaped(line) for line in refusal.text.split("\n"))
-    return SvcError(
-        f"{text} ({escaped(refusal.reason)})",
-        reason=refusal.reason,
-        fault=refusal.fault,
-        details=refusal.details,
     )

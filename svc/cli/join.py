@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from svc.cli import Globals
-from svc.cli.control import run
+from svc.cli.calls import run
+from svc.cli.calls import runtime as runtime
 from svc.cli.output import json_option, print_result
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
-    from svc.runtime.context import Runtime
+    pass
 
 _MAX_TOKEN = 4096
 
@@ -108,13 +107,3 @@ def _token(token_file: Path | None) -> Any:
     if sys.stdin.isatty():
         return parse_token(click.prompt("Join token", hide_input=True, err=True))
     return parse_token(sys.stdin.read(_MAX_TOKEN))
-
-
-def runtime(globals_: Globals, reactor: Any) -> Runtime:
-    """What the person's side runs in."""
-    from svc.runtime.context import Runtime
-
-    if reactor is not None:
-        # A stepped host clock moves no timer (D3): before anything is scheduled.
-        reactor.seconds = time.monotonic
-    return Runtime(reactor=reactor, now=time.time, entropy=os.urandom, environ=globals_.environ)

@@ -68,8 +68,8 @@ _DEMO = (
     "--authority-port",
     default=7401,
     show_default=True,
-    type=click.IntRange(1, 65533),
-    help="The first of the Authority's three consecutive ports.",
+    type=click.IntRange(1, 65532),
+    help="The first of the Authority's four consecutive ports.",
 )
 @click.option(
     "--host",
@@ -144,6 +144,7 @@ def init(
             control=authority_port,
             join=authority_port + 1,
             renewal=authority_port + 2,
+            admin=authority_port + 3,
         ),
         served=tuple(read_served(text) for text in served),
         ca_pin=ca_pin.lower().removeprefix("sha256:"),
@@ -232,7 +233,7 @@ def _founding(runtime: Runtime) -> Any:
             directory,
             CLUSTER,
             (ALL,),
-            ports=InitPorts(public=ports.public, control=ports.control, join=0, renewal=0),
+            ports=InitPorts(public=ports.public, control=ports.control, join=0, renewal=0, admin=0),
             served=served,
             numbers={
                 "audit.head_after_secs": 0.25,

@@ -174,8 +174,10 @@ def _endpoints() -> tuple[Key, ...]:
             form=f.LISTEN,
             default="",
             roles=_AUTHORITY,
-            meaning="Where the admin lane ends; empty: no listener.",
-            later=True,
+            meaning=(
+                "Where the admin lane ends, through which people administer the gateway from "
+                "anywhere; empty: no listener."
+            ),
         ),
         Key(
             path="endpoints.private_listen",

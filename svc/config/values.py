@@ -69,6 +69,7 @@ class EndpointSettings:
     control_listen: Address | None
     join_listen: Address | None
     renewal_listen: Address | None
+    admin_listen: Address | None
     private_listen: Address | None
     authority: tuple[Address, ...]
     authority_failover: tuple[Address, ...]

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from cedarpy import pst
 
 from svc.model.policy.requested import APPROVED_REQUEST, REQUESTABLE
+from svc.policy.reads import reads_of
 from svc.policy.refusals import INVALID, refused
-from svc.policy.slices import context_reads
 
 
 def check_requestable(policies: Mapping[str, pst.Template]) -> None:
@@ -30,7 +30,7 @@ def check_requestable(policies: Mapping[str, pst.Template]) -> None:
                 f"policy {name}: only a permit can be @requestable; a forbid holds for approved "
                 "requests too",
             )
-        reads = context_reads(policy)
+        reads = reads_of(policy.clauses)
         if reads is not None and APPROVED_REQUEST not in reads:
             raise refused(
                 INVALID,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
@@ -37,14 +37,33 @@ _log = Logger(namespace="svc_proxy")
 
 OPEN_NAME = "Relay/Open"
 _DIAL_SECS = 10.0
-_LANE_SECS = {Lane.JOIN: 30.0, Lane.RENEWAL: 60.0}
-"""How long a lane may stay open: a joiner has one thing to say."""
 
-_LEAST_SECS = 3.0
-"""A lane opened so recently is not ended for somebody else: joining takes less."""
 
-_LABELS = {Lane.JOIN: "renewal", Lane.RENEWAL: "renewal"}
-"""Joins are counted under the renewal lane's label (D10)."""
+@frozen
+class LaneTerms:
+    """What connections of one lane may take.
+
+    Attributes:
+        label: Of its metrics.
+        secs: How long one may stay open.
+        least_secs: One opened so recently is not ended for somebody else.
+    """
+
+    label: str
+    secs: float
+    least_secs: float
+
+
+_TERMS = {
+    # A joiner has one thing to say, and joining takes less than three seconds.  Joins are counted
+    # under the renewal lane's label (D10).
+    Lane.JOIN: LaneTerms("renewal", 30.0, 3.0),
+    Lane.RENEWAL: LaneTerms("renewal", 60.0, 3.0),
+    # Most commands take less than a second, but one may go through a log of millions of records
+    # (`users forget-name --records`) or follow it.  After an hour a command that follows is asked
+    # again with a certificate that was checked again here.
+    Lane.ADMIN: LaneTerms("admin", 3600.0, 60.0),
+}
 
 
 class LaneFull(SvcError):
@@ -90,6 +109,7 @@ class RelayLanes:
         anonymous: Charged for who joins with a certificate in hand: joining proves nothing by
             it, and a certificate must not buy more joins than none does.
         check_not_revoked: Raises Denied for a node that the newest snapshot revokes.
+        admit_administrator: Who may open the admin lane; raises SvcError for everybody else.
     """
 
     lanes: Callable[[], AuthorityGreeting | None]
@@ -99,25 +119,21 @@ class RelayLanes:
     clock: IReactorTime
     anonymous: AnonymousCalls
     check_not_revoked: Callable[[Principal], object]
+    admit_administrator: Callable[[Peer], Principal]
     limit: int = 64
     share: int = 8
     places: dict[Lane, Places] = field(init=False)
 
     @places.default
     def _all_free(self) -> dict[Lane, Places]:
-        return {lane: Places(self.limit, self.share, _LEAST_SECS) for lane in _LANE_SECS}
+        return {
+            lane: Places(self.limit, self.share, terms.least_secs) for lane, terms in _TERMS.items()
+        }
 
     async def open(self, call: IRpcCall) -> None:
         """Serve one relayed connection."""
         lane = decode_relay_open(await read_open(call, self.clock, "relay"))
-        label = _LABELS.get(lane, "admin")
-        if lane not in _LANE_SECS:
-            self.meters.outcome(label, "unconfigured")
-            raise SvcError(
-                "this Proxy does not serve this lane",
-                reason="lane_not_served",
-                fault=Fault.UNAVAILABLE,
-            )
+        label = _TERMS[lane].label
         try:
             holder = self._known(lane, call.peer)
         except SvcError:
@@ -141,6 +157,9 @@ class RelayLanes:
             place.ended.addErrback(lambda _: None)  # given up before anybody waited for it
 
     def _known(self, lane: Lane, peer: Peer) -> str:
+        """Whose place it takes; raises SvcError for whoever may not open this lane."""
+        if lane is Lane.ADMIN:
+            return self.admit_administrator(peer).id
         if lane is Lane.JOIN:
             if peer.chain:
                 self.anonymous.charge(OPEN_NAME, peer.host)
@@ -153,17 +172,22 @@ class RelayLanes:
 
     def _port(self, lane: Lane, label: str) -> int:
         lanes = self.lanes()
-        port = 0
-        if lanes is not None:
-            port = lanes.join_port if lane is Lane.JOIN else lanes.renewal_port
-        if not port:
-            self.meters.outcome(label, "unconfigured")
+        port = 0 if lanes is None else _port_of(lanes, lane)
+        if port:
+            return port
+        self.meters.outcome(label, "unconfigured")
+        if lanes is not None and lane is Lane.ADMIN:
             raise SvcError(
-                "no Authority is serving this lane; try again",
-                reason="authority_unreachable",
-                fault=Fault.UNAVAILABLE,
+                "the Authority serves no administrators from elsewhere: endpoints.admin_listen is "
+                "empty in its configuration, or it is of an earlier version",
+                reason="admin_lane_off",
+                fault=Fault.PRECONDITION,
             )
-        return port
+        raise SvcError(
+            "no Authority is serving this lane; try again",
+            reason="authority_unreachable",
+            fault=Fault.UNAVAILABLE,
+        )
 
     async def _relay(
         self, call: IRpcCall, lane: Lane, label: str, port: int, place: _Place
@@ -193,7 +217,7 @@ class RelayLanes:
                 transport.start(relay.left)
 
                 transport.closed.addBoth(place.closed)
-                await bounded(self.clock, _LANE_SECS[lane], place.ended, "lane")
+                await bounded(self.clock, _TERMS[lane].secs, place.ended, "lane")
         except LaneFull:
             # The caller is told by the call's own status, which an abort would cut off.
             relay.right.out.abortConnection()
@@ -208,6 +232,15 @@ class RelayLanes:
         if place.ended.called:
             self.meters.outcome(label, "refused")
             await place.ended
+
+
+def _port_of(lanes: AuthorityGreeting, lane: Lane) -> int:
+    """Of Authority's listener that serves only this lane; 0: it has none."""
+    return {
+        Lane.JOIN: lanes.join_port,
+        Lane.RENEWAL: lanes.renewal_port,
+        Lane.ADMIN: lanes.admin_port,
+    }[lane]
 
 
 @define(eq=False)

@@ -21,6 +21,7 @@ BUDGETS = (
     "opens",
     "denials",
     "sessions",
+    "admin",
     "registrations",
     "carries",
     "messages",

@@ -132,6 +132,7 @@ def _for_now(settings: RoleSettings, stage: Path) -> RoleSettings:
         control_listen=None,
         join_listen=Address(LOOPBACK, 0),
         renewal_listen=None,
+        admin_listen=None,
     )
     return evolve(
         settings,

@@ -52,6 +52,7 @@ class InitPorts:
     control: int = 7401
     join: int = 7402
     renewal: int = 7403
+    admin: int = 7404
 
 
 @frozen

@@ -81,7 +81,7 @@ def _authority(plan: InitPlan, ca_pin: str) -> Iterator[str]:
     yield from _store(plan)
     yield ""
     yield "[endpoints]"
-    yield "# The listeners for Proxies, for joining nodes, and for renewals."
+    yield "# The listeners for Proxies, for joining nodes, for renewals, and for administrators."
     yield from _listens(plan)
     yield ""
     yield from _numbers(plan, AUTHORITY)
@@ -161,7 +161,7 @@ def _listens(plan: InitPlan) -> Iterator[str]:
         host = LOOPBACK
     else:
         host = plan.host if is_address(plan.host) else _everywhere(plan.host)
-    for name in ("control", "join", "renewal"):
+    for name in ("control", "join", "renewal", "admin"):
         yield f"{name}_listen = {_quoted(at(host, getattr(plan.ports, name)))}"
 
 

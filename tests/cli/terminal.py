@@ -51,6 +51,7 @@ from svc.model.audit.record import chain_hash
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.credentials import CredentialSeal
 from svc.pki.root import ClusterKeys, make_cluster
+from svc.pki.verify import ChainVerifier
 from svc.policy.child import try_policy
 from svc.policy.prescan import PolicyLimits
 from svc.policy.vocabulary import Vocabulary, vocabulary
@@ -192,6 +193,8 @@ class Authority:
             cluster=CLUSTER,
             own_uid=uid,
             engine=lambda: self.policy.engine,
+            verifier=ChainVerifier(CLUSTER, _keys().root_der, now),
+            state_cache=self.state_cache,
             store=self.store,
             recorder=writes,
             now=now,

@@ -21,7 +21,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.compose.client import PersonNotJoined, client_settings, find_config, load_person
 from svc.config import Address, read_settings
 from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError
-from svc.interfaces.rpc import IRpcCall, RpcService, streaming, unary
+from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
 from svc.join.enroll import (
     Enrolled,
     JoinRequest,
@@ -36,7 +36,7 @@ from svc.model.audit.spool import verify_audit_key
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong
 from svc.model.cluster.token import JoinToken, TokenGrant, TokenRefused, make_token
-from svc.model.principal import Role
+from svc.model.principal import Principal, Role
 from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
@@ -102,6 +102,11 @@ class Seen:
         return self.inner.connect(Watched())
 
 
+def nobody(peer: Peer) -> Principal:
+    """Lets nobody administer."""
+    raise Denied("nobody administers here", reason="denied")
+
+
 class Authority:
     """An Authority's join listener, and a Proxy before it."""
 
@@ -133,6 +138,7 @@ class Authority:
             clock=self.clock,
             anonymous=AnonymousCalls(self.clock, refused=nothing),
             check_not_revoked=nothing,
+            admit_administrator=nobody,
         )
         relay = RpcService("gate.v1.Relay", {"Open": streaming(lanes.open)})
         self.proxy = self.listener(relay, self.world.identity(Role.PROXY))

@@ -517,9 +517,9 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "admin lane",
         "authority",
-        'endpoints.admin_listen = "127.0.0.1:7404"',
+        'endpoints.admin_listen = "7404"',
         "endpoints.admin_listen",
-        "not in this build",
+        "host:port",
     ),
     ("license", "client", 'license_path = "/l"', "license_path", "not in this build"),
     ("witness", "client", '[audit]\nwitness = ["x"]', "audit.witness", "file:// or https://"),

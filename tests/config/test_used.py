@@ -37,7 +37,6 @@ CHECKED = {("authority", "tunnel.lease_renew_secs")}
 
 LATER = {
     "license_path": '"/l"',
-    "endpoints.admin_listen": '"127.0.0.1:7404"',
     "endpoints.peer_listen": '"127.0.0.1:7405"',
     "doctor.check_interval_secs": "5",
     "proxy.tls.cert": '"/c"',

@@ -176,7 +176,7 @@ class Authority:
                 version="0.11.0",
                 join_port=7001,
                 renewal_port=7002,
-                admin_port=0,
+                admin_port=7003,
             )
         )
 

@@ -49,6 +49,7 @@ from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
+from svc.proxy.administration import AdminAdmission
 from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import Health
 from svc.proxy.public import PublicServices
@@ -360,6 +361,14 @@ class Site:
             anonymous=anonymous,
             limit=2,
             check_not_revoked=nothing,
+            admit_administrator=AdminAdmission(
+                cluster=world.verifier.cluster,
+                engine=lambda: self.holder.engine(),
+                verifier=world.verifier,
+                check_person=lambda *whose: self.holder.check_person(*whose),
+                rates=self.person_rates,
+                now=world.now,
+            ).admit,
         )
         self.health = Health()
         self.public = PublicServices(

@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.address import IPv4Address
-from twisted.internet.defer import Deferred, fail, succeed
-from twisted.internet.error import ConnectionDone, ConnectionRefusedError
-from twisted.internet.testing import StringTransport
+from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
-from twisted.python.failure import Failure
 
 from svc.errors import Fault
 from svc.messages.control import AuthorityGreeting
@@ -20,6 +16,7 @@ from svc.messages.session import LIST_METHOD, WHY_METHOD
 from svc.proto.gate.v1 import health_pb2, session_pb2
 from svc.proxy.sessions.list import MAX_PER_PERSON
 from svc.rpc.frames import EOF, open_frame
+from tests.proxy.lanes import LaneEndpoint
 from tests.proxy.pieces import ProxyTests, Talk, Wire, data
 from tests.support.proof import proves
 
@@ -191,55 +188,10 @@ class ListTests(ProxyTests):
         self.assertEqual((self.site.listings._waiting, self.site.listings._per_person), ([], {}))
 
 
-class _Far(StringTransport):
-    """Authority's end of a lane."""
-
-    def __init__(self, protocol: Any) -> None:
-        super().__init__(peerAddress=IPv4Address("TCP", "192.0.2.1", 7001))
-        self.far, self.gone, self.write_ended = protocol, "", False
-
-    def loseWriteConnection(self) -> None:
-        self.write_ended = True
-
-    def loseConnection(self) -> None:
-        self._go("closed", ConnectionDone())
-
-    def abortConnection(self) -> None:
-        self._go("aborted", ConnectionDone())
-
-    def unregisterProducer(self) -> None:
-        self.producer = None
-
-    def _go(self, how: str, why: Exception) -> None:
-        if not self.gone:
-            self.gone = how
-            self.far.connectionLost(Failure(why))
-
-
-class _Endpoint:
-    """Connects to :class:`_Far`, refuses, or never answers."""
-
-    def __init__(self, answer: str = "yes") -> None:
-        self.answer = answer
-        self.far: list[_Far] = []
-        self.dialing: list[Deferred[Any]] = []
-
-    def connect(self, factory: Any) -> Deferred[Any]:
-        if self.answer == "no":
-            return fail(ConnectionRefusedError())
-        if self.answer == "never":
-            self.dialing.append(Deferred())
-            return self.dialing[-1]
-        protocol = factory.buildProtocol(None)
-        self.far.append(_Far(protocol))
-        protocol.makeConnection(self.far[-1])
-        return succeed(protocol)
-
-
 class LaneTests(ProxyTests):
     def setUp(self) -> None:
         super().setUp()
-        self.endpoint = self.site.lane_endpoint = _Endpoint()
+        self.endpoint = self.site.lane_endpoint = LaneEndpoint()
 
     def lane(self, lane: Lane = Lane.JOIN, wire: Wire | None = None, identity: Any = None) -> Talk:
         at = wire or self.site.connect(identity)
@@ -294,10 +246,7 @@ class LaneTests(ProxyTests):
         self.assertEqual(self.site.lanes_dialed, [7002])
 
     def test_not_served(self) -> None:
-        """A lane that is not served here, or by nobody now, is unconfigured."""
-        talk = self.lane(Lane.ADMIN, identity=self.site.cluster.person)
-        self.assertEqual(talk.reason, "lane_not_served")
-        self.assertEqual(self.site.counts[("lane", "admin", "unconfigured")], 1)
+        """A lane that Authority serves not now is unconfigured."""
         lanes: AuthorityGreeting | None = self.site.link.lanes
         assert lanes is not None
         self.site.link.lanes = evolve(lanes, join_port=0)

@@ -14,8 +14,8 @@ from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import run, until
 from svc.testing.gateway.settings import POLICY, GatewayTarget
 from tests.support.tools import stock_tool
+from tests.system.board import Site
 from tests.system.piped import ITSELF, ProxySsh
-from tests.system.test_web import Site
 from tests.system.world import around
 
 KINDS = ["ssh", "tcp", "web"]

@@ -209,8 +209,9 @@ class ForwardedCalls:
     """The leader's end: serves other Authorities on the private listener.
 
     Attributes:
-        methods: What may be forwarded, and how it is served.  Everything else is refused:
-            an operator's commands above all.
+        methods: What may be forwarded, and how it is served.  Everything else is refused.  A
+            command is forwarded for the person whose certificate came with it: who spoke over
+            another Authority's control socket has none, and cannot be checked here.
         check_not_revoked: Raises Denied for a node that was revoked.
     """
 

@@ -1,30 +1,57 @@
-"""Who may do what over the control socket (rule R19).
+"""Who may administer the gateway (rules R18, R19).
 
-The caller is ``Operator::"local:<uid>"``, the uid asked of the kernel, and is
-decided by the policy like everybody else.
+There are two ways here, and the policy decides every action on both.  The
+control socket is the host's: its caller is ``Operator::"local:<uid>"``, the uid
+asked of the kernel.  The admin listener takes a person's certificate, from
+anywhere: its caller is that person, ``User::"<id>"``, with the groups that the
+person has at this moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from attrs import define
+from attrs import define, frozen
 from twisted.logger import Logger
 
-from svc.authority.state.recorder import MAX_POLICIES, Recorder, operator
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.recorder import MAX_POLICIES, Recorder, operator, person
 from svc.errors import Denied, Unauthenticated
+from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.rpc import IRpcCall, Peer
-from svc.interfaces.store import IStore
+from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import OPERATOR_REFUSED
-from svc.model.audit.record import Actor
+from svc.model.audit.record import NOTHING, Actor
+from svc.model.canonical import Json
+from svc.model.certificate import CertificateFacts
+from svc.model.cluster.person import Person, require_active
 from svc.model.ids import random_id
 from svc.model.policy.access import AccessRequest, Decision, EntityUid
-from svc.model.policy.requests import context_at
+from svc.model.policy.requests import may_administer, user
+from svc.model.principal import Role
+from svc.model.session.ending import REVOKED_CERTIFICATE
 
 _log = Logger(namespace="svc_authority")
 
 EDIT_POLICY = "editPolicy"
+
+
+@frozen
+class AdminCaller:
+    """Who calls a method of ``gate.v1.Admin``.
+
+    Attributes:
+        actor: As records name the caller.
+        principal: As the policy names it.
+        may_rescue: Whether it may set a policy while none is in force.
+        details: What a record of its refusal says besides.
+    """
+
+    actor: Actor
+    principal: EntityUid
+    may_rescue: bool = False
+    details: Mapping[str, Json] = NOTHING
 
 
 @define
@@ -32,69 +59,106 @@ class Operators:
     """Decides administrative actions.
 
     Attributes:
-        own_uid: The uid this process runs as.  It and root alone may connect;
-            and they alone may set a policy while none is in force, so that a
+        own_uid: The uid this process runs as.  It and root alone may connect to the control
+            socket; and they alone may set a policy while none is in force, so that a
             store whose policy cannot be loaded is not out of reach.
     """
 
     cluster: str
     own_uid: int
     engine: Callable[[], IPolicyEngine | None]
+    verifier: IChainVerifier
+    state_cache: ClusterStateCache
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
 
     def admit(self, method: str, peer: Peer) -> None:
-        """Refuse a connection of any other user of this machine."""
+        """Refuse a connection of any other user of this machine to the control socket."""
         if peer.uid not in (0, self.own_uid):
             raise Unauthenticated("only the owner of the control socket and root may use it")
 
+    def admit_person(self, method: str, peer: Peer) -> None:
+        """Refuse a call on the admin listener of whoever is not an active person now (R13).
+
+        Raises:
+            SvcError: no certificate, not a person's, expired, revoked; or the person is disabled.
+        """
+        self._person(peer)
+
     async def authorize(self, call: IRpcCall, action: str) -> Actor:
-        """The operator behind this call, if the policy lets it do *action*.
+        """Who is behind this call, if the policy lets them do *action*.
 
         Raises:
             Denied: it does not; the refusal is on record by then.
         """
-        uid = call.peer.uid
-        if uid is None:
-            raise Unauthenticated("the caller's user could not be determined")
-        decision = self.decide(self.engine(), uid, action)
+        caller = await self._caller(call.peer)
+        engine = self.engine()
+        decision = None if engine is None else engine.decide(self._asked(caller.principal, action))
         if decision is None:
-            allowed = action == EDIT_POLICY
+            allowed = caller.may_rescue and action == EDIT_POLICY
         else:
             allowed = decision.allowed
         if not allowed:
-            decision_id = await self._refused(uid, action, decision)
+            decision_id = await self._refused(caller, action, decision)
             raise Denied(
-                f"the policy does not let this operator {action}",
+                f"the policy does not let {_called(caller)} {action}",
                 reason="denied",
                 details={"decision_id": decision_id},
             )
-        return operator(uid)
+        return caller.actor
 
     def decide(self, engine: IPolicyEngine | None, uid: int, action: str) -> Decision | None:
-        """The policy's answer; None while no policy is in force."""
+        """The policy's answer for a local operator; None while no policy is in force."""
         return None if engine is None else engine.decide(self.request(uid, action))
 
     def request(self, uid: int, action: str) -> AccessRequest:
-        """What the policy is asked for an operator."""
-        return AccessRequest(
-            request_kind="admin",
-            principal=EntityUid("Operator", f"local:{uid}"),
-            action=action,
-            resource=EntityUid("Cluster", self.cluster),
-            context=context_at(self.now()),
-        )
+        """What the policy is asked for a local operator."""
+        return self._asked(_local(uid), action)
 
-    async def _refused(self, uid: int, action: str, decision: Decision | None) -> str:
-        _log.warn("operator refused", uid=uid, action=action)
+    def _asked(self, principal: EntityUid, action: str) -> AccessRequest:
+        return may_administer(principal, action, self.cluster, self.now())
+
+    async def _caller(self, peer: Peer) -> AdminCaller:
+        if peer.uid is not None:
+            return AdminCaller(
+                actor=operator(peer.uid),
+                principal=_local(peer.uid),
+                may_rescue=True,
+                details={"local_uid": peer.uid},
+            )
+        facts, _ = self._person(peer)
+        known = await self.store.read("an administrator", lambda tx: self._standing(tx, facts))
+        return AdminCaller(actor=person(known.id), principal=user(known.id))
+
+    def _person(self, peer: Peer) -> tuple[CertificateFacts, Person]:
+        if not peer.chain:
+            raise Unauthenticated("a person's certificate is required; sign in with `svc login`")
+        facts = self.verifier.verify(peer.chain, {Role.USER})
+        if facts.sha256 in self.state_cache.state.revoked_certificates:
+            raise _revoked()
+        return facts, self.state_cache.person(facts.principal)
+
+    def _standing(self, tx: ITransaction, facts: CertificateFacts) -> Person:
+        """The person, as the signed rows say it at this moment.
+
+        A certificate that is in no row was not issued by this cluster's Authority.
+        """
+        rows = self.state_cache.rows(tx)
+        issued = rows.certificate(facts.sha256)
+        if issued is None or issued.revoked_at is not None:
+            raise _revoked()
+        return require_active(rows.person(facts.principal.id))
+
+    async def _refused(self, caller: AdminCaller, action: str, decision: Decision | None) -> str:
+        _log.warn("operator refused", caller=caller.actor.id, action=action)
         decision_id = random_id(self.recorder.entropy)
         await self.store.run(
             "refuse an operator",
             lambda tx: self.recorder.append(
                 tx,
                 OPERATOR_REFUSED,
-                operator(uid),
+                caller.actor,
                 cedar_action=action,
                 decision="deny" if decision is None else decision.decision,
                 decision_id=decision_id,
@@ -102,7 +166,21 @@ class Operators:
                 policy_version=None if decision is None else decision.policy_version,
                 request=None if decision is None else decision.request,
                 reason="no_policy" if decision is None else "denied",
-                details={"local_uid": uid},
+                details=caller.details,
             ),
         )
         return decision_id
+
+
+def _local(uid: int) -> EntityUid:
+    return EntityUid("Operator", f"local:{uid}")
+
+
+def _called(caller: AdminCaller) -> str:
+    return "you" if caller.actor.kind == "person" else "this operator"
+
+
+def _revoked() -> Denied:
+    return Denied(
+        "the certificate was revoked; sign in again with `svc login`", reason=REVOKED_CERTIFICATE
+    )

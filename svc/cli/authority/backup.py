@@ -145,8 +145,8 @@ def restore(
     from svc.ops.backup.restore import RestoreRun
     from svc.ops.backup.sealing import read_identities
 
-    found = read_backup(directory, read_identities(identity))
     settings = authority_settings(context)
+    found = read_backup(directory, read_identities(identity))
     place = backup_place(settings, Path(settings.state_dir))
     done = RestoreRun(
         backup=found,

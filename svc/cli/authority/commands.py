@@ -7,6 +7,7 @@ another name, shown by no help.
 from __future__ import annotations
 
 from copy import copy
+from pathlib import Path
 
 import click
 
@@ -31,14 +32,39 @@ from svc.cli.authority.state import state
 from svc.cli.authority.status import status
 from svc.cli.authority.store import store
 from svc.cli.groups import Group
+from svc.cli.lane import OPTIONS, LaneOptions
 
 
 @click.group(cls=Group, invoke_without_command=True)
+@click.option(
+    "--proxy",
+    "proxies",
+    metavar="HOST:PORT",
+    multiple=True,
+    help="Ask through this Proxy, as the person who signed in here; may be repeated.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Ask through a Proxy, as the person whose identity is in DIR (`svc login --dir`).",
+)
 @click.pass_context
-def authority(context: click.Context) -> int:
-    """Run the Authority; with a command, ask the running one or look at its store."""
+def authority(context: click.Context, proxies: tuple[str, ...], directory: Path | None) -> int:
+    """Run the Authority; with a command, ask the running one or look at its store.
+
+    On the Authority's host, a command needs the Authority's configuration (--config) and uses
+    its control socket.  From any other machine it goes through a Proxy, as the person who signed
+    in there with `svc login`: with --proxy or --dir, with --config naming a client.toml, or
+    without any of them.  The policy decides what the person may do.  Commands that need the
+    Authority's files, such as its store, say so.
+    """
+    context.meta[OPTIONS] = LaneOptions(proxies, directory)
     if context.invoked_subcommand is not None:
         return 0
+    if proxies or directory is not None:
+        raise click.UsageError("--proxy and --dir: are for commands; name one")
     from svc.cli.roles import run_role
 
     return run_role(context.obj, "authority")

@@ -70,6 +70,7 @@ def replay_policy(
     span = ReplaySpan(
         _moment("--since", since), None if until is None else _moment("--until", until)
     )
+    authority_settings(context)  # before anything is asked: the log is on the Authority's host
     text = given_text(file)
     desk = ReplayDesk(context, text, _may_replay(context, text))
     found = desk.replay(span)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 
-from attrs import define
+from attrs import define, frozen
 
 from svc import __version__
 from svc.authority.accounts.service import LocalSignInService
@@ -32,6 +32,7 @@ def made_listeners(p: Parts) -> dict[str, RpcListener]:
         "control": ("endpoints.control_listen", ends.control_listen),
         "join": ("endpoints.join_listen", ends.join_listen),
         "renewal": ("endpoints.renewal_listen", ends.renewal_listen),
+        "admin": ("endpoints.admin_listen", ends.admin_listen),
         "private": ("endpoints.private_listen", ends.private_listen),
     }
     return {
@@ -54,7 +55,20 @@ def lanes_of(p: Parts, listeners: Mapping[str, RpcListener]) -> AuthorityGreetin
         version=__version__,
         join_port=port("join"),
         renewal_port=port("renewal"),
+        admin_port=port("admin"),
     )
+
+
+@frozen
+class Administration:
+    """What the admin listener serves.
+
+    Attributes:
+        admit: Refuses everybody but people whose certificate is good at this call.
+    """
+
+    service: RpcService
+    admit: Admit
 
 
 @define
@@ -73,6 +87,7 @@ class ListenerGates:
         accounts: LocalSignInService,
         renewals: NodeRenewal,
         identities: SessionIdentities,
+        administration: Administration,
     ) -> None:
         """Serve from the start of the listeners on."""
         p, required = self.parts, ClientCertificates.REQUIRED
@@ -101,8 +116,17 @@ class ListenerGates:
             )
             tls = server_context(p.identity, required, roles=NODE_ROLES)
             self.listeners["renewal"].late.serve(server, tls)
+        if "admin" in self.listeners:
+            self._open_admin(administration)
         if "private" in self.listeners:
             serve_private(p, self.peers, self.listeners["private"])
+
+    def _open_admin(self, administration: Administration) -> None:
+        service = administration.service
+        forwarded = dict.fromkeys(_names(service), self._shown({Role.USER}))
+        server = self._server("admin", [service], administration.admit, forwarded)
+        tls = server_context(self.parts.identity, ClientCertificates.REQUIRED, roles={Role.USER})
+        self.listeners["admin"].late.serve(server, tls)
 
     def _server(
         self,

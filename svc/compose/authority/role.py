@@ -30,7 +30,7 @@ from svc.compose.authority.lifecycle import (
     purposes_in_force,
     state_beginning,
 )
-from svc.compose.authority.listeners import ListenerGates, made_listeners
+from svc.compose.authority.listeners import Administration, ListenerGates, made_listeners
 from svc.compose.authority.parts import (
     Foundations,
     LeafRenewal,
@@ -149,6 +149,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
+    admin = admin_service(p, rooms, control, role, queue).service()
     ListenerGates(p, peers, listeners).open(
         control,
         rooms.enrollment,
@@ -156,12 +157,12 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         rooms.accounts.service,
         rooms.renewals,
         rooms.identities,
+        Administration(admin, rooms.operators.admit_person),
     )
-    admin = admin_service(p, rooms, control, role, queue)
     server = rpc_server(
         p.runtime,
         p.settings,
-        [admin.service()],
+        [admin],
         p.serving.guarded(rooms.operators.admit, advice=advice_of(p.settings)),
         plaintext=True,
         listener="state_dir",

@@ -138,6 +138,8 @@ def shared_services(p: Parts) -> SharedServices:
         cluster=cluster,
         own_uid=os.geteuid(),
         engine=engine_of(policy),
+        verifier=p.identity.verifier,
+        state_cache=state_cache,
         store=p.store,
         recorder=p.recorder,
         now=now,

@@ -39,6 +39,7 @@ from svc.model.session.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEve
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.tls import ClientCertificates, server_context
+from svc.proxy.administration import AdminAdmission
 from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import Health
 from svc.proxy.public import PublicServices
@@ -261,6 +262,14 @@ class ProxyAssembly:
             clock=clock,
             anonymous=anonymous,
             check_not_revoked=holder.check_not_revoked,
+            admit_administrator=AdminAdmission(
+                cluster=p.settings.cluster,
+                engine=holder.engine,
+                verifier=identity.verifier,
+                check_person=holder.check_person,
+                rates=rates.persons,
+                now=now,
+            ).admit,
         )
         public = PublicServices(
             health=health,

@@ -98,6 +98,23 @@ def may_act_as(person_id: str, named_id: str, context: Mapping[str, ContextValue
     )
 
 
+def may_administer(
+    principal: EntityUid,
+    action: str,
+    cluster: str,
+    now: float,
+    source_address: str = "",
+) -> AccessRequest:
+    """May this person, or this user of the control socket, administer the gateway?"""
+    return AccessRequest(
+        request_kind="admin",
+        principal=principal,
+        action=action,
+        resource=EntityUid("Cluster", cluster),
+        context=context_at(now, source_address),
+    )
+
+
 def may_view(
     person_id: str, target: EntityUid, now: float, source_address: str = ""
 ) -> AccessRequest:

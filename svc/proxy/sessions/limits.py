@@ -18,7 +18,7 @@ from svc.model.principal import Principal
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.limits import Budget, RefusalPolicy
 
-_COSTS = {"Open": 1.0, "Why": 1.0, "Access": 1.0, "List": 10.0, "Lane": 0.2}
+_COSTS = {"Open": 1.0, "Why": 1.0, "Access": 1.0, "List": 10.0, "Lane": 0.2, "Admin": 1.0}
 """In opens: a list is a decision on each resource there is, a lane is for a session paid for."""
 
 _STRAY_CARRIES = Rate(per_minute=600, burst=600)
@@ -52,7 +52,7 @@ class PersonRates:
         Raises:
             TooMany: it is not there, or the person was denied too often.
         """
-        if name == "Open":
+        if name in ("Open", "Admin"):
             # A denial is charged when it is decided.  The beginnings of a thousand calls may come
             # before the rest of any: who was denied has no more on their way than may be denied.
             self.denials.check(person_of(person), self._undecided[person.id])
@@ -81,6 +81,11 @@ class PersonRates:
     def crowded(self, person: Principal) -> None:
         """One more session than a person may have open was refused: it is counted."""
         self.opens.refusals.count("sessions", person_of(person))
+
+    def kept_out(self, person: Principal) -> None:
+        """A person who may administer nothing asked for the admin lane: a denial, and counted."""
+        self.denied(person)
+        self.opens.refusals.count("admin", person_of(person))
 
     def denied(self, person: Principal) -> None:
         """One of the caller's requests failed, for any reason; the reasons are not told apart

@@ -27,12 +27,19 @@ from svc.testing.gateway.settings import (
     toml,
 )
 
-_BELOW_EPHEMERAL = range(20_000, 32_000, 4)
+_IN_A_ROW = 5
+_BELOW_EPHEMERAL = range(20_000, 32_000, _IN_A_ROW)
 """The kernel gives none of these to who asks for any port, so a restart finds its own free."""
 
 
 _DRAIN = "limits.drain_secs"
-_AUTHORITY_LISTENERS = ("control_listen", "join_listen", "renewal_listen", "private_listen")
+_AUTHORITY_LISTENERS = (
+    "control_listen",
+    "join_listen",
+    "renewal_listen",
+    "admin_listen",
+    "private_listen",
+)
 
 FIRST_CONNECTOR = "c1"
 """What ``svc init`` calls the Connector of ``svc all``."""
@@ -163,7 +170,7 @@ class Files:
             own = {"authority.name": name, "state_dir": str(self.state(process))}
             for listener, port in zip(_AUTHORITY_LISTENERS, ports[process], strict=True):
                 own[f"endpoints.{listener}"] = f"127.0.0.1:{port}"
-            peers = {other: reach(process, to, ports[to][3]) for to, other in names.items()}
+            peers = {other: reach(process, to, ports[to][-1]) for to, other in names.items()}
             self.write(process, base | own | {"authority.peers": peers})
         control = [self.table(process)["endpoints.control_listen"] for process in names]
         known = {
@@ -191,13 +198,13 @@ _CLAIMED: list[socket.socket] = []
 
 
 def free_ports() -> range:
-    """Four free ports in a row, which no other process is given while this one runs."""
+    """Five free ports in a row, which no other process is given while this one runs."""
     while True:
         first = random.choice(_BELOW_EPHEMERAL)
         with contextlib.ExitStack() as held, contextlib.suppress(OSError):
             claim = held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
             claim.bind(("127.0.0.1", first))
-            for port in range(first, first + 4):
+            for port in range(first, first + _IN_A_ROW):
                 held.enter_context(socket.create_server(("127.0.0.1", port)))
             _CLAIMED.append(claim.dup())
-            return range(first, first + 4)
+            return range(first, first + _IN_A_ROW)

@@ -41,6 +41,8 @@ class Desk(SynchronousTestCase):
             cluster=CLUSTER,
             own_uid=7,
             engine=lambda: house.policy.engine,
+            verifier=house.world.verifier,
+            state_cache=house.state_cache,
             store=house.store,
             recorder=house.recorder,
             now=house.now,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from svc.cli.authority.members.token_form import proxy_address, token_form
-from svc.cli.control import admin, authority_settings
+from svc.cli.control import admin, caller_settings
 from svc.cli.forms import TTL, WORD, public_name_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, print_list, print_result
@@ -35,7 +35,7 @@ def add_node(
     """Create and print a one-use token with which the node NAME joins; it is not shown again."""
     if names and role != "proxy":
         raise click.UsageError("--public-name applies only to Proxies")
-    settings = authority_settings(context)
+    settings = caller_settings(context)
     request = pb.AddNodeRequest(role=role, name=name, ttl_secs=ttl or 0, public_names=names)
     answer = admin(context)("AddNode", request, pb.TokenResponse)
     lines = [
@@ -50,7 +50,7 @@ def add_node(
     ]
     if role == "connector":
         lines += ["[endpoints]", f'proxy = ["{proxy_address(settings)}"]']
-    elif settings.endpoints.join_listen is not None:
+    elif settings.role != "client" and settings.endpoints.join_listen is not None:
         lines.append(f'authority = "{settings.endpoints.join_listen}"')
     print_result(as_json, token_form(answer, name=name, role=role), [answer.token], lines)
 

@@ -6,7 +6,7 @@ import click
 
 from svc.cli.authority.members.forms import person_form, token_row_form
 from svc.cli.authority.members.token_form import proxy_address, token_form
-from svc.cli.control import admin, authority_settings
+from svc.cli.control import admin, caller_settings
 from svc.cli.forms import TTL, WORD, reason_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, pairs, print_list, print_result
@@ -40,7 +40,7 @@ def add_person(
 
     An existing person gets a new token, and is added to further groups only with --join-groups.
     """
-    settings = authority_settings(context)
+    settings = caller_settings(context)
     request = pb.AddPersonRequest(
         name=name,
         groups=groups,

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
 
 
 def proxy_address(settings: RoleSettings) -> str:
-    """Where a Proxy is dialed, if this very configuration is a Proxy's too."""
+    """Where a Proxy is dialed, if this very configuration is a Proxy's or a person's too."""
     from svc.config import Address
 
     listen, names = settings.endpoints.public_listen, settings.endpoints.public_names
     if listen is None or not listen.port:
-        return "HOST:PORT"
+        known = settings.endpoints.proxy
+        return str(known[0]) if known else "HOST:PORT"
     if names:
         return str(Address(names[0], listen.port))
     return str(Address("HOST", listen.port) if listen.host in ("0.0.0.0", "::") else listen)

@@ -1,0 +1,134 @@
+"""People who administer over the admin listener: who gets in, and what is decided and recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.registry.operators import EDIT_POLICY, Operators
+from svc.authority.state.recorder import operator, person
+from svc.errors import Denied, SvcError, Unauthenticated
+from svc.interfaces.rpc import Peer
+from svc.model.certificate import CertificateRefused
+from svc.model.principal import Role
+from tests.authority.house import ADA, EVE, Call, House, refusal_of, value_of
+from tests.pki.support import CLUSTER
+
+POLICY = """\
+@id("operators-administer")
+permit (principal is Operator, action in Action::"administer", resource is Cluster);
+@id("dev-administers")
+permit (principal in Group::"dev", action in [Action::"manageNodes", Action::"viewStatus"],
+        resource is Cluster);
+"""
+
+
+class PeopleTests(SynchronousTestCase):
+    """Ada is in a group that may administer nodes, Eve is in none."""
+
+    def setUp(self) -> None:
+        self.begin(POLICY)
+
+    def begin(self, policy: str) -> None:
+        """A house under this policy."""
+        self.house = house = House(policy=policy)
+        self.operators = Operators(
+            cluster=CLUSTER,
+            own_uid=7,
+            engine=lambda: house.policy.engine,
+            verifier=house.world.verifier,
+            state_cache=house.state_cache,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+        )
+
+    def authorize(self, peer: Peer, action: str) -> Any:
+        """One call on the admin listener."""
+        return self.operators.authorize(Call(peer), action)
+
+    def refused(self, peer: Peer) -> str:
+        """The reason why the listener does not serve this caller."""
+        with self.assertRaises(SvcError) as raised:
+            self.operators.admit_person("/gate.v1.Admin/Status", peer)
+        return str(raised.exception.reason)
+
+    def test_the_policy_decides(self) -> None:
+        """A person does what the policy lets their group do, and is the actor of the record."""
+        ada = self.house.peer(self.house.ada)
+        self.operators.admit_person("/gate.v1.Admin/AddNode", ada)
+        self.assertEqual(value_of(self.authorize(ada, "manageNodes")), person(ADA))
+        refusal = refusal_of(self.authorize(ada, EDIT_POLICY))
+        self.assertIsInstance(refusal, Denied)
+        self.assertIn("does not let you editPolicy", refusal.text)
+        (record,) = self.house.records("operator.refused")
+        self.assertEqual(record["actor"], {"kind": "person", "id": ADA})
+        self.assertEqual(record["decision_id"], refusal.details["decision_id"])
+        self.assertEqual(record["request"]["principal"], {"type": "User", "id": ADA})
+        self.assertNotIn("local_uid", record.get("details", {}))
+
+    def test_without_a_group(self) -> None:
+        """A good certificate alone is no right to anything."""
+        eve = self.house.peer(self.house.eve)
+        for action in ("viewStatus", "manageNodes", EDIT_POLICY):
+            self.assertEqual(refusal_of(self.authorize(eve, action)).reason, "denied")
+        actors = {one["actor"]["id"] for one in self.house.records("operator.refused")}
+        self.assertEqual(actors, {EVE})
+
+    def test_groups_of_the_moment(self) -> None:
+        """Who leaves the group may do nothing at the next call on the same connection."""
+        ada = self.house.peer(self.house.ada)
+        value_of(self.authorize(ada, "manageNodes"))
+        self.house.run(lambda tx: tx.people.set_groups(ADA, ()))
+        self.house.refresh()
+        self.assertEqual(refusal_of(self.authorize(ada, "manageNodes")).reason, "denied")
+
+    def test_disabled(self) -> None:
+        """A person who was disabled is refused at the next call."""
+        ada = self.house.peer(self.house.ada)
+        self.house.run(lambda tx: tx.people_changes.disable(ADA))
+        self.house.refresh()
+        self.assertEqual(self.refused(ada), "disabled_person")
+        self.assertEqual(refusal_of(self.authorize(ada, "manageNodes")).reason, "disabled_person")
+
+    def test_revoked_certificate(self) -> None:
+        """A revoked certificate is refused, also before what is cached has seen it."""
+        ada, sha256 = self.house.peer(self.house.ada), self.house.ada.sha256
+        self.house.run(lambda tx: tx.certificates.revoke(sha256, 2.0))
+        refusal = refusal_of(self.authorize(ada, "manageNodes"))
+        self.assertEqual(refusal.reason, "revoked_certificate")
+        self.house.refresh()
+        self.assertEqual(self.refused(ada), "revoked_certificate")
+
+    def test_not_in_the_registry(self) -> None:
+        """A certificate under our own CA that Authority never issued does nothing."""
+        forged = self.house.holder(Role.USER, ADA)
+        refusal = refusal_of(self.authorize(self.house.peer(forged), "manageNodes"))
+        self.assertEqual(refusal.reason, "revoked_certificate")
+
+    def test_expired(self) -> None:
+        """The certificate's time counts at each call."""
+        ada = self.house.peer(self.house.ada)
+        self.house.clock.advance(86400.0 + 1)
+        self.assertEqual(self.refused(ada), "certificate_expired")
+        self.assertIsInstance(refusal_of(self.authorize(ada, "manageNodes")), CertificateRefused)
+
+    def test_nodes_and_nobody(self) -> None:
+        """Nodes have no way in, nor has a caller without a certificate."""
+        for holder in (self.house.proxy, self.house.connector):
+            self.assertEqual(self.refused(self.house.peer(holder)), "certificate_role")
+        nobody = Peer("127.0.0.1", 1, tls=True)
+        self.assertEqual(self.refused(nobody), "unauthenticated")
+        self.assertIsInstance(refusal_of(self.authorize(nobody, "viewStatus")), Unauthenticated)
+
+    def test_no_rescue(self) -> None:
+        """While no policy is in force only the host's own user may set one."""
+        self.begin("")
+        ada = self.house.peer(self.house.ada)
+        self.assertEqual(refusal_of(self.authorize(ada, EDIT_POLICY)).reason, "denied")
+        local = evolve(Peer("", 0), uid=7)
+        self.assertEqual(value_of(self.authorize(local, EDIT_POLICY)), operator(7))
+        (record,) = self.house.records("operator.refused")
+        self.assertEqual(record["reason"], "no_policy")
