@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from attrs import define, field, frozen
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from svc.authority.accounts.lockout import Lockouts
@@ -34,6 +36,8 @@ from svc.proto.gate.v1 import account_pb2 as pb
 
 _log = Logger(namespace="svc_authority")
 
+ANSWER_STEP_SECS = 0.25
+
 
 @frozen
 class FoundAccount:
@@ -55,6 +59,8 @@ class LocalSignIns:
 
     Attributes:
         admission: As the provider's, with these accounts' time of renewal.
+        answer_step: A refusal is told a whole number of these seconds after the question, so
+            that what little time one reason takes more than another is not seen.
     """
 
     entrance: Entrance
@@ -63,6 +69,8 @@ class LocalSignIns:
     hashes: PasswordHashes
     lockouts: Lockouts
     judge: AccountJudge
+    clock: IReactorTime
+    answer_step: float = ANSWER_STEP_SECS
 
     async def sign_in(
         self, bound: Bound, asked: pb.LocalSignInRequest, presented: Presented, host: str
@@ -75,6 +83,7 @@ class LocalSignIns:
         Raises:
             SvcError: it is refused; the true reason is on record.
         """
+        began = self.clock.seconds()
         account = await self.entrance.store.read(
             "find an account", lambda tx: self._find(tx, asked.name)
         )
@@ -87,6 +96,8 @@ class LocalSignIns:
             )
         except SvcError as refusal:
             await self.record(bound, refusal, account.known)
+            if isinstance(refusal, LocalSignInRefused):
+                await self._until_told(began)
             raise
         self.lockouts.succeeded(asked.name, source)
         await self.entrance.refresh()
@@ -97,6 +108,11 @@ class LocalSignIns:
             device=device or self.secrets.device(signed_in.person.id),
             recovery_codes_left=left,
         )
+
+    async def _until_told(self, began: float) -> None:
+        if self.answer_step:
+            gone = (self.clock.seconds() - began) % self.answer_step
+            await deferLater(self.clock, self.answer_step - gone)
 
     def _find(self, tx: ITransaction, name: str) -> FoundAccount:
         rows = self.entrance.recorder.rows(tx)

@@ -94,6 +94,7 @@ def _sign_ins(p: Parts, entrance: Entrance) -> LocalSignIns:
         secrets=secrets,
         hashes=hashes,
         lockouts=Lockouts(runtime.reactor.seconds),
+        clock=runtime.reactor,
         judge=AccountJudge(
             secrets=secrets,
             site=KeySite(p.settings.cluster),

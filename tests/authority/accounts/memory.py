@@ -64,6 +64,8 @@ class AccountHouse:
             hashes=self.hashes,
             lockouts=Lockouts(house.clock.seconds),
             judge=self.judge,
+            clock=house.clock,
+            answer_step=0.0,
         )
         self.provider.service.renewals.local = self.sign_ins.confirmed
         self.directory = Path(tempfile.mkdtemp(prefix="svc-accounts-"))
