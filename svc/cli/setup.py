@@ -273,11 +273,16 @@ def root_key_of(plan: InitPlan) -> Path:
 
 
 def _written(plan: InitPlan, pin: str) -> Iterable[str]:
+    from svc.model.cluster.account import CODE_FILE
+    from svc.setup.plan import AUTHORITY
+
     yield f"made {plan.directory}: cluster {plan.cluster}, ca_pin {pin}"
     if plan.makes_keys:
         yield f"the root's private key is {root_key_of(plan)}"
         if plan.root_key is None:
             yield "  (move it offline: the running gateway does not read it)"
+        yield f"the first administrator's one-time code: {plan.state[AUTHORITY] / CODE_FILE}"
+        yield "  (written at the first start, for an hour; for svc login --first-administrator)"
     yield ""
 
 

@@ -21,7 +21,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
 from svc.authority.accounts.admin import AccountAdmin
-from svc.authority.accounts.first import CODE_FILE, FirstAdministratorCode
+from svc.authority.accounts.first import FirstAdministratorCode
 from svc.authority.accounts.secrets import SealedSecrets
 from svc.authority.admin import AdminService
 from svc.authority.ingest.admin import QueueAdmin
@@ -48,6 +48,7 @@ from svc.compose.drop_ins import load_kinds
 from svc.errors import SvcError
 from svc.interfaces.store import IStore
 from svc.model.audit.record import chain_hash
+from svc.model.cluster.account import CODE_FILE
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.credentials import CredentialSeal
 from svc.pki.root import ClusterKeys, make_cluster

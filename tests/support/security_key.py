@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 from attrs import define, field
@@ -49,6 +51,37 @@ class SoftKey(CtapDevice):
     credentials: list[SoftCredential] = field(factory=list)
     count: int = 0
     flags: int = FLAG.UP | FLAG.UV
+
+    def save(self, path: Path) -> None:
+        """Keep it for another process."""
+        rows = [
+            {
+                "id": one.id.hex(),
+                "rp_id": one.rp_id,
+                "user": one.user["id"].hex(),
+                "name": one.user["name"],
+                "key": hex(one.key.private_numbers().private_value),
+            }
+            for one in self.credentials
+        ]
+        path.write_text(json.dumps({"count": self.count, "credentials": rows}), "utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> SoftKey:
+        """One that was kept; a new one where none was."""
+        if not path.exists():
+            return cls()
+        kept = json.loads(path.read_text("utf-8"))
+        credentials = [
+            SoftCredential(
+                id=bytes.fromhex(one["id"]),
+                rp_id=one["rp_id"],
+                user={"id": bytes.fromhex(one["user"]), "name": one["name"]},
+                key=ec.derive_private_key(int(one["key"], 16), ec.SECP256R1()),
+            )
+            for one in kept["credentials"]
+        ]
+        return cls(credentials, kept["count"])
 
     @property
     def capabilities(self) -> int:

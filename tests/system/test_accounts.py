@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import sys
 from functools import cache
+from pathlib import Path
 from unittest import TestCase
 
 from svc.cli.json_names import unknown
 from svc.testing.gateway.gateway import Gateway, make_gateway
-from svc.testing.gateway.processes import until
+from svc.testing.gateway.processes import Ran, run, until
 from svc.testing.gateway.settings import GatewayTarget
 from tests.system.typed import (
     PASSWORD,
@@ -99,6 +102,29 @@ class AccountTests(TestCase):
         self.assertEqual(len(said), 1, said)
         wanted = {"code_replayed", "password_wrong", "account_unknown", "recovery_wrong"}
         until("the records", lambda: wanted <= set(refusals(here)))
+
+    def test_security_key(self) -> None:
+        """A key in software enrolls and signs in through a Proxy; a copy of it is seen."""
+        here = gateway()
+        first()
+        code = here.operator("accounts", "add", "eve", "--group", "ops", "--create-groups")
+        person = new_person(here, "eve")
+        person.home.mkdir(mode=0o700)
+        file, copy = (person.home / name for name in ("key.json", "copy.json"))
+
+        def login(key: Path, *words: str) -> Ran:
+            asked = (str(key), here.public, here.pin, "eve", *words)
+            command = (sys.executable, "-m", "tests.system.soft_login", *asked)
+            return run(command, person.home, stdin=f"{PASSWORD}\n".encode(), seconds=60)
+
+        done = login(file, code.stdout.strip()).checked()
+        self.assertIn("eve: 10 recovery codes", done.stdout)
+        shutil.copy(file, copy)
+        self.assertIn("verify yourself at your security key", login(file).checked().stderr)
+        refused = login(copy)
+        self.assertNotEqual(refused.status, 0)
+        self.assertIn("second factor is not right", refused.stderr)
+        until("the record", lambda: "key_count" in refusals(here))
 
     def test_first_administrator(self) -> None:
         """The file makes one administrator; then it is gone, and is not made again."""

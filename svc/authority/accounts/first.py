@@ -20,7 +20,6 @@ from svc.pki.files import read_private
 from svc.runtime import durable
 from svc.runtime.threads import InThread
 
-CODE_FILE = "first-administrator.code"
 CODE_SECS = 3600.0
 
 

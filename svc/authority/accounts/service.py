@@ -106,8 +106,8 @@ class LocalSignInService:
 
     def _check(self, request: pb.LocalSignInRequest | pb.BeginEnrollmentRequest) -> None:
         """Bounds, before anything is looked for."""
-        if not 0 < len(request.name) <= _MAX_NAME:
-            raise Malformed(f"sign-in: the name must have 1 to {_MAX_NAME} characters")
+        if not 0 < len(request.name) <= _MAX_NAME or not request.name.isprintable():
+            raise Malformed(f"sign-in: the name must have 1 to {_MAX_NAME} printable characters")
         if not 0 < len(request.password.encode()) <= MAX_PASSWORD_BYTES:
             raise Malformed(f"sign-in: the password must have 1 to {MAX_PASSWORD_BYTES} bytes")
         if len(request.version) > _VERSION:

@@ -8,7 +8,7 @@ from fido2 import cbor
 
 from svc.authority.accounts.admin import AccountAdmin
 from svc.authority.accounts.enrollment import Enrollments
-from svc.authority.accounts.first import CODE_FILE, FirstAdministratorCode
+from svc.authority.accounts.first import FirstAdministratorCode
 from svc.authority.accounts.lockout import Lockouts
 from svc.authority.accounts.opened import AccountJudge, decoy_account
 from svc.authority.accounts.passwords import PasswordCost, PasswordHashes
@@ -22,6 +22,7 @@ from svc.authority.signin.attempts import Attempts
 from svc.authority.signin.entrance import Entrance
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
+from svc.model.cluster.account import CODE_FILE
 from svc.runtime.threads import SerialThread, in_pool
 
 

@@ -17,9 +17,10 @@ LOCAL_ISSUER = "local"
 ADMINISTRATORS = "administrators"
 """The group that the first administrator is put into; the shipped policy lets it administer."""
 
+CODE_FILE = "first-administrator.code"
+"""In Authority's state directory: the one-time code of the first administrator."""
+
 RECOVERY_CODES = 10
-MOST_KEYS = 5
-"""Security keys of one person."""
 
 
 class SecretKind(Enum):

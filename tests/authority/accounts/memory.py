@@ -10,7 +10,7 @@ import pyotp
 
 from svc.authority.accounts.admin import AccountAdmin
 from svc.authority.accounts.enrollment import Enrollments
-from svc.authority.accounts.first import CODE_FILE, FirstAdministratorCode
+from svc.authority.accounts.first import FirstAdministratorCode
 from svc.authority.accounts.lockout import Lockouts
 from svc.authority.accounts.opened import AccountJudge, decoy_account
 from svc.authority.accounts.passwords import PasswordCost, PasswordHashes
@@ -21,6 +21,7 @@ from svc.authority.accounts.sign_in import LocalSignIns
 from svc.authority.state.recorder import operator
 from svc.compose.authority.accounts import unused_public_key
 from svc.interfaces.rpc import Peer
+from svc.model.cluster.account import CODE_FILE
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import account_pb2 as pb
