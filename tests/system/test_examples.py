@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,18 @@ from tests.support.wheels import ROOT, environment_with
 
 EXAMPLES = ("example-kind", "example-gated-kind", "example-store")
 HOW_TO = ROOT / "docs" / "how-to"
+
+
+def tests_of(name: str) -> list[Path]:
+    """The test modules of an example."""
+    return sorted((ROOT / "contrib" / name / "tests").glob("test_*.py"))
+
+
+@cache
+def tests_ran() -> str:
+    """What trial said of the tests of all examples, run once and in one process."""
+    every = [str(path) for name in EXAMPLES for path in tests_of(name)]
+    return "\n" + environment_with(*EXAMPLES).run("-m", "twisted.trial", *every)
 
 
 class Example:
@@ -33,9 +46,11 @@ class Example:
         code = f"import svc, svc.plugins.{self.module} as k; print(svc.__file__); print(k.__file__)"
         where = there.run("-c", code).splitlines()
         self.assertEqual([line.startswith(str(there.site)) for line in where], [True, True])
-        tests = sorted((ROOT / "contrib" / self.name / "tests").glob("test_*.py"))
+        tests = tests_of(self.name)
         self.assertEqual(len(tests), 2)
-        said = there.run("-m", "twisted.trial", *map(str, tests))
+        said = tests_ran()
+        for path in tests:
+            self.assertIn(f"\n{path.stem}\n", said)
         self.assertIn("PASSED", said)
         self.assertNotIn("skips", said)
 

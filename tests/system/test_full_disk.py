@@ -6,10 +6,11 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway.gateway import make_gateway
+from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.fault.strace import inject
@@ -20,15 +21,20 @@ _CALLS = "pwrite64,fsync,fdatasync"
 """What puts a record on a disk; a role's own log is written by another call, and goes on."""
 
 
+@cache
+def gateway() -> Gateway:
+    """The gateway of these tests, each of which ends with it as it was."""
+    made = make_gateway([one for one in around().resources if one.id == "echo"])
+    made.add_person("ada", "ops").up("echo")
+    return made
+
+
 class FullDiskTests(SynchronousTestCase):
     """Four processes, and a person who comes and goes."""
 
     def setUp(self) -> None:
-        echo = [one for one in around().resources if one.id == "echo"]
-        self.gateway = make_gateway(echo)
-        self.addCleanup(self.gateway.end)
-        self.person = self.gateway.add_person("ada", "ops")
-        self.person.up("echo")
+        self.gateway = gateway()
+        [self.person] = self.gateway.people
         until("a session opens", self.is_open)
 
     def is_open(self) -> bool:

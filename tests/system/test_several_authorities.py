@@ -30,6 +30,7 @@ PROCESSES = {"a1": "authority", "a2": "authority2", "a3": "authority3"}
 VISITORS = {"staying": 1, "passing": 3}
 """At each Proxy."""
 
+PASSING_SECS = 0.2 if IS_LONG else 0.6
 PROXIES = ("proxy", "proxy2")
 MOVES = "svc_authority_pool_moves_total"
 STREAMS = "svc_active_auth_relay_streams"
@@ -160,7 +161,7 @@ class SeveralAuthorities(SynchronousTestCase):
         self.check_following()
         self.check_a_new_issuing_ca()
         self.check_same_owner()
-        traffics = self.traffic(staying=3600.0, passing=0.2)
+        traffics = self.traffic(staying=3600.0, passing=PASSING_SECS)
         staying, passing = traffics[:2], traffics[2:]
         slowest = max(self.kill(number, passing) for number in range(1, KILLS + 1))
         self.check_own_records()

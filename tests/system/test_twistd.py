@@ -24,15 +24,18 @@ from tests.system.test_hangup import hang_up
 from tests.system.test_start_refusals import CONNECTOR as CONNECTOR_CONFIG
 from tests.system.test_start_refusals import PROXY as PROXY_CONFIG
 
-TWISTD = str(Path(sys.executable).parent / "twistd")
+SCRIPT = (str(Path(sys.executable).parent / "twistd"),)
+FORKED = (sys.executable, "-m", "tests.support.twistd")
 
 
 LEAN = ("--reactor", "svc")
 
 
-def twistd(role: str, config: str, *options: str) -> tuple[str, ...]:
+def twistd(
+    role: str, config: str, *options: str, program: Sequence[str] = FORKED
+) -> tuple[str, ...]:
     """The command line of a role, in the foreground."""
-    return (TWISTD, "-n", "--pidfile=", *options, f"svc-{role}", "--config", config)
+    return (*program, "-n", "--pidfile=", *options, f"svc-{role}", "--config", config)
 
 
 @contextmanager
@@ -121,7 +124,7 @@ class AllTests(SynchronousTestCase):
         (store,) = directory.glob("gw/**/store.db")
         migrated = directory / "migrated.db"
         store.rename(migrated)
-        words = twistd("all", str(directory / "gw" / "all.toml"))
+        words = twistd("all", str(directory / "gw" / "all.toml"), program=SCRIPT)
         environ = {
             "SVC_TELEMETRY__METRICS_LISTEN": '"127.0.0.1:0"',
             "SVC_STORE_AUTO_MIGRATE": "false",
@@ -196,7 +199,7 @@ class RefusalTests(SynchronousTestCase):
             [
                 Start(
                     label="key",
-                    words=twistd("proxy", "{dir}/c.toml"),
+                    words=twistd("proxy", "{dir}/c.toml", program=SCRIPT),
                     config=PROXY_CONFIG + "[telemetri]",
                     says=("svc: telemetri: unknown key; did you mean telemetry?",),
                 ),
