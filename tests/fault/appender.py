@@ -25,6 +25,8 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.testing.gateway.processes import PATIENCE, Child, until
 
 _BEFORE_NEXT = 0.02
+PAUSE = 0.0 if os.environ.get("SVC_LONG") == "1" else 0.03
+"""After each append; in the short form most of a test is waiting, and not the appends' number."""
 
 
 def tell(*words: str) -> None:
@@ -44,6 +46,8 @@ async def append(reactor: Any, wanted: Namespace, names: Iterator[int]) -> None:
         except SvcError as refusal:
             tell("refused", name, refusal.reason)
             await task.deferLater(reactor, _BEFORE_NEXT)
+        else:
+            await task.deferLater(reactor, wanted.pause)
 
 
 def main(reactor: Any, words: Sequence[str]) -> Deferred[Any]:
@@ -52,6 +56,7 @@ def main(reactor: Any, words: Sequence[str]) -> Deferred[Any]:
     parser.add_argument("directory", type=Path)
     parser.add_argument("prefix")
     parser.add_argument("--at-once", type=int, default=2)
+    parser.add_argument("--pause", type=float, default=0.0)
     wanted = parser.parse_args(words)
     reactor.seconds = time.monotonic
     names = count(1)
@@ -80,7 +85,7 @@ class Appender:
         words = [sys.executable, "-m", "tests.fault.appender", str(directory), prefix]
         child = Child(
             name="appender",
-            words=[*words, "--at-once", str(at_once)],
+            words=[*words, "--at-once", str(at_once), "--pause", str(PAUSE)],
             home=home,
             log=home / f"{prefix}.log",
         )
