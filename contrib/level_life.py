@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from contrib.level_cluster import Cluster, InForce
-from contrib.level_rows import Ids, Row, access_rows, digest, made_ahead, sign_in_rows
+from contrib.level_rows import Ids, Row, access_rows, agent_rows, digest, made_ahead, sign_in_rows
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.drain import QueueConsumer
@@ -27,6 +28,7 @@ from svc.model.audit.record import Actor, AuditRecord
 from svc.model.audit.replay import Hole, SpoolMemory
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 from svc.model.canonical import decode
+from svc.model.cluster.agent import Agent, AgentCertificate, Assertion, Delegation
 from svc.model.cluster.lease import Member
 from svc.model.cluster.node import Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
@@ -101,7 +103,7 @@ class Life:
             await self.store.run("queue of before", self._older_queue)
         await self.store.run("head", self.cluster.add_head)
         await self.store.run("Authorities", self._authorities)
-        signed = {*sign_in_rows(""), *access_rows("", "", b"", "")}
+        signed = {*sign_in_rows(""), *agent_rows(""), *access_rows("", "", b"", "")}
         others = (each for each in made_ahead(self.ids).items() if each[0] not in signed)
         put(db, ((t, row) for t, rows in others for row in rows))
         db.change("UPDATE resources SET onward_auth = 'certificate' WHERE id = ?", HOST)
@@ -204,8 +206,27 @@ class Life:
             tx.access.put(one)
         for row in rows["access_approvals"]:
             tx.access.decide(KeptApproval(**row))
+        self._agents(tx, agent_rows(self.people["ada"]))
         tx.people.revoke(self.people["mallory"], self.at + 1)
         tx.certificates.revoke(digest("eve's certificate"), self.at + 1)
+
+    def _agents(self, tx: ITransaction, rows: Mapping[str, Sequence[Row]]) -> None:
+        for row in rows["agents"]:
+            claims = json.loads(row["claims"])
+            tx.agents.add(
+                Agent(
+                    id=row["id"],
+                    name=row["name"],
+                    owner=row["owner"],
+                    assertion=Assertion(row["issuer"], row["audience"], claims),
+                    added_at=row["added_at"],
+                )
+            )
+        for row in rows["agent_certificates"]:
+            tx.agent_certificates.issued(AgentCertificate(**row))
+        for row in rows["delegations"]:
+            actions = tuple(row["actions"].split())
+            tx.delegations.add(Delegation(**{**row, "actions": actions}))
 
     def _resources(self, tx: ITransaction) -> None:
         c1 = self.nodes["c1"]

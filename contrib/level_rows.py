@@ -157,30 +157,6 @@ def access_rows(
 
 def _people(ids: Ids) -> dict[str, Sequence[Row]]:
     return {
-        "agents": [
-            {
-                "id": "agent1",
-                "name": "deployer",
-                "owner": ids.person,
-                "state": "active",
-                "issuer": "https://ci.example",
-                "audience": "svc",
-                "claims": '{"sub": "repo:a"}',
-                "added_at": 80.0,
-                "revoked_at": None,
-            },
-        ],
-        "delegations": [
-            {
-                "id": "delegation1",
-                "agent_id": "agent1",
-                "person_id": ids.person,
-                "actions": "view tcpConnect",
-                "added_at": 81.0,
-                "expires_at": 9e9,
-                "revoked_at": None,
-            },
-        ],
         "person_secrets": [
             {
                 "id": "secret1",
@@ -192,7 +168,49 @@ def _people(ids: Ids) -> dict[str, Sequence[Row]]:
             },
         ],
         "sign_in_codes": [{"secret_id": "secret1", "counter": 59000000}],
+        **agent_rows(ids.person),
         **sign_in_rows(ids.person),
+    }
+
+
+def agent_rows(person: str) -> dict[str, Sequence[Row]]:
+    """Somebody's agent, its certificate and a delegation; in a real store all are signed."""
+    return {
+        "agents": [
+            {
+                "id": "agent1",
+                "name": "deployer",
+                "owner": person,
+                "state": "active",
+                "issuer": "https://ci.example",
+                "audience": "svc",
+                "claims": '{"sub": "repo:a"}',
+                "added_at": 80.0,
+                "revoked_at": None,
+            },
+        ],
+        "agent_certificates": [
+            {
+                "sha256": digest("agent's certificate"),
+                "serial": "a1",
+                "agent_id": "agent1",
+                "key_sha256": digest("agent"),
+                "generation": 1,
+                "issued_at": 80.5,
+                "expires": 9e9,
+            },
+        ],
+        "delegations": [
+            {
+                "id": "delegation1",
+                "agent_id": "agent1",
+                "person_id": person,
+                "actions": "view tcpConnect",
+                "added_at": 81.0,
+                "expires_at": 9e9,
+                "revoked_at": None,
+            },
+        ],
     }
 
 

@@ -275,6 +275,8 @@ def _assertion(request: pb.AddAgentRequest) -> Assertion:
         if request.audience or claims:
             raise Malformed("agents: an audience or claims without an issuer")
         return Assertion()
+    if not request.issuer.startswith("https://"):
+        raise Malformed("agents: the issuer must be an https URL")
     if "sub" not in claims or "" in claims or len(claims) > _MOST_CLAIMS:
         raise Malformed(
             f"agents: an assertion is taken by its exact claims, of which `sub` must be one and "

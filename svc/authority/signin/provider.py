@@ -95,6 +95,7 @@ class Provider:
     Attributes:
         issuer: As configured; what the provider names must be equal.
         now: Wall time, for tokens.
+        signs_in: Whether people sign in there; else only its keys are of interest.
     """
 
     issuer: str
@@ -102,6 +103,7 @@ class Provider:
     http: ProviderHttp
     clock: IReactorTime
     now: Callable[[], float]
+    signs_in: bool = True
     _metadata: ProviderMetadata | None = field(default=None, init=False)
     _metadata_at: float = field(default=0.0, init=False)
     _keys: ProviderKeys | None = field(default=None, init=False)
@@ -124,7 +126,9 @@ class Provider:
             known = self._known_metadata()
             if known is None:
                 url = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
-                known = await self._fetched(url, partial(read_metadata, issuer=self.issuer))
+                known = await self._fetched(
+                    url, partial(read_metadata, issuer=self.issuer, signs_in=self.signs_in)
+                )
                 self._metadata, self._metadata_at = known, self.clock.seconds()
             return known
         finally:
@@ -223,8 +227,8 @@ class Provider:
             self._fetching.release()
 
 
-def read_metadata(data: bytes, issuer: str) -> ProviderMetadata:
-    """The metadata of a provider.
+def read_metadata(data: bytes, issuer: str, *, signs_in: bool = True) -> ProviderMetadata:
+    """The metadata of a provider; where nobody signs in there, its keys alone must be named.
 
     Raises:
         ProviderFault: ``provider_metadata``, ``provider_issuer``, ``provider_no_pkce``,
@@ -242,7 +246,7 @@ def read_metadata(data: bytes, issuer: str) -> ProviderMetadata:
             "provider names itself",
             reason="provider_issuer",
         )
-    if "S256" not in _words(found, "code_challenge_methods_supported"):
+    if signs_in and "S256" not in _words(found, "code_challenge_methods_supported"):
         raise ProviderFault(
             f"{issuer}: it does not offer PKCE with S256, without which nobody is signed in",
             reason="provider_no_pkce",
@@ -254,8 +258,8 @@ def read_metadata(data: bytes, issuer: str) -> ProviderMetadata:
             reason="provider_metadata",
         )
     return ProviderMetadata(
-        authorization=_url(found, "authorization_endpoint", issuer),
-        token=_url(found, "token_endpoint", issuer),
+        authorization=_url(found, "authorization_endpoint", issuer, required=signs_in),
+        token=_url(found, "token_endpoint", issuer, required=signs_in),
         keys=_url(found, "jwks_uri", issuer),
         device=_url(found, "device_authorization_endpoint", issuer, required=False),
         revocation=_url(found, "revocation_endpoint", issuer, required=False),

@@ -14,6 +14,7 @@ from svc.authority.signin.attempts import ATTEMPT_SECS, Attempts, Flow
 from svc.authority.signin.device import DeviceSignIns
 from svc.authority.signin.entrance import Bound, Entrance
 from svc.authority.signin.id_token import ExpectedToken
+from svc.authority.signin.platforms import AgentAssertions
 from svc.authority.signin.redirect import read_redirect
 from svc.authority.signin.renewal import SignInRenewals
 from svc.errors import Malformed, SvcError
@@ -40,6 +41,7 @@ class SignInService:
     devices: DeviceSignIns
     renewals: SignInRenewals
     taken: TakenAssertions
+    agents: AgentAssertions
     sign_profile: Callable[[bytes], Signed]
     now: Callable[[], float]
     clock: IReactorTime
@@ -81,11 +83,14 @@ class SignInService:
     def _key(self, request: pb.SignInBeginRequest | pb.SignInAssertRequest, flow: Flow) -> bytes:
         """The key that the sign-in is bound to from now on, if people may sign in so."""
         self.entrance.allow(flow)
+        self._check(request)
+        return self.entrance.issuer.examine(request.csr).sha256
+
+    def _check(self, request: pb.SignInBeginRequest | pb.SignInAssertRequest) -> None:
         if request.sent_at_ms:
             check_clock(request.sent_at_ms / 1000, self.now(), _SET_THE_CLOCK)
         if len(request.version) > _VERSION:
             raise Malformed("sign-in: the version is too long")
-        return self.entrance.issuer.examine(request.csr).sha256
 
     async def _begin_code(
         self, request: pb.SignInBeginRequest, key_sha256: bytes
@@ -152,7 +157,11 @@ class SignInService:
         return await self.devices.poll(request.attempt)
 
     async def _assert(self, request: pb.SignInAssertRequest, call: IRpcCall) -> pb.SignInResponse:
-        """A machine's token: for this cluster alone, and taken once."""
+        """A machine's token: of an agent, or for this cluster alone; taken once."""
+        agent = self.agents.agent_of(request.id_token)
+        if agent is not None:
+            self._check(request)
+            return await self.agents.enroll(agent, request)
         key_sha256 = self._key(request, Flow.TOKEN)
         bound = Bound(Flow.TOKEN, request.csr, key_sha256)
         expected = ExpectedToken(

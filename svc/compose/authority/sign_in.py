@@ -17,6 +17,7 @@ from svc.authority.signin.device import DeviceSignIns
 from svc.authority.signin.entrance import Entrance, SignInRules
 from svc.authority.signin.http import ProviderHttp
 from svc.authority.signin.id_token import LEEWAY_SECS
+from svc.authority.signin.platforms import AgentAssertions, Platforms
 from svc.authority.signin.provider import Provider
 from svc.authority.signin.reach import ProviderReach, ReachableEndpoints
 from svc.authority.signin.renewal import LocalAccounts, SignInRenewals
@@ -72,6 +73,8 @@ def sign_in_service(
         local: Confirms sign-ins of accounts that are kept here.
     """
     runtime = p.runtime
+    taken = _taken(p)
+    platforms = Platforms(_http(p, p.settings.oidc), runtime.now)
     return SignInService(
         entrance=entrance,
         attempts=attempts,
@@ -79,7 +82,8 @@ def sign_in_service(
         renewals=SignInRenewals(
             entrance=entrance, verifier=p.identity.verifier, now=runtime.now, local=local
         ),
-        taken=_taken(p),
+        taken=taken,
+        agents=AgentAssertions(entrance, platforms, taken, runtime.now),
         sign_profile=p.keys.signer(Purpose.SIGN_IN_PROFILE),
         now=runtime.now,
         clock=runtime.reactor,
@@ -112,6 +116,17 @@ def _rules(cluster: str, oidc: OidcSettings) -> SignInRules:
 def _provider(p: Parts, oidc: OidcSettings) -> Provider | None:
     if oidc.issuer is None or oidc.client_id is None:
         return None
+    return Provider(
+        issuer=oidc.issuer,
+        client_id=oidc.client_id,
+        http=_http(p, oidc),
+        clock=p.runtime.reactor,
+        now=p.runtime.now,
+    )
+
+
+def _http(p: Parts, oidc: OidcSettings) -> ProviderHttp:
+    """Reaches providers, and platforms of agents, where the configuration allows it."""
     reactor = p.runtime.reactor
     endpoints = ReachableEndpoints(
         reactor=reactor,
@@ -120,13 +135,7 @@ def _provider(p: Parts, oidc: OidcSettings) -> Provider | None:
     )
     # A connection for each request: there are few, and none is held open to somebody else's server.
     pool = HTTPConnectionPool(reactor, persistent=False)
-    return Provider(
-        issuer=oidc.issuer,
-        client_id=oidc.client_id,
-        http=ProviderHttp(Agent.usingEndpointFactory(reactor, endpoints, pool), reactor),
-        clock=reactor,
-        now=p.runtime.now,
-    )
+    return ProviderHttp(Agent.usingEndpointFactory(reactor, endpoints, pool), reactor)
 
 
 def _authorities(path: Path) -> object:

@@ -84,6 +84,22 @@ class JoinTests(SynchronousTestCase):
     def refused(self, *args: Any, **more: Any) -> str:
         return refusal_of(self.joining(*args, **more)).reason
 
+    @proves("G-IDN-13")
+    def test_an_ended_leaf(self) -> None:
+        """A node whose leaf ended proves nothing by it; a token makes it the same node again."""
+        tokens = [self.token(ttl=7 * 86400) for _ in range(2)]
+        key, audit = new_key(), ed25519.Ed25519PrivateKey.generate()
+        joined = self.join(tokens[0], key, audit)
+        verifier = self.house.world.verifier
+        shown = verifier.verify(tuple(joined.chain), NODE_ROLES)
+        self.house.clock.advance(shown.not_after - self.house.now() + 1)
+        refused = self.assertRaises(SvcError, verifier.verify, tuple(joined.chain), NODE_ROLES)
+        self.assertEqual(refused.reason, "certificate_expired")
+        again = self.join(tokens[1], key, audit)
+        self.assertEqual(again.principal, joined.principal)
+        newer = verifier.verify(tuple(again.chain), NODE_ROLES)
+        self.assertEqual(newer.generation, 2)
+
     @proves("G-IDN-10", "G-OPEN-07")
     def test_a_token_is_good_once(self) -> None:
         """A node joins by its token; the second use is refused and on record, and no secret is."""

@@ -21,7 +21,8 @@ from svc.pki.root import new_key
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.proto.gate.v1 import bootstrap_pb2
 from tests.authority.house import ADA, EVE, POLICY, Call, Holder, House, refusal_of, value_of
-from tests.authority.signin.memory import SignInHouse
+from tests.authority.signin.memory import WELL_KNOWN, SignInHouse
+from tests.authority.signin.tokens import ISSUER, signed
 from tests.pki.support import CLUSTER
 from tests.support.proof import proves
 
@@ -194,6 +195,7 @@ class AgentTests(AgentCase):
             ({"persons": ["eve"], "delegation_secs": far}, "malformed"),
             ({"audience": "svc"}, "malformed"),
             ({"issuer": "https://ci.example", "claims": {"ref": "main"}}, "malformed"),
+            ({"issuer": "http://ci.example", "claims": {"sub": "r"}}, "malformed"),
         )
         for fields, reason in bad:
             request = pb.AddAgentRequest(**{"name": "deployer", "owner": "ada", **fields})
@@ -233,6 +235,77 @@ class AgentTests(AgentCase):
         self.assertEqual(row.seen, int(self.house.now()) - 5)
         request = pb.ListAgentsRequest(route="forwarded")
         self.assertEqual(refusal_of(self.agents.list_agents(request, ROOT)).reason, "malformed")
+
+
+class AssertionTests(AgentCase):
+    """An agent that enrolls by ID tokens of its platform."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        # A platform is no provider for people: it offers no PKCE, nor a place to sign in.
+        platform = {"issuer": ISSUER, "jwks_uri": f"{ISSUER}/jwks"}
+        platform |= {"id_token_signing_alg_values_supported": ["RS256"]}  # type: ignore[dict-item]
+        self.at.agent.answer(WELL_KNOWN, platform)
+        claims = {"sub": "repo:a", "ref": "main"}
+        self.add(issuer=ISSUER, audience="svc-agents", claims=claims)
+
+    def token(self, **claims: Any) -> str:
+        """A token that is good, but for what is changed."""
+        own = {"aud": "svc-agents", "sub": "repo:a", "ref": "main"}
+        return signed({"alg": "RS256", "kid": "r1"}, self.at.claims(**{**own, **claims}))
+
+    def test_enrolls(self) -> None:
+        """Its certificate is as by a token; no person is made, and no flow need be allowed."""
+        self.at.service.entrance.rules = evolve(self.at.entrance.rules, flows=frozenset())
+        answer = value_of(self.at.assertion(self.token()))
+        (row,) = self.listed()
+        self.assertEqual(parse_principal(answer.principal).id, row.id)
+        self.assertEqual((answer.name, row.issuer), ("deployer", ISSUER))
+        (record,) = self.house.records("agent.enroll")
+        self.assertEqual(record["details"]["issuer"], ISSUER)
+        self.assertEqual(self.house.records("person.add"), [])
+        value_of(self.at.assertion(self.token(jti="2")))
+        self.assertEqual(self.house.records("agent.enroll")[1]["details"]["generation"], 2)
+
+    def test_refused(self) -> None:
+        """Another audience or claim, a token used before, an agent that is gone."""
+        token = self.token()
+        value_of(self.at.assertion(token))
+        for refused, reason in (
+            (token, "assertion_replayed"),
+            (self.token(aud=CLUSTER), "id_token_audience"),
+            (self.token(aud=["svc-agents", CLUSTER]), "id_token_audience"),
+            (self.token(nonce="n" * 43), "id_token_nonce"),
+            (self.token(exp=self.house.now() - 100), "id_token_expired"),
+            (self.token()[:-8] + "AAAAAAAA", "id_token_signature"),
+        ):
+            self.assertEqual(refusal_of(self.at.assertion(refused)).reason, reason)
+        reasons = [one["reason"] for one in self.house.records("sign_in.refused")]
+        self.assertEqual(len(reasons), 6)
+        value_of(self.agents.revoke_agent(pb.RevokeAgentRequest(agent="deployer"), ROOT))
+        self.house.refresh()
+        gone = refusal_of(self.at.assertion(self.token(jti="3")))
+        self.assertEqual(gone.reason, "revoked_agent")
+        self.assertEqual(self.house.records("person.add"), [])
+
+    def test_which_agent(self) -> None:
+        """The exact claims say which one; where they say two, it is neither."""
+        claims = {"sub": "repo:a"}
+        other = f"{ISSUER}.other"
+        self.add("wider", issuer=ISSUER, audience="svc-agents", claims=claims)
+        refused = refusal_of(self.at.assertion(self.token()))
+        self.assertEqual(refused.reason, "assertion_agent")
+        answer = value_of(self.at.assertion(self.token(ref="other")))
+        self.assertEqual(answer.name, "wider")
+        self.add("elsewhere", issuer=other, claims=claims)
+        refused = refusal_of(self.at.assertion(self.token(iss=other, sub="repo:b")))
+        self.assertEqual(refused.reason, "assertion_agent")
+
+    def test_by_sql(self) -> None:
+        """Claims that are changed in the table make nobody this agent."""
+        self.house.by_sql('UPDATE agents SET claims = \'{"sub": "repo:b"}\'')
+        refused = refusal_of(self.at.assertion(self.token(sub="repo:a")))
+        self.assertEqual(refused.reason, "state_unsigned")
 
 
 class SqlTests(AgentCase):

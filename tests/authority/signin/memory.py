@@ -22,6 +22,7 @@ from svc.authority.signin.attempts import Attempts, Flow
 from svc.authority.signin.device import DeviceSignIns
 from svc.authority.signin.entrance import Entrance, SignInRules
 from svc.authority.signin.http import ProviderHttp
+from svc.authority.signin.platforms import AgentAssertions, Platforms
 from svc.authority.signin.provider import Provider
 from svc.authority.signin.renewal import SignInRenewals
 from svc.authority.signin.service import SignInService
@@ -189,13 +190,19 @@ class SignInHouse:
             recorder=house.recorder,
             refusals=house.refusals,
         )
-        attempts = Attempts(house.clock, house.entropy)
+        attempts, taken = Attempts(house.clock, house.entropy), TakenAssertions(house.now)
         self.service = SignInService(
             entrance=self.entrance,
             attempts=attempts,
             devices=DeviceSignIns(self.entrance, attempts, house.clock),
             renewals=SignInRenewals(self.entrance, house.world.verifier, house.now),
-            taken=TakenAssertions(house.now),
+            taken=taken,
+            agents=AgentAssertions(
+                self.entrance,
+                Platforms(ProviderHttp(self.agent, house.clock), house.now),
+                taken,
+                house.now,
+            ),
             sign_profile=house.world.keys.signer(Purpose.SIGN_IN_PROFILE),
             now=house.now,
             clock=house.clock,
