@@ -92,6 +92,8 @@ class AtTheAuthorityTests(SynchronousTestCase):
                 store=house.store,
                 recorder=house.recorder,
                 now=house.now,
+                verifier=house.world.verifier,
+                state_cache=house.state_cache,
             ),
             store=house.store,
             recorder=house.recorder,

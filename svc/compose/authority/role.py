@@ -149,7 +149,8 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
-    admin = admin_service(p, rooms, control, role, queue).service()
+    admin = admin_service(p, rooms, control, role, queue)
+    commands = admin.service()
     ListenerGates(p, peers, listeners).open(
         control,
         rooms.enrollment,
@@ -157,12 +158,12 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         rooms.accounts.service,
         rooms.renewals,
         rooms.identities,
-        Administration(admin, rooms.operators.admit_person),
+        Administration(commands, rooms.operators.admit_person),
     )
     server = rpc_server(
         p.runtime,
         p.settings,
-        [admin],
+        [commands],
         p.serving.guarded(rooms.operators.admit, advice=advice_of(p.settings)),
         plaintext=True,
         listener="state_dir",
