@@ -136,6 +136,8 @@ def _assembled(
             made = make_authority(runtime, settings, metrics, own, stopped_by)
             documents |= made.documents
             listeners |= _on_tcp(made.listeners)
+            if made.page is not None:
+                listeners["page"] = made.page
         elif role == "proxy":
             from svc.compose.proxy.role import make_proxy
 

@@ -180,6 +180,23 @@ def _endpoints() -> tuple[Key, ...]:
             ),
         ),
         Key(
+            path="page.listen",
+            form=f.LISTEN,
+            default="",
+            roles=_AUTHORITY,
+            meaning=(
+                "A loopback address where a Connector on this machine finds the browser page;"
+                " empty: no page."
+            ),
+        ),
+        Key(
+            path="page.resource",
+            form=f.NAME,
+            default="svc-page",
+            roles=_AUTHORITY,
+            meaning="The id of the `web` resource that the page is.",
+        ),
+        Key(
             path="endpoints.private_listen",
             form=f.LISTEN,
             default="",

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from posixpath import normpath
 from urllib.parse import parse_qsl
 
+from svc.config.forms import parse_address
 from svc.config.keys import KEYS
 from svc.config.problems import SharedStateDir
 from svc.config.source import Tree
@@ -38,6 +39,7 @@ def check(
     yield from _together(tree, "proxy.tls.cert", "proxy.tls.key")
     yield from _joining(tree)
     yield from _public(tree)
+    yield from _page(tree)
     yield from _timing(tree)
     yield from _store(tree)
     if "store_url" not in origin:
@@ -82,6 +84,17 @@ def _public(tree: Tree) -> Iterator[ConfigError]:
     plaintext = lookup(tree, "proxy.public_plaintext") is True
     if plaintext and lookup(tree, "proxy.tls.cert") is not None:
         yield ConfigError("proxy.public_plaintext", "excludes [proxy.tls]")
+
+
+def _page(tree: Tree) -> Iterator[ConfigError]:
+    """The last hop to the page is plain HTTP with a credential in it: it stays on the machine."""
+    listen = lookup(tree, "page.listen")
+    try:
+        is_local = not isinstance(listen, str) or not listen or parse_address(listen, 0).is_loopback
+    except ValueError:
+        return  # the form says what is wrong
+    if not is_local:
+        yield ConfigError("page.listen", "must be a loopback address, such as 127.0.0.1:7404")
 
 
 _SHORTER = (

@@ -77,6 +77,14 @@ class EndpointSettings:
 
 
 @frozen
+class PageSettings:
+    """``[page]``: the browser page."""
+
+    listen: Address | None
+    resource: str
+
+
+@frozen
 class JoinSettings:
     """``[join]``: how a node without an identity gets one; ignored once it has one."""
 
@@ -276,6 +284,7 @@ class RoleSettings:
     store_auto_migrate: bool
     store_lease_secs: float
     endpoints: EndpointSettings
+    page: PageSettings
     join: JoinSettings
     telemetry: TelemetrySettings
     authority: AuthoritySettings

@@ -140,5 +140,6 @@ def _for_now(settings: RoleSettings, stage: Path) -> RoleSettings:
         state_dir=str(state),
         store_url=StoreUrl("sqlite", f"/{state}/store.db".replace("//", "/")),
         endpoints=endpoints,
+        page=evolve(settings.page, listen=None),
         telemetry=evolve(settings.telemetry, metrics_listen=None, otel_endpoint=None),
     )

@@ -58,6 +58,7 @@ class TelemetryChannel(HTTPChannel):
     maxHeaders = MAX_HEADERS
     totalHeadersSize = MAX_HEADER_BYTES
     requestFactory = TelemetryRequest
+    request_secs: float = REQUEST_SECS
     _deadline: IDelayedCall | None = None
 
     def connectionMade(self) -> None:
@@ -84,7 +85,7 @@ class TelemetryChannel(HTTPChannel):
     def _await_request(self) -> None:
         self._clear()
         later = cast(Callable[..., IDelayedCall], self.callLater)
-        self._deadline = later(REQUEST_SECS, self.cut)
+        self._deadline = later(self.request_secs, self.cut)
 
     def cut(self) -> None:
         """End the connection without another word, here or in the log."""

@@ -295,6 +295,20 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     ("resource twice", "connector", _RESOURCE * 2, "connector.resources", "db is listed twice"),
     (
+        "page on all addresses",
+        "authority",
+        '[page]\nlisten = "0.0.0.0:7404"',
+        "page.listen",
+        "must be a loopback address, such as 127.0.0.1:7404",
+    ),
+    (
+        "page on a private address",
+        "authority",
+        '[page]\nlisten = "10.0.0.1:7404"',
+        "page.listen",
+        "must be a loopback address",
+    ),
+    (
         "renewal past lease",
         "client",
         "[tunnel]\nlease_renew_secs = 91",

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from svc.errors import Unavailable
 from svc.model.canonical import Json
 from svc.model.session.identity import LIFETIME_SECS, UNAVAILABLE
-from svc.pki.jwt import WORD, key_id, key_set, signed_token
+from svc.pki.jwt import WORD, key_id, key_set, signed_token, verified_claims
 from svc.pki.root import ClusterKeys, PurposeKey
 
 PUBLISHED_FIRST_SECS = 300.0
@@ -63,12 +63,16 @@ class TokenKeys:
 
     def published(self) -> bytes:
         """The JWK set of now."""
-        self._look()
-        keys = [self._newest] if self._newest is not None else []
-        if self._former is not None and self.now() < self._found_at + KEPT_SECS:
-            keys.append(self._former)
-        document = key_set(one.certificate for one in keys)
+        document = key_set(one.certificate for one in self._good())
         return json.dumps(document, indent=2).encode("ascii") + b"\n"
+
+    def verify(self, token: bytes) -> Mapping[str, Json]:
+        """The claims of a token that a published key has signed; they are not checked here.
+
+        Raises:
+            Unauthenticated: it is not such a token.
+        """
+        return verified_claims(token, [one.certificate for one in self._good()])
 
     async def follow(self) -> None:
         """Write what is published where it has changed; called again and again."""
@@ -81,6 +85,14 @@ class TokenKeys:
             _log.error("the keys for targets could not be written", error=error.strerror)
         else:
             self._written = document
+
+    def _good(self) -> list[PurposeKey]:
+        """The keys whose tokens targets accept now."""
+        self._look()
+        keys = [self._newest] if self._newest is not None else []
+        if self._former is not None and self.now() < self._found_at + KEPT_SECS:
+            keys.append(self._former)
+        return keys
 
     def _look(self) -> None:
         """Take note of a newer key."""

@@ -6,9 +6,9 @@ told until the session's Proxy reports the end, also by the next Authority that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
-from attrs import define
+from attrs import define, evolve
 
 from svc.authority.ingest.notes import checked_note
 from svc.authority.state.recorder import Recorder
@@ -19,8 +19,9 @@ from svc.model.audit.record import Actor
 from svc.model.cluster.agent import Agent
 from svc.model.cluster.person import Person
 from svc.model.ids import is_agent_id
+from svc.model.canonical import Json
 from svc.model.session.ending import ENDED_BY_OPERATOR
-from svc.model.session.session import Session
+from svc.model.session.session import Session, SessionState
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 SHORTEST = 6
@@ -64,7 +65,7 @@ class SessionAdmin:
         """
         if not (request.sessions or request.person or request.resource):
             raise Malformed("sessions: name sessions, a person or a resource")
-        note = {"note": checked_note(request.note)} if request.note else {}
+        note: dict[str, Json] = {"note": checked_note(request.note)} if request.note else {}
 
         def ask(tx: ITransaction) -> list[Session]:
             found = _chosen(tx, request.person, request.resource)
@@ -73,28 +74,63 @@ class SessionAdmin:
             if len(found) > MOST:
                 raise Malformed(f"sessions: more than {MOST}; name a person or a resource")
             for one in found:
-                tx.sessions.ask_end(one.uid, ENDED_BY_OPERATOR)
-                self.recorder.append(
-                    tx,
-                    SESSION_ASKED_END,
-                    actor,
-                    session_uid=one.uid,
-                    resource_id=one.resource_id,
-                    resource_kind=one.kind,
-                    decision_id=one.decision_id,
-                    details={
-                        "person_id": one.person_id,
-                        "proxy_id": one.proxy_id,
-                        "connector_id": one.connector_id,
-                        **note,
-                    },
-                )
+                self._ask(tx, one, actor, ENDED_BY_OPERATOR, note)
             return found
 
         found = await self.store.run("end sessions for an operator", ask)
-        self.asked.update({one.uid: ENDED_BY_OPERATOR for one in found})
-        self.publish()
+        self._tell(found, ENDED_BY_OPERATOR)
         return pb.EndOpenSessionsResponse(sessions=[one.uid for one in found])
+
+    async def end_session(
+        self, uid: str, actor: Actor, may_end: Callable[[Session], str]
+    ) -> Session | None:
+        """End one open session at a person's request; None where no session of that uid is open.
+
+        Args:
+            may_end: Gives the reason that the session's own person is told, or raises SvcError.
+        """
+
+        def ask(tx: ITransaction) -> Session | None:
+            found = tx.sessions.get(uid)
+            if found is None or found.state is not SessionState.OPEN:
+                return None
+            reason = may_end(found)
+            self._ask(tx, found, actor, reason, {})
+            return evolve(found, end_reason=reason)
+
+        found = await self.store.run("end a session for a person", ask)
+        if found is not None:
+            self._tell([found], found.end_reason)
+        return found
+
+    def _ask(
+        self,
+        tx: ITransaction,
+        session: Session,
+        actor: Actor,
+        reason: str,
+        more: Mapping[str, Json],
+    ) -> None:
+        tx.sessions.ask_end(session.uid, reason)
+        self.recorder.append(
+            tx,
+            SESSION_ASKED_END,
+            actor,
+            session_uid=session.uid,
+            resource_id=session.resource_id,
+            resource_kind=session.kind,
+            decision_id=session.decision_id,
+            details={
+                "person_id": session.person_id,
+                "proxy_id": session.proxy_id,
+                "connector_id": session.connector_id,
+                **more,
+            },
+        )
+
+    def _tell(self, found: Iterable[Session], reason: str) -> None:
+        self.asked.update({one.uid: reason for one in found})
+        self.publish()
 
 
 def _chosen(tx: ITransaction, person: str, resource: str) -> list[Session]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from attrs import define
@@ -34,6 +35,8 @@ from svc.model.session.request import is_fresh, stale
 from svc.model.signing import Purpose, verify
 
 _ENDS = frozenset({SESSION_END.name, SESSION_ABANDONED.name})
+
+_NO_END: Mapping[str, Any] = MappingProxyType({})
 
 _REASON = 500
 """Characters of a policy's ``@reason`` that are told."""
@@ -69,10 +72,22 @@ class Explainer:
             raise Denied(stale(request.issued_at_ms, self.now()), reason="request_stale")
         asker = self.state_cache.caller(certificate.principal)
         record, end = await self._records(request.decision_id, certificate)
-        nothing = Explanation(request.decision_id)
-        if record is None or record["actor"] != {"kind": caller_kind(asker.id), "id": asker.id}:
-            return nothing
-        return self._told(record, end) if self._may_view(asker.id, record) else nothing
+        if record is None:
+            return Explanation(request.decision_id)
+        return self.explained(asker.id, record, end)
+
+    def explained(
+        self, asker_id: str, record: Mapping[str, Any], end: Mapping[str, Any] = _NO_END
+    ) -> Explanation:
+        """What this person or agent may know of a decision, of which *record* was made.
+
+        Args:
+            end: The record of its session's end; empty where there is none.
+        """
+        is_own = record["actor"] == {"kind": caller_kind(asker_id), "id": asker_id}
+        if is_own and self._may_view(asker_id, record):
+            return self._told(record, end)
+        return Explanation(record["decision_id"])
 
     async def _records(
         self, decision_id: str, certificate: CertificateFacts

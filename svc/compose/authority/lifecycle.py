@@ -45,7 +45,7 @@ from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import load_issuer, newer_purpose
 from svc.pki.root import PurposeKey
 from svc.proto.gate.v1 import admin_pb2
-from svc.runtime.services import AsyncMultiService, AsyncService, Readiness
+from svc.runtime.services import AsyncMultiService, AsyncService, BoundPort, Readiness
 from svc.runtime.threads import InThread, in_pool
 
 _log = Logger(namespace="svc_authority")
@@ -69,11 +69,13 @@ class AuthorityRole(AsyncMultiService):
         ready: Met one by one as it starts.
         listeners: By the names of ``listening.json``.
         documents: What it publishes on the telemetry listener, by path.
+        page: The listener of the browser page; None where there is none.
     """
 
     ready: Readiness
     listeners: dict[str, RpcListener]
     documents: dict[bytes, Callable[[], bytes]] = field(factory=dict)
+    page: BoundPort | None = None
 
     def __attrs_pre_init__(self) -> None:
         AsyncMultiService.__init__(self)

@@ -31,6 +31,7 @@ from svc.compose.authority.lifecycle import (
     state_beginning,
 )
 from svc.compose.authority.listeners import Administration, ListenerGates, made_listeners
+from svc.compose.authority.page import page_listener
 from svc.compose.authority.parts import (
     Foundations,
     LeafRenewal,
@@ -145,7 +146,9 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     clock, rooms, listeners = p.runtime.reactor, shared_services(p), made_listeners(p)
     queue = audit_queue(p, rooms, heads.writer)
     documents = {KEY_SET_PATH: rooms.token_keys.published}
-    role, writes = AuthorityRole(ready, listeners, documents), _store_writes(p, ready)
+    page = page_listener(p, rooms)
+    role = AuthorityRole(ready=ready, listeners=listeners, documents=documents, page=page)
+    writes = _store_writes(p, ready)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
@@ -237,6 +240,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         rooms.sweeping,
         Serves(role, p.serving),
         *listeners.values(),
+        *(() if page is None else (page,)),
     ):
         role.addService(service)
     return role

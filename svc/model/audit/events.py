@@ -302,7 +302,7 @@ SESSION_ASKED_END = _event(
     1008,
     "session.end_asked",
     "I",
-    "an operator ended a session",
+    "an operator, or the session's own person, ended a session",
     "person_id proxy_id connector_id note local_uid",
 )
 REQUEST_DECISION = _event(

@@ -30,6 +30,7 @@ NOT_CLAIMED = "not_claimed"
 NOT_OPENED = "not_opened"
 NOT_TOLD = "not_told"
 ENDED_BY_OPERATOR = "ended_by_operator"
+ENDED_BY_PERSON = "ended_by_person"
 REVOKED_CERTIFICATE = "revoked_certificate"
 
 FRAME_UNTAGGED = "frame_untagged"
@@ -69,6 +70,7 @@ ENDINGS = MappingProxyType(
         "policy_changed": "the policy no longer allows it",
         "revoked": "the person was revoked",
         ENDED_BY_OPERATOR: "an operator ended it",
+        ENDED_BY_PERSON: "its person ended it on the browser page",
         REVOKED_CERTIFICATE: "an operator revoked the person's certificates",
         DISABLED_PERSON: "the person was disabled by an operator",
         DISABLED_OWNER: "the owner of the agent was disabled by an operator",

@@ -1,0 +1,107 @@
+"""Who asks for a page: the person in the token that a Connector adds (rule R34)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from attrs import define, frozen
+
+from svc.authority.state.cache import ClusterStateCache
+from svc.errors import Denied, Fault, SvcError, Unauthenticated
+from svc.interfaces.store import IReadOnlyStore, ITransaction
+from svc.model.canonical import Json
+from svc.model.cluster.person import Person, require_active
+from svc.model.session.session import SessionState
+
+ACTS_AS = "acts_as"
+"""Why a request in another person's name is refused: what is done here is done in one's own."""
+
+
+@frozen
+class PageVisitor:
+    """A person at the page.
+
+    Attributes:
+        session_uid: Of the session that the request came in.
+        signed_in_at: When the newest certificate of the person was issued.
+    """
+
+    person: Person
+    session_uid: str
+    signed_in_at: float
+
+
+@define
+class Visitors:
+    """Finds the person of a request.
+
+    Attributes:
+        resource: The id of the resource that the page is.
+        verify: Gives the claims of a token that this cluster signed.
+    """
+
+    cluster: str
+    resource: str
+    state_cache: ClusterStateCache
+    store: IReadOnlyStore
+    verify: Callable[[bytes], Mapping[str, Json]]
+    now: Callable[[], float]
+
+    async def visitor(self, tokens: Sequence[bytes]) -> PageVisitor:
+        """The person in whose session a request came.
+
+        Args:
+            tokens: Every value of the header field ``svc-identity``.
+
+        Raises:
+            Unauthenticated: nobody, as far as the page can tell.
+            Denied: somebody who acts as another, or is not let in any more.
+        """
+        if len(tokens) != 1:
+            raise _nobody()
+        claims = self.verify(tokens[0])
+        self._check(claims)
+        person_id, uid = str(claims["sub"]), str(claims["sid"])
+        if "act" in claims:
+            raise Denied(
+                "this page answers only for the person who asks; ask without `svc-identity`",
+                reason=ACTS_AS,
+            )
+        person = require_active(self.state_cache.state.people.get(person_id))
+        signed_in_at = await self.store.read(
+            "who is at the page", lambda tx: self._session(tx, uid, person_id)
+        )
+        return PageVisitor(person, uid, signed_in_at)
+
+    def _check(self, claims: Mapping[str, Json]) -> None:
+        """The token is for this page, and for now."""
+        resource = self.state_cache.state.catalog.get(self.resource)
+        if resource is None:
+            raise SvcError(
+                f"the catalog has no resource {self.resource}, which `page.resource` names; add"
+                f" it: svc authority resources add {self.resource} --kind web --node CONNECTOR",
+                reason="page_not_in_catalog",
+                fault=Fault.PRECONDITION,
+            )
+        begins, ends = claims.get("nbf"), claims.get("exp")
+        is_now = isinstance(begins, int) and isinstance(ends, int) and begins <= self.now() < ends
+        is_ours = (claims.get("iss"), claims.get("aud")) == (self.cluster, resource.identity)
+        texts = (claims.get("sub"), claims.get("sid"))
+        if not (is_now and is_ours and all(isinstance(one, str) for one in texts)):
+            raise _nobody()
+
+    def _session(self, tx: ITransaction, uid: str, person_id: str) -> float:
+        """The time of the person's newest sign-in, if the session of the token is still open."""
+        session = tx.sessions.get(uid)
+        if (
+            session is None
+            or session.state is not SessionState.OPEN
+            or session.end_reason
+            or (session.person_id, session.resource_id) != (person_id, self.resource)
+        ):
+            raise _nobody()
+        return max((one.issued_at for one in tx.certificates.of(person_id)), default=0.0)
+
+
+def _nobody() -> Unauthenticated:
+    return Unauthenticated("the page could not be told who asks")

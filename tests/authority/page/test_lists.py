@@ -1,0 +1,141 @@
+"""The pages: what a person may open, what was refused to them, and how lists go on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.authority.page import access, denials, sessions
+from svc.model.cluster.resource import Resource
+from tests.authority.house import POLICY, value_of
+from tests.authority.page.stage import FOR_ALL, Guest, PageHouse
+
+REASONED = POLICY.replace('@id("nobody-production")', '@id("nobody-production") @reason("a <b>&")')
+
+
+class AccessTests(SynchronousTestCase):
+    """*My access*."""
+
+    def setUp(self) -> None:
+        self.stage = PageHouse(REASONED + FOR_ALL)
+        self.ada, self.eve = (
+            Guest(self.stage, one) for one in (self.stage.house.ada, self.stage.house.eve)
+        )
+
+    def ids(self, said: str) -> list[str]:
+        """The resources of a page, in order."""
+        return re.findall(r"<tr><td>[a-z]*</td><td>([^<]*)</td>", said)
+
+    def test_rows(self) -> None:
+        """What the person may see, whether it would open, and how it is opened."""
+        said = self.ada.read("/")
+        self.assertEqual(self.ids(said), ["db1", "prod1", "svc-page"])
+        self.assertIn("denied by nobody-production (a <b>&)", said)
+        self.assertIn("svc resources list", said)
+        self.assertNotIn("vault1", said)
+        self.assertEqual(self.ids(self.eve.read("/")), ["svc-page"])
+
+    def test_reason_is_text(self) -> None:
+        """What a policy says of itself is escaped."""
+        body = self.ada.ask("GET", "/").body
+        self.assertIn(b"(a &lt;b&gt;&amp;)", body)
+
+    def test_goes_on(self) -> None:
+        """A long list goes on where it was cut, with no resource twice and none left out."""
+        count = access.MOST_SHOWN * 2 + 10
+
+        def fill(tx: Any) -> None:
+            for number in range(count):
+                tx.catalog.add(Resource(id=f"x{number:04}", kind="tcp"), 2.0)
+
+        self.stage.house.run(fill)
+        self.stage.house.refresh()
+        target, found, pages = "/", list[str](), 0
+        while target:
+            said = self.ada.read(target)
+            ids = self.ids(said)
+            self.assertLessEqual(len(ids), access.MOST_SHOWN)
+            found, pages = found + ids, pages + 1
+            link = re.search(r'href="(/\?after=[^"]*)">More', said)
+            target = link[1] if link else ""
+        self.assertEqual(len(found), count + 3)
+        self.assertEqual((len(set(found)), pages), (len(found), 3))
+
+    def test_no_policy(self) -> None:
+        """Without a policy nothing is told."""
+        self.stage.house.policy.engine = None
+        self.assertEqual(self.ada.ask("GET", "/").status, 503)
+
+
+class DenialTests(SynchronousTestCase):
+    """*My denials*."""
+
+    def setUp(self) -> None:
+        self.stage = PageHouse(REASONED + FOR_ALL)
+        self.ada, self.eve = (
+            Guest(self.stage, one) for one in (self.stage.house.ada, self.stage.house.eve)
+        )
+
+    def refuse(self, resource: str = "prod1", times: int = 1) -> None:
+        """IncomingRequest for what is refused."""
+        house = self.stage.house
+        for _ in range(times):
+            ask = house.ask(house.ada, resource)
+            answer = value_of(self.stage.issuance.authorize(ask, house.row(house.proxy)))
+            assert answer.grant is None
+
+    def decisions(self, said: str) -> list[str]:
+        """The ids of a page."""
+        return re.findall(r"<td><code>([0-9a-f]{32})</code></td>", said)
+
+    def test_why(self) -> None:
+        """Each has its policies with their reasons; nobody else sees it."""
+        self.refuse()
+        said = self.ada.read("/denials")
+        (decision,) = self.decisions(said)
+        self.assertIn("nobody-production: a <b>&", said)
+        self.assertNotIn(decision, self.eve.read("/denials"))
+
+    def test_unseen(self) -> None:
+        """A refusal of what the person may not see is not listed: it would say that it is there."""
+        self.refuse("vault1")
+        self.refuse("nothing-there")
+        self.assertEqual(self.decisions(self.ada.read("/denials")), [])
+
+    def test_older(self) -> None:
+        """A long list goes on where it was cut."""
+        count = denials.MOST_SHOWN + 7
+        self.refuse(times=count)
+        said = self.ada.read("/denials")
+        first = self.decisions(said)
+        link = re.search(r'href="(/denials\?before=[^"]*)"', said)
+        assert link is not None
+        rest = self.decisions(self.ada.read(link[1]))
+        self.assertEqual(len(first), denials.MOST_SHOWN)
+        self.assertEqual(len({*first, *rest}), count)
+        self.assertEqual(len(rest), 7)
+
+
+class SessionTests(SynchronousTestCase):
+    """*Live sessions*."""
+
+    def test_goes_on(self) -> None:
+        """A long list goes on where it was cut."""
+        stage = PageHouse()
+        ada = Guest(stage, stage.house.ada)
+        uids = {ada.uid}
+        for _ in range(sessions.MOST_SHOWN + 3):
+            stage.house.clock.advance(0.5)
+            uids.add(stage.opened(stage.house.ada, "db1"))
+        said = ada.read("/sessions")
+        link = re.search(r'href="(/sessions\?after=[^"]*)"', said)
+        assert link is not None
+        rest = ada.read(link[1])
+        first, second = (
+            set(re.findall(r"<code>([0-9a-f]{32})</code>", one)) for one in (said, rest)
+        )
+        self.assertEqual(first & second, set())
+        self.assertEqual(first | second, uids)
+        self.assertEqual(len(first), sessions.MOST_SHOWN)
