@@ -68,8 +68,8 @@ _DEMO = (
     "--authority-port",
     default=7401,
     show_default=True,
-    type=click.IntRange(1, 65532),
-    help="The first of the Authority's four consecutive ports.",
+    type=click.IntRange(1, 65531),
+    help="The first of the Authority's four consecutive ports; the browser page has the fifth.",
 )
 @click.option(
     "--host",
@@ -87,6 +87,9 @@ _DEMO = (
     metavar="ID=KIND:HOST:PORT",
     help="A resource for the Connector to serve; may be repeated.  [default: "
     "ssh-here=ssh:127.0.0.1:22]",
+)
+@click.option(
+    "--page", "has_page", is_flag=True, help="Serve the browser page, as the resource svc-page."
 )
 @click.option(
     "--ca-pin",
@@ -120,6 +123,7 @@ def init(
     authority_port: int,
     host: str,
     resources: tuple[str, ...],
+    has_page: bool,
     ca_pin: str,
     root_key_to: Path | None,
     ca_days: int | None,
@@ -145,11 +149,13 @@ def init(
             join=authority_port + 1,
             renewal=authority_port + 2,
             admin=authority_port + 3,
+            page=authority_port + 4,
         ),
         served=tuple(read_served(text) for text in served),
         ca_pin=ca_pin.lower().removeprefix("sha256:"),
         root_key=None if root_key_to is None else root_key_to.absolute(),
         numbers={} if ca_days is None else {ISSUING_CA_DAYS: ca_days},
+        has_page=has_page,
     )
     pin = _made(globals_, plan)
     lines = list(Next(plan, program(), pin).lines())

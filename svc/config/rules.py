@@ -94,7 +94,7 @@ def _page(tree: Tree) -> Iterator[ConfigError]:
     except ValueError:
         return  # the form says what is wrong
     if not is_local:
-        yield ConfigError("page.listen", "must be a loopback address, such as 127.0.0.1:7404")
+        yield ConfigError("page.listen", "must be a loopback address, such as 127.0.0.1:7405")
 
 
 _SHORTER = (

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from svc.setup.founding import CONNECTOR_NAME, PROXY_NAME
 from svc.setup.making import POLICY
-from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, KINDS, PROXY, InitPlan, joined
+from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, KINDS, PAGE, PROXY, InitPlan, joined
 
 PERSON = "ada"
 _SPARE = "db1"
@@ -42,7 +42,7 @@ class Next:
 
     def _one(self) -> Iterator[tuple[str, list[str]]]:
         yield "run the gateway; it keeps this terminal", [f"{self._svc('all')} all"]
-        if not self.plan.served:
+        if not self.plan.resources:
             yield "add the resources (their addresses are in all.toml)", self._served()
         yield (
             f"in another terminal, add a person to the group {GROUP} and join as that person",
@@ -98,7 +98,7 @@ class Next:
 
     def _served(self) -> list[str]:
         authority = f"{self._svc(AUTHORITY)} authority resources add"
-        served = [(one.id, one.kind) for one in self.plan.served] or [(_SPARE, "tcp")]
+        served = [(one.id, one.kind) for one in self.plan.resources] or [(_SPARE, "tcp")]
         return [f"{authority} {id} --kind {kind} --node {CONNECTOR_NAME}" for id, kind in served]
 
     def _person(self) -> list[str]:
@@ -121,12 +121,12 @@ class Next:
 
     def _use(self) -> list[str]:
         lines = [f"{self.program} up", f"{self.program} resources list"]
-        for one in self.plan.served:
+        for one in self.plan.resources:
             if one.kind == "ssh":
                 proxy = shlex.quote(f"ProxyCommand={self.program} proxy-ssh %h")
                 lines.append(f"ssh -o {proxy} {one.id}")
                 break
-        return lines
+        return [*lines, f"{self.program} open {PAGE}"] if self.plan.has_page else lines
 
     def _svc(self, role: str) -> str:
         return f"{self.program} --config {_quoted(self.plan.config(role))}"

@@ -19,7 +19,7 @@ async def furnish(
     policy: str = FIRST_POLICY,
 ) -> None:
     """Put them there, each with its audit record."""
-    for one in plan.served:
+    for one in plan.resources:
         request = pb.AddResourceRequest(
             id=one.id, kind=one.kind, node=CONNECTOR_NAME, labels=dict(one.labels)
         )

@@ -18,6 +18,9 @@ from svc.plugin import installed
 AUTHORITY, PROXY, CONNECTOR, ALL = "authority", "proxy", "connector", "all"
 SEPARATE = (AUTHORITY, PROXY, CONNECTOR)
 LOOPBACK = "127.0.0.1"
+PAGE: str = next(key.default for key in KEYS if key.path == "page.resource")
+"""The id of the browser page where a configuration names none."""
+
 GROUP = "staff"
 """The group that the first policy speaks of."""
 
@@ -29,19 +32,22 @@ ISSUING_CA_DAYS = "identity.issuing_ca_days"
 """The one number that is of use only before the keys are made."""
 
 
+TableValue = str | bool | Mapping[str, str]
+
+
 @frozen
 class PlannedResource:
     """One resource that the Connector is to serve.
 
     Attributes:
-        table: Further keys of its table: texts, and tables of texts.
+        table: Further keys of its table: texts, flags, and tables of texts.
     """
 
     id: str
     kind: str
     address: str
     labels: Mapping[str, str] = field(factory=dict)
-    table: Mapping[str, str | Mapping[str, str]] = field(factory=dict)
+    table: Mapping[str, TableValue] = field(factory=dict)
 
 
 @frozen
@@ -53,6 +59,7 @@ class InitPorts:
     join: int = 7402
     renewal: int = 7403
     admin: int = 7404
+    page: int = 7405
 
 
 @frozen
@@ -67,6 +74,7 @@ class InitPlan:
         ca_pin: Of a cluster that was made elsewhere; empty where its keys are made here.
         root_key: Where the root's private key goes; None leaves it in the key directory.
         numbers: Keys of ``svc all``'s configuration that are not left to their defaults.
+        has_page: Whether the Authority serves the browser page to the Connector of this machine.
     """
 
     directory: Path
@@ -79,6 +87,7 @@ class InitPlan:
     ca_pin: str = ""
     root_key: Path | None = None
     numbers: Mapping[str, float] = field(factory=dict)
+    has_page: bool = False
 
     @property
     def makes_keys(self) -> bool:
@@ -98,7 +107,15 @@ class InitPlan:
     @property
     def more_kinds(self) -> tuple[str, ...]:
         """The kinds of what is served that are not in use unless a configuration names them."""
-        return tuple(sorted({one.kind for one in self.served} - set(KINDS)))
+        return tuple(sorted({one.kind for one in self.resources} - set(KINDS)))
+
+    @property
+    def resources(self) -> tuple[PlannedResource, ...]:
+        """What the Connector serves, with the browser page."""
+        if not self.has_page:
+            return self.served
+        address = joined(LOOPBACK, self.ports.page)
+        return (*self.served, PlannedResource(PAGE, "web", address, table={"identity": True}))
 
     @property
     def public(self) -> str:
@@ -135,8 +152,7 @@ class InitPlan:
             )
         for name in (*self.public_names, self.host):
             _check_host(name)
-        if len({one.id for one in self.served}) != len(self.served):
-            raise UsageError("--resource: an id is given more than once")
+        self._check_served()
         if not self.makes_keys and not _PIN.match(self.ca_pin):
             raise UsageError(
                 "--ca-pin: required unless an Authority is configured here; give the 64 hex "
@@ -157,6 +173,14 @@ class InitPlan:
                 "--issuing-ca-days: applies only where an Authority is configured; no keys are "
                 "created here"
             )
+
+    def _check_served(self) -> None:
+        if self.has_page and not (self.is_one or {AUTHORITY, CONNECTOR} <= set(self.roles)):
+            raise UsageError(
+                "--page: the Authority and the Connector must be configured here together"
+            )
+        if len({one.id for one in self.resources}) != len(self.resources):
+            raise UsageError("--resource: an id is given more than once")
 
 
 def read_served(text: str) -> PlannedResource:

@@ -18,6 +18,7 @@ from svc.setup.plan import (
     LOOPBACK,
     PROXY,
     InitPlan,
+    TableValue,
     is_address,
     is_local,
 )
@@ -84,6 +85,7 @@ def _authority(plan: InitPlan, ca_pin: str) -> Iterator[str]:
     yield "# The listeners for Proxies, for joining nodes, for renewals, and for administrators."
     yield from _listens(plan)
     yield ""
+    yield from _page(plan)
     yield from _numbers(plan, AUTHORITY)
 
 
@@ -124,6 +126,7 @@ def _all(plan: InitPlan) -> Iterator[str]:
     yield f"authority = [{_quoted(at(LOOPBACK, plan.ports.control))}]"
     yield f"proxy = [{_quoted(at(LOOPBACK, plan.ports.public))}]"
     yield ""
+    yield from _page(plan)
     leaf = [
         "# How long this process may be stopped before its own nodes' certificates expire.",
         f"node_leaf_secs = {NODE_LEAF_SECS}",
@@ -180,6 +183,14 @@ def _everywhere(host: str) -> str:
     return "::" if ":" in host else "0.0.0.0"
 
 
+def _page(plan: InitPlan) -> Iterator[str]:
+    if plan.has_page:
+        yield "[page]"
+        yield "# The browser page, for the Connector of this machine alone."
+        yield f"listen = {_quoted(at(LOOPBACK, plan.ports.page))}"
+        yield ""
+
+
 def _join(plan: InitPlan, role: str, ca_pin: str) -> Iterator[str]:
     yield "[join]"
     yield "# Read only while there is no identity in state_dir."
@@ -199,12 +210,12 @@ def _served(plan: InitPlan) -> Iterator[str]:
     yield "# The resources that this Connector serves.  Only this file has their addresses."
     yield "# People can reach a resource once an operator has added its id to the catalog and"
     yield "# assigned it to this node."
-    if not plan.served:
+    if not plan.resources:
         yield "#"
         for line in _table('"db1"', '"tcp"', '"10.0.0.5:5432"'):
             yield f"# {line}"
         yield ""
-    for one in plan.served:
+    for one in plan.resources:
         yield from _table(_quoted(one.id), _quoted(one.kind), _quoted(one.address))
         yield from (f"{key} = {_toml(value)}" for key, value in one.table.items())
         yield ""
@@ -217,7 +228,9 @@ def _table(id_: str, kind: str, address: str) -> Iterator[str]:
     yield f"address = {address}"
 
 
-def _toml(value: str | Mapping[str, str]) -> str:
+def _toml(value: TableValue) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, str):
         return _quoted(value)
     return f"{{ {', '.join(f'{key} = {_quoted(one)}' for key, one in value.items())} }}"

@@ -297,14 +297,14 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "page on all addresses",
         "authority",
-        '[page]\nlisten = "0.0.0.0:7404"',
+        '[page]\nlisten = "0.0.0.0:7405"',
         "page.listen",
-        "must be a loopback address, such as 127.0.0.1:7404",
+        "must be a loopback address, such as 127.0.0.1:7405",
     ),
     (
         "page on a private address",
         "authority",
-        '[page]\nlisten = "10.0.0.1:7404"',
+        '[page]\nlisten = "10.0.0.1:7405"',
         "page.listen",
         "must be a loopback address",
     ),
@@ -503,7 +503,7 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "a peer's name",
         "authority",
-        '[authority.peers]\n"a.1" = "10.0.0.1:7404"',
+        '[authority.peers]\n"a.1" = "10.0.0.1:7405"',
         "authority.peers",
         "each name must be one DNS label",
     ),
@@ -524,7 +524,7 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "two peers at one address",
         "authority",
-        '[authority.peers]\na1 = "10.0.0.1:7404"\na2 = "10.0.0.1:7404"',
+        '[authority.peers]\na1 = "10.0.0.1:7405"\na2 = "10.0.0.1:7404"',
         "authority.peers",
         "an address is listed twice",
     ),

@@ -67,6 +67,13 @@ class PlanTests(SynchronousTestCase):
         """Two targets of one name could not both be dialed."""
         one = PlannedResource("db1", "tcp", "10.0.0.5:5432")
         self.refused("--resource", served=(one, one))
+        page = PlannedResource("svc-page", "web", "10.0.0.5:80")
+        self.refused("--resource", served=(page,), has_page=True)
+
+    def test_page_needs_both(self) -> None:
+        """The page is for a Connector on the Authority's own machine."""
+        self.refused("--page", has_page=True, roles=("authority", "proxy"))
+        self.refused("--page", has_page=True, roles=("connector",), ca_pin=PIN)
 
     def test_resources_are_read(self) -> None:
         """An id, a kind and an address; every other form names the option."""
@@ -98,6 +105,23 @@ class TextTests(SynchronousTestCase):
                 self.assertEqual(found.plugins.kinds, ("ssh", "tcp", "vnc"), name)
             plain = configurations(evolve(plan, served=(db,)), PIN)
             self.assertFalse(any("[plugins]" in text for text in plain.values()))
+
+    def test_page(self) -> None:
+        """The Authority serves the browser page where the Connector finds it, with who asks."""
+        for roles in (PLAN.roles, (ALL,)):
+            plan = evolve(PLAN, has_page=True, roles=roles)
+            plan.check()
+            read = {
+                name: read_settings(text, name.removesuffix(".toml"))
+                for name, text in configurations(plan, PIN).items()
+            }
+            (served,) = read["all.toml" if plan.is_one else "connector.toml"].connector.resources
+            page = read["all.toml" if plan.is_one else "authority.toml"].page
+            self.assertEqual((served.id, served.kind), (page.resource, "web"))
+            self.assertEqual(served.address, str(page.listen))
+            self.assertIs(served.table["identity"], True)
+            for one in read.values():
+                self.assertIn("web", one.plugins.kinds)
 
     def test_separate_roles(self) -> None:
         """The Proxy reaches the Authority, the Connector the Proxy, at the ports that listen."""

@@ -11,6 +11,7 @@ import socket
 import sys
 import tempfile
 from functools import partial
+from http.client import HTTPConnection
 from io import StringIO
 from pathlib import Path
 from shutil import rmtree
@@ -98,6 +99,8 @@ class InitTests(SynchronousTestCase):
                 look = partial(self.address, f"{line} --json")
                 there = until("echo to be served", look, 40, self.children)
                 self.paste(line)
+            elif line.endswith(" open svc-page"):
+                self.read_page(f"{line.removesuffix('svc-page')} --print svc-page")
             else:
                 self.paste(line)
         with socket.create_connection(there, 10) as talking:
@@ -106,6 +109,23 @@ class InitTests(SynchronousTestCase):
             self.assertEqual(talking.recv(len(_HELLO)), _HELLO)
         for child in reversed(self.children):
             self.assertEqual(child.stop(), 0, child.tail())
+
+    def read_page(self, line: str) -> None:
+        """The browser page, whose URL a line prints, knows the person."""
+        opened = until("the page", lambda: self._printed(line), 40, self.children)
+        host = opened.removeprefix("http://").rstrip("/")
+        connection = HTTPConnection("127.0.0.1", int(host.rpartition(":")[2]), timeout=20)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/", headers={"Host": host})
+        answer = connection.getresponse()
+        said = answer.read().decode()
+        self.assertEqual(answer.status, 200, said)
+        self.assertIn("You are <strong>ada</strong>", said)
+        self.assertIn("svc open svc-page", said)
+
+    def _printed(self, line: str) -> str | None:
+        ran = run(self.typed(line), self.home)
+        return ran.stdout.strip() if ran.status == 0 else None
 
     def test_four_processes(self) -> None:
         """Authority, Proxy, Connector and a person join by tokens and carry a session.
@@ -117,7 +137,7 @@ class InitTests(SynchronousTestCase):
 
     def test_one_process_whose_root_key_is_elsewhere(self) -> None:
         """svc all serves a person at once, without the root's private key."""
-        self.check(self.init("--all", "--root-key-to", str(self.base / "root.key")))
+        self.check(self.init("--all", "--page", "--root-key-to", str(self.base / "root.key")))
         self.assertTrue((self.base / "root.key").exists())
         whole = svc_command("--config", str(self.gate / "all.toml"), "authority", "audit", "verify")
         run(whole, self.home).checked()
@@ -129,6 +149,7 @@ class InitTests(SynchronousTestCase):
             (64, "--all", "--for", "proxy"),
             (64, "--resource", "echo"),
             (64, "--for", "connector"),
+            (64, "--page", "--for", "authority"),
             (1, "--root-key-to", str(self.home)),
         ):
             out, err = StringIO(), StringIO()
@@ -141,10 +162,10 @@ class InitTests(SynchronousTestCase):
 
 
 def _free_ports() -> tuple[int, int]:
-    """A free port, and the first of three free ones in a row."""
+    """A free port, and the first of four free ones in a row."""
     while True:
         with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
-            taken = [held.enter_context(socket.socket()) for _ in range(4)]
+            taken = [held.enter_context(socket.socket()) for _ in range(5)]
             taken[0].bind(("127.0.0.1", 0))
             taken[1].bind(("127.0.0.1", 0))
             first: int = taken[1].getsockname()[1]

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import socket
+import tempfile
 from functools import cache
 from html import unescape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
 
 from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
@@ -17,6 +23,7 @@ from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Ran, run, until
 from svc.testing.gateway.settings import AUTHORITY, POLICY, GatewayTarget
 from tests.support.tools import stock_tool
+from tests.system.chromium import Chromium
 from tests.system.world import around
 
 KINDS = ["ssh", "tcp", "web"]
@@ -107,6 +114,31 @@ class PageCase(SynchronousTestCase):
             cookies[who.name] = given[1]
         return int(head.split()[1]), unescape(said)
 
+    def opened(self, resource: str) -> socket.socket:
+        """A connection of ada's, through which bytes have come."""
+        client = socket.create_connection(self.paged.ada.endpoint(resource), 30)
+        client.settimeout(30)
+        client.sendall(b"x")
+        self.assertEqual(client.recv(1), b"x")
+        return client
+
+    def assert_ends(self, client: socket.socket) -> None:
+        """The connection is closed or reset."""
+        with contextlib.suppress(ConnectionResetError):
+            self.assertEqual(client.recv(1), b"")
+
+    def form_of(
+        self, resource: str, path: str = "/sessions", person: GatewayPerson | None = None
+    ) -> dict[str, str]:
+        """The hidden fields of the button that ends a session of a resource."""
+        row = until(f"a session of {resource}", lambda: self._row(resource, path, person))
+        return dict(re.findall(r'name="([a-z]+)" value="([^"]*)"', row))
+
+    def _row(self, resource: str, path: str, person: GatewayPerson | None) -> str | None:
+        _, said = self.page(path, person)
+        rows = [one for one in said.split("<tr>") if f"<td>{resource}</td>" in one]
+        return next((one for one in rows if "name=" in one), None)
+
 
 class PageTests(PageCase):
     """What a person reads there."""
@@ -124,8 +156,7 @@ class PageTests(PageCase):
     def test_denials(self) -> None:
         """A refusal is listed with its policy and that one's reason."""
         ada = self.paged.ada
-        host, port = ada.endpoint("vault")
-        with socket.create_connection((host, port), 30) as client:
+        with socket.create_connection(ada.endpoint("vault"), 30) as client:
             client.settimeout(30)
             self.assert_ends(client)
         refused = ada.refused("vault")
@@ -151,11 +182,7 @@ class PageTests(PageCase):
     def test_end(self) -> None:
         """A person ends a session by its form, and nothing ends it without."""
         ada = self.paged.ada
-        host, port = ada.endpoint("echo")
-        with socket.create_connection((host, port), 30) as client:
-            client.settimeout(30)
-            client.sendall(b"x")
-            self.assertEqual(client.recv(1), b"x")
+        with self.opened("echo") as client:
             form = self.form_of("echo")
             own = ("-H", f"Origin: {self.url(ada, '')}")
             data = ("-d", f"session={form['session']}&token={form['token']}")
@@ -176,17 +203,108 @@ class PageTests(PageCase):
         (asked,) = (one for one in records if one["event"] == "session.end_asked")
         self.assertEqual((asked["actor"]["kind"], asked["actor"]["name"]), ("person", "ada"))
 
-    def assert_ends(self, client: socket.socket) -> None:
-        """The connection is closed or reset."""
-        with contextlib.suppress(ConnectionResetError):
-            self.assertEqual(client.recv(1), b"")
+    def test_of_everybody(self) -> None:
+        """Who may manage sessions by policy ends that of another person, who is told so."""
+        lead = self.paged.lead
+        with self.opened("echo") as client:
+            form = self.form_of("echo", "/sessions?of=all", lead)
+            data = "&".join(f"{name}={value}" for name, value in form.items())
+            origin = f"Origin: {self.url(lead, '')}"
+            ended = self.page("/sessions/end", lead, "-H", origin, "-d", data)
+            self.assertEqual(ended[0], 303)
+            self.assert_ends(client)
+        until("it is told", lambda: "ended_by_operator" in self.ends())
 
-    def form_of(self, resource: str, path: str = "/sessions") -> dict[str, str]:
-        """The hidden fields of the button that ends a session of a resource."""
-        row = until(f"a session of {resource}", lambda: self._row(resource, path))
-        return dict(re.findall(r'name="([a-z]+)" value="([^"]*)"', row))
+    def ends(self) -> list[str]:
+        """Why sessions of ada's ended, as her own machine was told."""
+        return [one["reason"] for one in self.paged.ada.status()["ended"]]
 
-    def _row(self, resource: str, path: str) -> str | None:
-        _, said = self.page(path)
-        rows = [one for one in said.split("<tr>") if f"<td>{resource}</td>" in one]
-        return rows[0] if rows else None
+
+class _Elsewhere(BaseHTTPRequestHandler):
+    """A site that frames the page, and has a form that is sent to it."""
+
+    server: _Site
+
+    def do_GET(self) -> None:
+        """The one page."""
+        text = self.server.page.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+class _Site(ThreadingHTTPServer):
+    """It, in a thread.
+
+    Attributes:
+        page: Its HTML.
+    """
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Elsewhere)
+        self.page = ""
+        Thread(target=self.serve_forever, daemon=True).start()
+
+
+class BrowserTests(PageCase):
+    """Headless Chromium, with JavaScript off."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.home = Path(tempfile.mkdtemp(prefix="chromium-"))
+        self.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
+        self.browser = Chromium(self.home)
+        self.addCleanup(self.browser.end)
+        opened = self.paged.ada.svc("open", "--print", PAGE).checked()
+        self.root = opened.stdout.strip().rstrip("/")
+
+    def asked(self) -> list[Any]:
+        """The ends that were asked for."""
+        words = ("audit", "show", "--event", "session.end_asked", "--last", "99", "--json")
+        found: list[Any] = self.paged.gateway.operator(*words).json
+        return found
+
+    def test_browser(self) -> None:
+        """The rows are there, a session ends by its button, and no other site gets at either."""
+        said = self.browser.open(f"{self.root}/")
+        self.assertIn("You are <strong>ada</strong>", said)
+        self.assertIn("svc open svc-page", said)
+        (cookie,) = self.browser.cookies()
+        self.assertEqual(cookie["name"], "__Host-svc-page")
+        flags = [cookie[name] for name in ("httpOnly", "secure", "sameSite", "path")]
+        self.assertEqual(flags, [True, True, "Strict", "/"])
+        with self.opened("echo") as client:
+            said = self.browser.click('nav a[href="/sessions"]')
+            session = re.search(r'name="session" value="([0-9a-f]{32})"', said)
+            assert session is not None, said
+            before = self.asked()
+            self.from_elsewhere(session[1])
+            self.assertEqual(self.asked(), before)
+            self.browser.open(f"{self.root}/sessions")
+            said = self.browser.click("form button")
+            self.assertIn("Live sessions", said)
+            self.assert_ends(client)
+        self.assertIn(session[1], [one["session_uid"] for one in self.asked()])
+
+    def from_elsewhere(self, session: str) -> None:
+        """Another site frames the page, and sends a form to it."""
+        site = _Site()
+        self.addCleanup(site.server_close)
+        self.addCleanup(site.shutdown)
+        site.page = (
+            f'<iframe src="{self.root}/sessions"></iframe>'
+            f'<form method="post" action="{self.root}/sessions/end">'
+            f'<input name="session" value="{session}"><button>Win</button></form>'
+        )
+        framed = self.browser.open(f"http://127.0.0.1:{site.server_address[1]}/")
+        self.assertNotIn("Live sessions", framed)
+        (frame,) = self.browser.frames()
+        self.assertEqual(frame["unreachableUrl"], f"{self.root}/sessions")
+        self.assertIn("cross_site", self.browser.click("form button"))

@@ -25,7 +25,7 @@ from tests.pki.support import CLUSTER
 from tests.support.nothing import nothing_later
 
 PAGE = "svc-page"
-HOST = "127.0.0.1:7404"
+HOST = "127.0.0.1:7405"
 ORIGIN = b"http://svc-page-abcdefghijklmnop.localhost:12345"
 FOR_ALL = """
 @id("page-for-all")
