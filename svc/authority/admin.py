@@ -55,6 +55,7 @@ class AdminService:
     erasure: RequestErasure
     links: IdentityLinks
     accounts: AccountAdmin
+    records: Callable[[pb.ShowRecordsRequest, Actor], Awaitable[pb.ShowRecordsResponse]]
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
     def service(self) -> RpcService:
@@ -99,6 +100,8 @@ class AdminService:
                 "DiscardRow": self._guarded(
                     pb.DiscardRowRequest, MANAGE_AUDIT_QUEUE, outbox.discard
                 ),
+                "ShowRecords": self._guarded(pb.ShowRecordsRequest, VIEW_AUDIT, self.records),
+                "ListQueue": self._guarded(pb.ListQueueRequest, VIEW_AUDIT, outbox.list_rows),
                 "EraseValue": self._guarded(
                     pb.EraseValueRequest, MANAGE_AUDIT_QUEUE, self.erasure.erase
                 ),

@@ -7,6 +7,7 @@ and the user of this machine has signed in.  It asks as that person.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,10 +22,17 @@ from svc.errors import SvcError
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
+    from svc.compose.administration import AdminConnection
     from svc.compose.client import PersonSide
     from svc.config import RoleSettings
+    from svc.interfaces.rpc import IRpcChannel
 
     _Response = TypeVar("_Response", bound=Message)
+
+_T = TypeVar("_T")
+
+Connect = Callable[[Any], Coroutine[Any, Any, "AdminConnection"]]
+"""``connect(reactor)``: a connection to the Authority."""
 
 OPTIONS = "svc.cli.lane"
 """Where a click context's ``meta`` holds the :class:`LaneOptions`."""
@@ -62,22 +70,42 @@ class AdminLane:
         deadline: float = DEADLINE,
     ) -> _Response:
         """See :class:`~svc.cli.calls.Admin`."""
+        return self.over_one(
+            lambda channel: asked(channel, method, request, response_type, deadline)
+        )
+
+    def over_one(self, main: Callable[[IRpcChannel], Awaitable[_T]]) -> _T:
+        """What *main* comes to over one connection; a process can do this once."""
+        connect = self.connecting()
+
+        async def connected(reactor: Any) -> _T:
+            opened = await connect(reactor)
+            try:
+                return await main(opened.channel)
+            finally:
+                await opened.close()
+
+        return run(connected)
+
+    def connecting(self) -> Connect:
+        """Gives a connection on the reactor that it is given; identity and files are read now.
+
+        Raises:
+            SvcError: there is no identity, or its certificate is not good now.
+        """
         from svc.compose.administration import open_administration
 
         side = self._side()
 
-        async def answer(reactor: Any) -> _Response:
-            at = evolve(side, runtime=evolve(side.runtime, reactor=reactor))
+        async def connect(reactor: Any) -> AdminConnection:
             try:
-                opened = await open_administration(at)
+                return await open_administration(
+                    evolve(side, runtime=evolve(side.runtime, reactor=reactor))
+                )
             except SvcError as refusal:
                 raise told(refusal) from None
-            try:
-                return await asked(opened.channel, method, request, response_type, deadline)
-            finally:
-                await opened.close()
 
-        return run(answer)
+        return connect
 
     def _side(self) -> PersonSide:
         """The person's side, with a certificate that is good now."""

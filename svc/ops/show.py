@@ -41,27 +41,41 @@ class ShownRecords:
         shown: In order of the log.
         end: The number of its last record.
         more: Whether older records are wanted, too.
+        before: The look was broken off here, to go on with what is before it; 0: it was not.
     """
 
     shown: list[Shown]
     end: int
     more: bool = False
+    before: int = 0
 
 
 @define
 class LogReader:
-    """Reads records of one snapshot.  Blocks."""
+    """Reads records of one snapshot.  Blocks.
+
+    Attributes:
+        rows: A look for the newest is broken off after so many; None: it goes to the first.
+    """
 
     tx: ITransaction
+    rows: int | None = None
     _names: dict[tuple[str, str], str | None] = field(factory=dict, init=False)
     _askers: dict[str, str] = field(factory=dict, init=False)
     _sessions: dict[str, RequestSession | None] = field(factory=dict, init=False)
 
-    def newest(self, selection: Selection, most: int) -> ShownRecords:
-        """The newest *most* that are wanted."""
+    def newest(self, selection: Selection, most: int, before: int = 0) -> ShownRecords:
+        """The newest *most* that are wanted.
+
+        Args:
+            before: Of those before this number; 0: of all.
+        """
         end = self._end()
         found: list[Shown] = []
-        for each in self._backwards(end):
+        for count, each in enumerate(self._backwards(min(end, before - 1) if before else end)):
+            if count == self.rows:
+                last = each.seq if isinstance(each, ChainRow) else _last(each)
+                return ShownRecords(found[::-1], end, before=last + 1)
             record = _record(each) if isinstance(each, ChainRow) else None
             if record is not None and selection.is_past(record):
                 break
@@ -242,6 +256,11 @@ def persons_called(tx: ITransaction, word: str) -> frozenset[str]:
     """The ids of the people and agents that *word* names: by name, or it is an id itself."""
     people = {one.id for one in tx.people.all() if one.name == word}
     return frozenset({word, *people, *(one.id for one in tx.agents.all() if one.name == word)})
+
+
+def _last(mark: Shown) -> int:
+    """The last record that a mark stands for."""
+    return int(str(mark.get("last_seq", mark["seq"])))
 
 
 def _record(row: ChainRow) -> Shown | None:

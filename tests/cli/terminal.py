@@ -49,6 +49,7 @@ from svc.errors import SvcError
 from svc.interfaces.store import IStore
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.account import CODE_FILE
+from svc.ops.asked_records import AskedRecords
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.credentials import CredentialSeal
 from svc.pki.root import ClusterKeys, make_cluster
@@ -233,6 +234,7 @@ class Authority:
             erasure=RequestErasure(self.store, writes),
             links=self._links(),
             accounts=self._accounts(registry.people),
+            records=AskedRecords(self.store, writes).show,
             status=_standing,
         )
         self._begin()

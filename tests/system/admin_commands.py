@@ -78,6 +78,8 @@ REMOTE: dict[str, Typed] = {
     "policy set": Typed("-", "already in force", stdin=ADMINISTRATORS),
     "policy show": Typed(says="people-administer"),
     "policy history": Typed(says="2"),
+    "audit show": Typed("--event policy", "policy.activate"),
+    "audit outbox list": Typed(says="no rows"),
     "audit outbox release": Typed("1 --reason tidy", "there is no row 1", 1),
     "audit outbox discard": Typed("1 --reason tidy", "there is no row 1", 1),
     "audit erase": Typed("1.0 actor.id --reason tidy", "(", 1),
@@ -87,9 +89,7 @@ REMOTE: dict[str, Typed] = {
 ON_THE_HOST: dict[str, str] = {
     "audit adopt": "",
     "audit export": "",
-    "audit outbox list": "",
     "audit prove": "1",
-    "audit show": "",
     "audit verify": "",
     "verify-audit": "",
     "backup create": "--out x --encrypt-to x",

@@ -27,7 +27,7 @@ from svc.rpc.server.server import RpcServerFactory
 from svc.rpc.server.tls import TlsServerFactory
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.processes import Ran, environment, svc_command, until
+from svc.testing.gateway.processes import Child, Ran, environment, svc_command, until
 from svc.testing.gateway.settings import PROXY
 from svc.wire.limits import WireLimits
 from tests.support.proof import proves
@@ -145,6 +145,25 @@ class CommandTests(SynchronousTestCase):
                 self.assertEqual((ran.status, ran.stdout), (1, ""), name)
                 self.assertIn("the policy lets you administer nothing", ran.stderr, name)
         self.assertEqual((here.dialed(), here.refused() - refused), (dialed, len(REMOTE)))
+
+    def test_follow(self) -> None:
+        """The log is followed through the lane: what happens is shown, and the lane stays open."""
+        here = office()
+        following = Child(
+            name="follow",
+            words=svc_command("authority", "audit", "show", "--follow", "--event", "group"),
+            home=here.ada.home,
+            log=here.ada.home / "follow.log",
+            environ={},
+        )
+        following.start()
+        self.addCleanup(following.end)
+        until("the heads", lambda: "WHO" in following.text(), alive=[following])
+        here.gateway.operator("groups", "add", "followed")
+        until("the record", lambda: "group followed" in following.text(), alive=[following])
+        self.assertEqual(here.gateway.metric(PROXY, OPEN, lane="admin"), 1)
+        following.end()
+        here.gateway.await_metric(PROXY, OPEN, 0, lane="admin")
 
     def test_ways(self) -> None:
         """The way is chosen by what is there: options, a person's configuration, the host's own."""

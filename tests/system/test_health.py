@@ -107,19 +107,21 @@ class HealthTests(SynchronousTestCase):
         """
         addresses = dict(self.gateway.listening(AUTHORITY))
         proxy = pair(self.gateway.files.state(PROXY))
+        person = pair(self.gateway.add_person("hal").directory)
         (answers,) = probes({"address": addresses.pop("telemetry"), "methods": HEALTH})
         self.assertEqual(answers, ["UNAVAILABLE"] * len(HEALTH))  # it speaks no HTTP/2
         for name, (method, is_open) in {
             "control": ("/gate.v1.Control/Authorize", False),
             "join": ("/gate.v1.Bootstrap/Enroll", True),
             "renewal": ("/gate.v1.Renewal/Renew", False),
+            "admin": ("/gate.v1.Admin/Status", False),
         }.items():
-            address = addresses.pop(name)
+            address, holder = addresses.pop(name), person if name == "admin" else proxy
             for path in HEALTH:
-                self.assertEqual(status_of(address, path, proxy), UNIMPLEMENTED, (name, path))
+                self.assertEqual(status_of(address, path, holder), UNIMPLEMENTED, (name, path))
                 stranger = UNIMPLEMENTED if is_open else ""
                 self.assertEqual(status_of(address, path), stranger, (name, path))
-            self.assertNotIn(status_of(address, method, proxy), ("", UNIMPLEMENTED), name)
+            self.assertNotIn(status_of(address, method, holder), ("", UNIMPLEMENTED), name)
         self.assertEqual(addresses, {})
 
     @proves("G-HLT-05", "X-27")

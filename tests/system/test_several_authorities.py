@@ -236,7 +236,7 @@ class SeveralAuthorities(SynchronousTestCase):
         files.state(name).mkdir(mode=0o700)
         shutil.copytree(files.state("authority") / "keys", files.state(name) / "keys")
         own = {"state_dir": str(files.state(name)), "telemetry.metrics_listen": ""}
-        ends = ("control_listen", "join_listen", "renewal_listen", "private_listen")
+        ends = ("control_listen", "join_listen", "renewal_listen", "admin_listen", "private_listen")
         own |= {f"endpoints.{listen}": "127.0.0.1:0" for listen in ends}
         files.write(name, files.table("authority3") | own)
         child: Child = self.gateway.make_child(name, "authority")

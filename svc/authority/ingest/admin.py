@@ -28,6 +28,9 @@ from svc.model.canonical import Json
 from svc.model.cluster.node import Node
 from svc.proto.gate.v1 import admin_pb2 as pb
 
+MOST = 1000
+"""Rows in one answer."""
+
 
 class NotReleasable(SvcError):
     """A held row that may not enter the log."""
@@ -48,6 +51,14 @@ class QueueAdmin:
     recorder: Recorder
     now: Callable[[], float]
     may_write: WriteRights = MAY_WRITE
+
+    async def list_rows(self, request: pb.ListQueueRequest, actor: Actor) -> pb.ListQueueResponse:
+        """Rows of the queue, oldest first; nothing that they say of themselves is checked."""
+        rows = await self.store.read("audit queue", lambda tx: tx.outbox.rows(request.after, MOST))
+        shown = [row for row in rows if row.hold is not None or not request.held]
+        return pb.ListQueueResponse(
+            rows=map(_shown, shown), next=rows[-1].id if len(rows) == MOST else 0
+        )
 
     async def release(self, request: pb.ReleaseRowRequest, actor: Actor) -> pb.ReleaseRowResponse:
         """Append a held row whose signature is good.
@@ -181,3 +192,20 @@ def _held_row(tx: ITransaction, row_id: int) -> QueuedRow:
             f"row {row_id} is not held: the leader will process it", reason="row_not_held"
         )
     return found[0]
+
+
+def _shown(row: QueuedRow) -> pb.QueuedRow:
+    claim = RowClaim.of(row.row)
+    return pb.QueuedRow(
+        id=row.id,
+        reason="" if row.hold is None else row.hold.value,
+        origin=claim.origin,
+        spool_id=claim.spool_id,
+        n=claim.n,
+        event=claim.event,
+        event_id=claim.event_id,
+        key_id=row.row.key_id,
+        record_digest=row.digest.hex(),
+        queued_at=row.queued_at,
+        held_at=row.held_at or 0.0,
+    )

@@ -16,10 +16,10 @@ from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import SESSION_ASKED_END
 from svc.model.audit.record import Actor
+from svc.model.canonical import Json
 from svc.model.cluster.agent import Agent
 from svc.model.cluster.person import Person
 from svc.model.ids import is_agent_id
-from svc.model.canonical import Json
 from svc.model.session.ending import ENDED_BY_OPERATOR
 from svc.model.session.session import Session, SessionState
 from svc.proto.gate.v1 import admin_pb2 as pb

@@ -1,50 +1,38 @@
 """``svc authority audit``: verify the log, prove and export what is in it, look at its records.
 
-All read the store directly, so they work with every role stopped and beside a
+All of these read the store directly, so they work with every role stopped and beside a
 running Authority; none trusts what the Authority would say of itself.
 """
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from svc.cli.authority.erase import request_place
-from svc.cli.control import authority_settings, authority_state, run
+from svc.cli.authority.log.erase import request_place
+from svc.cli.control import authority_settings, authority_state
 from svc.cli.forms import WORD
 from svc.cli.groups import Group
 from svc.cli.output import document, hint, json_option, print_lines, print_result, write
-from svc.errors import AuditBroken, Malformed, StoreUnavailable
-from svc.telemetry.escape import escaped
+from svc.errors import AuditBroken, StoreUnavailable
 
 if TYPE_CHECKING:
     from svc.audit.log.covered import CoveredRow
-    from svc.audit.log.selection import Selection
     from svc.audit.log.verify import Verified
-    from svc.interfaces.store import ITransaction
     from svc.model.audit.record import Head
     from svc.model.canonical import Json
-    from svc.ops.show import Shown, ShownRecords
-    from svc.ops.store import StorePlace
     from svc.ops.verify.log import OutsideLog
 
-LAST = 10
-FOLLOW_SECS = 1.0
-"""Between two looks at the log."""
-
-MOST = 1000
 LARGEST = 2**63 - 1
 
 
 @click.group(cls=Group)
 def audit() -> None:
-    """The audit log, read from the store directly."""
+    """The audit log."""
 
 
 @audit.command("verify")
@@ -260,166 +248,3 @@ def _log(context: click.Context) -> OutsideLog:
 
     settings = authority_settings(context)
     return outside_log(settings, authority_state(settings))
-
-
-@audit.command("show")
-@click.argument("decision_id", metavar="[DECISION_ID]", required=False, type=WORD)
-@click.option("--seq", type=click.IntRange(1, LARGEST), help="The record with this number.")
-@click.option(
-    "--last",
-    type=click.IntRange(1, MOST),
-    metavar="N",
-    help=f"At most the newest N records; {LAST} by default, {MOST} with --since.",
-)
-@click.option("--person", type=WORD, metavar="P", help="Records of a person, by name or id.")
-@click.option("--resource", type=WORD, metavar="ID", help="Records about a resource.")
-@click.option(
-    "--event", type=WORD, metavar="E", help="One event (session.start) or group (session)."
-)
-@click.option("--decision", type=WORD, metavar="D", help="allow, deny, or a decision id.")
-@click.option(
-    "--session", type=WORD, metavar="ID", help="Records of a session; a prefix is enough."
-)
-@click.option("--since", type=WORD, metavar="TIME", help="From 30m, 2h or 7d ago, or a UTC time.")
-@click.option("--until", type=WORD, metavar="TIME", help="Before this time, in the same form.")
-@click.option("--long", "is_long", is_flag=True, help="Show every field of a record, one per line.")
-@click.option(
-    "--follow", "-f", is_flag=True, help="Keep running and show new records as they are added."
-)
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print one JSON document; with --follow, one line per record.",
-)
-@click.pass_context
-def show_records(
-    context: click.Context,
-    /,
-    decision_id: str | None,
-    seq: int | None,
-    last: int | None,
-    is_long: bool,
-    follow: bool,
-    as_json: bool,
-    **filters: str | None,
-) -> None:
-    """Show the newest records, or those that match the filters, one per line, oldest first.
-
-    A line says when, who, and whom or what it concerns, by the names they have today.
-    A record is shown if it matches every filter given. Records that are missing, altered or
-    unreadable are marked; `svc authority audit verify` reports what is wrong.
-    """
-    from svc.audit.log import show
-    from svc.ops.show import LogReader
-    from svc.ops.store import store_place
-
-    given = [word for word in filters.values() if word is not None]
-    if (decision_id is not None) + (seq is not None) + (last is not None or bool(given)) > 1:
-        raise click.UsageError("give only one of DECISION_ID, --seq, or --last with filters")
-    if follow and (decision_id is not None or seq is not None or filters["until"] is not None):
-        raise click.UsageError("--follow: cannot be combined with DECISION_ID, --seq or --until")
-    settings = authority_settings(context)
-    place = store_place(settings)
-    select = _selection(filters, settings.plugins.kinds)
-    most = last or (MOST if filters["since"] is not None else LAST)
-
-    def look(tx: ITransaction) -> ShownRecords:
-        reading = LogReader(tx)
-        if decision_id is not None:
-            return reading.decided(decision_id)
-        if seq is not None:
-            return reading.numbered(seq)
-        return reading.newest(select(tx), most)
-
-    columns = show.Columns()
-
-    def form(shown: Iterable[Shown]) -> list[str]:
-        if as_json or is_long:
-            return list(map(show.as_json if as_json else show.as_text, shown))
-        return columns.lines(shown)
-
-    found = place.look("audit show", look)
-    if as_json and not follow:
-        print_lines(["[" + ",\n ".join(form(found.shown)) + "]"])
-    elif as_json or is_long:
-        _say_each(form(found.shown), apart=not as_json)
-    elif found.shown or follow:
-        _say_each(columns.lines(found.shown, heads=True))
-    if not found.shown and not as_json and not follow:
-        hint(["no matching records" if given else "the log is empty"])
-    if found.more and given and last is None:
-        hint([f"only the newest {most} are shown; use --last N for more"])
-    if any("damaged" in each for each in found.shown):
-        hint(["the log is damaged; run: svc authority audit verify"])
-    if follow:
-        run(lambda reactor: _follow(reactor, place, select, found.end, form))
-
-
-def _selection(
-    filters: Mapping[str, str | None], kinds: Iterable[str]
-) -> Callable[[ITransaction], Selection]:
-    """What is to be shown, once it is known who a person is."""
-    from svc.audit.log.selection import Selection, check_event, moment_of
-    from svc.ops.show import persons_called
-
-    times: dict[str, float | None] = {}
-    for name in ("since", "until"):
-        text = filters[name]
-        try:
-            times[name] = None if text is None else moment_of(text, time.time())
-        except Malformed as refused:
-            raise click.UsageError(f"--{name} {text}: {refused.text}") from None
-    person, event = filters["person"], filters["event"]
-    if event is not None:
-        try:
-            check_event(event, kinds=kinds)
-        except Malformed as refused:
-            raise click.UsageError(f"--event {escaped(event)}: {refused.text}") from None
-
-    def select(tx: ITransaction) -> Selection:
-        return Selection(
-            persons=None if person is None else persons_called(tx, person),
-            resource=filters["resource"],
-            event=event,
-            decision=filters["decision"],
-            session=filters["session"],
-            since=times["since"],
-            until=times["until"],
-        )
-
-    return select
-
-
-async def _follow(
-    reactor: Any,
-    place: StorePlace,
-    select: Callable[[ITransaction], Selection],
-    end: int,
-    form: Callable[[Iterable[Shown]], Iterable[str]],
-) -> None:
-    """Go on until interrupted, or until nobody reads any more."""
-    from twisted.internet.task import deferLater
-
-    while True:
-        found = place.look("audit show", partial(_later, select, end))
-        _say_each(form(found.shown))
-        if found.end == end:
-            await deferLater(reactor, FOLLOW_SECS, lambda: None)
-        end = found.end
-
-
-def _later(select: Callable[[ITransaction], Selection], end: int, tx: ITransaction) -> ShownRecords:
-    from svc.ops.show import LogReader
-
-    return LogReader(tx).after(select(tx), end)
-
-
-def _say_each(texts: Iterable[str], *, apart: bool = False) -> None:
-    """What is asked for, at once; with an empty line between them where they are long."""
-    if apart:
-        joined = "\n\n".join(texts)
-        print_lines([joined] if joined else [])
-    else:
-        print_lines(texts)
-    sys.stdout.flush()

@@ -14,9 +14,11 @@ import click
 from svc.cli.authority.audit import audit
 from svc.cli.authority.backup import backup
 from svc.cli.authority.catalog import resources
-from svc.cli.authority.erase import erase
 from svc.cli.authority.identities import identities
 from svc.cli.authority.keys import keys
+from svc.cli.authority.log.erase import erase
+from svc.cli.authority.log.outbox import outbox
+from svc.cli.authority.log.show import show_records
 from svc.cli.authority.members.accounts import accounts
 from svc.cli.authority.members.agents import agents
 from svc.cli.authority.members.groups import groups
@@ -24,7 +26,6 @@ from svc.cli.authority.members.nodes import nodes
 from svc.cli.authority.members.people import persons
 from svc.cli.authority.members.tokens import tokens
 from svc.cli.authority.members.users import users
-from svc.cli.authority.outbox import outbox
 from svc.cli.authority.policy import policy
 from svc.cli.authority.replay import replay_policy
 from svc.cli.authority.sessions import sessions
@@ -72,6 +73,7 @@ def authority(context: click.Context, proxies: tuple[str, ...], directory: Path 
 
 audit.add_command(outbox)
 audit.add_command(erase)
+audit.add_command(show_records)
 policy.add_command(replay_policy)
 for _command in (
     status,

@@ -19,6 +19,7 @@ from svc.compose.authority.parts import (
     Parts,
 )
 from svc.compose.authority.shared import SharedServices
+from svc.ops.asked_records import AskedRecords
 from svc.proto.gate.v1 import admin_pb2
 
 
@@ -71,6 +72,7 @@ def admin_service(
         erasure=RequestErasure(queue.admin.store, queue.admin.recorder),
         links=_identity_links(p, rooms),
         accounts=rooms.accounts.admin(p, registry.people),
+        records=AskedRecords(p.store, p.recorder).show,
         status=status,
     )
 

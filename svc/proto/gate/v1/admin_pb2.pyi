@@ -891,6 +891,88 @@ class EraseValueResponse(_message.Message):
     seq: int
     def __init__(self, seq: _Optional[int] = ...) -> None: ...
 
+class ShowRecordsRequest(_message.Message):
+    __slots__ = ("decision_id", "seq", "most", "person", "resource", "event", "decision", "session", "since", "until", "before", "after")
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQ_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    decision_id: str
+    seq: int
+    most: int
+    person: str
+    resource: str
+    event: str
+    decision: str
+    session: str
+    since: float
+    until: float
+    before: int
+    after: int
+    def __init__(self, decision_id: _Optional[str] = ..., seq: _Optional[int] = ..., most: _Optional[int] = ..., person: _Optional[str] = ..., resource: _Optional[str] = ..., event: _Optional[str] = ..., decision: _Optional[str] = ..., session: _Optional[str] = ..., since: _Optional[float] = ..., until: _Optional[float] = ..., before: _Optional[int] = ..., after: _Optional[int] = ...) -> None: ...
+
+class ShowRecordsResponse(_message.Message):
+    __slots__ = ("records", "end", "more", "before")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedScalarFieldContainer[bytes]
+    end: int
+    more: bool
+    before: int
+    def __init__(self, records: _Optional[_Iterable[bytes]] = ..., end: _Optional[int] = ..., more: _Optional[bool] = ..., before: _Optional[int] = ...) -> None: ...
+
+class ListQueueRequest(_message.Message):
+    __slots__ = ("held", "after")
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    held: bool
+    after: int
+    def __init__(self, held: _Optional[bool] = ..., after: _Optional[int] = ...) -> None: ...
+
+class QueuedRow(_message.Message):
+    __slots__ = ("id", "reason", "origin", "spool_id", "n", "event", "event_id", "key_id", "record_digest", "queued_at", "held_at")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    SPOOL_ID_FIELD_NUMBER: _ClassVar[int]
+    N_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    EVENT_ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    RECORD_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    QUEUED_AT_FIELD_NUMBER: _ClassVar[int]
+    HELD_AT_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    reason: str
+    origin: str
+    spool_id: str
+    n: int
+    event: str
+    event_id: str
+    key_id: str
+    record_digest: str
+    queued_at: float
+    held_at: float
+    def __init__(self, id: _Optional[int] = ..., reason: _Optional[str] = ..., origin: _Optional[str] = ..., spool_id: _Optional[str] = ..., n: _Optional[int] = ..., event: _Optional[str] = ..., event_id: _Optional[str] = ..., key_id: _Optional[str] = ..., record_digest: _Optional[str] = ..., queued_at: _Optional[float] = ..., held_at: _Optional[float] = ...) -> None: ...
+
+class ListQueueResponse(_message.Message):
+    __slots__ = ("rows", "next")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_FIELD_NUMBER: _ClassVar[int]
+    rows: _containers.RepeatedCompositeFieldContainer[QueuedRow]
+    next: int
+    def __init__(self, rows: _Optional[_Iterable[_Union[QueuedRow, _Mapping]]] = ..., next: _Optional[int] = ...) -> None: ...
+
 class PolicyHistoryRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -1,7 +1,7 @@
 """``svc authority audit outbox``: rows that wait for the log, and what to do with held ones.
 
-The list reads the store directly, so it works with every role stopped; letting a
-row go or throwing it away is asked of the Authority that leads, and is on record.
+On the Authority's host the list reads the store directly, so it works with every role stopped;
+letting a row go or throwing it away is asked of the Authority that leads, and is on record.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from svc.cli.calls import asked
 from svc.cli.control import admin, authority_settings
 from svc.cli.forms import WORD
 from svc.cli.groups import Group
+from svc.cli.lane import AdminLane
 from svc.cli.output import document, hint, json_option, print_lines, print_result, table
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 if TYPE_CHECKING:
+    from svc.config import RoleSettings
+    from svc.interfaces.rpc import IRpcChannel
     from svc.interfaces.store import ITransaction
     from svc.model.audit.outbox import QueuedRow
 
@@ -42,21 +46,12 @@ def outbox() -> None:
 @click.pass_context
 def list_rows(context: click.Context, held_only: bool, after: int, as_json: bool) -> None:
     """List the rows in the queue, oldest first; their contents are not verified."""
-    from svc.ops.store import store_place
-
-    def look(tx: ITransaction) -> list[QueuedRow]:
-        found: list[QueuedRow] = []
-        last = after
-        while len(found) < MOST:
-            rows = tx.outbox.rows(last, MOST)
-            found += [row for row in rows if row.hold is not None or not held_only]
-            if len(rows) < MOST:
-                break
-            last = rows[-1].id
-        return found[:MOST]
-
-    settings = authority_settings(context)
-    rows = [_shown(row) for row in store_place(settings).look("audit queue", look)]
+    way = admin(context)
+    rows = (
+        _asked(way, held_only, after)
+        if isinstance(way, AdminLane)
+        else _stored(authority_settings(context), held_only, after)
+    )
     if as_json:
         print_lines([document(rows)])
     elif rows:
@@ -102,6 +97,60 @@ def discard(context: click.Context, row: int, reason: str, as_json: bool) -> Non
     answer = admin(context)("DiscardRow", request, pb.DiscardRowResponse)
     result = {"id": row, "record_digest": answer.record_digest}
     print_result(as_json, result, [f"discarded row {row}, record sha256 {answer.record_digest}"])
+
+
+def _stored(settings: RoleSettings, held_only: bool, after: int) -> list[dict[str, Any]]:
+    """From the store, which works with every role stopped."""
+    from svc.ops.store import store_place
+
+    def look(tx: ITransaction) -> list[QueuedRow]:
+        found: list[QueuedRow] = []
+        last = after
+        while len(found) < MOST:
+            rows = tx.outbox.rows(last, MOST)
+            found += [row for row in rows if row.hold is not None or not held_only]
+            if len(rows) < MOST:
+                break
+            last = rows[-1].id
+        return found[:MOST]
+
+    return [_shown(row) for row in store_place(settings).look("audit queue", look)]
+
+
+def _asked(way: AdminLane, held_only: bool, after: int) -> list[dict[str, Any]]:
+    """From the Authority, a part at a time."""
+
+    async def listed(channel: IRpcChannel) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        last = after
+        while len(found) < MOST:
+            request = pb.ListQueueRequest(held=held_only, after=last)
+            told = await asked(channel, "ListQueue", request, pb.ListQueueResponse)
+            found += map(_told, told.rows)
+            if not told.next:
+                break
+            last = told.next
+        return found[:MOST]
+
+    return way.over_one(listed)
+
+
+def _told(row: pb.QueuedRow) -> dict[str, Any]:
+    from svc.model.audit.record import rfc3339
+
+    return {
+        "id": row.id,
+        "reason": row.reason or None,
+        "origin": row.origin or None,
+        "spool_id": row.spool_id or None,
+        "n": row.n or None,
+        "event": row.event or None,
+        "event_id": row.event_id or None,
+        "key_id": row.key_id or None,
+        "record_digest": row.record_digest,
+        "queued_at": rfc3339(row.queued_at),
+        "held_at": rfc3339(row.held_at) if row.held_at else None,
+    }
 
 
 def _shown(row: QueuedRow) -> dict[str, Any]:
