@@ -287,9 +287,7 @@ class ConnectorSessions:
         if self._stopping:
             raise refused("connector_stopping", "the Connector is stopping")
         if self._coming[link.proxy_id] > MAX_UNDER_WAY:
-            raise refused(
-                "too_many_sessions", "too many sessions are being opened through this Proxy"
-            )
+            raise refused("too_many_sessions", "this Proxy opens too many sessions at once")
         return self.admission.admit(notice, link.proxy_id)
 
     async def _dial(

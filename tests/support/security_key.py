@@ -13,6 +13,7 @@ from attrs import define, field
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from fido2 import cbor
+from fido2.cose import CoseKey
 from fido2.ctap import CtapDevice
 from fido2.hid import CAPABILITY, CTAPHID
 from fido2.webauthn import AttestedCredentialData, AuthenticatorData
@@ -141,8 +142,8 @@ class SoftKey(CtapDevice):
         self.count += 1
         attested = None
         if made is not None:
-            attested = AttestedCredentialData.create(bytes(16), made.id, made.public)
-        flags = self.flags | (FLAG.AT if attested else 0)
+            attested = AttestedCredentialData.create(bytes(16), made.id, CoseKey.parse(made.public))
+        flags = FLAG(self.flags | (FLAG.AT if attested else 0))
         return bytes(
             AuthenticatorData.create(
                 sha256(rp_id.encode()).digest(), flags, self.count, attested or b""

@@ -174,7 +174,7 @@ class DemoTests(SynchronousTestCase):
         ports = listening_of(child.pid)
         # Four roles' listeners, five targets, five local endpoints, the port of the names, and the
         # local endpoint of the database.
-        self.assertEqual(len(ports), 16 if find_programs() else 15)
+        self.assertEqual(len(ports), 17 if find_programs() else 16)
         config = child.text().partition("--config ")[2].split()[0].replace("ada/client", "all")
         before = self.audited(config, home)
         told = as_stranger(lambda: [knock(port) for port in ports])

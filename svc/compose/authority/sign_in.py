@@ -83,7 +83,9 @@ def sign_in_service(
             entrance=entrance, verifier=p.identity.verifier, now=runtime.now, local=local
         ),
         taken=taken,
-        agents=AgentAssertions(entrance, platforms, taken, runtime.now),
+        agents=AgentAssertions(
+            entrance=entrance, platforms=platforms, taken=taken, now=runtime.now
+        ),
         sign_profile=p.keys.signer(Purpose.SIGN_IN_PROFILE),
         now=runtime.now,
         clock=runtime.reactor,

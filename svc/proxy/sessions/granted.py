@@ -21,6 +21,11 @@ from svc.pki.issue import der
 
 _log = Logger(namespace="svc_proxy")
 
+AUTHORITY_LACKS = frozenset(
+    {"store_unavailable", "store_full", "policy_unavailable", "audit_head_unsigned"}
+)
+"""What an Authority that is there lacks."""
+
 MISSES = {"departed": Fault.UNAVAILABLE, "unknown": Fault.NOT_FOUND}
 """Why nothing serves a resource that policy allows."""
 

@@ -46,6 +46,7 @@ from svc.proxy.sessions.gated import (
     WriteGated,
 )
 from svc.proxy.sessions.granted import (
+    AUTHORITY_LACKS,
     MISSES,
     Granted,
     PendingSession,
@@ -68,11 +69,6 @@ _AUTHORIZE_SECS = 10.0
 
 _AWAY = frozenset({Fault.DEADLINE, Fault.CANCELLED, Fault.UNAVAILABLE, Fault.UNKNOWN})
 """How a call fails whose answer nobody knows."""
-
-_ITS_OWN = frozenset(
-    {"store_unavailable", "store_full", "policy_unavailable", "audit_head_unsigned"}
-)
-"""What an Authority that is there lacks."""
 
 _REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
 """How Authority refuses a request; then it wrote no session down."""
@@ -322,7 +318,7 @@ class SessionOpens:
                 self._count_denied(opening)
                 raise as_told(e, opening.decision) from None
             self._never_opened(opening)
-            if e.fault in _AWAY and e.reason not in _ITS_OWN:
+            if e.fault in _AWAY and e.reason not in AUTHORITY_LACKS:
                 raise Unavailable(
                     "Authority did not answer; try again", reason="authority_unreachable"
                 ) from None

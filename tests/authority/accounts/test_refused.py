@@ -102,7 +102,12 @@ class RefusedTests(AccountCase):
 
     def test_forms(self) -> None:
         """What is out of bounds is refused before anything is looked for, and costs no record."""
-        good = {"csr": make_request(new_key()), "name": "ada", "password": "p", "code": "123456"}
+        good: dict[str, Any] = {
+            "csr": make_request(new_key()),
+            "name": "ada",
+            "password": "p",
+            "code": "123456",
+        }
         bad: tuple[dict[str, Any], ...] = (
             {"name": ""},
             {"name": "a\0da"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fido2 import cbor
@@ -88,7 +89,7 @@ class SecurityKeyTests(AccountCase):
         for _ in range(2):
             given = self.eve.challenged()
             assertion = self.eve.asserted(given)
-            proof = {"attempt": given.attempt, "assertion": assertion}
+            proof: dict[str, Any] = {"attempt": given.attempt, "assertion": assertion}
             value_of(self.at.sign_in("eve", **proof))
             refused = refusal_of(self.at.sign_in("eve", **proof))
             self.assertEqual(refused.reason, "attempt_unknown")
@@ -107,7 +108,7 @@ class SecurityKeyTests(AccountCase):
         """Without a key, or with two, nothing is asked of Authority."""
         given = self.eve.challenged()
         for devices in ([], [SoftKey(), SoftKey()], [SoftKey()]):
-            self.eve.plugged.devices = lambda devices=devices: devices
+            self.eve.plugged.devices = partial(list, devices)
             with self.subTest(len(devices)):
                 self.assertRaises(SecurityKeyFailed, self.eve.asserted, given)
 
@@ -161,7 +162,13 @@ class SecurityKeyTests(AccountCase):
             stranger.key.credentials = [*eve.key.credentials]
             value_of(
                 stranger.plugged.register(
-                    KeyRequest(given.challenge, CLUSTER, given.origin, "eve", b"h")
+                    KeyRequest(
+                        challenge=given.challenge,
+                        rp_id=CLUSTER,
+                        origin=given.origin,
+                        user="eve",
+                        user_handle=b"h",
+                    )
                 )
             )
             return stranger.asserted(given)

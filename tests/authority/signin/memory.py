@@ -197,17 +197,19 @@ class SignInHouse:
             devices=DeviceSignIns(self.entrance, attempts, house.clock),
             renewals=SignInRenewals(self.entrance, house.world.verifier, house.now),
             taken=taken,
-            agents=AgentAssertions(
-                self.entrance,
-                Platforms(ProviderHttp(self.agent, house.clock), house.now),
-                taken,
-                house.now,
-            ),
+            agents=self._agents(taken),
             sign_profile=house.world.keys.signer(Purpose.SIGN_IN_PROFILE),
             now=house.now,
             clock=house.clock,
         )
         self.service.taken.begin()
+
+    def _agents(self, taken: TakenAssertions) -> AgentAssertions:
+        house = self.house
+        platforms = Platforms(ProviderHttp(self.agent, house.clock), house.now)
+        return AgentAssertions(
+            entrance=self.entrance, platforms=platforms, taken=taken, now=house.now
+        )
 
     def claims(self, nonce: str | None = None, **changes: Any) -> dict[str, Any]:
         """Claims that are good now."""
