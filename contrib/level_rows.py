@@ -86,32 +86,39 @@ def _catalog(ids: Ids) -> dict[str, Sequence[Row]]:
 
 
 def _policy(ids: Ids) -> dict[str, Sequence[Row]]:
-    approval = {
-        "approver": ids.approver,
-        "certificate_sha256": ids.certificate,
-        "signature": bytes(64),
-        "approved_at": 71.0,
-    }
     return {
         "policy_proposals": [
             {
                 "id": "proposal1",
-                "version": ids.version,
+                "text": "forbid (principal, action, resource);",
                 "policy_sha256": digest("policy"),
                 "parent": ids.parent,
+                "parent_sha256": digest("parent"),
                 "schema_sha256": digest("schema"),
                 "entity_revision": 3,
-                "replay_sha256": digest("replay"),
-                "replay_from": 1,
-                "replay_to": 2,
+                "replay": b"{}",
+                "findings": b"{}",
+                "proposer_kind": "person",
                 "proposer": ids.person,
                 "note": "closes the vault",
                 "proposed_at": 70.0,
                 "expires_at": 86470.0,
                 "state": "open",
+                "version": None,
             },
         ],
-        "policy_approvals": [approval | {"proposal_id": "proposal1"}],
+        "policy_approvals": [
+            {
+                "proposal_id": "proposal1",
+                "approver": ids.approver,
+                "decision": "approve",
+                "payload": b"{}",
+                "signature": bytes(64),
+                "certificate": b"DER",
+                "decided_at": 71.0,
+                "expires_at": 86470.0,
+            },
+        ],
         **access_rows(ids.person, ids.approver, ids.certificate, ids.resource),
     }
 

@@ -1,9 +1,12 @@
--- Who approved a proposal, once each, by a signature of their own key over all of its digests.
+-- Who approved or rejected a proposal, once each, by a signature of their own key.
 CREATE TABLE policy_approvals (
     proposal_id TEXT NOT NULL REFERENCES policy_proposals (id),
     approver TEXT NOT NULL REFERENCES persons (id),
-    certificate_sha256 BLOB NOT NULL REFERENCES person_certificates (sha256),
+    decision TEXT NOT NULL CHECK (decision IN ('approve', 'deny')),
+    payload BLOB NOT NULL CHECK (length(payload) > 0),
     signature BLOB NOT NULL CHECK (length(signature) > 0),
-    approved_at REAL NOT NULL,
+    certificate BLOB NOT NULL CHECK (length(certificate) > 0),
+    decided_at REAL NOT NULL,
+    expires_at REAL NOT NULL,
     PRIMARY KEY (proposal_id, approver)
 ) STRICT, WITHOUT ROWID;

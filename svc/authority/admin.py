@@ -17,21 +17,23 @@ from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
+from svc.authority.policy.proposed.decisions import PolicyDecisions
+from svc.authority.policy.proposed.proposals import PolicyProposals
+from svc.authority.policy.proposed.review import PolicyReview
 from svc.authority.registry.admin import RegistryAdmin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
-from svc.authority.registry.operators import EDIT_POLICY, Operators
+from svc.authority.registry.operators import EDIT_POLICY, VIEW_POLICY, Operators
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.signin.links import IdentityLinks
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit.record import Actor
-from svc.proto.gate.v1 import account_pb2, sign_in_pb2
+from svc.proto.gate.v1 import account_pb2, policy_change_pb2, sign_in_pb2
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _Request = TypeVar("_Request", bound=Message)
 
 VIEW_STATUS = "viewStatus"
-VIEW_POLICY = "viewPolicy"
 VIEW_AUDIT = "viewAudit"
 MANAGE_NODES = "manageNodes"
 MANAGE_PERSONS = "managePersons"
@@ -51,6 +53,9 @@ class AdminService:
     catalog: CatalogAdmin
     policies: PolicyAdmin
     checks: PolicyCheck
+    proposals: PolicyProposals
+    decisions: PolicyDecisions
+    reviews: PolicyReview
     outbox: QueueAdmin
     erasure: RequestErasure
     links: IdentityLinks
@@ -71,6 +76,7 @@ class AdminService:
                 **self._of_identities(),
                 **self._of_accounts(),
                 **self._of_agents(),
+                **self._of_proposals(),
                 "Status": self._guarded(pb.StatusRequest, VIEW_STATUS, self._status),
                 "AddResource": self._guarded(pb.AddResourceRequest, MANAGE_RESOURCES, catalog.add),
                 "ListResources": self._guarded(
@@ -207,6 +213,25 @@ class AdminService:
                 account_pb2.FirstAdministratorRequest,
                 MANAGE_PERSONS,
                 accounts.first_administrator,
+            ),
+        }
+
+    def _of_proposals(self) -> dict[str, Serve]:
+        """Whoever passes on an approval may read policies; who approves is who signed it."""
+        pb2, proposals, reviews = policy_change_pb2, self.proposals, self.reviews
+        return {
+            "ProposePolicy": self._guarded(
+                pb2.ProposePolicyRequest, EDIT_POLICY, proposals.propose
+            ),
+            "ListProposals": self._guarded(
+                pb2.ListProposalsRequest, VIEW_POLICY, reviews.list_proposals
+            ),
+            "ReviewPolicy": self._guarded(pb2.ReviewPolicyRequest, VIEW_POLICY, reviews.review),
+            "DecideProposal": self._guarded(
+                pb2.DecideProposalRequest, VIEW_POLICY, self.decisions.decide
+            ),
+            "ActivateProposal": self._guarded(
+                pb2.ActivateProposalRequest, EDIT_POLICY, proposals.activate
             ),
         }
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
@@ -29,6 +30,9 @@ _Response = TypeVar("_Response", bound="Message")
 DEADLINE = 10.0
 """Seconds that a command waits for the Authority's answer."""
 
+SEVERAL = "svc.cli.several"
+"""Where a click context's ``meta`` says that its command asks more than once: a list."""
+
 
 class Admin(Protocol):
     """Asks ``gate.v1.Admin``."""
@@ -41,6 +45,42 @@ class Admin(Protocol):
         deadline: float = DEADLINE,
     ) -> _Response:
         """The answer; raises SvcError for a refusal or when nobody answers in time."""
+
+
+@contextmanager
+def several_calls(context: click.Context) -> Iterator[None]:
+    """For a command that asks the Authority more than once: the reactor runs for each call.
+
+    It is stopped at the end, so that what runs at its shutdown does so once.
+    """
+    paused: list[object] = []
+    context.meta[SEVERAL] = paused
+    try:
+        yield
+    finally:
+        del context.meta[SEVERAL]
+        if paused:
+            _stop_at_last()
+
+
+def _stop_at_last() -> None:
+    """End a reactor that was only paused."""
+    from twisted.internet.error import ReactorNotRestartable
+
+    from svc.cli.reactor import process_reactor
+
+    reactor = process_reactor()
+    reactor.callWhenRunning(reactor.stop)
+    # A signal has stopped it for good.
+    with suppress(ReactorNotRestartable):
+        reactor.run()
+
+
+def _paused() -> list[object] | None:
+    """Where calls of this command's that paused the reactor are noted; None: it asks once."""
+    context = click.get_current_context(silent=True)
+    found: list[object] | None = None if context is None else context.meta.get(SEVERAL)
+    return found
 
 
 def run(main: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
@@ -56,11 +96,15 @@ def run(main: Callable[[Any], Coroutine[Any, Any, _T]]) -> _T:
 
     reactor = process_reactor()
     outcome: list[_T | Failure] = []
+    paused = _paused()
 
     def ended(result: _T | Failure) -> None:
         outcome.append(result)
-        if reactor.running:
+        if reactor.running and paused is None:
             reactor.stop()
+        elif reactor.running and paused is not None:
+            paused.append(main)
+            reactor.crash()  # which lets it run again
 
     def begin() -> None:
         Deferred.fromCoroutine(main(reactor)).addBoth(ended)

@@ -11,6 +11,7 @@ from typing import Any
 from attrs import frozen
 
 from svc.config import forms as f
+from svc.config.principals import principals
 
 ROLES = ("authority", "proxy", "connector", "all", "client")
 NODES = ("authority", "proxy", "connector", "all")
@@ -456,6 +457,33 @@ def _roles() -> tuple[Key, ...]:
             default=["sqlite"],
             roles=_AUTHORITY,
             meaning="The stores in use.",
+        ),
+    )
+
+
+def _policy() -> tuple[Key, ...]:
+    return (
+        Key(
+            path="policy.approvals",
+            form=f.whole(0, 2),
+            default=0,
+            roles=_AUTHORITY,
+            meaning=(
+                "How many people other than the proposer approve a policy before it can be "
+                "activated; 0: `policy set` activates at once. With 1 or 2, a security-sensitive "
+                "change needs 2, and one that an operator of the control socket proposes needs "
+                "one more."
+            ),
+        ),
+        Key(
+            path="policy.break_glass",
+            form=f.Form("a list of ids of people and local:<uid>", list[str], principals),
+            default=[],
+            roles=_AUTHORITY,
+            meaning=(
+                "Who may read and set policies even if the policy lets nobody: ids of people, and "
+                "`local:<uid>` for users of the control socket. Each use is recorded."
+            ),
         ),
     )
 
@@ -1026,6 +1054,7 @@ KEYS: tuple[Key, ...] = (
     *_endpoints(),
     *_telemetry(),
     *_roles(),
+    *_policy(),
     *_client(),
     *_wire(),
     *_limits(),

@@ -223,6 +223,14 @@ class IdentitySettings:
 
 
 @frozen
+class PolicySettings:
+    """``[policy]``: how a policy is changed."""
+
+    approvals: int
+    break_glass: tuple[str, ...]
+
+
+@frozen
 class TunnelSettings:
     """``[tunnel]``."""
 
@@ -296,6 +304,7 @@ class RoleSettings:
     oidc: OidcSettings
     accounts: AccountsSettings
     identity: IdentitySettings
+    policy: PolicySettings
     tunnel: TunnelSettings
     audit: AuditSettings
     snapshot: SnapshotSettings

@@ -40,6 +40,7 @@ from svc.interfaces.facets import (
 )
 from svc.interfaces.inventory import IBindings, IInventories
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
+from svc.interfaces.proposals import IPolicyApprovals, IProposals
 from svc.interfaces.sign_in import ISignIns
 from svc.model.store.migration import MigrationReport, MigrationStatus
 from svc.model.store.rehearsal import Rehearsal
@@ -75,6 +76,8 @@ class ITransaction(Interface):
     bindings: IBindings = Attribute("Who was meant to serve a resource, and when.")
     inventories: IInventories = Attribute("How often what a Connector is to serve changed.")
     policies: IPolicies = Attribute("Versions of the policy text.")
+    proposals: IProposals = Attribute("Proposed policies.")
+    policy_approvals: IPolicyApprovals = Attribute("What people decided about them.")
     sessions: ISessions = Attribute("Sessions, open and ended.")
     audit: IAuditLog = Attribute("The hash chain of audit records.")
     heads: IHeads = Attribute("Signed heads, for the other Authorities.")

@@ -46,6 +46,7 @@ class Purpose(Enum):
     AUDIT_ROW = "audit-row"
     AUDIT_KEY = "audit-key"
     APPROVAL = "approval"
+    POLICY_PROPOSAL = "policy-proposal"
     JWT = "jwt"
 
 

@@ -21,7 +21,9 @@ from svc.authority.access.records import AccessRecords
 from svc.authority.access.requests import AccessRequestService
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.limits import AskRates
+from svc.authority.policy.activate import PolicyActivation
 from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.lock_out import LockOutCheck
 from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
@@ -50,6 +52,7 @@ from svc.model.cluster.person import IssuedCertificate as PersonCertificate
 from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Assigned, Resource
 from svc.model.ids import node_id, random_id
+from svc.model.policy.rules import PolicyRules
 from svc.model.principal import Role
 from svc.model.session.request import SessionRequest
 from svc.model.signing import PrivateKey, Purpose, sign
@@ -281,9 +284,9 @@ class House:
             id=issued.facts.principal.id, key=key, chain=issued.chain, sha256=issued.facts.sha256
         )
 
-    def person(self, id: str) -> Holder:
+    def person(self, id: str, **more: Any) -> Holder:
         """A person's certificate, entered in the table."""
-        holder = self.holder(Role.USER, id)
+        holder = self.holder(Role.USER, id, **more)
         row = PersonCertificate(
             sha256=holder.sha256,
             serial=holder.sha256.hex(),
@@ -396,6 +399,29 @@ class House:
     def people(self) -> PeopleAdmin:
         """Serves operators who change persons."""
         return self.registry().people
+
+    def lock_out(self, rules: PolicyRules | None = None) -> LockOutCheck:
+        """Keeps the policy in reach of user 7."""
+        return LockOutCheck(
+            cluster=CLUSTER,
+            kinds=KINDS,
+            own_uid=7,
+            rules=rules or PolicyRules(),
+            rows=self.recorder.rows,
+            engine=lambda: self.policy.engine,
+            now=self.now,
+        )
+
+    def activation(self, rules: PolicyRules | None = None) -> PolicyActivation:
+        """Puts policies in force."""
+        return PolicyActivation(
+            state_cache=self.state_cache,
+            in_force=self.policy,
+            lock_out=self.lock_out(rules),
+            store=self.store,
+            recorder=self.recorder,
+            now=self.now,
+        )
 
     def enrollment(self, issuer: CertificateIssuer) -> Enrollment:
         """Issues first certificates, signed by *issuer*."""

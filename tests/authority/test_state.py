@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
-from svc.authority.policy.admin import PolicyAdmin
+from svc.authority.policy.activate import NewPolicy
 from svc.authority.state.adopt import AdoptionRequest, adoption_request_file, fingerprint
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.cluster import ClusterState
@@ -143,15 +143,10 @@ class RunningTests(StateCase):
         self.untouched("UPDATE policy_versions SET activated_at = NULL", named=["policy:1"])
 
     def setting(self) -> str:
-        admin = PolicyAdmin(
-            state_cache=self.house.state_cache,
-            in_force=self.house.policy,
-            operators=None,  # type: ignore[arg-type]
-            store=self.house.store,
-            recorder=self.house.recorder,
-            now=self.house.now,
-        )
-        return refusal_of(admin._activate(POLICY, ROOT, 1)).reason
+        activation = self.house.activation()
+        new = NewPolicy(text=POLICY, base=1, author="test")
+        run = self.house.store.run
+        return refusal_of(run("set", lambda tx: activation.write(tx, new, ROOT))).reason
 
     def test_membership_added(self) -> None:
         """Whoever is written into a group is not in it."""

@@ -26,9 +26,17 @@ from svc.authority.accounts.secrets import SealedSecrets
 from svc.authority.admin import AdminService
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.erase import RequestErasure
+from svc.authority.policy.activate import PolicyActivation
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
+from svc.authority.policy.lock_out import LockOutCheck
+from svc.authority.policy.proposed.approval_count import ApprovalCount
+from svc.authority.policy.proposed.claims import ProposalClaims
+from svc.authority.policy.proposed.decisions import PolicyDecisions
+from svc.authority.policy.proposed.known_changes import KnownChanges
+from svc.authority.policy.proposed.proposals import PolicyProposals
+from svc.authority.policy.proposed.review import PolicyReview
 from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
@@ -49,6 +57,7 @@ from svc.errors import SvcError
 from svc.interfaces.store import IStore
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.account import CODE_FILE
+from svc.model.policy.rules import PolicyRules
 from svc.ops.asked_records import AskedRecords
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.credentials import CredentialSeal
@@ -180,8 +189,8 @@ def _keys() -> ClusterKeys:
 class Authority:
     """The services behind ``gate.v1.Admin`` over a store in memory."""
 
-    def __init__(self, uid: int = 1000) -> None:
-        self.uid = uid
+    def __init__(self, uid: int = 1000, rules: PolicyRules | None = None) -> None:
+        self.uid, self.rules = uid, rules or PolicyRules()
         self.store: IStore = memory_store(chain_hash)
         self.writes = writes = recorder()
         self.state_cache = ClusterStateCache(
@@ -191,16 +200,7 @@ class Authority:
         self.state_cache.on_change(self.registrations.follow)
         self.policy = _policy(vocabulary())
         now = lambda: NOW  # noqa: E731
-        self.operators = Operators(
-            cluster=CLUSTER,
-            own_uid=uid,
-            engine=lambda: self.policy.engine,
-            verifier=ChainVerifier(CLUSTER, _keys().root_der, now),
-            state_cache=self.state_cache,
-            store=self.store,
-            recorder=writes,
-            now=now,
-        )
+        self.operators = self._operators(now)
         kinds = load_kinds(["ssh", "tcp"]).by_name
         registry = registry_admin(
             state_cache=self.state_cache,
@@ -221,7 +221,9 @@ class Authority:
             recorder=writes,
             now=now,
         )
+        self.kinds = kinds
         self.policies = self._policies(now)
+        proposals = self._proposals(now)
         self.service = AdminService(
             operators=self.operators,
             registry=registry,
@@ -230,6 +232,9 @@ class Authority:
             catalog=catalog,
             policies=self.policies,
             checks=self._checks(kinds),
+            proposals=proposals,
+            decisions=PolicyDecisions(proposals, self.verifier),
+            reviews=PolicyReview(proposals),
             outbox=QueueAdmin(self.store, writes, now),
             erasure=RequestErasure(self.store, writes),
             links=self._links(),
@@ -239,14 +244,70 @@ class Authority:
         )
         self._begin()
 
-    def _policies(self, now: Callable[[], float]) -> PolicyAdmin:
-        return PolicyAdmin(
+    def _operators(self, now: Callable[[], float]) -> Operators:
+        self.verifier = ChainVerifier(CLUSTER, _keys().root_der, now)
+        return Operators(
+            cluster=CLUSTER,
+            own_uid=self.uid,
+            engine=lambda: self.policy.engine,
+            verifier=self.verifier,
             state_cache=self.state_cache,
-            in_force=self.policy,
-            operators=self.operators,
             store=self.store,
             recorder=self.writes,
             now=now,
+            rules=self.rules,
+        )
+
+    def _policies(self, now: Callable[[], float]) -> PolicyAdmin:
+        self.lock_out = LockOutCheck(
+            cluster=CLUSTER,
+            kinds=self.kinds,
+            own_uid=self.uid,
+            rules=self.rules,
+            rows=self.writes.rows,
+            engine=lambda: self.policy.engine,
+            now=now,
+        )
+        self.activation = PolicyActivation(
+            state_cache=self.state_cache,
+            in_force=self.policy,
+            lock_out=self.lock_out,
+            store=self.store,
+            recorder=self.writes,
+            now=now,
+        )
+        return PolicyAdmin(
+            state_cache=self.state_cache,
+            activation=self.activation,
+            rules=self.rules,
+            store=self.store,
+            recorder=self.writes,
+        )
+
+    def _proposals(self, now: Callable[[], float]) -> PolicyProposals:
+        words = self.policy.vocabulary
+        return PolicyProposals(
+            cluster=CLUSTER,
+            state_cache=self.state_cache,
+            activation=self.activation,
+            count=ApprovalCount(cluster=CLUSTER, engine=lambda: self.policy.engine, now=now),
+            changes=KnownChanges(
+                vocabulary=words,
+                rules=self.rules,
+                guard=self.policy.guard,
+                in_thread=lambda call: succeed(call()),
+            ),
+            rules=self.rules,
+            claims=ProposalClaims(
+                cluster=CLUSTER,
+                verifier=self.verifier,
+                state_cache=self.state_cache,
+                now=now,
+            ),
+            store=self.store,
+            recorder=self.writes,
+            now=now,
+            entropy=Counted(),
         )
 
     def _sessions(self) -> SessionAdmin:
@@ -287,7 +348,7 @@ class Authority:
             vocabulary=self.policy.vocabulary,
             kinds=kinds,
             refresh=self.state_cache.refresh,
-            operators=self.operators,
+            lock_out=self.lock_out,
             ask=partial(asked_inline, vocabulary=self.policy.vocabulary),
             in_thread=lambda call: succeed(call()),
             now=lambda: NOW,

@@ -10,7 +10,6 @@ from svc.authority.enroll.token_keys import TokenKeys
 from svc.authority.ha.forward import Forwarder
 from svc.authority.ha.leader_connection import LeaderRoute
 from svc.authority.policy.admin import FIRST_POLICY, PolicyAdmin
-from svc.authority.registry.operators import Operators
 from svc.authority.sessions.identity import SessionIdentities
 from svc.compose.telemetry import forward_meters
 from svc.errors import Unavailable
@@ -20,6 +19,7 @@ from svc.kinds.web.target import refusal
 from svc.messages.control import AUTHORIZE_METHOD, AuthorizeAnswer, ask_message
 from svc.messages.identity import TOKEN_METHOD, TokenAsk, token_request
 from svc.messages.session import OPEN_METHOD
+from svc.model.policy.rules import PolicyRules
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.ratelimit.bucket import Rate
 from svc.rpc.frames import open_frame
@@ -84,20 +84,10 @@ class AtTheAuthorityTests(SynchronousTestCase):
         control = control_service(house, tasks, house.ends(), nothing_later)
         self.policies = PolicyAdmin(
             state_cache=house.state_cache,
-            in_force=house.policy,
-            operators=Operators(
-                cluster=CLUSTER,
-                own_uid=7,
-                engine=lambda: house.policy.engine,
-                store=house.store,
-                recorder=house.recorder,
-                now=house.now,
-                verifier=house.world.verifier,
-                state_cache=house.state_cache,
-            ),
+            activation=house.activation(),
+            rules=PolicyRules(),
             store=house.store,
             recorder=house.recorder,
-            now=house.now,
         )
         admin = RpcService("gate.v1.Admin", {"SetPolicy": unary(pb.SetPolicyRequest, self.set)})
         self.pair = Pair([control.service(), self.identities().service(), admin])

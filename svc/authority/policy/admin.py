@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from hashlib import sha256
-
 from attrs import define
 
-from svc.authority.policy.active import PolicyInForce
-from svc.authority.policy.binding import ReplayBinding, check_binding, read_binding
-from svc.authority.registry.operators import EDIT_POLICY, Operators
+from svc.authority.policy.activate import NewPolicy, PolicyActivation
+from svc.authority.policy.binding import read_binding
 from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.cluster import ClusterState
 from svc.authority.state.recorder import Recorder
-from svc.authority.state.tables import POLICIES
-from svc.errors import Denied, Fault, SvcError, Unavailable
+from svc.errors import Denied, Fault, SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit.events import POLICY_ACTIVATE, POLICY_REFUSED
+from svc.model.audit.events import OPERATOR_BREAK_GLASS
 from svc.model.audit.record import Actor
+from svc.model.policy.rules import PolicyRules
 from svc.model.policy.version import PolicyVersion
 from svc.policy.words import OPERATORS_POLICY
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -34,11 +31,10 @@ class PolicyAdmin:
     """Sets and shows policies."""
 
     state_cache: ClusterStateCache
-    in_force: PolicyInForce
-    operators: Operators
+    activation: PolicyActivation
+    rules: PolicyRules
     store: IStore
     recorder: Recorder
-    now: Callable[[], float]
 
     async def set(self, request: pb.SetPolicyRequest, actor: Actor) -> pb.SetPolicyResponse:
         """Check a text as a whole, keep it as the next version and put it in force.
@@ -46,33 +42,54 @@ class PolicyAdmin:
         The text that is in force already makes no new version.
 
         Raises:
-            SvcError: the text is refused (recorded), and nothing changed.
+            SvcError: policies need approvals here, or the text is refused (recorded), and nothing
+                changed.
         """
         facts = await self.state_cache.refresh()
+        self._require_alone(request, actor, facts)
         bound = read_binding(request.replay) if request.replay else None
         base = 0 if facts.policy is None else facts.policy.version
-        applied = self.in_force.engine
+        applied = self.activation.in_force.engine
         is_applied = applied is not None and applied.version == base
         if is_applied and facts.policy is not None and facts.policy.text == request.text:
             digest = facts.policy.sha256.hex()
             return pb.SetPolicyResponse(version=base, sha256=digest, unchanged=True)
-        try:
-            engine = await self.in_force.trial(request.text, facts, base + 1)
-            decision = self.operators.decide(engine, self.operators.own_uid, EDIT_POLICY)
-            keep_operators(decision is not None and decision.allowed, self.operators.own_uid)
-        except SvcError as refusal:
-            await self._record_refusal(request.text, actor, refusal)
-            raise
-        stored = await self._activate(request.text, actor, base, bound)
-        await self.in_force.follow(await self.state_cache.refresh())
-        applied = self.in_force.engine
-        if applied is None or applied.version < stored.version:
-            raise Unavailable(
-                f"version {stored.version} is stored but not active yet; the next reload pass "
-                "will try again",
-                reason="policy_not_applied",
-            )
+        engine = await self.activation.tried(request.text, facts, base + 1, actor)
+        new = NewPolicy(text=request.text, base=base, author=actor.id, engine=engine, bound=bound)
+
+        def activate(tx: ITransaction) -> PolicyVersion:
+            if request.break_glass:
+                details = {"policy_digest": new.digest}
+                self.recorder.append(
+                    tx, OPERATOR_BREAK_GLASS, actor, reason="no_approvals", details=details
+                )
+            return self.activation.write(tx, new, actor)
+
+        stored = await self.store.run("activate a policy", activate)
+        await self.activation.applied(stored)
         return pb.SetPolicyResponse(version=stored.version, sha256=stored.sha256.hex())
+
+    def _require_alone(
+        self, request: pb.SetPolicyRequest, actor: Actor, facts: ClusterState
+    ) -> None:
+        """Refuse a policy that one alone may not set.
+
+        While no policy is in force nobody could approve one: it is set alone (see ``Operators``).
+        """
+        if request.break_glass:
+            if not self.rules.may_break_glass(actor.kind, actor.id):
+                raise Denied(
+                    f"{actor.id}: is not named in policy.break_glass of the Authority's "
+                    "configuration",
+                    reason="not_break_glass",
+                )
+        elif self.rules.approvals and facts.policy is not None:
+            raise SvcError(
+                "a policy needs the approval of others here; propose it: svc authority policy "
+                "propose FILE",
+                reason="policy_needs_approval",
+                fault=Fault.PRECONDITION,
+            )
 
     async def ensure_first(self, actor: Actor) -> None:
         """Give a new cluster its first policy; called once at start.
@@ -80,7 +97,10 @@ class PolicyAdmin:
         One whose policy is not what was signed for has nothing in force instead.
         """
         if (await self.state_cache.refresh()).policy is None and await self._has_none():
-            await self._activate(FIRST_POLICY, actor, 0)
+            first = NewPolicy(text=FIRST_POLICY, base=0, author=actor.id)
+            await self.store.run(
+                "activate the first policy", lambda tx: self.activation.write(tx, first, actor)
+            )
             await self.state_cache.refresh()
 
     async def _has_none(self) -> bool:
@@ -113,74 +133,6 @@ class PolicyAdmin:
             "policy history", lambda tx: tx.policies.history(HISTORY_LIMIT)
         )
         return pb.PolicyHistoryResponse(versions=[shown(one, "") for one in stored])
-
-    async def _activate(
-        self, text: str, actor: Actor, base: int, bound: ReplayBinding | None = None
-    ) -> PolicyVersion:
-        digest = self.in_force.vocabulary.digest
-
-        def activate(tx: ITransaction) -> PolicyVersion:
-            active = self.recorder.rows(tx).policy_in_force()
-            if (0 if active is None else active.version) != base:
-                raise SvcError(
-                    "another policy was activated in the meantime; review it and try again",
-                    reason="policy_changed",
-                    fault=Fault.ABORTED,
-                )
-            if bound is not None:
-                check_binding(bound, tx.audit, text, "" if active is None else active.text, digest)
-            added = tx.policies.add(text, actor.id, self.now())
-            stored = tx.policies.activate(added.version, self.now())
-            self.recorder.append(
-                tx,
-                POLICY_ACTIVATE,
-                actor,
-                policy_version=stored.version,
-                details={
-                    "policy_digest": stored.sha256.hex(),
-                    "previous_digest": None if active is None else active.sha256.hex(),
-                    "validated": True,
-                    "replay_digest": None if bound is None else bound.digest,
-                    "replay_first": None if bound is None else bound.first,
-                    "replay_last": None if bound is None else bound.last,
-                },
-                state=[POLICIES.now(tx, stored.version)],
-            )
-            return stored
-
-        return await self.store.run("activate a policy", activate)
-
-    async def _record_refusal(self, text: str, actor: Actor, refusal: SvcError) -> None:
-        digest = sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-        await self.store.run(
-            "refuse a policy",
-            lambda tx: self.recorder.append(
-                tx,
-                POLICY_REFUSED,
-                actor,
-                reason=refusal.reason,
-                details={"policy_digest": digest},
-            ),
-        )
-
-
-def keep_operators(may_edit: bool, own_uid: int) -> None:
-    """Nobody may lock the cluster's own operators out (G-OPEN-57).
-
-    Args:
-        may_edit: Whether the proposed text lets the Authority's own user change the policy.
-
-    Raises:
-        Denied: it does not.
-    """
-    if not may_edit:
-        raise Denied(
-            f'the policy would lock out Operator::"local:{own_uid}"; add: '
-            '@id("operators-administer") permit (principal is Operator, '
-            'action in Action::"administer", resource is Cluster);',
-            reason="policy_locks_out",
-            fault=Fault.PRECONDITION,
-        )
 
 
 def shown(stored: PolicyVersion, text: str) -> pb.ShowPolicyResponse:

@@ -13,8 +13,8 @@ from typing import Protocol, cast
 from attrs import define, evolve
 
 from svc.authority.policy.active import entities_from
-from svc.authority.policy.admin import keep_operators, shown
-from svc.authority.registry.operators import EDIT_POLICY, Operators
+from svc.authority.policy.admin import shown
+from svc.authority.policy.lock_out import LockOutCheck
 from svc.authority.state.cluster import ClusterState
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError
 from svc.interfaces.kinds import ServedKind
@@ -61,7 +61,7 @@ class PolicyCheck:
     vocabulary: Vocabulary
     kinds: Mapping[str, ServedKind]
     refresh: Callable[[], Awaitable[ClusterState]]
-    operators: Operators
+    lock_out: LockOutCheck
     ask: AskText
     in_thread: InThread
     now: Callable[[], float]
@@ -79,16 +79,17 @@ class PolicyCheck:
                 "no policy is in force", reason="policy_unavailable", fault=Fault.UNAVAILABLE
             )
         text = request.text if request.candidate or stored is None else stored.text
-        own_uid = self.operators.own_uid
-        asked = [self.operators.request(own_uid, EDIT_POLICY)]
+        asked = list(self.lock_out.requests())
+        keepers = len(asked)
         assumed: dict[str, ContextValue] = {}
         if request.HasField("request"):
             one, assumed = self._request(request.request, facts)
             asked.append(one)
         entities = await self._entities(text, asked, facts)
-        first, *rest = await self.ask(text, tuple(asked), entities, proposed=request.candidate)
+        answers = await self.ask(text, tuple(asked), entities, proposed=request.candidate)
+        rest = answers[keepers:]
         if request.candidate:
-            keep_operators(first.decision == "allow", own_uid)
+            self.lock_out.require_any(one.decision == "allow" for one in answers[:keepers])
         is_stored = stored is not None and stored.text == text
         return pb.CheckPolicyResponse(
             version=stored.version if stored is not None and is_stored else 0,

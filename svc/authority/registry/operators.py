@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from svc.authority.state.cache import ClusterStateCache
@@ -21,7 +21,7 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.rpc import IRpcCall, Peer
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit.events import OPERATOR_REFUSED
+from svc.model.audit.events import OPERATOR_BREAK_GLASS, OPERATOR_REFUSED
 from svc.model.audit.record import NOTHING, Actor
 from svc.model.canonical import Json
 from svc.model.certificate import CertificateFacts
@@ -29,12 +29,17 @@ from svc.model.cluster.person import Person, require_active
 from svc.model.ids import random_id
 from svc.model.policy.access import AccessRequest, Decision, EntityUid
 from svc.model.policy.requests import may_administer, user
+from svc.model.policy.rules import PolicyRules
 from svc.model.principal import Role
 from svc.model.session.ending import REVOKED_CERTIFICATE
 
 _log = Logger(namespace="svc_authority")
 
 EDIT_POLICY = "editPolicy"
+VIEW_POLICY = "viewPolicy"
+
+BREAK_GLASS = frozenset({EDIT_POLICY, VIEW_POLICY})
+"""What the break-glass principals of the configuration may do whatever the policy says."""
 
 
 @frozen
@@ -62,6 +67,7 @@ class Operators:
         own_uid: The uid this process runs as.  It and root alone may connect to the control
             socket; and they alone may set a policy while none is in force, so that a
             store whose policy cannot be loaded is not out of reach.
+        rules: Name the break-glass principals, who get at policies whatever the policy says.
     """
 
     cluster: str
@@ -72,6 +78,7 @@ class Operators:
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
+    rules: PolicyRules = field(factory=PolicyRules)
 
     def admit(self, method: str, peer: Peer) -> None:
         """Refuse a connection of any other user of this machine to the control socket."""
@@ -99,6 +106,8 @@ class Operators:
             allowed = caller.may_rescue and action == EDIT_POLICY
         else:
             allowed = decision.allowed
+        if not allowed and await self._breaks_glass(caller, action, decision):
+            return caller.actor
         if not allowed:
             decision_id = await self._refused(caller, action, decision)
             raise Denied(
@@ -149,6 +158,31 @@ class Operators:
         if issued is None or issued.revoked_at is not None:
             raise _revoked()
         return require_active(rows.person(facts.principal.id))
+
+    async def _breaks_glass(
+        self, caller: AdminCaller, action: str, decision: Decision | None
+    ) -> bool:
+        """Whether somebody may do what the policy refuses; the use is on record by then (R17)."""
+        actor = caller.actor
+        if action not in BREAK_GLASS or not self.rules.may_break_glass(actor.kind, actor.id):
+            return False
+        _log.warn("break-glass access", actor=actor.id, action=action)
+        await self.store.run(
+            "let in by break-glass",
+            lambda tx: self.recorder.append(
+                tx,
+                OPERATOR_BREAK_GLASS,
+                actor,
+                cedar_action=action,
+                decision_id=random_id(self.recorder.entropy),
+                policies=() if decision is None else decision.policies[:MAX_POLICIES],
+                policy_version=None if decision is None else decision.policy_version,
+                request=None if decision is None else decision.request,
+                reason="no_policy" if decision is None else "denied",
+                details=caller.details,
+            ),
+        )
+        return True
 
     async def _refused(self, caller: AdminCaller, action: str, decision: Decision | None) -> str:
         _log.warn("operator refused", caller=caller.actor.id, action=action)

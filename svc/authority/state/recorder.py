@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
@@ -22,6 +22,9 @@ from svc.model.ids import Entropy, event_id
 
 MAX_POLICIES = 256
 """As many determining policies are named in a record and in an answer."""
+
+PEOPLE = frozenset({"person", "group"})
+"""Sorts of rows that say who is in the cluster, and in which group."""
 
 ANONYMOUS = Actor("anonymous", "-")
 
@@ -57,6 +60,14 @@ class Recorder:
     entropy: Entropy
     ledger: StateLedger
     key: OriginKey
+    _checks: list[Callable[[ITransaction], object]] = field(factory=list)
+
+    def on_people_changed(self, check: Callable[[ITransaction], object]) -> None:
+        """Call *check* in each transaction that changes people or groups, once that is recorded.
+
+        What it raises undoes the transaction.
+        """
+        self._checks.append(check)
 
     def sign_with(self, key: OriginKey) -> None:
         """Sign with a newer key from now on."""
@@ -115,6 +126,9 @@ class Recorder:
             signature = key.sign(sealed.canonical)
             tx.state.append(change.n, row.seq, key.key_id, signature, key.certificate)
             self.ledger.remember(row.hash, change)
+            if event is not STATE_ADOPT and not PEOPLE.isdisjoint(one.sort for one in state):
+                for check in self._checks:
+                    check(tx)
         return row
 
     def _change(self, tx: ITransaction, event: Event, state: Sequence[StateEntry]) -> StateChange:

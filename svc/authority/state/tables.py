@@ -31,7 +31,9 @@ from svc.model.audit.state import (
     key_entry,
     node_entry,
     person_entry,
+    policy_approval_entry,
     policy_entry,
+    proposal_entry,
     resource_entry,
     secret_entry,
     sign_in_entry,
@@ -44,6 +46,7 @@ from svc.model.cluster.node import ExpectedKey, KeptToken, Node
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.policy.proposal import Proposal, ProposalDecision
 from svc.model.policy.requested import KeptApproval, RequestedAccess
 from svc.model.policy.version import PolicyVersion
 
@@ -216,6 +219,23 @@ POLICIES = ProtectedTable[int, PolicyVersion](
     id_of=lambda policy: str(policy.version),
 )
 
+PROPOSALS = ProtectedTable[str, Proposal](
+    name="proposal",
+    get=lambda tx, proposal_id: tx.proposals.get(proposal_id),
+    all=lambda tx, at: tx.proposals.unexpired(at),
+    entry_of=proposal_entry,
+    id_of=lambda proposal: proposal.id,
+    expires=True,
+)
+POLICY_APPROVALS = ProtectedTable[str, ProposalDecision](
+    name="policyapproval",
+    get=lambda tx, approval_id: tx.policy_approvals.get(*approval_id.split(":")),
+    all=lambda tx, at: tx.policy_approvals.unexpired(at),
+    entry_of=policy_approval_entry,
+    id_of=lambda approval: approval.id,
+    expires=True,
+)
+
 PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
     PERSONS,
     GROUPS,
@@ -234,6 +254,8 @@ PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
     AGENT_CERTIFICATES,
     DELEGATIONS,
     POLICIES,
+    PROPOSALS,
+    POLICY_APPROVALS,
 )
 """Every protected noun, in the order in which a record of many names their rows."""
 
@@ -382,6 +404,15 @@ class SignedRows:
             if found is not None and found.activated_at is not None:
                 return found
         return None
+
+    def proposal(self, proposal_id: str) -> Proposal | None:
+        """A proposed policy, also when closed."""
+        return self._good(PROPOSALS, proposal_id)
+
+    def policy_approvals(self, proposal_id: str) -> tuple[ProposalDecision, ...]:
+        """The decisions about a proposal that are as they were signed for; others do not count."""
+        found = self.tx.policy_approvals.of(proposal_id)
+        return tuple(one for one in found if self.is_signed(policy_approval_entry(one)))
 
     def keys(self, kind: str) -> tuple[KeyRevision, ...]:
         """Every revision of a kind; refused as a whole where one is not as it was signed."""

@@ -14,6 +14,10 @@ import click
 from svc.cli.authority.audit import audit
 from svc.cli.authority.backup import backup
 from svc.cli.authority.catalog import resources
+from svc.cli.authority.changes.decide import activate_policy, approve_policy, reject_policy
+from svc.cli.authority.changes.earlier import diff_policy, rollback_policy
+from svc.cli.authority.changes.propose import propose_policy
+from svc.cli.authority.changes.review import review_policy
 from svc.cli.authority.identities import identities
 from svc.cli.authority.keys import keys
 from svc.cli.authority.log.erase import erase
@@ -75,6 +79,16 @@ audit.add_command(outbox)
 audit.add_command(erase)
 audit.add_command(show_records)
 policy.add_command(replay_policy)
+for _change in (
+    propose_policy,
+    review_policy,
+    approve_policy,
+    reject_policy,
+    activate_policy,
+    rollback_policy,
+    diff_policy,
+):
+    policy.add_command(_change)
 for _command in (
     status,
     nodes,

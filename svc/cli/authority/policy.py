@@ -45,9 +45,16 @@ def policy() -> None:
     metavar="REPLAY",
     help="Only if this replay of FILE, as `policy replay` names it, still holds.",
 )
+@click.option(
+    "--break-glass",
+    is_flag=True,
+    help="Without the approvals of others; only for who is named in policy.break_glass.",
+)
 @json_option
 @click.pass_context
-def set_policy(context: click.Context, file: Path, replay: str | None, as_json: bool) -> None:
+def set_policy(
+    context: click.Context, file: Path, replay: str | None, break_glass: bool, as_json: bool
+) -> None:
     """Check the policy in FILE ("-": stdin) and activate it.
 
     With --require-replay, the replay is run again first.  The policy is refused if the text, the
@@ -60,7 +67,7 @@ def set_policy(context: click.Context, file: Path, replay: str | None, as_json: 
         from svc.cli.authority.replay import confirmed_statement
 
         statement = confirmed_statement(context, text, replay)
-    request = pb.SetPolicyRequest(text=text, replay=statement)
+    request = pb.SetPolicyRequest(text=text, replay=statement, break_glass=break_glass)
     answer = admin(context)("SetPolicy", request, pb.SetPolicyResponse)
     version = f"policy version {answer.version}"
     done = (

@@ -18,6 +18,7 @@ from svc.cli.forms import WORD
 from svc.cli.output import json_option, moment, print_result, table
 from svc.errors import Fault, Malformed, SvcError
 from svc.proto.gate.v1 import admin_pb2 as pb
+from svc.proto.gate.v1 import policy_change_pb2
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
@@ -78,6 +79,47 @@ def replay_policy(
     print_result(
         as_json, {"replay": replay_id(found), **result}, [*lines, f"replay {replay_id(found)}"]
     )
+
+
+def replayed_since(
+    context: click.Context, text: str, since: str
+) -> tuple[Replayed, dict[str, object]]:
+    """A replay of *text*, and what it found, as programs are told."""
+    from svc.ops.replay.span import ReplaySpan
+
+    span = ReplaySpan(_moment("--since", since), None)
+    desk = ReplayDesk(context, text, _may_replay(context, text))
+    found = desk.replay(span)
+    result, _ = _told(found, desk.place.look("names", _Names), desk.words)
+    return found, result
+
+
+def replayed_again(
+    context: click.Context, answer: policy_change_pb2.ReviewPolicyResponse
+) -> tuple[Replayed, dict[str, object]]:
+    """The replay of a proposal over the very records that its proposer replayed.
+
+    Raises:
+        Malformed: the statement of that replay is none.
+    """
+    from svc.audit.log.selection import moment_of
+    from svc.authority.policy.binding import MAX_STATEMENT
+    from svc.model.canonical import decode
+    from svc.ops.replay.span import ReplaySpan
+
+    statement = decode(answer.replay, max_bytes=MAX_STATEMENT)
+    last = statement.get("last_n") if isinstance(statement, dict) else None
+    if not isinstance(statement, dict) or type(last) is not int:
+        raise Malformed("policy proposal: its replay's statement is malformed")
+    since, until = statement.get("since"), statement.get("until")
+    span = ReplaySpan(
+        moment_of(str(since), 0.0), None if until is None else moment_of(str(until), 0.0), last=last
+    )
+    active = pb.ShowPolicyResponse(version=answer.proposal.parent, text=answer.parent_text)
+    desk = ReplayDesk(context, answer.text, active)
+    found = desk.replay(span)
+    result, _ = _told(found, desk.place.look("names", _Names), desk.words)
+    return found, result
 
 
 class ReplayDesk:

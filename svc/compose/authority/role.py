@@ -177,7 +177,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         role=role,
         state_cache=rooms.state_cache,
         policy=rooms.policy,
-        policies=rooms.policies,
+        policies=rooms.changing.policies,
         ends=rooms.ends,
         trust=rooms.gated.trust,
         publisher=rooms.publisher,

@@ -15,7 +15,6 @@ from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.enroll.token_keys import TokenKeys
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.check import PolicyCheck
 from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.recent import RecentEngines
@@ -42,6 +41,7 @@ from svc.compose.authority.parts import (
     Parts,
     engine_of,
 )
+from svc.compose.authority.policy import PolicyChanging, policy_changing
 from svc.compose.authority.sign_in import sign_in_entrance, sign_in_service
 from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
@@ -67,7 +67,7 @@ class SharedServices:
     publisher: SnapshotPublisher
     policy: PolicyInForce
     operators: Operators
-    policies: PolicyAdmin
+    changing: PolicyChanging
     checks: PolicyCheck
     ends: SessionEnds
     access: AccessWiring
@@ -134,6 +134,7 @@ def shared_services(p: Parts) -> SharedServices:
     state_cache.on_change(publishing.facts_changed)
     state_cache.on_change(registrations.follow)
     state_cache.on_change(ChangeFollower(policy, state_cache, p.tasks).changed)
+    changing = policy_changing(p, state_cache, policy)
     operators = Operators(
         cluster=cluster,
         own_uid=os.geteuid(),
@@ -143,21 +144,14 @@ def shared_services(p: Parts) -> SharedServices:
         store=p.store,
         recorder=p.recorder,
         now=now,
-    )
-    policies = PolicyAdmin(
-        state_cache=state_cache,
-        in_force=policy,
-        operators=operators,
-        store=p.store,
-        recorder=p.recorder,
-        now=now,
+        rules=changing.rules,
     )
     checks = PolicyCheck(
         cluster=cluster,
         vocabulary=p.words,
         kinds=p.kinds.by_name,
         refresh=state_cache.refresh,
-        operators=operators,
+        lock_out=changing.lock_out,
         ask=partial(guard.ask, vocabulary=p.words),
         in_thread=in_pool(p.runtime.reactor),
         now=now,
@@ -229,7 +223,7 @@ def shared_services(p: Parts) -> SharedServices:
         publisher=publisher,
         policy=policy,
         operators=operators,
-        policies=policies,
+        changing=changing,
         checks=checks,
         ends=ends,
         access=access_wiring(p, state_cache, policy, rates, approvals),

@@ -43,6 +43,12 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("delegation_id", _PUBLIC, "public id of a delegation"),
     Field("acts_as", _PUBLIC, "the person that another one's requests are made as"),
     Field(
+        name="approvers",
+        sensitivity=_PUBLIC,
+        meaning="ids of the people whose approvals counted",
+        shape=_TEXTS,
+    ),
+    Field(
         name="assignment_revision",
         sensitivity=_PUBLIC,
         meaning="how often the resource was assigned",
@@ -176,6 +182,8 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("previous_digest", _PUBLIC, "SHA-256 of the previous value in force"),
     Field("private_key", _SECRET, "never recorded"),
     Field("profile", _PUBLIC, "which certificate authority or profile signed"),
+    Field("proposal_id", _PUBLIC, "the proposed policy concerned"),
+    Field("proposer", _PUBLIC, "who proposed it: the id of a person, or `local:<uid>`"),
     Field("proxy_decision_id", _PUBLIC, "the Proxy's own decision on the same request"),
     Field("proxy_id", _PUBLIC, "the Proxy concerned"),
     Field("record_digest", _PUBLIC, "SHA-256 of the record's bytes as they arrived"),
@@ -207,6 +215,12 @@ DETAILS: Mapping[str, Field] = _by_name(
         "second_factor",
         _PUBLIC,
         "what a person proved besides the password: `totp`, `key` or `recovery`",
+    ),
+    Field(
+        name="sensitive",
+        sensitivity=_PUBLIC,
+        meaning="why a change of the policy is security-sensitive, as policy:reason",
+        shape=_TEXTS,
     ),
     Field("serial", _PUBLIC, "serial number of the certificate, in hex"),
     Field(
@@ -614,14 +628,15 @@ POLICY_PROPOSE = _event(
     "policy.propose",
     "I",
     "a policy was proposed",
-    "policy_digest previous_digest note validated row_digest local_uid",
+    "policy_digest previous_digest note validated row_digest local_uid proposal_id proposer"
+    " sensitive replay_digest replay_first replay_last",
 )
 POLICY_APPROVE = _event(
     3002,
     "policy.approve",
     "I",
     "a policy was approved",
-    "policy_digest previous_digest note row_digest local_uid",
+    "policy_digest previous_digest note row_digest local_uid proposal_id certificate_sha256",
 )
 POLICY_ACTIVATE = _event(
     3003,
@@ -629,10 +644,21 @@ POLICY_ACTIVATE = _event(
     "I",
     "a policy came into force",
     "policy_digest previous_digest note validated row_digest local_uid"
-    " replay_digest replay_first replay_last",
+    " replay_digest replay_first replay_last proposal_id proposer approvers sensitive",
 )
 POLICY_REFUSED = _event(
-    3004, "policy.refused", "W", "a policy was refused", "policy_digest note local_uid"
+    3004,
+    "policy.refused",
+    "W",
+    "a policy, or a person's approval of one, was refused",
+    "policy_digest note local_uid proposal_id certificate_sha256",
+)
+POLICY_REJECT = _event(
+    3007,
+    "policy.reject",
+    "I",
+    "a proposed policy was rejected, or withdrawn by who proposed it",
+    "policy_digest note row_digest local_uid proposal_id certificate_sha256",
 )
 STATE_UNSIGNED = _event(
     3005,
@@ -713,6 +739,13 @@ OPERATOR_REFUSED = _event(
 )
 OPERATOR_READ = _event(
     4006, "operator.read", "I", "an operator read records of others", "count local_uid"
+)
+OPERATOR_BREAK_GLASS = _event(
+    4007,
+    "operator.break_glass",
+    "W",
+    "a break-glass principal did what the policy, or the lack of approvals, did not let anybody do",
+    "local_uid policy_digest",
 )
 AUDIT_KEY = _event(
     4010,

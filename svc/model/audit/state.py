@@ -31,6 +31,7 @@ from svc.model.cluster.node import ExpectedKey, KeptToken, Node, Publication
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, first_identity
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.policy.proposal import Proposal, ProposalDecision
 from svc.model.policy.requested import KeptApproval, RequestedAccess
 from svc.model.policy.version import PolicyVersion
 
@@ -368,6 +369,40 @@ def policy_entry(policy: PolicyVersion) -> StateEntry:
             "activated": policy.activated_at is not None,
         },
     )
+
+
+def proposal_entry(proposal: Proposal) -> StateEntry:
+    """A proposed policy, open or closed, with the digests of its text and of its replay."""
+    fields: dict[str, Json] = {
+        "policy": sha256(proposal.text.encode("utf-8", "surrogatepass")).hexdigest(),
+        "sha256": proposal.policy_sha256.hex(),
+        "parent": str(proposal.parent),
+        "parent_sha256": proposal.parent_sha256.hex(),
+        "schema": proposal.schema_sha256.hex(),
+        "entities": str(proposal.entity_revision),
+        "replay": sha256(proposal.replay).hexdigest(),
+        "findings": sha256(proposal.findings).hexdigest(),
+        "proposer": [proposal.proposer_kind, proposal.proposer],
+        "note": proposal.note,
+        "proposed": _exact(proposal.proposed_at),
+        "expires": _exact(proposal.expires_at),
+        "state": proposal.state.value,
+        "version": None if proposal.version is None else str(proposal.version),
+    }
+    return _entry(f"proposal:{proposal.id}", fields, proposal.expires_at)
+
+
+def policy_approval_entry(approval: ProposalDecision) -> StateEntry:
+    """What somebody decided about a proposed policy."""
+    fields: dict[str, Json] = {
+        "decision": approval.decision.value,
+        "payload": sha256(approval.payload).hexdigest(),
+        "signature": approval.signature.hex(),
+        "certificate": approval.certificate_sha256.hex(),
+        "decided": _exact(approval.decided_at),
+        "expires": _exact(approval.expires_at),
+    }
+    return _entry(f"policyapproval:{approval.id}", fields, approval.expires_at)
 
 
 def key_entry(key: KeyRevision) -> StateEntry:

@@ -25,6 +25,7 @@ from svc.store.sql.origins import Origins
 from svc.store.sql.outbox import Outbox
 from svc.store.sql.people import People, PeopleChanges
 from svc.store.sql.policies import Policies
+from svc.store.sql.proposals import PolicyApprovals, Proposals
 from svc.store.sql.schema import Schema
 from svc.store.sql.secrets import Secrets
 from svc.store.sql.sessions import Sessions
@@ -64,6 +65,8 @@ class Transaction:
         self.bindings = Bindings(db)
         self.inventories = Inventories(db)
         self.policies = Policies(db)
+        self.proposals = Proposals(db)
+        self.policy_approvals = PolicyApprovals(db)
         self.sessions = Sessions(db)
         self.audit = AuditLog(db=db, chain_hash=chain_hash, memory=head, appended=appended)
         self.repair = LogRepair(db, head)

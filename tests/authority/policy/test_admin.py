@@ -8,15 +8,16 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.policy.admin import FIRST_POLICY, PolicyAdmin
-from svc.authority.registry.operators import EDIT_POLICY, Operators
-from svc.authority.state.recorder import operator
+from svc.authority.registry.operators import EDIT_POLICY, VIEW_POLICY, Operators
+from svc.authority.state.recorder import operator, person
 from svc.errors import Denied, SvcError, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.messages.snapshot import decode_snapshot
+from svc.model.policy.rules import PolicyRules
 from svc.policy.bundle import apply, decode_bundle, decode_delta, encode_bundle
 from svc.policy.refusals import GUARD_TIMEOUT, INVALID, refused
 from svc.proto.gate.v1 import admin_pb2 as pb
-from tests.authority.house import POLICY, Call, House, outcome, refusal_of, value_of
+from tests.authority.house import EVE, POLICY, Call, House, outcome, refusal_of, value_of
 from tests.pki.support import CLUSTER
 from tests.support.logged import logged
 from tests.support.proof import proves
@@ -49,11 +50,10 @@ class Desk(SynchronousTestCase):
         )
         self.admin = PolicyAdmin(
             state_cache=house.state_cache,
-            in_force=house.policy,
-            operators=self.operators,
+            activation=house.activation(),
+            rules=PolicyRules(),
             store=house.store,
             recorder=house.recorder,
-            now=house.now,
         )
 
     def setting(self, text: str) -> Any:
@@ -269,6 +269,29 @@ class OperatorTests(Desk):
         (record,) = self.house.records("operator.refused")
         self.assertEqual(record["decision_id"], refusal.details["decision_id"])
         self.assertEqual((record["actor"]["id"], record["decision"]), ("local:7", "error"))
+
+    @proves("G-OPEN-57")
+    def test_break_glass_principals(self) -> None:
+        """Who is named gets at policies whatever these say, and each use is recorded."""
+        self.begin(House('@id("nobody") forbid (principal, action, resource);'))
+        self.operators.rules = PolicyRules(break_glass=frozenset({"local:7", EVE}))
+        house = self.house
+        for action in (EDIT_POLICY, VIEW_POLICY):
+            self.assertEqual(value_of(self.authorize(7, action)), operator(7))
+            self.assertEqual(refusal_of(self.authorize(0, action)).reason, "denied")
+        self.assertEqual(refusal_of(self.authorize(7, "managePersons")).reason, "denied")
+        eve = self.operators.authorize(Call(house.peer(house.eve)), EDIT_POLICY)
+        self.assertEqual(value_of(eve), person(EVE))
+        ada = self.operators.authorize(Call(house.peer(house.ada)), EDIT_POLICY)
+        self.assertEqual(refusal_of(ada).reason, "denied")
+        used = house.records("operator.break_glass")
+        self.assertEqual([one["actor"]["id"] for one in used], ["local:7", "local:7", EVE])
+        self.assertEqual({one["reason"] for one in used}, {"denied"})
+        self.assertEqual(used[0]["policies"], ["nobody"])
+        house.run(lambda tx: tx.people_changes.disable(EVE))
+        house.refresh()
+        eve = self.operators.authorize(Call(house.peer(house.eve)), EDIT_POLICY)
+        self.assertEqual(refusal_of(eve).reason, "disabled_person")
 
     def test_break_glass_only_without_a_policy(self) -> None:
         """While no policy is in force an operator may set one, and nothing else."""

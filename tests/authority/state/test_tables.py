@@ -18,6 +18,8 @@ from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.node import ExpectedKey, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.policy.approval import ApprovalDecision
+from svc.model.policy.proposal import Proposal, ProposalDecision
 from svc.model.policy.requested import KeptApproval, RequestedAccess
 from tests.authority.house import ADA, EVE, House
 
@@ -61,6 +63,7 @@ def _fill(tx: ITransaction) -> None:
         generation=1,
     )
     tx.sign_ins.put(sign_in)
+    _propose(tx)
     _fill_requests(tx)
 
 
@@ -113,6 +116,37 @@ def _fill_requests(tx: ITransaction) -> None:
     tx.delegations.add(delegation)
 
 
+def _propose(tx: ITransaction) -> None:
+    """A proposal, and an approval of it."""
+    tx.proposals.add(
+        Proposal(
+            id="p1",
+            text="forbid (principal, action, resource);",
+            policy_sha256=b"p" * 32,
+            parent=1,
+            parent_sha256=b"q" * 32,
+            schema_sha256=b"s" * 32,
+            entity_revision=1,
+            proposer_kind="person",
+            proposer=ADA,
+            proposed_at=1.0,
+            expires_at=LATER,
+        )
+    )
+    tx.policy_approvals.put(
+        ProposalDecision(
+            proposal_id="p1",
+            approver=EVE,
+            decision=ApprovalDecision.APPROVE,
+            payload=b"{}",
+            signature=b"s",
+            certificate=b"DER",
+            decided_at=1.0,
+            expires_at=LATER,
+        )
+    )
+
+
 class TableTests(SynchronousTestCase):
     """The tables over a store that has a row of each."""
 
@@ -156,7 +190,9 @@ class TableTests(SynchronousTestCase):
                         row_id = int(row_id)
                     self.assertEqual(table.now(tx, row_id), table.entry_of(row))
             for table, absent in zip(
-                PROTECTED, ("x",) * 7 + (b"x",) + ("x",) * 6 + (b"x", "x", 99), strict=True
+                PROTECTED,
+                ("x",) * 7 + (b"x",) + ("x",) * 6 + (b"x", "x", 99, "x", "x:y"),
+                strict=True,
             ):
                 self.assertIsNone(table.now(tx, absent).digest)
 

@@ -38,7 +38,7 @@ class PolicyCheckTests(TerminalTests):
         ):
             self.assertEqual(self.run_it(*words).status, 0)
 
-    @proves("G-OPEN-57")
+    @proves("G-OPEN-57", "U-NOTE-34")
     def test_valid_or_not(self) -> None:
         """A text is valid or refused with its place, as setting it would; nothing changes."""
         before = len(self.records())

@@ -1,3 +1,4 @@
+from svc.proto.gate.v1 import policy_change_pb2 as _policy_change_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -740,12 +741,14 @@ class ListBindingsResponse(_message.Message):
     def __init__(self, bindings: _Optional[_Iterable[_Union[BindingRow, _Mapping]]] = ...) -> None: ...
 
 class SetPolicyRequest(_message.Message):
-    __slots__ = ("text", "replay")
+    __slots__ = ("text", "replay", "break_glass")
     TEXT_FIELD_NUMBER: _ClassVar[int]
     REPLAY_FIELD_NUMBER: _ClassVar[int]
+    BREAK_GLASS_FIELD_NUMBER: _ClassVar[int]
     text: str
     replay: bytes
-    def __init__(self, text: _Optional[str] = ..., replay: _Optional[bytes] = ...) -> None: ...
+    break_glass: bool
+    def __init__(self, text: _Optional[str] = ..., replay: _Optional[bytes] = ..., break_glass: _Optional[bool] = ...) -> None: ...
 
 class SetPolicyResponse(_message.Message):
     __slots__ = ("version", "sha256", "unchanged")

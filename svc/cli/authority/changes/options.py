@@ -1,0 +1,37 @@
+"""Options and habits that these commands have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from svc.cli.calls import several_calls
+
+_R = TypeVar("_R")
+
+TRY_SECS = 60.0
+"""A text may take long to be tried."""
+
+identity_option = click.option(
+    "--identity",
+    type=click.Path(path_type=Path),
+    metavar="CONFIG",
+    help="The client's configuration whose identity signs (default: ~/.svc/client.toml).",
+)
+
+reason_option = click.option("--reason", default="", metavar="TEXT", help="Why; others read it.")
+
+
+def asks_often(command: Callable[..., _R]) -> Callable[..., _R]:
+    """For a command that asks the Authority more than once."""
+
+    @wraps(command)
+    def asking(context: click.Context, /, *args: Any, **options: Any) -> _R:
+        with several_calls(context):
+            return command(context, *args, **options)
+
+    return asking
