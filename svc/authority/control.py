@@ -13,6 +13,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.authority.access.calls import AccessCalls
+from svc.authority.access.uses import RequestApprovals
 from svc.authority.ingest.heads import HeadsToSend
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.limits import AskRates
@@ -27,7 +28,14 @@ from svc.authority.state.recorder import node
 from svc.errors import Fault, Malformed, SvcError, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
-from svc.messages.access import CONTROL_ACCESS_METHOD, entries_message, read_access
+from svc.messages.access import (
+    CONTROL_ACCESS_METHOD,
+    USE_APPROVAL_METHOD,
+    entries_message,
+    read_access,
+    read_use_approval,
+    use_approval_response,
+)
 from svc.messages.control import (
     AUTHORIZE_METHOD,
     DEPARTED_METHOD,
@@ -69,6 +77,7 @@ FORWARDED = frozenset(
         DEPARTED_METHOD,
         WHY_METHOD,
         CONTROL_ACCESS_METHOD,
+        USE_APPROVAL_METHOD,
         AUTHORITY_CHECKPOINT_METHOD,
     }
 )
@@ -103,6 +112,7 @@ class ControlService:
     snapshots: SnapshotPublisher
     explainer: Explainer
     access: AccessCalls
+    approvals: RequestApprovals
     gated: GatedSessions
     lanes: Callable[[], AuthorityGreeting]
     clock: IReactorTime
@@ -131,6 +141,7 @@ class ControlService:
                 "Departed": unary(pb.DepartureNotice, self._departed),
                 "Checkpoint": unary(pb.CheckpointRequest, self._checkpoint),
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
+                "UseApproval": unary(pb.UseApprovalRequest, self._use_approval),
                 "Access": unary(session_pb2.SessionAccessRequest, self._access),
                 "Spooled": unary(pb.SpooledRequest, self._spooled),
             },
@@ -276,6 +287,14 @@ class ControlService:
         proxy = self._proxy(call.peer)
         with self.rates.asking(proxy.id):
             return entries_message(await self.access.answer(read_access(request), proxy))
+
+    async def _use_approval(
+        self, request: pb.UseApprovalRequest, call: IRpcCall
+    ) -> pb.UseApprovalResponse:
+        proxy = self._proxy(call.peer)
+        with self.rates.asking(proxy.id):
+            session_uid, action = read_use_approval(request)
+            return use_approval_response(await self.approvals.use(session_uid, action, proxy))
 
     async def _spooled(self, request: pb.SpooledRequest, call: IRpcCall) -> pb.SpooledResponse:
         proxy = self._proxy(call.peer)

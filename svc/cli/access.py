@@ -195,7 +195,7 @@ def document_lines(entry: AccessEntry) -> list[str]:
         ("request", terms.get("id")),
         ("person", f"{terms.get('person_name')} ({terms.get('person')})"),
         ("resource", f"{terms.get('resource')} ({terms.get('kind')})"),
-        ("action", terms.get("action")),
+        ("action", f"{terms.get('action')}, and what the policy permits within it"),
         ("parameters", bound or "any that the policy allows"),
         ("for", f"{since(secs) if isinstance(secs, int) else secs} from the approval on"),
         ("sessions", "any number" if uses is None else f"{uses}, of which {entry.used} are used"),

@@ -30,6 +30,8 @@ class RequestVerdict:
         decision_id: Under which it is recorded; what ``svc why`` is asked for.
         policies: By ``@id``, those that decided.
         reason: A stable word; empty for what is allowed.
+        request_hint: Of a denial that an approval would turn: what the person types to ask for
+            one.
         basis: What it was decided by; only a session can read it.
     """
 
@@ -38,6 +40,7 @@ class RequestVerdict:
     policies: tuple[str, ...] = ()
     reason: str = ""
     basis: tuple[int, ...] = ()
+    request_hint: str = ""
 
 
 class IGatedStream(Interface):

@@ -16,20 +16,33 @@ from svc.messages.checks import (
     parse,
     signed_part,
     text,
+    uid,
 )
+from svc.messages.control import approved_message, read_approved
 from svc.model.canonical import Json, decode
-from svc.model.policy.requested import MAX_REASON, AccessAsk
+from svc.model.policy.requested import MAX_REASON, AccessAsk, ApprovedAccess
 from svc.model.session.parameters import read_pairs
+from svc.proto.gate.v1 import control_pb2 as control_pb
 from svc.proto.gate.v1 import session_pb2 as pb
 
 SESSION_ACCESS_METHOD = "/gate.v1.Session/Access"
 CONTROL_ACCESS_METHOD = "/gate.v1.Control/Access"
+
+USE_APPROVAL_METHOD = "/gate.v1.Control/UseApproval"
 
 NONCE_BYTES = 16
 _NAME = 253
 _WORD = 63
 _DOCUMENT = 16 * 1024
 _ENTRIES = 1_000
+
+
+@frozen
+class ApprovalForRequests:
+    """An approval that covers one request inside a session, or all of its action (``lasting``)."""
+
+    approved: ApprovedAccess
+    lasting: bool
 
 
 @frozen
@@ -263,3 +276,34 @@ def read_entries(message: pb.SessionAccessResponse) -> tuple[AccessEntry, ...]:
         )
         for one in message.requests
     )
+
+
+def use_approval_request(session_uid: str, action: str) -> control_pb.UseApprovalRequest:
+    """The question whether an approval covers a request of this action in a session."""
+    return control_pb.UseApprovalRequest(session_uid=bytes.fromhex(session_uid), action=action)
+
+
+def read_use_approval(message: control_pb.UseApprovalRequest) -> tuple[str, str]:
+    """The session and the action."""
+    return (
+        uid(message.session_uid, "approval: session_uid"),
+        text(message.action, _WORD, "approval: action"),
+    )
+
+
+def use_approval_response(found: ApprovalForRequests | None) -> control_pb.UseApprovalResponse:
+    """The answer as it travels."""
+    if found is None:
+        return control_pb.UseApprovalResponse()
+    return control_pb.UseApprovalResponse(
+        approved=approved_message(found.approved), lasting=found.lasting
+    )
+
+
+def read_use_approval_response(
+    message: control_pb.UseApprovalResponse,
+) -> ApprovalForRequests | None:
+    """The answer as it came."""
+    if not message.HasField("approved"):
+        return None
+    return ApprovalForRequests(read_approved(message.approved), message.lasting)

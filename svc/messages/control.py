@@ -258,7 +258,7 @@ def answer_message(answer: AuthorizeAnswer) -> pb.AuthorizeResponse:
         policies=answer.policies,
         may_view=answer.may_view,
         request_hint=answer.request_hint,
-        approved=None if answer.approved is None else _approved_message(answer.approved),
+        approved=None if answer.approved is None else approved_message(answer.approved),
     )
 
 
@@ -272,17 +272,19 @@ def read_answer(message: pb.AuthorizeResponse) -> AuthorizeAnswer:
         policies=texts(message.policies, _POLICIES, _POLICY, "answer: policies"),
         may_view=message.may_view,
         request_hint=text(message.request_hint, _TEXT, "answer: request_hint", empty=True),
-        approved=_read_approved(message.approved) if message.HasField("approved") else None,
+        approved=read_approved(message.approved) if message.HasField("approved") else None,
     )
 
 
-def _approved_message(approved: ApprovedAccess) -> pb.ApprovedAccess:
+def approved_message(approved: ApprovedAccess) -> pb.ApprovedAccess:
+    """An approval as it travels."""
     return pb.ApprovedAccess(
         request_id=approved.request_id, approver=approved.approver, ends_at=approved.ends_at
     )
 
 
-def _read_approved(message: pb.ApprovedAccess) -> ApprovedAccess:
+def read_approved(message: pb.ApprovedAccess) -> ApprovedAccess:
+    """An approval as Authority says it."""
     if not 0 < message.ends_at <= LARGEST_INTEGER:
         raise Malformed("answer: approved: ends_at is no time")
     return ApprovedAccess(

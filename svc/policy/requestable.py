@@ -1,4 +1,4 @@
-"""Checks the policies that people may ask for: those marked ``@requestable``.
+"""The policies that people may ask for: those marked ``@requestable``.
 
 Whether a denied person is told how to ask follows from the mark, so a mark where an approval
 changes nothing would promise what nobody can give.
@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from attrs import evolve
 from cedarpy import pst
 
-from svc.model.policy.requested import APPROVED_REQUEST, REQUESTABLE
+from svc.interfaces.policy import IPolicyEngine
+from svc.model.policy.access import AccessRequest
+from svc.model.policy.requested import APPROVED_REQUEST, REQUESTABLE, ApprovedAccess
 from svc.policy.reads import reads_of
 from svc.policy.refusals import INVALID, refused
 
@@ -37,3 +40,10 @@ def check_requestable(policies: Mapping[str, pst.Template]) -> None:
                 f"policy {name}: it is @requestable and permits without an approval; add "
                 "`when { context has approved_request }`",
             )
+
+
+def would_turn(engine: IPolicyEngine, asked: AccessRequest, ends_at: int) -> bool:
+    """Whether an approval would allow what was denied, by a permit that people may ask for."""
+    fact = ApprovedAccess(request_id="", approver="", ends_at=ends_at).fact
+    turned = engine.decide(evolve(asked, context={**asked.context, APPROVED_REQUEST: fact}))
+    return turned.allowed and not engine.requestable.isdisjoint(turned.policies)

@@ -88,6 +88,7 @@ class PlayedSession:
     ) -> None:
         assert kind.gate is not None, "a kind without a gate has no requests"
         self.version = self.revision = 1
+        self.requestable: frozenset[str] = frozenset()
         self.records: list[AuditRecord] = []
         self.failure: Failure | None = None
         self.is_over = False

@@ -19,6 +19,7 @@ from svc.authority.access.calls import AccessCalls
 from svc.authority.access.offer import AccessOffers
 from svc.authority.access.records import AccessRecords
 from svc.authority.access.requests import AccessRequestService
+from svc.authority.access.uses import RequestApprovals
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.limits import AskRates
 from svc.authority.policy.activate import PolicyActivation
@@ -500,6 +501,16 @@ class House:
             rates=self.rates,
             clock=self.clock,
             now=self.now,
+        )
+
+    def request_approvals(self) -> RequestApprovals:
+        """Counts uses of approvals by requests inside sessions."""
+        return RequestApprovals(
+            approvals=self.approvals(),
+            state_cache=self.state_cache,
+            store=self.store,
+            recorder=self.recorder,
+            told=self.access_told.append,
         )
 
     def issuance(self) -> Issuance:

@@ -75,6 +75,7 @@ def control_service(
         snapshots=house.publisher,
         explainer=explainer,
         access=house.access_calls(),
+        approvals=house.request_approvals(),
         gated=house.gated_sessions(),
         lanes=lambda: AuthorityGreeting(CLUSTER, "a" * 26, "0.11.0"),
         clock=house.clock,

@@ -42,6 +42,13 @@ when { context has effects && context.effects.contains("ddl") };
 @id("no-unread")
 forbid (principal, action == Action::"dbQueryOpaque", resource);
 """
+ON_REQUEST = """@id("orders-open")
+permit (principal, action in [Action::"view", Action::"dbConnect"], resource is Database);
+
+@id("orders-on-request") @requestable
+permit (principal, action == Action::"dbQuery", resource is Database)
+when { context has approved_request };
+"""
 NO_OPENS = """@id("no-opens") forbid (principal, action == Action::"dbConnect", resource);\n"""
 DENIED, MISSING = ["42501", True], ["42P01", False]
 PASSWORD = "correct horse"
@@ -166,6 +173,7 @@ class PsqlTests(SynchronousTestCase):
         self.check_tls()
         self.check_cancel()
         self.check_command()
+        self.check_requests()
         self.check_cut()
         self.assertIn("verified", self.gateway.verify())
 
@@ -353,6 +361,29 @@ class PsqlTests(SynchronousTestCase):
         )
         self.addCleanup(running.kill)
         return running
+
+    def check_requests(self) -> None:
+        """A denied statement's HINT says how to ask; one passes by an approval for one."""
+        self.gateway.set_policy(POLICY + NO_DDL + ON_REQUEST)
+        eve, approver = self.gateway.add_person("eve"), self.person
+        config = eve.directory / "client.toml"
+        config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
+        eve.up("orders")
+        self.person = eve
+        try:
+            said = self.run_psql("SELECT id FROM orders;\n")
+            hint = "HINT:  To ask for access: svc request orders --action dbQuery; to see why: svc"
+            self.assertIn(hint, said.stderr)
+            self.assertIn("ERROR:  42501", said.stderr)
+            words = ("request", "orders", "--action", "dbQuery", "--uses", "1", "--json")
+            id = eve.svc(*words).checked().json["id"]
+            approver.svc("requests", "approve", id, "--yes").checked()
+            said = self.run_psql("SELECT id FROM orders;\nSELECT id FROM orders;\n")
+            self.assertEqual(said.stdout.split(), ["7"], said.stderr)
+            self.assertIn("ERROR:  42501", said.stderr)
+        finally:
+            self.person = approver
+        self.gateway.set_policy(POLICY + NO_DDL)
 
     def check_cut(self) -> None:
         """A session that the policy no longer allows ends with the reason in its own words."""

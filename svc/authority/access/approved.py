@@ -19,14 +19,12 @@ from svc.authority.registry.approvals import Approvable, check_kept
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.tables import ACCESS_REQUESTS, SignedRows
 from svc.errors import Denied, SvcError
-from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IReadOnlyStore, ITransaction
-from svc.model.audit.events import SESSION_START
+from svc.model.audit.events import ACCESS_USE, SESSION_START
 from svc.model.audit.state import StateEntry
 from svc.model.canonical import decode
 from svc.model.cluster.person import require_active
 from svc.model.cluster.resource import Resource
-from svc.model.policy.access import AccessRequest
 from svc.model.policy.approval import (
     ApprovalDecision,
     ApprovalKind,
@@ -96,6 +94,20 @@ class ApprovedRequests:
 
         return await self.store.read("the approval of a session", look)
 
+    async def facts_of(self, session_uid: str, action: str) -> list[dict[str, Any]]:
+        """Each approval that requests of this action in a session may have stood on, as a fact.
+
+        Whether it is still in force is not looked at: this is about what was decided.
+        """
+
+        def look(tx: ITransaction) -> list[dict[str, Any]]:
+            session = tx.sessions.get(session_uid)
+            rows = () if session is None else tx.audit.by_decision(session.decision_id)
+            found = (_fact_in(row.canonical, action) for row in rows)
+            return [fact for fact in found if fact is not None]
+
+        return await self.store.read("the approvals of a session", look)
+
     def use(self, tx: ITransaction, approved: ApprovedAccess) -> list[StateEntry]:
         """Count one use in *tx*; what its record says of the row.
 
@@ -164,22 +176,24 @@ def _check_certificate(rows: SignedRows, kept: KeptApproval, now: float) -> None
 
 def _named_in(canonical: bytes) -> str:
     """The approved request that a session was opened by, as its record says; or nothing."""
-    record = decode(canonical)
-    if not isinstance(record, dict) or record.get("event") != SESSION_START.name:
+    record: Any = decode(canonical)
+    if record.get("event") != SESSION_START.name:
         return ""
-    found: Any = record.get("request")
-    for name in ("context", APPROVED_REQUEST, "id"):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found if isinstance(found, str) else ""
+    found = record["request"]["context"].get(APPROVED_REQUEST)
+    return "" if found is None else str(found["id"])
 
 
-def would_turn(engine: IPolicyEngine, asked: AccessRequest, ends_at: int) -> bool:
-    """Whether an approval would allow what was denied, by a permit that people may ask for."""
-    fact = ApprovedAccess(request_id="", approver="", ends_at=ends_at).fact
-    turned = engine.decide(with_fact(asked, fact))
-    return turned.allowed and not engine.requestable.isdisjoint(turned.policies)
-
-
-def with_fact(asked: AccessRequest, fact: Mapping[str, object]) -> AccessRequest:
-    """The same request with an approval."""
-    return evolve(asked, context={**asked.context, APPROVED_REQUEST: fact})
+def _fact_in(canonical: bytes, action: str) -> dict[str, Any] | None:
+    """The approval that a record of Authority's says such requests stood on."""
+    record: Any = decode(canonical)
+    if record.get("event") == SESSION_START.name:
+        fact: dict[str, Any] | None = record["request"]["context"].get(APPROVED_REQUEST)
+        return fact
+    if (record.get("event"), record.get("cedar_action")) != (ACCESS_USE.name, action):
+        return None
+    details = record["details"]
+    return {
+        "id": details["access_request"],
+        "approver": details["approved_by"],
+        "expires": details["approved_until"],
+    }

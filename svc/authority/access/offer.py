@@ -6,19 +6,19 @@ Asked only where the person may view the resource, so that nobody learns of one 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from shlex import quote
 
 from attrs import define, evolve
 
-from svc.authority.access.approved import ApprovedRequests, would_turn
+from svc.authority.access.approved import ApprovedRequests
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import ITransaction
 from svc.model.audit.state import StateEntry
 from svc.model.cluster.resource import Resource
 from svc.model.policy.access import AccessRequest
-from svc.model.policy.requested import ApprovedAccess
+from svc.model.policy.requested import ApprovedAccess, request_command
 from svc.model.session.request import SessionRequest
+from svc.policy.requestable import would_turn
 
 
 @define(kw_only=True)
@@ -61,8 +61,7 @@ class AccessOffers:
         """What to type to ask for it; with the parameters of the session where they matter."""
         given = {name: kind.facts(request).get(name, "") for name in request.parameters}
         bare = {name: value for name, value in asked.context.items() if name not in given}
-        words = ["svc", "request", request.resource]
-        if not self.would_turn(engine, evolve(asked, context=bare)):
-            for name, value in sorted(given.items()):
-                words += ["--parameter", f"{name}={value}"] if value else []
-        return " ".join(map(quote, words))
+        if self.would_turn(engine, evolve(asked, context=bare)):
+            return request_command(request.resource)
+        named = {name: value for name, value in given.items() if value}
+        return request_command(request.resource, parameters=named)

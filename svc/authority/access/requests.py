@@ -12,7 +12,6 @@ from typing import Any
 
 from attrs import define, evolve
 
-from svc.authority.access.approved import would_turn
 from svc.authority.access.records import AccessRecords, Asker
 from svc.authority.registry.approvals import Approvable, ApprovalRefused, check_new
 from svc.authority.state.cache import ClusterStateCache
@@ -42,6 +41,7 @@ from svc.model.policy.requested import (
 from svc.model.policy.requests import context_at, may_approve, may_open, may_view
 from svc.model.session.parameters import facts, resolved
 from svc.model.signing import Signed
+from svc.policy.requestable import would_turn
 
 HIDDEN_TEXT = "access denied, or no such resource"
 UNKNOWN_TEXT = "no such request, or it is not one that you may see; list them: svc requests list"
@@ -259,6 +259,11 @@ class AccessRequestService:
                 f"{kind.name} has no action {action}; it has "
                 f"{', '.join(sorted(kind.terms.actions))}",
                 reason="unknown_action",
+            )
+        if ask.parameters and action != kind.terms.open_action:
+            raise Malformed(
+                f"parameters are of a session that is opened, and {action} opens none",
+                reason="bad_request",
             )
         known = {
             name: one

@@ -7,7 +7,8 @@ enter the log, at random, and asks the policy itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
 
 from attrs import define
 from twisted.logger import Logger
@@ -16,6 +17,7 @@ from svc.audit.ingest.sampled import SampledAllow
 from svc.authority.policy.recent import RecentEngines
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.model.ids import Entropy
+from svc.model.policy.requested import APPROVED_REQUEST
 
 _log = Logger(namespace="svc_authority")
 
@@ -34,10 +36,16 @@ def at_random(entropy: Entropy, one_in: int = ONE_IN) -> Callable[[], bool]:
 
 @define
 class SampledAllows:
-    """Decides again."""
+    """Decides again.
+
+    Attributes:
+        approvals: Gives each approval that requests of an action in a session may have stood on,
+            as Authority's own records have it, given the session's uid and the action.
+    """
 
     engines: RecentEngines
     gated: GatedSessions
+    approvals: Callable[[str, str], Awaitable[list[dict[str, Any]]]]
 
     async def decide_again(self, sampled: Iterable[SampledAllow]) -> None:
         """Hold each against the policy; a session with a wrong one ends, and its Proxy with it.
@@ -46,7 +54,7 @@ class SampledAllows:
             SvcError: what was found is not on record yet; the next checkpoint writes it.
         """
         for one in sampled:
-            if self._is_wrong(one):
+            if self._is_wrong(one) or not await self._is_approved(one):
                 _log.error(
                     "a Proxy says that the policy allowed what it does not allow",
                     proxy=one.proxy_id,
@@ -54,6 +62,16 @@ class SampledAllows:
                     decision_id=one.decision_id,
                 )
                 await self.gated.disputed(one.session_uid, one.proxy_id, WRONG_ALLOW)
+
+    async def _is_approved(self, one: SampledAllow) -> bool:
+        """Whether the approval that the Proxy says it stood on, if it says so, is none of its own.
+
+        The policy believes the fact, so nobody but Authority may have made it.
+        """
+        fact = one.request.context.get(APPROVED_REQUEST)
+        if fact is None:
+            return True
+        return fact in await self.approvals(one.session_uid, one.request.action)
 
     def _is_wrong(self, one: SampledAllow) -> bool:
         """Whether no engine that the Proxy can have had allows it.

@@ -187,6 +187,7 @@ ACCESS_DECISIONS = ProtectedTable[str, KeptApproval](
     all=lambda tx, at: tx.access.decisions(at),
     entry_of=access_decision_entry,
     id_of=lambda kept: kept.request_id,
+    expires=True,
 )
 AGENTS = ProtectedTable[str, Agent](
     name="agent",

@@ -11,6 +11,7 @@ from twisted.logger import Logger
 from svc.errors import SvcError
 from svc.messages.snapshot import REVOCATIONS
 from svc.model.audit.record import rfc3339
+from svc.model.policy.requested import known_command
 from svc.ratelimit.repeats import RepeatCounter
 
 _log = Logger(namespace="svc_client")
@@ -175,6 +176,7 @@ def refused_text(resource: str, error: SvcError) -> str:
     policies = policies_of(error)
     if policies:
         parts.append(f"policies {', '.join(policies)}")
-    if error.details.get("request"):
-        parts.append(f"ask for access with: {error.details['request']}")
+    command = known_command(error.details.get("request", ""))
+    if command:
+        parts.append(f"to ask for access: {command}")
     return "; ".join(parts)

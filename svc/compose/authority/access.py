@@ -9,6 +9,7 @@ from svc.authority.access.calls import AccessCalls
 from svc.authority.access.offer import AccessOffers
 from svc.authority.access.records import AccessRecords
 from svc.authority.access.requests import AccessRequestService
+from svc.authority.access.uses import RequestApprovals
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.state.cache import ClusterStateCache
@@ -22,7 +23,7 @@ class AccessWiring:
     requests: AccessRequestService
     calls: AccessCalls
     offers: AccessOffers
-    approvals: ApprovedRequests
+    uses: RequestApprovals
 
 
 def approved_requests(p: Parts, state_cache: ClusterStateCache) -> ApprovedRequests:
@@ -68,4 +69,11 @@ def access_wiring(
         now=now,
     )
     offers = AccessOffers(approvals=approvals, now=now, max_secs=most, told=told)
-    return AccessWiring(requests=requests, calls=calls, offers=offers, approvals=approvals)
+    uses = RequestApprovals(
+        approvals=approvals,
+        state_cache=state_cache,
+        store=p.store,
+        recorder=p.recorder,
+        told=told,
+    )
+    return AccessWiring(requests=requests, calls=calls, offers=offers, uses=uses)

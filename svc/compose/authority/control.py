@@ -97,6 +97,7 @@ def control_service(
         snapshots=rooms.publisher,
         explainer=explainer,
         access=rooms.access.calls,
+        approvals=rooms.access.uses,
         gated=rooms.gated,
         lanes=lambda: lanes_of(p, listeners),
         clock=clock,

@@ -228,7 +228,7 @@ def shared_services(p: Parts) -> SharedServices:
         ends=ends,
         access=access_wiring(p, state_cache, policy, rates, approvals),
         gated=gated,
-        sampled=SampledAllows(recent, gated),
+        sampled=SampledAllows(recent, gated, approvals.facts_of),
         sweeping=PeriodicTask(
             clock=clock,
             interval=SWEEP_SECS,

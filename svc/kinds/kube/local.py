@@ -40,10 +40,12 @@ from svc.kinds.web.words import (
     POLICIES,
     REASON,
     REFUSED,
+    REQUEST,
     STREAMS,
     TEXT,
     WEBSOCKET,
 )
+from svc.model.policy.requested import known_command
 from svc.model.session.edits import MakeEdit
 from svc.model.session.ending import SessionOver, known_ending
 
@@ -67,7 +69,10 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     decision = decision if _DECISION.match(decision) else ""
     policies = [plain(one) for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
     by = f" (policies {', '.join(policies)})" if policies else ""
-    text = f"the access policy does not allow this request{by}; to see why: svc why {decision}"
+    command = known_command(values.get(REQUEST, ""))
+    ask = f"; to ask for access: {command}" if command else ""
+    why = f"to see why: svc why {decision}"
+    text = f"the access policy does not allow this request{by}{ask}; {why}"
     told = status(403, "Forbidden", text, policies)
     answer = json_answer("403 Forbidden", told, closes=bool(values.get(CLOSES)))
     return without_body(answer) if values.get(FORM) == NO_BODY else answer
@@ -174,7 +179,9 @@ class ToolCheck:
         policies = [one for one in plain(error.details.get("policies", "")).split(",") if one]
         decision = plain(error.details.get("decision_id", ""))
         why = f"; to see why: svc why {decision}" if decision else ""
-        text = f"{plain(error.text)}{why}"
+        command = known_command(error.details.get("request", ""))
+        ask = f"; to ask for access: {command}" if command else ""
+        text = f"{plain(error.text)}{ask}{why}"
         if error.fault is Denied.fault:
             return json_answer("403 Forbidden", status(403, "Forbidden", text, policies))
         told = status(503, "ServiceUnavailable", text)

@@ -295,6 +295,8 @@ def told(denial: Decided) -> Mapping[str, str]:
         "reason": verdict.reason,
         "unread": effects.incomplete,
     }
+    if verdict.request_hint:
+        values["request"] = verdict.request_hint
     if effects.complaint is not None:
         values["complaint"] = effects.complaint.text
         values["position"] = str(effects.complaint.position)

@@ -28,6 +28,7 @@ from svc.kinds.postgres.messages import (
     text_at,
 )
 from svc.kinds.postgres.terms import DATABASE, ROLE
+from svc.model.policy.requested import known_command
 from svc.model.session.edits import MakeEdit
 from svc.model.session.ending import SessionOver
 
@@ -77,10 +78,18 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
             b"C": code,
             b"M": text.encode(),
             b"D": f"{by}{why} The statement did not reach the server.".encode(),
-            b"H": f"svc why {decision}".encode(),
+            b"H": _hint(decision, values.get("request", "")).encode(),
             b"P": position.encode() if complaint and _POSITION.fullmatch(position) else b"",
         }
     )
+
+
+def _hint(decision: str, request: str) -> str:
+    """What to type: to see why, and to ask for access where an approval would turn the denial."""
+    why = f"svc why {decision}" if decision else ""
+    command = known_command(request)
+    ask = f"To ask for access: {command}" if command else ""
+    return "; ".join(part for part in (ask, why and (f"to see why: {why}" if ask else why)) if part)
 
 
 def unread_text(word: str) -> str:
@@ -197,7 +206,7 @@ class PostgresDialogue:
             code,
             f"svc: {error.text} (reason: {error.reason})",
             f"Policy: {policies}." if policies else "",
-            f"svc why {decision}" if decision else "",
+            _hint(decision, error.details.get("request", "")),
         )
 
     def ended(self, over: SessionOver) -> bytes:

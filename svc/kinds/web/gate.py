@@ -42,6 +42,7 @@ from svc.kinds.web.words import (
     POLICIES,
     REASON,
     REFUSED,
+    REQUEST,
     TEXT,
     YES,
 )
@@ -315,6 +316,8 @@ def _denial(head: HttpRequest, verdict: RequestVerdict, is_last: bool) -> dict[s
         POLICIES: BETWEEN_POLICIES.join(verdict.policies),
         REASON: verdict.reason,
     }
+    if verdict.request_hint:
+        values[REQUEST] = verdict.request_hint
     if head.method == b"HEAD":
         values[FORM] = NO_BODY
     elif head.headers.one(b"sec-fetch-mode").lower() == b"navigate":

@@ -33,9 +33,11 @@ from svc.kinds.web.words import (
     POLICIES,
     REASON,
     REFUSED,
+    REQUEST,
     TEXT,
     WEBSOCKET,
 )
+from svc.model.policy.requested import known_command
 from svc.model.session.edits import MakeEdit
 from svc.model.session.ending import SessionOver, known_ending
 
@@ -55,7 +57,11 @@ _HTML = """\
 <dt>Decision</dt><dd><code>{decision_id}</code></dd>
 </dl>
 <p>To see why: <code>svc why {decision_id}</code></p>
-</html>
+{asking}</html>
+"""
+
+_ASKING = """\
+<p>To ask for access, which another person can approve: <code>{request}</code></p>
 """
 
 
@@ -71,8 +77,12 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
         "policies": policies,
         "explain": f"svc why {decision}",
     }
+    command = known_command(values.get(REQUEST, ""))
+    if command:
+        told["request"] = command
     if values.get(FORM) == PAGE:
         page = {name: escape(plain(value)) for name, value in told.items()}
+        page["asking"] = _ASKING.format(request=escape(command)) if command else ""
         return page_answer("403 Forbidden", _HTML.format(**page), closes=closes)
     return _worded(json_answer("403 Forbidden", told, closes=closes), values)
 

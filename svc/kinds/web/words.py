@@ -25,6 +25,7 @@ ENDED = "ended"
 
 # The values that those edits have.
 DECISION, POLICIES, REASON, TEXT = "decision", "policies", "reason", "text"
+REQUEST = "request"
 FORM, PAGE, NO_BODY = "form", "page", "none"
 WEBSOCKET, CHANNELS, STREAMS, EVENTS = "websocket", "channels", "streams", "events"
 CLOSES, YES = "closes", "yes"

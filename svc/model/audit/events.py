@@ -71,6 +71,13 @@ DETAILS: Mapping[str, Field] = _by_name(
         name="change", sensitivity=_PUBLIC, meaning="names of the fields that changed", shape=_TEXTS
     ),
     Field("connector_id", _PUBLIC, "the Connector concerned"),
+    Field("approved_by", _PUBLIC, "the person who approved a request for access"),
+    Field(
+        name="approved_until",
+        sensitivity=_PUBLIC,
+        meaning="when an approval ends, in seconds since the epoch",
+        shape=_NUMBER,
+    ),
     Field("asked_reason", _PERSONAL, "why a person asked for access, in their own words"),
     Field(
         name="asked_secs",
@@ -370,6 +377,13 @@ ACCESS_WITHDRAW = _event(
     "I",
     "a person withdrew a request for access, or gave up what was approved",
     "access_request row_digest proxy_id",
+)
+ACCESS_USE = _event(
+    1044,
+    "access.use",
+    "I",
+    "a request inside a session, or requests of its sort, passed by an approved request for access",
+    "access_request approved_by approved_until row_digest proxy_id",
 )
 
 TUNNEL_REGISTERED = _event(

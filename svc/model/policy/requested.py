@@ -6,6 +6,8 @@ Both rows give somebody something, so they are protected state (rule R8).
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
@@ -22,6 +24,11 @@ APPROVED_REQUEST: Final = "approved_request"
 
 REQUESTABLE: Final = "requestable"
 """The annotation of a permit that people may ask for."""
+
+_COMMAND = re.compile(
+    r"svc request [A-Za-z0-9][A-Za-z0-9._-]{0,252}(?: --action [A-Za-z0-9]{1,63})?"
+    r"(?: --parameter [a-z0-9_]{1,63}=[A-Za-z0-9._@:/+-]{1,253}){0,16}"
+)
 
 MAX_REASON = 256
 MAX_USES = 1_000
@@ -145,6 +152,24 @@ class ApprovedAccess:
     def fact(self) -> dict[str, ContextValue]:
         """The value of ``approved_request`` in a decision."""
         return {"id": self.request_id, "approver": self.approver, "expires": self.ends_at}
+
+
+def request_command(
+    resource: str, action: str = "", parameters: Mapping[str, str] | None = None
+) -> str:
+    """What a person types to ask for access."""
+    words = ["svc", "request", resource, *(("--action", action) if action else ())]
+    for name, value in sorted((parameters or {}).items()):
+        words += ["--parameter", f"{name}={value}"]
+    return shlex.join(words)
+
+
+def known_command(text: str) -> str:
+    """*text* if it is what :func:`request_command` makes and a shell reads nothing into it.
+
+    It came over a Proxy, and the person is about to type it.
+    """
+    return text if _COMMAND.fullmatch(text) else ""
 
 
 def request_document(request: RequestedAccess, cluster: str, person_name: str) -> dict[str, Json]:

@@ -15,17 +15,21 @@ from svc.model.audit.decision_ids import DecisionIds
 from svc.model.cluster.agent import is_delegated
 from svc.model.ids import Entropy, is_agent_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue, Decision, EntityUid
-from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
-from svc.model.policy.requests import NAMED_PERSON, context_at, may_act_as, may_open
+from svc.model.policy.approval import MAX_VALID_SECS
+from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess, request_command
+from svc.model.policy.requests import NAMED_PERSON, context_at, may_act_as, may_open, may_view
 from svc.model.session.identity import DENIED
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
+from svc.policy.requestable import would_turn
 from svc.proxy.sessions.gated import (
     GatedOpen,
     GatedRequest,
     GatedSession,
+    UseApproval,
     WorkElsewhere,
     WriteGated,
+    unapproved,
 )
 from svc.proxy.sessions.watched import WatchedRequests
 
@@ -79,7 +83,11 @@ class Gate:
         )
 
     def session(
-        self, opened: GatedOpen, ceiling: Mapping[str, str], write: WriteGated
+        self,
+        opened: GatedOpen,
+        ceiling: Mapping[str, str],
+        write: WriteGated,
+        approval: UseApproval = unapproved,
     ) -> GatedSession:
         """What a kind's gate is given: each of its requests is decided here."""
         return GatedSession(
@@ -91,12 +99,20 @@ class Gate:
             watched=WatchedRequests(partial(self.still_allows_request, opened)),
             standing=self.stands,
             elsewhere=self.apart,
+            approval=approval,
         )
 
     def decide_request(
-        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
+        self,
+        opened: GatedOpen,
+        action: str,
+        facts: Mapping[str, ContextValue],
+        approved: ApprovedAccess | None = None,
     ) -> GatedRequest:
         """Decide one request of an open session.
+
+        Args:
+            approved: An approval that Authority has counted a use of for this request.
 
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
@@ -105,7 +121,8 @@ class Gate:
         counted = self._counted(opened, action, facts)
         try:
             basis = self._basis()
-            decision, reason = self._decided(opened, action, facts)
+            decision, reason = self._decided(opened, action, facts, approved)
+            hint = self._hint(opened, decision)
         except SvcError:
             self.on_decision(counted, "error")
             raise
@@ -123,8 +140,24 @@ class Gate:
             reason=reason,
             source_address=source,
             numbers=opened.numbers,
+            request_hint=hint,
             basis=basis,
         )
+
+    def _hint(self, opened: GatedOpen, decision: Decision) -> str:
+        """What to type to ask for what was denied; empty where an approval would not turn it."""
+        if decision.allowed or decision.decision != "deny":
+            return ""
+        asked, engine = decision.request, self.engine()
+        if APPROVED_REQUEST in asked.context or not engine.requestable:
+            return ""
+        if not would_turn(engine, asked, int(self.now()) + MAX_VALID_SECS):
+            return ""
+        view = may_view(opened.person_id, asked.resource, self.now(), opened.source_address)
+        if not engine.decide(view).allowed:
+            return ""
+        is_open = asked.action == opened.request.action
+        return request_command(opened.request.resource, "" if is_open else asked.action)
 
     def stands(self, verdict: RequestVerdict) -> bool:
         """Whether a verdict of a moment ago was given by what is decided by now."""
@@ -147,7 +180,9 @@ class Gate:
             SvcError: no decision is possible now.
         """
         self._counted(opened, action, facts)
-        return not self._decided(opened, action, facts)[1]
+        latest = opened.latest.get(action)
+        is_over = latest is not None and latest.ends_at <= self.now()
+        return not self._decided(opened, action, facts, None if is_over else latest)[1]
 
     def _counted(self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]) -> str:
         """What a request counts as.
@@ -164,13 +199,20 @@ class Gate:
         return counted
 
     def _decided(
-        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
+        self,
+        opened: GatedOpen,
+        action: str,
+        facts: Mapping[str, ContextValue],
+        approved: ApprovedAccess | None = None,
     ) -> tuple[Decision, str]:
         """The decision on the person's own request, and why it is denied; empty: it is not.
 
         One that is to be made as another person must be allowed to that one too, and to name it.
         """
         engine, own = self.engine(), dict(facts)
+        approved = approved or self._approval(opened, action)
+        if approved is not None:
+            own[APPROVED_REQUEST] = approved.fact
         name = own.pop(NAMED_PERSON, None)
         named = engine.person_named(name) if isinstance(name, str) else None
         if name is not None and named is not None:
@@ -184,6 +226,7 @@ class Gate:
             return decision, DENIED
         about = context_at(self.now(), opened.source_address)
         naming = engine.decide(may_act_as(opened.person_id, named.id, about))
+        own.pop(APPROVED_REQUEST, None)  # nobody approved anything for that one
         theirs = engine.decide(self._asked(opened, action, own, named.id))
         allowed = naming.allowed and theirs.allowed and self._may_act_for(engine, opened, named.id)
         return decision, "" if allowed else DENIED
@@ -195,14 +238,17 @@ class Gate:
         texts, action = engine.acts_for(opened.person_id), opened.request.action
         return is_delegated(texts, named_id, action, self.now())
 
+    def _approval(self, opened: GatedOpen, action: str) -> ApprovedAccess | None:
+        """What requests of this action stand on: an approval of their own, or the session's."""
+        found = opened.lasting.get(action) or opened.approved
+        return None if found is None or found.ends_at <= self.now() else found
+
     def _asked(
         self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue], person_id: str
     ) -> AccessRequest:
         kind, asked = opened.kind, opened.request
         target = EntityUid(kind.terms.entity_type, asked.resource)
         context = {**facts, **context_at(self.now(), opened.source_address, kind.facts(asked))}
-        if opened.approved is not None:
-            context[APPROVED_REQUEST] = opened.approved.fact
         return may_open(kind.terms.actions[action], action, person_id, target, context)
 
     def still_allows(

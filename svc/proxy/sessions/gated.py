@@ -22,6 +22,7 @@ from svc.interfaces.gating import IGatedSession, RequestVerdict
 from svc.interfaces.kinds import ServedKind, ServeGated
 from svc.interfaces.rpc import IRpcCall
 from svc.lanes.join import RelayedBytes
+from svc.messages.access import ApprovalForRequests
 from svc.messages.control import AuthorizeAnswer
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import Actor, AuditRecord, Event
@@ -54,6 +55,11 @@ class GatedOpen:
     person_id: str
     source_address: str
     approved: ApprovedAccess | None = None
+    lasting: dict[str, ApprovedAccess] = field(factory=dict, eq=False)
+    """By action: an approval that every request of it stands on until its end."""
+
+    latest: dict[str, ApprovedAccess] = field(factory=dict, eq=False)
+    """By action: what the latest request of it stood on, which may have been for that one."""
     numbers: SessionNumbers = field(init=False, eq=False)
     """Of its recorded requests."""
 
@@ -68,6 +74,7 @@ class GatedRequest:
 
     Attributes:
         reason: Why it was denied; empty for what is allowed.
+        request_hint: Of a denial that an approval would turn: what to type to ask for one.
         basis: Policy, entities and second by which it was decided.
         range: See :class:`svc.model.audit.request.RequestRecord`, as for frames.
     """
@@ -82,6 +89,7 @@ class GatedRequest:
     reason: str
     source_address: str
     numbers: SessionNumbers = field(eq=False)
+    request_hint: str = ""
     basis: tuple[int, ...] = ()
     range: tuple[int, int] | None = None
     frames: bytes | None = None
@@ -96,8 +104,20 @@ class GatedNote:
     opened: GatedOpen
 
 
-DecideRequest = Callable[["GatedOpen", str, Mapping[str, ContextValue]], GatedRequest]
-"""Decides one request of a session.  Raises SvcError where no decision is possible."""
+DecideRequest = Callable[
+    ["GatedOpen", str, Mapping[str, ContextValue], ApprovedAccess | None], GatedRequest
+]
+"""Decides one request of a session, with an approval for it alone where there is one.
+
+Raises SvcError where no decision is possible.
+"""
+
+UseApproval = Callable[[str, str], Awaitable[ApprovalForRequests | None]]
+"""``await use(session_uid, action)``: an approval of the action, one use of it counted; or None."""
+
+
+async def unapproved(session_uid: str, action: str) -> None:
+    """Where no approval can be used."""
 
 
 WriteGated = Callable[[GatedRequest | GatedNote, str], Awaitable[object]]
@@ -125,6 +145,7 @@ class GatedSession:
         watched: Its requests that take long.
         elsewhere: Does work in a process of its own.
         standing: Whether a verdict is still good.
+        approval: Asked for where a denial would be turned by one.
     """
 
     opened: GatedOpen
@@ -135,6 +156,7 @@ class GatedSession:
     watched: WatchedRequests
     elsewhere: WorkElsewhere
     standing: Callable[[RequestVerdict], bool] = _is_forgotten
+    approval: UseApproval = unapproved
     ending: str = field(default="", init=False)
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
@@ -167,7 +189,9 @@ class GatedSession:
         self, action: str, facts: Mapping[str, ContextValue], size: int, refused: str
     ) -> RequestVerdict:
         try:
-            decided = self.decides(self.opened, action, facts)
+            decided = self.decides(self.opened, action, facts, None)
+            if decided.request_hint and not refused:
+                decided = await self._approved(decided, action, facts)
             if refused:
                 by = () if decided.decision == "allow" else decided.policies
                 decided = evolve(decided, decision="deny", policies=by, reason=refused)
@@ -184,8 +208,22 @@ class GatedSession:
             decision_id=decided.decision_id,
             policies=decided.policies,
             reason=decided.reason,
+            request_hint=decided.request_hint,
             basis=decided.basis,
         )
+
+    async def _approved(
+        self, denied: GatedRequest, action: str, facts: Mapping[str, ContextValue]
+    ) -> GatedRequest:
+        """The decision again, with an approval of the action where there is one."""
+        opened = self.opened
+        found = await self.approval(opened.request.session_uid, action)
+        if found is None:
+            return denied
+        opened.latest[action] = found.approved
+        if found.lasting:
+            opened.lasting[action] = found.approved
+        return self.decides(opened, action, facts, found.approved)
 
     async def _recorded(self, decided: GatedRequest, size: int) -> GatedRequest:
         """The decision with its number and range, once it is durable."""

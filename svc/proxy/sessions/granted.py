@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 from attrs import frozen
 from twisted.logger import Logger
@@ -58,6 +59,11 @@ class Granted:
     signed: Signed
     grant: Grant
     answer: AuthorizeAnswer
+
+    @property
+    def approval_end(self) -> float:
+        """When the approval ends that the session stands on; never without one."""
+        return inf if self.answer.approved is None else self.answer.approved.ends_at
 
 
 def read_granted(answer: AuthorizeAnswer, request: SessionRequest) -> Granted | None:

@@ -59,6 +59,7 @@ from svc.proxy.sessions.granted import (
 from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
 from svc.proxy.sessions.prolonged import ProlongedSession, ProlongedSessions
+from svc.proxy.uplink.approvals import SessionApprovals
 from svc.proxy.uplink.reports import Reports, counting_refusals
 from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.routes import RouteTable
@@ -381,7 +382,8 @@ class SessionOpens:
             source_address=source,
             approved=granted.answer.approved,
         )
-        session = self.gate.session(opened, granted.grant.ceiling, self.record)
+        approvals = SessionApprovals(lambda: self.channel(), self.clock)
+        session = self.gate.session(opened, granted.grant.ceiling, self.record, approvals.use)
         return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
@@ -418,9 +420,8 @@ class SessionOpens:
             end=carried.break_off,
             certificate_end=opening.certificate_end,
             is_gated=grant.is_gated,
+            approval_end=granted.approval_end,
         )
-        if granted.answer.approved is not None:
-            ending.approval_end = granted.answer.approved.ends_at
         ending.hold_until(grant.end_before_ms)
         if grant.is_gated:
             self.prolonged.add(uid, ProlongedSession(opening, granted, end=ending))
@@ -466,6 +467,5 @@ class SessionOpens:
         self.check_person(opening.person, request.certificate_sha256, request.session_uid)
         self._check_assigned(granted.grant)
         source, approved = opening.decision.source_address, granted.answer.approved
-        person_id = opening.person.id
-        if not self.gate.still_allows(request, opening.kind, person_id, source, approved):
+        if not self.gate.still_allows(request, opening.kind, opening.person.id, source, approved):
             raise Denied("the policy no longer allows it", reason="policy_changed")

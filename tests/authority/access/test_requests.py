@@ -17,6 +17,7 @@ from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Resource
 from svc.model.policy.approval import Approval, ApprovalDecision, ApprovalKind, encode_approval
 from svc.model.policy.requested import MAX_OPEN, AccessAsk
+from svc.model.session.session import Session
 from svc.model.signing import Purpose, Signed, sign
 from tests.authority.house import ADA, EVE, POLICY, Holder, House, outcome, refusal_of, value_of
 from tests.pki.support import CLUSTER
@@ -317,6 +318,42 @@ class RequestTests(Case):
             self.house.by_sql(f"UPDATE access_requests SET {change}")
             self.assertIsNone(self.open().grant, change)
 
+    def test_a_decision_by_sql(self) -> None:
+        """A decision that was added, altered or removed by SQL is none; put back, it is one."""
+        entry = self.ask()
+        id = str(entry.terms["id"])
+        self.house.by_sql(
+            "INSERT INTO access_approvals (request_id, approver, certificate_sha256, payload,"
+            " signature, certificate, decided_at, ends_at)"
+            f" VALUES ('{id}', '{ADA}', x'{self.house.ada.sha256.hex()}', x'00', x'00', x'00', 1,"
+            " 9e9)",
+            f"UPDATE access_requests SET state = 'approved' WHERE id = '{id}'",
+        )
+        self.assertIsNone(self.open().grant)
+        self.house.by_sql(
+            "DELETE FROM access_approvals",
+            f"UPDATE access_requests SET state = 'open' WHERE id = '{id}'",
+        )
+        self.decide(entry, self.house.ada)
+        self.assertIsNotNone(self.open().grant)
+        kept = "CREATE TABLE kept AS SELECT * FROM access_approvals"
+        changes = (
+            f"UPDATE access_approvals SET approver = '{ZED}'",
+            "UPDATE access_approvals SET payload = x'00'",
+            "UPDATE access_approvals SET signature = x'00'",
+            "UPDATE access_approvals SET ends_at = 9e9",
+            "DELETE FROM access_approvals",
+        )
+        for change in changes:
+            self.house.by_sql(kept, change)
+            self.assertIsNone(self.open().grant, change)
+            self.house.by_sql(
+                "DELETE FROM access_approvals",
+                "INSERT INTO access_approvals SELECT * FROM kept",
+                "DROP TABLE kept",
+            )
+            self.assertIsNotNone(self.open().grant, change)
+
     def test_a_prolonged_session_keeps_its_approval(self) -> None:
         """The approval of an open session is found by its decision, until it ends."""
         self.decide(self.ask(uses=1), self.house.ada)
@@ -326,3 +363,43 @@ class RequestTests(Case):
         self.assertIsNone(value_of(approvals.of_decision("0" * 32)))
         self.house.clock.advance(3601)
         self.assertIsNone(value_of(approvals.of_decision(answer.decision_id)))
+
+    def test_uses_of_single_requests(self) -> None:
+        """A session's requests use an approval of their action, each on record before it passes."""
+        uses = self.house.request_approvals()
+        session = self.open_session()
+        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)))
+        self.decide(self.ask(uses=1), self.house.ada)
+        found = value_of(uses.use(session, "tcpConnect", self.proxy))
+        self.assertEqual((found.approved.approver, found.lasting), (ADA, False))
+        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)))
+        (record,) = self.house.records("access.use")
+        self.assertEqual((record["session_uid"], record["actor"]["id"]), (session, EVE))
+        facts = value_of(self.house.approvals().facts_of(session, "tcpConnect"))
+        self.assertEqual(facts, [found.approved.fact])
+        self.assertEqual(value_of(self.house.approvals().facts_of(session, "view")), [])
+        self.decide(self.ask(), self.house.ada)
+        self.assertTrue(value_of(uses.use(session, "tcpConnect", self.proxy)).lasting)
+
+    def test_uses_of_another_proxys_session(self) -> None:
+        """A Proxy uses approvals for sessions that are open at it, and for no others."""
+        uses, session = self.house.request_approvals(), self.open_session()
+        other = evolve(self.proxy, id="o" * 26)
+        for uid, proxy in ((session, other), ("0" * 32, self.proxy)):
+            refusal = refusal_of(uses.use(uid, "tcpConnect", proxy))
+            self.assertEqual(refusal.reason, "unknown_session")
+
+    def open_session(self) -> str:
+        """A session of eve's on prod2, as Authority keeps it."""
+        session = Session(
+            uid="5" * 32,
+            person_id=EVE,
+            resource_id="prod2",
+            kind="tcp",
+            connector_id=self.house.connector.id,
+            proxy_id=self.proxy.id,
+            decision_id="6" * 32,
+            started_at=self.house.now(),
+        )
+        self.house.run(lambda tx: tx.sessions.insert(session))
+        return session.uid

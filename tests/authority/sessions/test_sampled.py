@@ -35,7 +35,9 @@ class SampledTests(Queue):
             self.leader.drains,
             recorded=self.gated.recorded,
             pick=lambda: True,
-            decide_again=SampledAllows(self.recent, self.gated).decide_again,
+            decide_again=SampledAllows(
+                self.recent, self.gated, self.house.approvals().facts_of
+            ).decide_again,
         )
         self.numbers = self.origin.session()
 
@@ -87,6 +89,14 @@ class SampledTests(Queue):
         found = self.drained(self.on("db1", person_id=EVE))
         self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
 
+    def test_an_approval_that_nobody_gave(self) -> None:
+        """A Proxy that names an approval which Authority never gave the session is found out."""
+        made = self.request()
+        fact = {"id": "r1", "approver": EVE, "expires": 9}
+        asked = evolve(made.request, context={**made.request.context, "approved_request": fact})
+        found = self.drained(evolve(made, request=asked))
+        self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
+
     def test_what_was_in_force_then(self) -> None:
         """A policy that has just been replaced may still have decided; one long gone may not."""
         before = self.request()
@@ -114,7 +124,9 @@ class SampledTests(Queue):
         self.follow()
         self.leader.drains = evolve(
             self.leader.drains,
-            decide_again=SampledAllows(self.recent, self.gated).decide_again,
+            decide_again=SampledAllows(
+                self.recent, self.gated, self.house.approvals().facts_of
+            ).decide_again,
         )
         self.assertEqual(self.drained(self.on("prod1")), [])
 
@@ -124,7 +136,9 @@ class SampledTests(Queue):
         self.follow()
         self.leader.drains = evolve(
             self.leader.drains,
-            decide_again=SampledAllows(self.recent, self.gated).decide_again,
+            decide_again=SampledAllows(
+                self.recent, self.gated, self.house.approvals().facts_of
+            ).decide_again,
         )
         made = self.on("prod1")
         engine = self.house.policy.engine

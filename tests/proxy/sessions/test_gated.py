@@ -19,6 +19,7 @@ from svc.errors import Denied, Malformed, SvcError, Unavailable
 from svc.interfaces.gating import IGatedSession
 from svc.interfaces.kinds import KindEvent
 from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.policy.requested import ApprovedAccess
 from svc.model.session.edits import MAX_VALUE_CHARACTERS
 from svc.model.session.frames import MAX_FRAMES_HELD, TaggedKind
 from svc.model.session.gated import GateNote
@@ -350,7 +351,13 @@ class DecideTests(SynchronousTestCase):
         self.assertIsInstance(over[0].value, Malformed)
         self.assertFalse(person.end.is_closed)
 
-    def decides(self, opened: GatedOpen, action: str, facts: Any) -> GatedRequest:
+    def decides(
+        self,
+        opened: GatedOpen,
+        action: str,
+        facts: Any,
+        approved: ApprovedAccess | None = None,
+    ) -> GatedRequest:
         self.assertIs(opened, self.opened)
         if self.deciding is not None:
             raise self.deciding

@@ -102,6 +102,22 @@ class AuthorizeResponse(_message.Message):
     approved: ApprovedAccess
     def __init__(self, grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., may_view: _Optional[bool] = ..., request_hint: _Optional[str] = ..., approved: _Optional[_Union[ApprovedAccess, _Mapping]] = ...) -> None: ...
 
+class UseApprovalRequest(_message.Message):
+    __slots__ = ("session_uid", "action")
+    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    session_uid: bytes
+    action: str
+    def __init__(self, session_uid: _Optional[bytes] = ..., action: _Optional[str] = ...) -> None: ...
+
+class UseApprovalResponse(_message.Message):
+    __slots__ = ("approved", "lasting")
+    APPROVED_FIELD_NUMBER: _ClassVar[int]
+    LASTING_FIELD_NUMBER: _ClassVar[int]
+    approved: ApprovedAccess
+    lasting: bool
+    def __init__(self, approved: _Optional[_Union[ApprovedAccess, _Mapping]] = ..., lasting: _Optional[bool] = ...) -> None: ...
+
 class ApprovedAccess(_message.Message):
     __slots__ = ("request_id", "approver", "ends_at")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]

@@ -1,0 +1,56 @@
+"""Has Authority count uses of approvals for requests inside gated sessions (rule R30)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.errors import SvcError
+from svc.interfaces.rpc import IRpcChannel
+from svc.messages.access import (
+    USE_APPROVAL_METHOD,
+    ApprovalForRequests,
+    read_use_approval_response,
+    use_approval_request,
+)
+from svc.proto.gate.v1 import control_pb2 as pb
+
+_log = Logger(namespace="svc_proxy")
+
+_USE_SECS = 5.0
+_NONE_SECS = 2.0
+"""For so long after there was no approval of an action, a session asks for none."""
+
+
+@define
+class SessionApprovals:
+    """Those of one session."""
+
+    channel: Callable[[], IRpcChannel]
+    clock: IReactorTime
+    _none_until: dict[str, float] = field(factory=dict, init=False)
+
+    async def use(self, session_uid: str, action: str) -> ApprovalForRequests | None:
+        """The approval that a request of this action may stand on; a use of it is on record.
+
+        Without an answer there is none: the request is denied, as it would be without asking.
+        """
+        if self._none_until.get(action, 0.0) > self.clock.seconds():
+            return None
+        try:
+            message = await self.channel().unary(
+                USE_APPROVAL_METHOD,
+                use_approval_request(session_uid, action),
+                pb.UseApprovalResponse,
+                timeout=_USE_SECS,
+            )
+            found = read_use_approval_response(message)
+        except SvcError as failed:
+            _log.info("no approval could be asked for", session=session_uid, reason=failed.reason)
+            found = None
+        if found is None:
+            self._none_until[action] = self.clock.seconds() + _NONE_SECS
+        return found

@@ -1,0 +1,195 @@
+"""Requests inside a session that an approval allows, as the Proxy decides them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.compose.drop_ins import KindSide, load_kinds
+from svc.errors import SvcError, Unavailable
+from svc.messages.access import (
+    ApprovalForRequests,
+    read_use_approval,
+    use_approval_response,
+)
+from svc.model.audit.decision_ids import DecisionIds
+from svc.model.policy.requested import ApprovedAccess, known_command, request_command
+from svc.model.policy.requests import NAMED_PERSON
+from svc.model.session.request import SessionRequest
+from svc.policy.compile import compile_policy
+from svc.policy.entities import Facts, GroupFacts, PersonFacts, ResourceFacts, entities_of
+from svc.policy.kind_terms import kind_terms
+from svc.policy.vocabulary import vocabulary
+from svc.proxy.sessions.gate import Gate
+from svc.proxy.sessions.gated import GatedOpen, GatedRequest
+from svc.proxy.uplink.approvals import SessionApprovals
+
+WEB = load_kinds(["web"], KindSide.GATE).by_name["web"]
+ADA, BOB = "a" * 26, "b" * 26
+FACTS: tuple[Facts, ...] = (
+    GroupFacts("ops"),
+    PersonFacts(ADA, "ada", ("ops",)),
+    PersonFacts(BOB, "bob"),
+    ResourceFacts("board", "WebApp", "web"),
+)
+POLICY = """
+@id("see") permit (principal in Group::"ops", action == Action::"view", resource is WebApp);
+@id("use") @requestable permit (principal, action == Action::"webAccess", resource)
+when { context has approved_request };
+@id("act") permit (principal, action == Action::"actAs", resource);
+@id("never") forbid (principal, action == Action::"webAccess", resource)
+when { context has path && context.path == "/never" };
+"""
+APPROVED = ApprovedAccess(request_id="r1", approver=BOB, ends_at=100)
+HINT = "svc request board --action webAccess"
+
+
+class Channel:
+    """Authority's answers; a test says which."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self.answer: ApprovalForRequests | SvcError | None = None
+
+    async def unary(self, method: str, message: Any, kind: Any, timeout: float) -> Any:
+        self.asked.append(read_use_approval(message))
+        if isinstance(self.answer, SvcError):
+            raise self.answer
+        return use_approval_response(self.answer)
+
+
+class ApprovedTests(SynchronousTestCase):
+    """Requests of ada's to the board."""
+
+    async def _apart(self, work: str, data: bytes, person: str) -> bytes:
+        raise SvcError("no kind here has such work", reason="apart_failed")
+
+    def setUp(self) -> None:
+        words = vocabulary(kind_terms(WEB.terms))
+        engine = compile_policy(POLICY, words, entities_of(FACTS, "gate.example"), 1, 1)
+        self.now = 1.0
+        self.gate = Gate(
+            engine=lambda: engine,
+            kinds={"web": WEB},
+            now=lambda: self.now,
+            entropy=bytes,
+            on_decision=lambda kind, word: None,
+            request_ids=DecisionIds("p" * 26, lambda: 1.0, bytes),
+            apart=self._apart,
+        )
+        self.request = SessionRequest(
+            cluster="gate.example",
+            session_uid="1" * 32,
+            resource="board",
+            kind="web",
+            action="webConnect",
+            proxy_id="p" * 26,
+            issued_at_ms=1000,
+            certificate_sha256=bytes(32),
+            half=bytes(32),
+        )
+        self.opened = self.open()
+        self.clock, self.channel = Clock(), Channel()
+        channel: Any = self.channel
+        self.approvals = SessionApprovals(lambda: channel, self.clock)
+
+    def open(self, person: str = ADA, approved: ApprovedAccess | None = None) -> GatedOpen:
+        return GatedOpen(
+            self.request, WEB, person_id=person, source_address="192.0.2.1", approved=approved
+        )
+
+    def decided(
+        self, path: str = "/", approved: ApprovedAccess | None = None, **facts: Any
+    ) -> GatedRequest:
+        given = {"method": "GET", "path": path, "upgrade": False, **facts}
+        return self.gate.decide_request(self.opened, "webAccess", given, approved)
+
+    def used(self) -> GatedRequest:
+        """A request as the session decides it, with Authority at hand."""
+
+        async def write(decided: Any, uid: str) -> None:
+            """It is durable."""
+
+        session = self.gate.session(self.opened, {}, write, self.approvals.use)
+        facts: dict[str, Any] = {"method": "GET", "path": "/", "upgrade": False}
+        denied = self.gate.decide_request(self.opened, "webAccess", facts)
+        found: list[Any] = []
+        decided = session._approved(denied, "webAccess", facts)
+        Deferred.fromCoroutine(decided).addBoth(found.append)
+        request: GatedRequest = found[0]
+        return request
+
+    def test_a_denial_says_how_to_ask(self) -> None:
+        """Only where an approval would turn it, and to who may view the resource."""
+        self.assertEqual((self.decided().decision, self.decided().request_hint), ("deny", HINT))
+        self.assertEqual(self.decided("/never").request_hint, "")
+        self.opened = self.open(BOB)
+        self.assertEqual((self.decided().decision, self.decided().request_hint), ("deny", ""))
+
+    def test_an_approval_for_one_request(self) -> None:
+        """What Authority counted for a request is for that one, and is its fact on record."""
+        decided = self.decided(approved=APPROVED)
+        self.assertEqual((decided.decision, decided.request_hint), ("allow", ""))
+        self.assertEqual(decided.request.context["approved_request"], APPROVED.fact)
+        self.assertEqual(self.decided().decision, "deny")
+        self.assertEqual(self.decided("/never", APPROVED).decision, "deny")
+
+    def test_an_approved_session(self) -> None:
+        """The approval that a session stands on covers its requests, until it ends."""
+        self.opened = self.open(approved=APPROVED)
+        self.assertEqual(self.decided().decision, "allow")
+        self.now = 100.0
+        self.assertEqual(self.decided().decision, "deny")
+
+    def test_nobody_approved_anything_for_the_one_who_is_named(self) -> None:
+        """A request that is made as another person is allowed to that one without it."""
+        self.assertEqual(self.decided(approved=APPROVED, **{NAMED_PERSON: "bob"}).decision, "deny")
+
+    def test_uses(self) -> None:
+        """Authority is asked each time for a limited approval, and once for an unlimited one."""
+        facts: dict[str, Any] = {"method": "GET", "path": "/", "upgrade": False}
+        self.channel.answer = ApprovalForRequests(APPROVED, lasting=False)
+        self.assertEqual((self.used().decision, self.opened.lasting), ("allow", {}))
+        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess")])
+        self.assertTrue(self.gate.still_allows_request(self.opened, "webAccess", facts))
+        self.assertEqual(self.decided().decision, "deny")
+        self.channel.answer = ApprovalForRequests(APPROVED, lasting=True)
+        self.used()
+        self.assertEqual(self.decided().decision, "allow")
+        self.now = 100.0
+        self.assertFalse(self.gate.still_allows_request(self.opened, "webAccess", facts))
+
+    def test_no_approval(self) -> None:
+        """A refusal, silence and "none" deny alike, and are not asked for at every request."""
+        for answer in (None, Unavailable("away", reason="authority_unreachable")):
+            self.channel.answer = answer
+            self.channel.asked.clear()
+            self.assertEqual({self.used().decision, self.used().decision}, {"deny"})
+            self.assertEqual(len(self.channel.asked), 1)
+            self.clock.advance(3)
+
+
+class CommandTests(SynchronousTestCase):
+    def test_what_a_person_may_be_told_to_type(self) -> None:
+        """What is made is known again; nothing that a shell would read anything into is."""
+        made = (
+            request_command("board"),
+            request_command("db1", "dbQuery"),
+            request_command("host1", parameters={"login_user": "deploy", "port": "22"}),
+        )
+        for text in made:
+            self.assertEqual(known_command(text), text)
+        for text in (
+            "",
+            "svc request",
+            "svc request board; rm -rf /",
+            "svc request $(id)",
+            "svc request board\nrm",
+            "svc request -board",
+            "curl example",
+            request_command("host1", parameters={"login_user": "a b"}),
+        ):
+            self.assertEqual(known_command(text), "", text)
