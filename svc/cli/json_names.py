@@ -36,7 +36,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "resource": "the id of the resource",
         "resources": "how many resources are assigned to a node",
         "version": "the program's version",
-        "source": "how a resource got into the catalog",
+        "source": "how a resource got into the catalog; of a profile, who told it",
         "publication": "how resources that a Connector offers get into the catalog",
         # what a command did
         "added": "the people who were added",
@@ -57,6 +57,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "key_sha256": "SHA-256 of a public key",
         "tokens": "the one-use tokens that wait",
         "used": "whether somebody has joined with it, or it was withdrawn",
+        "client_id": "by which name the cluster is registered at the provider",
         "issuer": "the operator who registered a key; of an account, its provider",
         "subject": "the account, as its provider names it",
         "config": "path of the configuration that was written",

@@ -13,7 +13,7 @@ from attrs import frozen
 from svc.cli import Globals
 from svc.cli.control import run
 from svc.cli.join import directory_option, runtime
-from svc.cli.output import json_option, print_result
+from svc.cli.output import json_option, print_list, print_result
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
@@ -86,6 +86,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="The second factor is a security key (FIDO2) on USB, not a code.",
 )
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Do not sign in: show where each Proxy says that people sign in, and whether they agree.",
+)
 @json_option
 @click.pass_obj
 def login(
@@ -103,6 +108,7 @@ def login(
     first_administrator: bool,
     code_file: Path | None,
     security_key: bool,
+    check: bool,
     as_json: bool,
 ) -> None:
     """Sign in, and get your identity on this machine.
@@ -112,6 +118,9 @@ def login(
     from svc.cli.local_login import LocalWords
 
     place = _place(globals_, proxies, pin, directory, authority)
+    if check:
+        _check(globals_, place, as_json)
+        return
     ways = _Ways(
         globals_=globals_,
         place=place,
@@ -162,6 +171,23 @@ class _Ways:
             if not needs_account(refused):
                 raise
         return await self.words.run(mine)
+
+
+def _check(globals_: Globals, place: SignInPlace, as_json: bool) -> None:
+    """Show what each source says, then fail if two differ."""
+    from svc.join.profiles import check_same
+    from svc.join.sign_in import MachineSignIn
+
+    def asking(reactor: Any) -> Coroutine[Any, Any, list[Any]]:
+        return MachineSignIn(runtime(globals_, reactor), place, click.echo).told_profiles()
+
+    told = run(asking)
+    result = [
+        {"source": one.source, "issuer": one.issuer, "client_id": one.client_id} for one in told
+    ]
+    rows = [[one.source, one.issuer, one.client_id] for one in told]
+    print_list(as_json, result, ["SOURCE", "ISSUER", "CLIENT"], rows)
+    check_same(told, "have your operator give every Authority the same [oidc]")
 
 
 def _print(done: SignedInHere | SignedInPerson, option: str, as_json: bool) -> None:

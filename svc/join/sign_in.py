@@ -12,7 +12,7 @@ from pathlib import Path
 from socket import gethostname
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
@@ -24,6 +24,7 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.join.channel import PinnedCluster, ask_authority
 from svc.join.loopback import LoopbackRedirect, ended_words
 from svc.join.person import check_pin, write_config
+from svc.join.profiles import KeptProfile, ToldProfile
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import CALLERS
 from svc.model.signing import Purpose, Signed
@@ -206,7 +207,10 @@ class MachineSignIn:
         )
 
         async def begin(channel: IRpcChannel) -> pb.SignInBeginResponse:
-            profile = await self._profile(channel)
+            profile = await self.profile(channel)
+            told = ToldProfile.of("the Authority", profile)
+            if told.issuer:
+                KeptProfile(self.place.directory).check(told)
             begun = await channel.unary(
                 BEGIN_METHOD, asked, pb.SignInBeginResponse, timeout=_CALL_SECS
             )
@@ -221,7 +225,7 @@ class MachineSignIn:
         found: pb.SignInBeginResponse = await self._ask(begin)
         return found
 
-    async def _profile(self, channel: IRpcChannel) -> pb.SignInProfile:
+    async def profile(self, channel: IRpcChannel) -> pb.SignInProfile:
         """The signed profile; the signature is Authority's whoever passed it on."""
         answer = await channel.unary(
             PROFILE_METHOD, pb.SignInProfileRequest(), pb.SignInProfileResponse, timeout=_CALL_SECS
@@ -236,6 +240,20 @@ class MachineSignIn:
         if profile.cluster != verifier.cluster:
             raise CertificateRefused("the profile is of another cluster")
         return profile
+
+    async def told_profiles(self) -> list[ToldProfile]:
+        """The profile as each Proxy passes it on, and as it is kept here.
+
+        Raises:
+            SvcError: a Proxy was not reached, or passes on none that is whole.
+        """
+        found = []
+        for proxy in self.place.proxies:
+            place = evolve(self.place, proxies=(proxy,), authority=None)
+            profile = await place.ask(self.runtime, self.profile)
+            found.append(ToldProfile.of(str(proxy), profile))
+        kept = KeptProfile(self.place.directory).read()
+        return found if kept is None else [*found, kept]
 
     async def _ask(self, ask: Callable[[IRpcChannel], Any]) -> Any:
         return await self.place.ask(self.runtime, ask)

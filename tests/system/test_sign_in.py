@@ -139,6 +139,7 @@ def groups_of(gateway: Gateway, name: str) -> list[str]:
 class BrowserSignInTests(TestCase):
     """Authorization code with PKCE, on a loopback redirect."""
 
+    @proves("U-OIDC-02", "U-OIDC-03")
     def test_signs_in_and_opens_a_session(self) -> None:
         """Somebody new signs in with a browser, and is let to what the provider's groups allow."""
         here = stage()
@@ -160,6 +161,22 @@ class BrowserSignInTests(TestCase):
         left = person.status()["certificate"]["seconds_left"]
         self.assertTrue(LEAF_SECS - 120 < left <= LEAF_SECS, left)
         here.gateway.verify()
+        self.told_profiles(person)
+
+    def told_profiles(self, person: GatewayPerson) -> None:
+        """The Proxy passes the profile on; one that was kept and differs is named with it."""
+        here = stage()
+        told = person.svc("login", "--check", "--json").checked().json
+        self.assertEqual([one["issuer"] for one in told], [here.provider.issuer] * 2)
+        kept = person.directory / "sign-in-profile.json"
+        self.assertEqual(told[1]["source"], str(kept))
+        text = kept.read_text("utf-8")
+        kept.write_text(text.replace(here.provider.issuer, "https://other.example"), "utf-8")
+        for words in (("--check",), ("--no-browser",)):
+            refused = person.svc("login", *words)
+            self.assertEqual(refused.status, 1)
+            for word in ("profile_conflict", "https://other.example", here.provider.issuer):
+                self.assertIn(word, refused.stderr)
 
     def test_loopback(self) -> None:
         """Other paths, other states and other names get nothing, and cost the sign-in nothing."""

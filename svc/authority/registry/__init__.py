@@ -2,7 +2,5 @@
 
 It knows which Connector serves which resource now (``routes``).  It issues no certificate and
 decides no session.  Begin with ``members`` and ``catalog``, or for Connectors with ``register``.
-
-It is one shelf: each module is what operators do with one noun, and the nouns need one another (who
-is let go loses sign-ins, tokens, secrets and agents in one transaction).
+It is one shelf: each module is a noun that operators manage, and what several of these share.
 """

@@ -216,8 +216,7 @@ class SessionOpens:
         if self._per_person.get(person_id, 0) >= self.max_per_person:
             self.rates.crowded(person.principal)
             raise SvcError(
-                f"you have {self.max_per_person} sessions open on this Proxy, which is the limit; "
-                "close one",
+                f"you have {self.max_per_person} sessions open on this Proxy, the limit; close one",
                 reason="too_many_sessions",
                 fault=Fault.EXHAUSTED,
             )

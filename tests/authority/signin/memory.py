@@ -197,18 +197,21 @@ class SignInHouse:
             devices=DeviceSignIns(self.entrance, attempts, house.clock),
             renewals=SignInRenewals(self.entrance, house.world.verifier, house.now),
             taken=taken,
-            agents=self._agents(taken),
+            agents=self.agent_assertions(taken),
             sign_profile=house.world.keys.signer(Purpose.SIGN_IN_PROFILE),
             now=house.now,
             clock=house.clock,
         )
         self.service.taken.begin()
 
-    def _agents(self, taken: TakenAssertions) -> AgentAssertions:
-        house = self.house
-        platforms = Platforms(ProviderHttp(self.agent, house.clock), house.now)
+    def agent_assertions(self, taken: TakenAssertions) -> AgentAssertions:
+        """Enrolls agents by tokens of platforms, which the same agent reaches."""
+        http = ProviderHttp(self.agent, self.house.clock)
         return AgentAssertions(
-            entrance=self.entrance, platforms=platforms, taken=taken, now=house.now
+            entrance=self.entrance,
+            platforms=Platforms(http, self.house.now),
+            taken=taken,
+            now=self.house.now,
         )
 
     def claims(self, nonce: str | None = None, **changes: Any) -> dict[str, Any]:
