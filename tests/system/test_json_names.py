@@ -165,6 +165,8 @@ class NamesTests(SynchronousTestCase):
 
     def people(self) -> Iterator[tuple[tuple[str, ...], bytes]]:
         """What is done to people, their groups, tokens and sessions."""
+        account = ("--subject", "7", "--issuer", "https://id.example")
+        self.gateway.operator("identities", "add", "bob", *account)
         for words in (
             ("persons", "show", "bob"),
             ("persons", "disable", "bob"),
@@ -173,6 +175,10 @@ class NamesTests(SynchronousTestCase):
             ("groups", "members", "night", "--add", "bob"),
             ("groups", "remove", "night", "--with-members"),
             ("identities", "list"),
+            ("agents", "add", "deployer", "--owner", "bob", "--for", "ada"),
+            ("agents", "list"),
+            ("agents", "list", "--route", "certificate"),
+            ("agents", "revoke", "deployer"),
             ("accounts", "add", "dora"),
             ("accounts", "list"),
             ("accounts", "reset", "dora"),
@@ -181,6 +187,8 @@ class NamesTests(SynchronousTestCase):
             ("tokens", "list"),
         ):
             yield ("authority", *words), b""
+        (linked,) = self.gateway.operator("identities", "list", "--json").json
+        yield ("authority", "identities", "remove", linked["id"]), b""
         waiting = self.gateway.operator("tokens", "list", "--json").json
         yield ("authority", "tokens", "revoke", waiting[0]["id"]), b""
         with socket.create_connection(self.ada.endpoint("echo"), 10) as one:

@@ -175,7 +175,7 @@ class BrowserSignInTests(TestCase):
         for words in (("--check",), ("--no-browser",)):
             refused = person.svc("login", *words)
             self.assertEqual(refused.status, 1)
-            for word in ("profile_conflict", "https://other.example", here.provider.issuer):
+            for word in ("two sources", "https://other.example", here.provider.issuer):
                 self.assertIn(word, refused.stderr)
 
     def test_loopback(self) -> None:
