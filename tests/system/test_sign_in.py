@@ -270,6 +270,25 @@ class MachineSignInTests(TestCase):
         other = self.login("robot3", self.token(CLIENT))
         self.assertIn("another audience", other.stderr)
         await_refusals(here.gateway, "assertion_replayed", "id_token_audience")
+        self.of_an_agent()
+
+    def of_an_agent(self) -> None:
+        """A token with the claims that an agent was added with makes no person, but that agent."""
+        here = stage()
+        cluster, issuer = here.gateway.files.cluster, here.provider.issuer
+        here.provider.set_accounts(job={"email": "job@example.org", "email_verified": True})
+        claims = ("--oidc-issuer", issuer, "--oidc-claim", "sub=job")
+        added = here.gateway.operator(
+            "agents", "add", "builder", "--owner", "robot@example.org", *claims, "--json"
+        ).json
+        token = here.provider.id_token(cluster, "job")
+        done = self.login("builder", token).checked()
+        self.assertEqual(done.json["name"], "builder")
+        (row,) = here.gateway.operator("agents", "list", "--route", "certificate", "--json").json
+        self.assertEqual((row["id"], row["issuer"]), (added["id"], issuer))
+        self.assertIn("used already", self.login("builder2", token).stderr)
+        people = here.gateway.operator("persons", "list", "--json").json
+        self.assertNotIn("job@example.org", [one["name"] for one in people])
 
 
 class RenewalTests(TestCase):

@@ -13,8 +13,9 @@ from svc.authority.registry.words import (
     known_person,
     optional_note,
 )
+from svc.authority.state.credentials import said_of
 from svc.authority.state.recorder import Recorder
-from svc.authority.state.tables import AGENTS, DELEGATIONS, SignedRows
+from svc.authority.state.tables import AGENTS, DELEGATIONS, SignedRows, StateUnsigned
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import AGENT_ADD, AGENT_DELEGATE, AGENT_REVOKE
@@ -118,7 +119,7 @@ class AgentAdmin:
         note = optional_note(request.note)
 
         def write(tx: ITransaction) -> tuple[Agent, bool, int]:
-            known = _known_agent(self.tokens.recorder.rows(tx), request.agent)
+            known = self._revocable(tx, request.agent)
             sessions = len(tx.sessions.open_of_person(known.id))
             changed = known.state is AgentState.ACTIVE
             if changed:
@@ -130,6 +131,22 @@ class AgentAdmin:
         return pb.ChangePersonResponse(
             id=known.id, name=known.name, changed=changed, open_sessions=sessions
         )
+
+    def _revocable(self, tx: ITransaction, word: str) -> Agent:
+        """The agent of that name or id; one whose row was taken away or altered is revoked too."""
+        rows = self.tokens.recorder.rows(tx)
+        try:
+            return _known_agent(rows, word)
+        except StateUnsigned:
+            stored = tx.agents.get(word) if is_agent_id(word) else tx.agents.named(word)
+            id = word if stored is None else stored.id
+            subject = AGENTS.subject(id)
+            owner = said_of(rows, {subject}).get(subject, {}).get("person_id")
+            if owner is None or (stored is not None and stored.state is AgentState.REVOKED):
+                raise
+            if stored is None:
+                tx.agents.add(Agent(id, id, owner))
+            return Agent(id, id, owner)
 
     def _name(self, request: pb.AddAgentRequest) -> str:
         name = checked_name(request.name, "name")

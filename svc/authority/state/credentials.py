@@ -127,7 +127,7 @@ def altered_credentials(rows: SignedRows, at: float) -> tuple[AlteredCredential,
                 del wanted[entry.subject]
     if not wanted:
         return ()
-    said = _said(rows, wanted)
+    said = said_of(rows, wanted)
     found = (
         AlteredCredential(subject, one.until or 0, said.get(subject, {}))
         for subject, one in sorted(wanted.items())
@@ -135,8 +135,12 @@ def altered_credentials(rows: SignedRows, at: float) -> tuple[AlteredCredential,
     return tuple(one for one in found if not one.is_over)
 
 
-def _said(rows: SignedRows, wanted: Collection[str]) -> dict[str, dict[str, str]]:
-    """What the records of these subjects say of them, read from the first record on."""
+def said_of(rows: SignedRows, wanted: Collection[str]) -> dict[str, dict[str, str]]:
+    """What the records of these subjects say of them, read from the first record on.
+
+    Raises:
+        StateUnsigned: the records of state are not those that were verified.
+    """
     found: dict[str, dict[str, str]] = {}
     n, before = 0, b""
     while part := rows.tx.state.since(n, _BATCH):

@@ -356,6 +356,23 @@ class SqlTests(AgentCase):
         value_of(self.house.store.store.read("look", look))
         self.assertEqual(found, ["state_unsigned"])
 
+    def test_deleted(self) -> None:
+        """An agent whose rows were deleted or altered before it was revoked is revoked for good."""
+        for statements in (
+            [f"DELETE FROM {table}" for table in reversed(TABLES)],
+            [f"UPDATE agents SET owner = '{EVE}'"],
+        ):
+            with self.subTest(statements[-1]):
+                self.setUp()
+                agent = self.join(self.add().token)
+                kept = {table: self.rows(table) for table in TABLES}
+                self.house.by_sql(*statements)
+                request = pb.RevokeAgentRequest(agent=agent.id)
+                self.assertTrue(value_of(self.agents.revoke_agent(request, ROOT)).changed)
+                self.put_back(kept)
+                refused = refusal_of(self.authorize(agent)).reason
+                self.assertIn(refused, ("state_unsigned", "revoked_agent"))
+
     def test_altered(self) -> None:
         """An owner changed, an agent or a certificate added, a revocation undone: no effect."""
         agent = self.join(self.add(owner="eve").token)
