@@ -33,6 +33,7 @@ from contrib.bench import (
     replays,
     requesting,
     shell_calls,
+    signing_in,
     silent,
     spooling,
     starting,
@@ -276,6 +277,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
     "drains": lambda bench: drains.rows(bench.directory),
     "spool": lambda bench: spooling.rows(bench.directory),
     "requests": lambda bench: requesting.rows(bench.directory),
+    "sign-ins": lambda bench: signing_in.rows(bench.directory),
     "audit": lambda bench: auditing.rows(bench.directory),
     "replay": lambda bench: replays.rows(bench.directory, bench.records),
     "throughput": lambda bench: figures.throughput_rows(

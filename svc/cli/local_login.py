@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from svc.join.sign_in import MachineSignIn
 
 _MAX_LINE = 2048
+_FEW = 2
 
 
 @frozen
@@ -96,6 +97,13 @@ def recovery_lines(codes: list[str]) -> list[str]:
         "recovery codes: each signs you in once in place of the second factor; write them down:",
         *(f"  {code}" for code in codes),
     ]
+
+
+def few_left_lines(left: int) -> list[str]:
+    """What is told of recovery codes that run out."""
+    if left > _FEW:
+        return []
+    return [f"{left} recovery code(s) left: have your operator reset the account to get new ones"]
 
 
 def _code(path: Path | None) -> str:

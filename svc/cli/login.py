@@ -191,11 +191,14 @@ def _check(globals_: Globals, place: SignInPlace, as_json: bool) -> None:
 
 
 def _print(done: SignedInHere | SignedInPerson, option: str, as_json: bool) -> None:
-    from svc.cli.local_login import recovery_lines
+    from svc.cli.local_login import few_left_lines, recovery_lines
     from svc.join.account import SignedInHere
     from svc.model.audit.record import rfc3339
 
-    codes = list(done.recovery_codes) if isinstance(done, SignedInHere) else []
+    codes: list[str] = []
+    few: list[str] = []
+    if isinstance(done, SignedInHere):
+        codes, few = list(done.recovery_codes), few_left_lines(done.recovery_left)
     signed_in = done.person if isinstance(done, SignedInHere) else done
     until = rfc3339(signed_in.not_after)
     result = {
@@ -215,6 +218,7 @@ def _print(done: SignedInHere | SignedInPerson, option: str, as_json: bool) -> N
             f"signed in to {signed_in.cluster} as {escaped(signed_in.name)}, in {groups}",
             f"your certificate is valid until {until}",
             *recovery_lines(codes),
+            *few,
         ],
         [
             f"svc{option} up              # open a local endpoint for every resource you may use",

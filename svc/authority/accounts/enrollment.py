@@ -93,6 +93,7 @@ class Enrollments:
             SvcError: the code is not good, or the password is not taken.
         """
         known: Person | None = None
+        began = self.sign_ins.clock.seconds()
         try:
             if asked.first_administrator:
                 await self._check_first(asked)
@@ -101,6 +102,8 @@ class Enrollments:
                 known, code_id = await self._found(asked)
         except SvcError as refusal:
             await self.sign_ins.record(bound, refusal, known)
+            if isinstance(refusal, EnrollmentRefused):
+                await self.sign_ins.until_told(began)
             raise
         check_password(asked.password, asked.name, self.password_min)
         hashed = await self.hashes.hash(asked.password)

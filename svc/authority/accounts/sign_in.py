@@ -97,7 +97,7 @@ class LocalSignIns:
         except SvcError as refusal:
             await self.record(bound, refusal, account.known)
             if isinstance(refusal, LocalSignInRefused):
-                await self._until_told(began)
+                await self.until_told(began)
             raise
         self.lockouts.succeeded(asked.name, source)
         await self.entrance.refresh()
@@ -109,7 +109,8 @@ class LocalSignIns:
             recovery_codes_left=left,
         )
 
-    async def _until_told(self, began: float) -> None:
+    async def until_told(self, began: float) -> None:
+        """Wait for the moment at which a refusal of what was asked at *began* is told."""
         if self.answer_step:
             gone = (self.clock.seconds() - began) % self.answer_step
             await deferLater(self.clock, self.answer_step - gone)

@@ -64,6 +64,18 @@ class NoOracleTests(AccountCase):
         wanted = {"account_unknown", "password_wrong", "code_wrong", "recovery_wrong"}
         self.assertEqual(set(self.reasons()), wanted | {"account_locked"})
 
+    def test_codes_of_enrollments(self) -> None:
+        """Whether a name has a code that waits is told by neither words nor time."""
+        self.at.sign_ins.answer_step = 0.25
+        self.at.code("eve")
+        for name in ("ada", "eve", "nobody"):
+            got = outcome(self.at.begin(name, "abcd" * 8))
+            self.house.clock.advance(0.2)
+            self.assertEqual(got, [])
+            self.house.clock.advance(0.05)
+            (refused,) = got
+            self.assertEqual(refused.value.reason, "enrollment_failed")
+
     def test_what_it_costs(self) -> None:
         """Over many tries in a random order no reason takes more CPU time than another.
 

@@ -141,6 +141,9 @@ class RefusedTests(AccountCase):
         )
         self.assertIsInstance(refusal_of(self.at.complete(given, code="123456")), Malformed)
         begun = value_of(self.at.begin("eve", self.at.code("eve")))
-        proof = {"attempt": begun.attempt, "assertion": pb.KeyAssertion(signature=b"s")}
+        proof: dict[str, Any] = {
+            "attempt": begun.attempt,
+            "assertion": pb.KeyAssertion(signature=b"s"),
+        }
         self.assertIsInstance(refusal_of(self.at.sign_in("eve", **proof)), Malformed)
         self.assertEqual(refusal_of(self.at.sign_in("eve", **proof)).reason, "attempt_unknown")
