@@ -192,7 +192,11 @@ class LocalSignIns:
     ) -> SignedIn:
         """Let a person in who has proven who they are."""
         recorder = self.entrance.recorder
-        if recorder.rows(tx).identity_of(LOCAL_ISSUER, known.id) is None:
+        link = recorder.rows(tx).identity_of(LOCAL_ISSUER, known.id)
+        if link is not None and link.person_id != known.id:
+            # An operator linked what is no provider's account: it makes nobody somebody else.
+            raise LocalSignInRefused("account_linked")
+        if link is None:
             link_account(
                 tx,
                 recorder,

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import MAX_POLICIES, Recorder, operator, person
+from svc.authority.state.tables import SignedRows
 from svc.errors import Denied, Unauthenticated
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.policy import IPolicyEngine
@@ -25,9 +26,10 @@ from svc.model.audit.events import OPERATOR_BREAK_GLASS, OPERATOR_REFUSED
 from svc.model.audit.record import NOTHING, Actor
 from svc.model.canonical import Json
 from svc.model.certificate import CertificateFacts
+from svc.model.cluster.account import LOCAL_ISSUER
 from svc.model.cluster.person import Person, require_active
 from svc.model.ids import random_id
-from svc.model.policy.access import AccessRequest, Decision, EntityUid
+from svc.model.policy.access import AccessRequest, ContextValue, Decision, EntityUid
 from svc.model.policy.requests import may_administer, user
 from svc.model.policy.rules import PolicyRules
 from svc.model.principal import Role
@@ -50,12 +52,14 @@ class AdminCaller:
         actor: As records name the caller.
         principal: As the policy names it.
         may_rescue: Whether it may set a policy while none is in force.
+        facts: What the policy may know of the caller besides.
         details: What a record of its refusal says besides.
     """
 
     actor: Actor
     principal: EntityUid
     may_rescue: bool = False
+    facts: Mapping[str, ContextValue] = field(factory=dict)
     details: Mapping[str, Json] = NOTHING
 
 
@@ -101,7 +105,7 @@ class Operators:
         """
         caller = await self._caller(call.peer)
         engine = self.engine()
-        decision = None if engine is None else engine.decide(self._asked(caller.principal, action))
+        decision = None if engine is None else engine.decide(self._asked(caller, action))
         if decision is None:
             allowed = caller.may_rescue and action == EDIT_POLICY
         else:
@@ -123,10 +127,11 @@ class Operators:
 
     def request(self, uid: int, action: str) -> AccessRequest:
         """What the policy is asked for a local operator."""
-        return self._asked(_local(uid), action)
+        return may_administer(_local(uid), action, self.cluster, self.now())
 
-    def _asked(self, principal: EntityUid, action: str) -> AccessRequest:
-        return may_administer(principal, action, self.cluster, self.now())
+    def _asked(self, caller: AdminCaller, action: str) -> AccessRequest:
+        asked = may_administer(caller.principal, action, self.cluster, self.now())
+        return evolve(asked, context={**asked.context, **caller.facts})
 
     async def _caller(self, peer: Peer) -> AdminCaller:
         if peer.uid is not None:
@@ -137,8 +142,10 @@ class Operators:
                 details={"local_uid": peer.uid},
             )
         facts, _ = self._person(peer)
-        known = await self.store.read("an administrator", lambda tx: self._standing(tx, facts))
-        return AdminCaller(actor=person(known.id), principal=user(known.id))
+        known, about = await self.store.read(
+            "an administrator", lambda tx: self._standing(tx, facts)
+        )
+        return AdminCaller(actor=person(known.id), principal=user(known.id), facts=about)
 
     def _person(self, peer: Peer) -> tuple[CertificateFacts, Person]:
         if not peer.chain:
@@ -148,8 +155,10 @@ class Operators:
             raise _revoked()
         return facts, self.state_cache.person(facts.principal)
 
-    def _standing(self, tx: ITransaction, facts: CertificateFacts) -> Person:
-        """The person, as the signed rows say it at this moment.
+    def _standing(
+        self, tx: ITransaction, facts: CertificateFacts
+    ) -> tuple[Person, Mapping[str, ContextValue]]:
+        """The person and their sign-in, as the signed rows say it at this moment.
 
         A certificate that is in no row was not issued by this cluster's Authority.
         """
@@ -157,7 +166,19 @@ class Operators:
         issued = rows.certificate(facts.sha256)
         if issued is None or issued.revoked_at is not None:
             raise _revoked()
-        return require_active(rows.person(facts.principal.id))
+        known = require_active(rows.person(facts.principal.id))
+        return known, self._of_sign_in(rows, issued.sign_in_id)
+
+    def _of_sign_in(self, rows: SignedRows, sign_in_id: str) -> Mapping[str, ContextValue]:
+        """How long ago the second factor was presented; a renewal does not count (rule R35).
+
+        Of a sign-in at a provider nobody here knows whether there was one.
+        """
+        row = rows.sign_in(sign_in_id) if sign_in_id else None
+        link = None if row is None else rows.identity(row.identity_id)
+        if row is None or link is None or link.issuer != LOCAL_ISSUER:
+            return {}
+        return {"mfa_age_seconds": max(0, int(self.now() - row.auth_time))}
 
     async def _breaks_glass(
         self, caller: AdminCaller, action: str, decision: Decision | None
