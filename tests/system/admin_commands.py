@@ -61,6 +61,14 @@ REMOTE: dict[str, Typed] = {
     "tokens revoke": Typed("nosuchtoken", "unknown_token", 1),
     "identities add": Typed("eve --subject s-1 --issuer https://id.example", "eve"),
     "identities list": Typed(says="eve"),
+    "identities remove": Typed("nosuch", "(", 1),
+    "accounts add": Typed("eve", "\n"),
+    "accounts list": Typed(says="eve"),
+    "accounts reset": Typed("eve", "\n"),
+    "accounts remove": Typed("eve", "removed the account of"),
+    "agents add": Typed("bot --owner eve", "svcj1_"),
+    "agents list": Typed(says="bot"),
+    "agents revoke": Typed("bot", "bot"),
     "persons remove": Typed("eve", "removed"),
     "users forget-name": Typed("eve", "forgot the name"),
     "groups remove": Typed("team", "team"),
@@ -87,6 +95,7 @@ REMOTE: dict[str, Typed] = {
 """By the command's name, in the order in which they are typed."""
 
 ON_THE_HOST: dict[str, str] = {
+    "accounts first-administrator": "",
     "audit adopt": "",
     "audit export": "",
     "audit prove": "1",

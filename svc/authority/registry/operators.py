@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from svc.authority.state.cache import ClusterStateCache
@@ -27,9 +27,9 @@ from svc.model.audit.record import NOTHING, Actor
 from svc.model.canonical import Json
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.account import LOCAL_ISSUER
-from svc.model.cluster.person import Person, require_active
+from svc.model.cluster.person import IssuedCertificate, Person, require_active
 from svc.model.ids import random_id
-from svc.model.policy.access import AccessRequest, ContextValue, Decision, EntityUid
+from svc.model.policy.access import AccessRequest, Decision, EntityUid
 from svc.model.policy.requests import may_administer, user
 from svc.model.policy.rules import PolicyRules
 from svc.model.principal import Role
@@ -52,15 +52,15 @@ class AdminCaller:
         actor: As records name the caller.
         principal: As the policy names it.
         may_rescue: Whether it may set a policy while none is in force.
-        facts: What the policy may know of the caller besides.
         details: What a record of its refusal says besides.
+        factor_at: When it presented a second factor; None where that is not known.
     """
 
     actor: Actor
     principal: EntityUid
     may_rescue: bool = False
-    facts: Mapping[str, ContextValue] = field(factory=dict)
     details: Mapping[str, Json] = NOTHING
+    factor_at: float | None = None
 
 
 @define
@@ -127,25 +127,18 @@ class Operators:
 
     def request(self, uid: int, action: str) -> AccessRequest:
         """What the policy is asked for a local operator."""
-        return may_administer(_local(uid), action, self.cluster, self.now())
+        return self._asked(_local(uid), action)
 
     def _asked(self, caller: AdminCaller, action: str) -> AccessRequest:
-        asked = may_administer(caller.principal, action, self.cluster, self.now())
-        return evolve(asked, context={**asked.context, **caller.facts})
+        return may_administer(
+            caller.principal, action, self.cluster, self.now(), factor_at=caller.factor_at
+        )
 
     async def _caller(self, peer: Peer) -> AdminCaller:
         if peer.uid is not None:
-            return AdminCaller(
-                actor=operator(peer.uid),
-                principal=_local(peer.uid),
-                may_rescue=True,
-                details={"local_uid": peer.uid},
-            )
+            return _local(peer.uid)
         facts, _ = self._person(peer)
-        known, about = await self.store.read(
-            "an administrator", lambda tx: self._standing(tx, facts)
-        )
-        return AdminCaller(actor=person(known.id), principal=user(known.id), facts=about)
+        return await self.store.read("an administrator", lambda tx: self._standing(tx, facts))
 
     def _person(self, peer: Peer) -> tuple[CertificateFacts, Person]:
         if not peer.chain:
@@ -155,10 +148,8 @@ class Operators:
             raise _revoked()
         return facts, self.state_cache.person(facts.principal)
 
-    def _standing(
-        self, tx: ITransaction, facts: CertificateFacts
-    ) -> tuple[Person, Mapping[str, ContextValue]]:
-        """The person and their sign-in, as the signed rows say it at this moment.
+    def _standing(self, tx: ITransaction, facts: CertificateFacts) -> AdminCaller:
+        """The person, as the signed rows say it at this moment.
 
         A certificate that is in no row was not issued by this cluster's Authority.
         """
@@ -167,18 +158,11 @@ class Operators:
         if issued is None or issued.revoked_at is not None:
             raise _revoked()
         known = require_active(rows.person(facts.principal.id))
-        return known, self._of_sign_in(rows, issued.sign_in_id)
-
-    def _of_sign_in(self, rows: SignedRows, sign_in_id: str) -> Mapping[str, ContextValue]:
-        """How long ago the second factor was presented; a renewal does not count (rule R35).
-
-        Of a sign-in at a provider nobody here knows whether there was one.
-        """
-        row = rows.sign_in(sign_in_id) if sign_in_id else None
-        link = None if row is None else rows.identity(row.identity_id)
-        if row is None or link is None or link.issuer != LOCAL_ISSUER:
-            return {}
-        return {"mfa_age_seconds": max(0, int(self.now() - row.auth_time))}
+        return AdminCaller(
+            actor=person(known.id),
+            principal=user(known.id),
+            factor_at=_factor_at(rows, issued),
+        )
 
     async def _breaks_glass(
         self, caller: AdminCaller, action: str, decision: Decision | None
@@ -227,8 +211,25 @@ class Operators:
         return decision_id
 
 
-def _local(uid: int) -> EntityUid:
-    return EntityUid("Operator", f"local:{uid}")
+def _local(uid: int) -> AdminCaller:
+    return AdminCaller(
+        actor=operator(uid),
+        principal=EntityUid("Operator", f"local:{uid}"),
+        may_rescue=True,
+        details={"local_uid": uid},
+    )
+
+
+def _factor_at(rows: SignedRows, issued: IssuedCertificate) -> float | None:
+    """When a second factor was presented at the sign-in that a certificate came by.
+
+    An account of ours takes one at every sign-in; what a provider asked for, it does not say.
+    """
+    found = rows.sign_in(issued.sign_in_id) if issued.sign_in_id else None
+    link = None if found is None else rows.identity(found.identity_id)
+    if found is None or link is None or link.issuer != LOCAL_ISSUER:
+        return None
+    return found.auth_time
 
 
 def _called(caller: AdminCaller) -> str:

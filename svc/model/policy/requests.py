@@ -104,14 +104,22 @@ def may_administer(
     cluster: str,
     now: float,
     source_address: str = "",
+    factor_at: float | None = None,
 ) -> AccessRequest:
-    """May this person, or this user of the control socket, administer the gateway?"""
+    """May this person, or this user of the control socket, administer the gateway?
+
+    Args:
+        factor_at: When the person presented a second factor; None where nobody knows.
+    """
+    context = context_at(now, source_address)
+    if factor_at is not None:
+        context["mfa_age_seconds"] = max(0, int(now - factor_at))
     return AccessRequest(
         request_kind="admin",
         principal=principal,
         action=action,
         resource=EntityUid("Cluster", cluster),
-        context=context_at(now, source_address),
+        context=context,
     )
 
 

@@ -11,7 +11,10 @@ from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.authority.state.recorder import operator, person
 from svc.errors import Denied, SvcError, Unauthenticated
 from svc.interfaces.rpc import Peer
+from svc.interfaces.store import ITransaction
 from svc.model.certificate import CertificateRefused
+from svc.model.cluster.account import LOCAL_ISSUER
+from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.principal import Role
 from tests.authority.house import ADA, EVE, Call, House, refusal_of, value_of
 from tests.pki.support import CLUSTER
@@ -22,6 +25,12 @@ permit (principal is Operator, action in Action::"administer", resource is Clust
 @id("dev-administers")
 permit (principal in Group::"dev", action in [Action::"manageNodes", Action::"viewStatus"],
         resource is Cluster);
+"""
+
+RECENT = """\
+@id("lately")
+permit (principal, action == Action::"manageResources", resource is Cluster)
+when { context has mfa_age_seconds && context.mfa_age_seconds < 900 };
 """
 
 
@@ -76,6 +85,51 @@ class PeopleTests(SynchronousTestCase):
             self.assertEqual(refusal_of(self.authorize(eve, action)).reason, "denied")
         actors = {one["actor"]["id"] for one in self.house.records("operator.refused")}
         self.assertEqual(actors, {EVE})
+
+    def test_second_factor(self) -> None:
+        """How long ago a second factor was presented is known of who signed in with an account."""
+        self.begin(POLICY + RECENT)
+        eve, house = self.house.peer(self.house.eve), self.house
+        self.assertEqual(refusal_of(self.authorize(eve, "manageResources")).reason, "denied")
+        for issuer in ("https://id.example", LOCAL_ISSUER):
+            self.signed_in(issuer)
+            is_known = issuer == LOCAL_ISSUER
+            answer = self.authorize(eve, "manageResources")
+            if is_known:
+                self.assertEqual(value_of(answer), person(EVE))
+            else:
+                self.assertEqual(refusal_of(answer).reason, "denied")
+        house.clock.advance(900)
+        self.assertEqual(refusal_of(self.authorize(eve, "manageResources")).reason, "denied")
+        record = house.records("operator.refused")[-1]
+        self.assertEqual(record["request"]["context"]["mfa_age_seconds"], 900)
+
+    def signed_in(self, issuer: str) -> None:
+        """Let Eve's certificate have come by a sign-in with an account of this issuer."""
+        house, sha256 = self.house, self.house.eve.sha256
+        link = IdentityLink(f"link-{issuer}", issuer, "eve", EVE, bytes(16))
+        row = SignIn(
+            id=f"sign-in-{issuer}",
+            identity_id=link.id,
+            person_id=EVE,
+            auth_time=house.now(),
+            began_at=house.now(),
+            ends_at=9e9,
+            certificate_sha256=sha256 if issuer == LOCAL_ISSUER else bytes(32),
+            key_sha256=bytes(32),
+            generation=1,
+        )
+
+        def change(tx: ITransaction) -> None:
+            tx.sign_ins.link(link)
+            tx.sign_ins.put(row)
+
+        house.run(change)
+        house.by_sql(
+            f"UPDATE person_certificates SET sign_in_id = '{row.id}' "
+            f"WHERE sha256 = x'{sha256.hex()}'"
+        )
+        house.run(lambda tx: None)
 
     def test_groups_of_the_moment(self) -> None:
         """Who leaves the group may do nothing at the next call on the same connection."""

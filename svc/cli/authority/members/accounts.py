@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from svc.cli.authority.members.token_form import proxy_address
-from svc.cli.control import admin, authority_settings
+from svc.cli.control import admin, authority_settings, caller_settings
 from svc.cli.forms import TTL, WORD, reason_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, print_list, print_result
@@ -113,6 +113,7 @@ def first_administrator(context: click.Context, as_json: bool) -> None:
 
     It is good for an hour, and only while no administrator has an account.
     """
+    authority_settings(context)  # the code is written to a file of the Authority's host
     request = pb.FirstAdministratorRequest()
     answer = admin(context)("FirstAdministrator", request, pb.FirstAdministratorResponse)
     until = moment(answer.expires_at)
@@ -124,7 +125,7 @@ def first_administrator(context: click.Context, as_json: bool) -> None:
 
 
 def _give_code(context: click.Context, request: pb.AddAccountRequest, as_json: bool) -> None:
-    settings = authority_settings(context)
+    settings = caller_settings(context)
     answer = admin(context)("AddAccount", request, pb.AddAccountResponse)
     until = moment(answer.expires_at)
     lines = [

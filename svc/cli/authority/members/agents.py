@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from svc.cli.authority.members.token_form import proxy_address, token_form
-from svc.cli.control import admin, authority_settings
+from svc.cli.control import admin, caller_settings
 from svc.cli.forms import TTL, WORD, labels_of, reason_option
 from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, print_list, print_result, with_nulls
@@ -91,7 +91,7 @@ def add_agent(
 
     An agent that exists, with the same owner, gets a new token.
     """
-    settings = authority_settings(context)
+    settings = caller_settings(context)
     request = pb.AddAgentRequest(
         name=name,
         owner=owner,
