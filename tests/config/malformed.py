@@ -503,7 +503,7 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "a peer's name",
         "authority",
-        '[authority.peers]\n"a.1" = "10.0.0.1:7405"',
+        '[authority.peers]\n"a.1" = "10.0.0.1:7404"',
         "authority.peers",
         "each name must be one DNS label",
     ),
@@ -524,7 +524,7 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     (
         "two peers at one address",
         "authority",
-        '[authority.peers]\na1 = "10.0.0.1:7405"\na2 = "10.0.0.1:7404"',
+        '[authority.peers]\na1 = "10.0.0.1:7404"\na2 = "10.0.0.1:7404"',
         "authority.peers",
         "an address is listed twice",
     ),

@@ -162,10 +162,10 @@ class InitTests(SynchronousTestCase):
 
 
 def _free_ports() -> tuple[int, int]:
-    """A free port, and the first of four free ones in a row."""
+    """A free port, and the first of five free ones in a row."""
     while True:
         with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
-            taken = [held.enter_context(socket.socket()) for _ in range(5)]
+            taken = [held.enter_context(socket.socket()) for _ in range(6)]
             taken[0].bind(("127.0.0.1", 0))
             taken[1].bind(("127.0.0.1", 0))
             first: int = taken[1].getsockname()[1]

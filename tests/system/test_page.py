@@ -31,6 +31,12 @@ PAGE = "svc-page"
 POLICY_OF_PAGE = """
 @id("leads-end-sessions")
 permit (principal in Group::"leads", action == Action::"manageSessions", resource is Cluster);
+@id("guests-see-echo")
+permit (principal in Group::"guests", action == Action::"view", resource == TcpService::"echo");
+@id("echo-on-request") @requestable
+permit (principal in Group::"guests", action == Action::"tcpConnect",
+        resource == TcpService::"echo")
+when { context has approved_request };
 @id("page-for-all")
 permit (principal, action in [Action::"view", Action::"webConnect", Action::"webAccess"],
         resource == WebApp::"svc-page");
@@ -44,6 +50,7 @@ class PagedGateway:
     gateway: Gateway = field(init=False)
     ada: GatewayPerson = field(init=False)
     lead: GatewayPerson = field(init=False)
+    guest: GatewayPerson = field(init=False)
     cookies: dict[str, str] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -60,6 +67,7 @@ class PagedGateway:
         self.lead = self.person("lea", "leads")
         self.ada.up("echo", PAGE)
         self.lead.up(PAGE)
+        self.guest = self.person("gus", "guests")
 
     def person(self, name: str, *groups: str) -> GatewayPerson:
         """A person whose programs know web applications."""
@@ -166,6 +174,16 @@ class PageTests(PageCase):
         for word in ("vault", "tcpConnect", "closed: closed for repairs"):
             self.assertIn(word, row)
         self.assertNotIn(refused["decision_id"], self.page("/denials", self.paged.lead)[1])
+
+    def test_request(self) -> None:
+        """What another asks for waits on the page with all that it allows, and what to type."""
+        entry = self.paged.guest.svc("request", "echo", "--reason", "<b>fire</b>", "--json").json
+        status, said = self.page("/requests")
+        self.assertEqual(status, 200)
+        row = next(row for row in said.split("<tr>") if entry["id"] in row)
+        for word in ("gus", "echo (tcp)", "tcpConnect", f"svc requests approve {entry['id']}"):
+            self.assertIn(word, row)
+        self.assertNotIn("<form", said)
 
     def _listing(self, decision_id: str) -> tuple[int, str] | None:
         status, said = self.page("/denials")

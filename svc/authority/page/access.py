@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 
-from svc.authority.page.html import Content, code, older, paragraph, table, text
+from svc.authority.access.offer import AccessOffers
+from svc.authority.page.html import Content, code, moment, older, paragraph, table, text
 from svc.authority.page.pages import Visit
 from svc.authority.state.cache import ClusterStateCache
 from svc.errors import Unavailable
@@ -39,9 +40,18 @@ _OTHERS = "svc resources list"
 
 @frozen
 class _AccessRow:
+    """A resource that the person may see.
+
+    Attributes:
+        approved: Until when an approval lets it open, in seconds since the epoch; None: none does.
+        can_ask: Whether an approval would.
+    """
+
     resource: Resource
     opening: Decision
     is_served: bool
+    approved: int | None = None
+    can_ask: bool = False
 
 
 @define
@@ -49,6 +59,7 @@ class AccessPage:
     """The page.
 
     Attributes:
+        offers: Knows what an approval would turn, and which approvals are in force.
         is_served: Whether a Connector serves a resource now.
         pause: Lets others have their turn.
     """
@@ -56,6 +67,7 @@ class AccessPage:
     state_cache: ClusterStateCache
     engine: Callable[[], IPolicyEngine | None]
     kinds: Mapping[str, ServedKind]
+    offers: AccessOffers
     is_served: Callable[[Assigned], bool]
     now: Callable[[], float]
     pause: Callable[[], Awaitable[object]]
@@ -95,7 +107,7 @@ class AccessPage:
         left = [one for one in catalog if _word(one) > begin]
         found: list[_AccessRow] = []
         for count, resource in enumerate(left, 1):
-            row = self._row(engine, person_id, resource)
+            row = await self._row(engine, person_id, resource)
             if row is not None:
                 found.append(row)
             if len(found) >= MOST_SHOWN or count >= MOST_DECIDED:
@@ -104,7 +116,9 @@ class AccessPage:
                 await self.pause()
         return found, ""
 
-    def _row(self, engine: IPolicyEngine, person_id: str, resource: Resource) -> _AccessRow | None:
+    async def _row(
+        self, engine: IPolicyEngine, person_id: str, resource: Resource
+    ) -> _AccessRow | None:
         """None where the person may not know of it."""
         kind = self.kinds.get(resource.kind)
         if kind is None:
@@ -115,7 +129,14 @@ class AccessPage:
         opening = may_open(
             kind.request_kind, kind.terms.open_action, person_id, target, context_at(self.now())
         )
-        return _AccessRow(resource, engine.decide(opening), self.is_served(resource.assigned))
+        decision = engine.decide(opening)
+        row = _AccessRow(resource, decision, self.is_served(resource.assigned))
+        if decision.allowed or not self.offers.would_turn(engine, opening):
+            return row
+        action = kind.terms.open_action
+        found = await self.offers.approvals.find(person_id, resource, action, {})
+        ends_at = None if found is None else found.ends_at
+        return evolve(row, approved=ends_at, can_ask=True)
 
 
 def _place(resource: Resource) -> tuple[str, str]:
@@ -130,20 +151,30 @@ def _word(resource: Resource) -> str:
 def _cells(row: _AccessRow, reasons: Mapping[str, str]) -> list[Any]:
     one = row.resource
     labels = ", ".join(f"{key}={value}" for key, value in sorted(one.labels.items()))
-    command = _OPENED_BY.get(one.kind, _OTHERS).format(id=one.id)
     return [
         text(one.kind),
         text(one.id),
         text(labels),
         "yes" if row.is_served else "no",
-        _opening(row.opening, reasons),
-        code(command) if row.opening.allowed else "",
+        _opening(row, reasons),
+        _how(row),
     ]
 
 
-def _opening(decision: Decision, reasons: Mapping[str, str]) -> str:
+def _how(row: _AccessRow) -> Any:
+    """The command that opens it, or the one that asks for it."""
+    one = row.resource
+    if row.opening.allowed or row.approved is not None:
+        return code(_OPENED_BY.get(one.kind, _OTHERS).format(id=one.id))
+    return code(f"svc request {one.id}") if row.can_ask else ""
+
+
+def _opening(row: _AccessRow, reasons: Mapping[str, str]) -> str:
+    decision = row.opening
     if decision.allowed:
         return "allowed"
+    if row.approved is not None:
+        return f"allowed by an approved request until {moment(row.approved)}"
     if not decision.policies:
         return "denied: no policy permits it"
     named = (f"{one} ({reasons[one]})" if one in reasons else one for one in decision.policies)

@@ -6,7 +6,7 @@ direction and characters that show nothing become visible escapes here (rule R23
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from attrs import frozen
 from twisted.web.template import Tag, flattenString, tags
 
+from svc.errors import Malformed
 from svc.telemetry.escape import escaped
 
 MOST_TEXT = 300
@@ -76,6 +77,11 @@ def paragraph(*parts: Any) -> Tag:
     return tags.p(*parts)
 
 
+def heading(title: str) -> Tag:
+    """The heading of a part of a page."""
+    return tags.h2(title)
+
+
 def code(value: object) -> Tag:
     """A word or a command to type."""
     return tags.code(text(value))
@@ -98,6 +104,18 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], otherwise: str) -
 def older(path: str, label: str, **query: str | int) -> Tag:
     """A link to the next part of a list."""
     return tags.p(Link(f"{path}?{urlencode(query)}", label).tag())
+
+
+def number_of(given: Mapping[str, str], name: str) -> int:
+    """A number of the address; 0 where it is left out.
+
+    Raises:
+        Malformed: it is none.
+    """
+    word = given.get(name, "0")
+    if not (word.isascii() and word.isdigit() and len(word) < 10):
+        raise Malformed("what the address gives cannot be read")
+    return int(word)
 
 
 async def document(title: str, links: Sequence[Link], content: Content, who: str = "") -> bytes:

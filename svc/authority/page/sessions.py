@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from attrs import define, frozen
@@ -19,15 +20,12 @@ from svc.authority.page.html import (
     text,
 )
 from svc.authority.page.pages import Visit
-from svc.authority.sessions.admin import SessionAdmin
-from svc.authority.state.recorder import MAX_POLICIES, Recorder, person
+from svc.authority.registry.operators import Operators
+from svc.authority.sessions.admin import SessionAdmin, caller_name
+from svc.authority.state.recorder import person
 from svc.errors import Denied, Fault, SvcError
-from svc.interfaces.policy import IPolicyEngine
-from svc.interfaces.store import IReadOnlyStore, IStore, ITransaction
-from svc.model.audit.events import OPERATOR_REFUSED
-from svc.model.ids import is_random_id, random_id
-from svc.model.policy.access import AccessRequest, Decision, EntityUid
-from svc.model.policy.requests import context_at, user
+from svc.interfaces.store import IReadOnlyStore, ITransaction
+from svc.model.ids import is_random_id
 from svc.model.session.ending import ENDED_BY_OPERATOR, ENDED_BY_PERSON
 from svc.model.session.session import Session
 
@@ -35,34 +33,6 @@ MANAGE_SESSIONS = "manageSessions"
 END, ID = "end-session", "session"
 PATH, END_PATH = "/sessions", "/sessions/end"
 MOST_SHOWN = 100
-
-
-@define
-class SessionRights:
-    """Whether a person may manage the sessions of others."""
-
-    cluster: str
-    engine: Callable[[], IPolicyEngine | None]
-    now: Callable[[], float]
-
-    def decide(self, person_id: str) -> Decision | None:
-        """The policy's answer; None while no policy is in force."""
-        engine = self.engine()
-        if engine is None:
-            return None
-        request = AccessRequest(
-            request_kind="admin",
-            principal=user(person_id),
-            action=MANAGE_SESSIONS,
-            resource=EntityUid("Cluster", self.cluster),
-            context=context_at(self.now()),
-        )
-        return engine.decide(request)
-
-    def may_manage(self, person_id: str) -> bool:
-        """Whether the policy lets this person see and end everybody's sessions."""
-        decision = self.decide(person_id)
-        return decision is not None and decision.allowed
 
 
 @frozen
@@ -77,7 +47,7 @@ class SessionsPage:
     """The list."""
 
     store: IReadOnlyStore
-    rights: SessionRights
+    operators: Operators
 
     path = PATH
     title = "Live sessions"
@@ -85,7 +55,7 @@ class SessionsPage:
     async def content(self, visit: Visit) -> Content:
         """Oldest first, a hundred at a time, each with a button that ends it."""
         me, is_of_all = visit.visitor.person.id, visit.given.get("of") == "all"
-        may_manage = self.rights.may_manage(me)
+        may_manage = self.operators.allows(me, MANAGE_SESSIONS)
         if is_of_all and not may_manage:
             raise Denied("the policy does not let you see the sessions of others")
         after = visit.given.get("after", "")
@@ -115,9 +85,7 @@ class EndSession:
     """The button."""
 
     sessions: SessionAdmin
-    store: IStore
-    recorder: Recorder
-    rights: SessionRights
+    operators: Operators
 
     path = END_PATH
     name = END
@@ -130,14 +98,16 @@ class EndSession:
         def may_end(session: Session) -> str:
             if session.person_id == me:
                 return ENDED_BY_PERSON
-            if self.rights.may_manage(me):
+            if self.operators.allows(me, MANAGE_SESSIONS):
                 return ENDED_BY_OPERATOR
             raise _NotTheirs("the session is another person's")
 
         try:
             found = is_random_id(uid) and await self.sessions.end_session(uid, person(me), may_end)
         except _NotTheirs:
-            await self._record_refusal(me)
+            # The person had a form of this session and lost the right to it, or made one up.
+            with suppress(Denied):
+                await self.operators.authorize_person(me, MANAGE_SESSIONS)
             found = None
         if not found:
             raise SvcError(
@@ -147,25 +117,6 @@ class EndSession:
             )
         return f"{PATH}?of=all" if visit.given.get("of") == "all" else PATH
 
-    async def _record_refusal(self, me: str) -> None:
-        """The person had the form of a session that it may not end."""
-        decision = self.rights.decide(me)
-        await self.store.run(
-            "refuse an end of a session",
-            lambda tx: self.recorder.append(
-                tx,
-                OPERATOR_REFUSED,
-                person(me),
-                cedar_action=MANAGE_SESSIONS,
-                decision="deny" if decision is None else decision.decision,
-                decision_id=random_id(self.recorder.entropy),
-                policies=() if decision is None else decision.policies[:MAX_POLICIES],
-                policy_version=None if decision is None else decision.policy_version,
-                request=None if decision is None else decision.request,
-                reason="no_policy" if decision is None else "denied",
-            ),
-        )
-
 
 class _NotTheirs(Denied):
     """A session of somebody else, which this person may not end."""
@@ -174,23 +125,13 @@ class _NotTheirs(Denied):
 def _rows(tx: ITransaction, person_id: str, after: str) -> list[_SessionRow]:
     """One more than are shown."""
     found = tx.sessions.open_of_person(person_id) if person_id else tx.sessions.open()
-    names: dict[str, str] = {}
-
-    def name(id: str, get: Callable[[str], Any], attribute: str) -> str:
-        if id not in names:
-            one = get(id)
-            names[id] = id if one is None else getattr(one, attribute) or id
-        return names[id]
-
     left = [one for one in found if _place(one) > after][: MOST_SHOWN + 1]
-    return [
-        _SessionRow(
-            one,
-            name(one.person_id, tx.people.get, "known_name"),
-            name(one.proxy_id, tx.nodes.get, "name"),
-        )
-        for one in left
-    ]
+    return [_SessionRow(one, caller_name(tx, one.person_id), _proxy(tx, one)) for one in left]
+
+
+def _proxy(tx: ITransaction, session: Session) -> str:
+    known = tx.nodes.get(session.proxy_id)
+    return session.proxy_id if known is None else known.name
 
 
 def _place(session: Session) -> str:
@@ -202,7 +143,7 @@ def _cells(row: _SessionRow, visit: Visit, is_of_all: bool) -> list[Any]:
     one = row.session
     return [
         moment(one.started_at),
-        text(row.person),
+        text(row.person or one.person_id),
         text(one.resource_id),
         text(one.kind),
         text(row.proxy),

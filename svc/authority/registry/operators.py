@@ -103,9 +103,27 @@ class Operators:
         Raises:
             Denied: it does not; the refusal is on record by then.
         """
-        caller = await self._caller(call.peer)
+        return await self._authorized(await self._caller(call.peer), action)
+
+    async def authorize_person(self, person_id: str, action: str) -> Actor:
+        """The person, whom the caller has authenticated, if the policy lets them do *action*.
+
+        Raises:
+            Denied: it does not; the refusal is on record by then.
+        """
+        return await self._authorized(_person_caller(person_id), action)
+
+    def allows(self, person_id: str, action: str) -> bool:
+        """Whether the policy lets a person do *action*; nothing is recorded."""
+        decision = self._decided(_person_caller(person_id), action)
+        return decision is not None and decision.allowed
+
+    def _decided(self, caller: AdminCaller, action: str) -> Decision | None:
         engine = self.engine()
-        decision = None if engine is None else engine.decide(self._asked(caller, action))
+        return None if engine is None else engine.decide(self._asked(caller, action))
+
+    async def _authorized(self, caller: AdminCaller, action: str) -> Actor:
+        decision = self._decided(caller, action)
         if decision is None:
             allowed = caller.may_rescue and action == EDIT_POLICY
         else:
@@ -230,6 +248,10 @@ def _factor_at(rows: SignedRows, issued: IssuedCertificate) -> float | None:
     if found is None or link is None or link.issuer != LOCAL_ISSUER:
         return None
     return found.auth_time
+
+
+def _person_caller(person_id: str) -> AdminCaller:
+    return AdminCaller(actor=person(person_id), principal=user(person_id))
 
 
 def _called(caller: AdminCaller) -> str:

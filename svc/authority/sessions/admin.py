@@ -166,7 +166,7 @@ def _row(tx: ITransaction, one: Session) -> pb.SessionRow:
     return pb.SessionRow(
         uid=one.uid,
         person_id=one.person_id,
-        person=_name_of(tx, one.person_id),
+        person=caller_name(tx, one.person_id),
         resource=one.resource_id,
         kind=one.kind,
         proxy_id=one.proxy_id,
@@ -184,7 +184,8 @@ def _called(tx: ITransaction, word: str) -> Person | Agent | None:
     )
 
 
-def _name_of(tx: ITransaction, id: str) -> str:
+def caller_name(tx: ITransaction, id: str) -> str:
+    """What a person or an agent is called; empty where nobody knows it any more."""
     if is_agent_id(id):
         agent = tx.agents.get(id)
         return "" if agent is None else agent.name

@@ -10,7 +10,8 @@ from svc.authority.page.browser import Browsers
 from svc.authority.page.denials import DenialsPage
 from svc.authority.page.listener import page_site
 from svc.authority.page.pages import Pages
-from svc.authority.page.sessions import EndSession, SessionRights, SessionsPage
+from svc.authority.page.requests import RequestsPage
+from svc.authority.page.sessions import EndSession, SessionsPage
 from svc.authority.page.visitor import Visitors
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.explain import Explainer
@@ -47,14 +48,12 @@ def page_listener(p: Parts, rooms: SharedServices) -> BoundPort | None:
 
 def _pages(p: Parts, rooms: SharedServices) -> Pages:
     now, cluster = p.runtime.now, p.settings.cluster
-    rights = SessionRights(cluster, engine_of(rooms.policy), now)
     sessions = SessionAdmin(
         store=p.store,
         recorder=p.recorder,
         asked=rooms.ends.asked,
         publish=rooms.publisher.beat,
     )
-    end = EndSession(sessions=sessions, store=p.store, recorder=p.recorder, rights=rights)
     visitors = Visitors(
         cluster=cluster,
         resource=p.settings.page.resource,
@@ -70,9 +69,10 @@ def _pages(p: Parts, rooms: SharedServices) -> Pages:
         pages=(
             _access_page(p, rooms),
             DenialsPage(p.store, _explainer(p, rooms)),
-            SessionsPage(p.store, rights),
+            RequestsPage(rooms.access.requests),
+            SessionsPage(p.store, rooms.operators),
         ),
-        actions=(end,),
+        actions=(EndSession(sessions, rooms.operators),),
     )
 
 
@@ -81,6 +81,7 @@ def _access_page(p: Parts, rooms: SharedServices) -> AccessPage:
         state_cache=rooms.state_cache,
         engine=engine_of(rooms.policy),
         kinds=p.kinds.by_name,
+        offers=rooms.access.offers,
         is_served=rooms.registrations.is_served,
         now=p.runtime.now,
         pause=lambda: deferLater(p.runtime.reactor, 0),

@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from html import unescape
 from typing import Any
 
+from svc.authority.access.offer import AccessOffers
 from svc.authority.enroll.token_keys import TokenKeys
 from svc.authority.page.access import AccessPage
 from svc.authority.page.browser import COOKIE, Browsers
 from svc.authority.page.denials import DenialsPage
 from svc.authority.page.pages import Answer, IncomingRequest, Pages
-from svc.authority.page.sessions import EndSession, SessionRights, SessionsPage
+from svc.authority.page.requests import RequestsPage
+from svc.authority.page.sessions import EndSession, SessionsPage
 from svc.authority.page.visitor import Visitors
+from svc.authority.registry.operators import Operators
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.explain import Explainer
 from svc.messages.session import decode_request
@@ -22,7 +25,7 @@ from svc.model.cluster.resource import Resource
 from svc.model.session.identity import Identity, Named
 from tests.authority.house import ADA, KINDS, POLICY, Holder, House, value_of
 from tests.pki.support import CLUSTER
-from tests.support.nothing import nothing_later
+from tests.support.nothing import nothing, nothing_later
 
 PAGE = "svc-page"
 HOST = "127.0.0.1:7405"
@@ -52,7 +55,20 @@ class PageHouse:
         self.keys = TokenKeys(house.world.keys, house.now, nothing_later)
         self.ends, self.published = house.ends(), 0
         self.browsers = Browsers(house.clock.seconds, house.entropy)
-        self.rights = SessionRights(CLUSTER, self.engine, house.now)
+        self.operators = Operators(
+            cluster=CLUSTER,
+            own_uid=0,
+            engine=self.engine,
+            verifier=house.world.verifier,
+            state_cache=house.state_cache,
+            store=house.store,
+            recorder=house.recorder,
+            now=house.now,
+        )
+        self.requests = house.requests()
+        self.offers = AccessOffers(
+            approvals=house.approvals(), now=house.now, max_secs=3600, told=nothing
+        )
         self.pages = self._pages()
 
     def engine(self) -> Any:
@@ -77,6 +93,7 @@ class PageHouse:
             state_cache=house.state_cache,
             engine=self.engine,
             kinds=KINDS,
+            offers=self.offers,
             is_served=house.registrations.is_served,
             now=house.now,
             pause=nothing_later,
@@ -86,9 +103,6 @@ class PageHouse:
             recorder=house.recorder,
             asked=self.ends.asked,
             publish=self._publish,
-        )
-        end = EndSession(
-            sessions=admin, store=house.store, recorder=house.recorder, rights=self.rights
         )
         visitors = Visitors(
             cluster=CLUSTER,
@@ -105,9 +119,10 @@ class PageHouse:
             pages=(
                 access,
                 DenialsPage(house.store, explainer),
-                SessionsPage(house.store, self.rights),
+                RequestsPage(self.requests),
+                SessionsPage(house.store, self.operators),
             ),
-            actions=(end,),
+            actions=(EndSession(admin, self.operators),),
         )
 
     def opened(self, person: Holder, resource: str = PAGE, **fields: Any) -> str:

@@ -7,10 +7,16 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.access.records import Asker
 from svc.authority.page import access, denials, sessions
+from svc.messages.access import AccessEntry
 from svc.model.cluster.resource import Resource
-from tests.authority.house import POLICY, value_of
+from svc.model.policy.approval import Approval, ApprovalDecision, ApprovalKind, encode_approval
+from svc.model.policy.requested import AccessAsk
+from svc.model.signing import Purpose, Signed, sign
+from tests.authority.house import ADA, EVE, POLICY, value_of
 from tests.authority.page.stage import FOR_ALL, Guest, PageHouse
+from tests.pki.support import CLUSTER
 
 REASONED = POLICY.replace('@id("nobody-production")', '@id("nobody-production") @reason("a <b>&")')
 
@@ -67,6 +73,88 @@ class AccessTests(SynchronousTestCase):
         """Without a policy nothing is told."""
         self.stage.house.policy.engine = None
         self.assertEqual(self.ada.ask("GET", "/").status, 503)
+
+
+REQUESTABLE = f"""
+@id("all-see-prod2")
+permit (principal, action == Action::"view", resource == TcpService::"prod2");
+@id("prod2-on-request") @requestable
+permit (principal, action == Action::"tcpConnect", resource == TcpService::"prod2")
+when {{ context has approved_request }};
+@id("ada-approves")
+permit (principal == User::"{ADA}", action == Action::"approveAccess", resource);
+"""
+
+
+class RequestTests(SynchronousTestCase):
+    """*Requests*, and what an approval changes under *My access*."""
+
+    def setUp(self) -> None:
+        self.stage = PageHouse(POLICY + FOR_ALL + REQUESTABLE)
+        house = self.house = self.stage.house
+        kept = Resource(id="prod2", kind="tcp", labels={"zone": "secret"})
+        house.run(lambda tx: tx.catalog.add(kept, 2.0))
+        house.refresh()
+        self.ada, self.eve = Guest(self.stage, house.ada), Guest(self.stage, house.eve)
+
+    def asked(self, reason: str) -> AccessEntry:
+        """A request of eve's."""
+        eve = Asker(self.house.state_cache.state.people[EVE])
+        ask = AccessAsk(resource="prod2", secs=600, uses=1, reason=reason)
+        entry: AccessEntry = value_of(self.stage.requests.ask(eve, ask))
+        return entry
+
+    def approve(self, entry: AccessEntry) -> None:
+        """Ada's signature."""
+        ada, now = self.house.ada, int(self.house.now())
+        approval = Approval(
+            cluster=CLUSTER,
+            kind=ApprovalKind.ACCESS,
+            subject=str(entry.terms["id"]),
+            document_sha256=entry.document_sha256,
+            decision=ApprovalDecision.APPROVE,
+            approver=ADA,
+            certificate_sha256=ada.sha256,
+            made_at=now,
+            expires_at=now + 600,
+        )
+        data = encode_approval(approval)
+        signed = Signed(data, sign(ada.key, Purpose.APPROVAL, data), ada.chain)
+        asker = Asker(self.house.state_cache.state.people[ADA])
+        value_of(self.stage.requests.decide(asker, str(entry.terms["id"]), signed))
+
+    def test_decide(self) -> None:
+        """Who may decide sees all that would be allowed, its digest, and what to type; no form."""
+        entry = self.asked("incident <b>7</b>")
+        body = self.ada.ask("GET", "/requests").body.decode()
+        for word in (
+            f"eve ({EVE})",
+            "prod2 (tcp)",
+            "tcpConnect",
+            "any that the policy allows",
+            "10 min",
+            "1, of which 0 are used",
+            "incident &lt;b&gt;7&lt;/b&gt;",
+            entry.document_sha256.hex(),
+            f"svc requests approve {entry.terms['id']}",
+            f"svc requests deny {entry.terms['id']}",
+        ):
+            self.assertIn(word, body)
+        self.assertNotIn("<form", body)
+        own = self.eve.read("/requests")
+        self.assertIn(f"svc requests withdraw {entry.terms['id']}", own)
+        self.assertNotIn("svc requests approve", own)
+
+    def test_asks(self) -> None:
+        """What an approval would open says how to ask, and then until when it is open."""
+        self.assertIn("<code>svc request prod2</code>", self.eve.read("/"))
+        entry = self.asked("incident")
+        self.approve(entry)
+        said = self.eve.read("/")
+        self.assertIn("allowed by an approved request until", said)
+        self.assertNotIn("svc request prod2", said)
+        self.assertIn("approved by ada", self.eve.read("/requests"))
+        self.assertNotIn("svc requests approve", self.ada.read("/requests"))
 
 
 class DenialTests(SynchronousTestCase):
