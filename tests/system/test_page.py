@@ -37,6 +37,9 @@ permit (principal in Group::"guests", action == Action::"view", resource == TcpS
 permit (principal in Group::"guests", action == Action::"tcpConnect",
         resource == TcpService::"echo")
 when { context has approved_request };
+@id("not-there") @reason("ask the leads")
+forbid (principal, action == Action::"webAccess", resource)
+when { context has path && context.path like "/never*" };
 @id("page-for-all")
 permit (principal, action in [Action::"view", Action::"webConnect", Action::"webAccess"],
         resource == WebApp::"svc-page");
@@ -184,6 +187,23 @@ class PageTests(PageCase):
         for word in ("gus", "echo (tcp)", "tcpConnect", f"svc requests approve {entry['id']}"):
             self.assertIn(word, row)
         self.assertNotIn("<form", said)
+
+    def test_denied_request(self) -> None:
+        """A refused request inside a session is listed with what was asked, and is only text."""
+        status, said = self.page("/never/%3Cb%3E")
+        self.assertEqual(status, 403)
+        decision = re.search(r"svc why ([0-9a-f]{32})", said)
+        assert decision is not None, said
+        _, said = until("the request is listed", lambda: self._listing(decision[1]))
+        row = next(row for row in said.split("<tr>") if decision[1] in row)
+        for word in (
+            PAGE,
+            "webAccess",
+            "method=GET",
+            "path=/never/<b>",
+            "not-there: ask the leads",
+        ):
+            self.assertIn(word, row)
 
     def _listing(self, decision_id: str) -> tuple[int, str] | None:
         status, said = self.page("/denials")

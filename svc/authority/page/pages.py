@@ -164,8 +164,6 @@ class Pages:
         try:
             if list(ask.hosts) != [host.encode("ascii")]:
                 return await self._refused(421, f"this page is served as {host} to its Connector")
-            if ask.path == _STYLE_PATH and ask.method in ("GET", "HEAD"):
-                return _style()
             return await self._answer(ask)
         except SvcError as error:
             return await self._refused(_STATUS.get(error.fault, 500), error.text, error.reason)
@@ -193,6 +191,8 @@ class Pages:
         action = next((one for one in self.actions if one.path == ask.path), None)
         if action is not None and ask.method == "POST":
             return await self._acted(ask, action, visitor)
+        if ask.path == _STYLE_PATH and ask.method in ("GET", "HEAD"):
+            return _style()
         if page is not None and ask.method in ("GET", "HEAD"):
             return await self._shown(ask, page, visitor)
         if page is None and action is None:
@@ -261,7 +261,7 @@ def _of_page() -> tuple[tuple[str, str], ...]:
 def _style() -> Answer:
     headers = (
         ("Content-Type", "text/css; charset=utf-8"),
-        ("Cache-Control", "private, max-age=60"),
+        ("Cache-Control", "private, max-age=3600"),
     )
     return Answer(200, STYLE.encode("ascii"), (*headers, *_HEADERS))
 

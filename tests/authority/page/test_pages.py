@@ -182,7 +182,8 @@ class PagesTests(SynchronousTestCase):
         """A path is one of ours, byte for byte."""
         for target in ("//", "/x", "/sessions/", "/Sessions", "/%73essions", "/sessions;x", "/*"):
             self.assertEqual(self.ada.ask("GET", target).status, 404, target)
-        style = self.ada.ask("GET", "/style.css", tokens=[])
+        self.assertEqual(self.ada.ask("GET", "/style.css", tokens=[]).status, 401)
+        style = self.ada.ask("GET", "/style.css")
         self.assertEqual((style.status, dict(style.headers)["Content-Type"][:8]), (200, "text/css"))
         for target in ("/?after=%00%", "/denials?before=x", "/denials?before=1.1.1", "/?a=1&a=2"):
             status = self.ada.ask("GET", target).status
