@@ -24,7 +24,13 @@ from svc.kinds.web.answers import json_answer, only_inserted, plain, without_bod
 from svc.kinds.web.check import RequestCheck
 from svc.kinds.web.head import WEBSOCKET as WEBSOCKET_PROTOCOL
 from svc.kinds.web.head import BadHead, HttpRequest
-from svc.kinds.web.websocket import NORMAL, POLICY_VIOLATION, binary_frame, closing_frame
+from svc.kinds.web.websocket import (
+    NORMAL,
+    POLICY_VIOLATION,
+    TRY_AGAIN_LATER,
+    binary_frame,
+    closing_frame,
+)
 from svc.kinds.web.words import (
     ANSWERED,
     BAD_ANSWER,
@@ -94,9 +100,11 @@ def ended(came: bytes, values: Mapping[str, str]) -> bytes:
     """Why a connection ends before its time, in the form that its reader takes just now."""
     over, form = SessionOver(known_ending(values.get(REASON, ""))), values.get(FORM)
     if form == WEBSOCKET:
-        return closing_frame(POLICY_VIOLATION, f"{over.text} ({over.reason})")
+        code = TRY_AGAIN_LATER if over.is_transient else POLICY_VIOLATION
+        return closing_frame(code, f"{over.text} ({over.reason})")
     text = f"the connection was ended: {over.text} ({over.reason})"
-    told = status(403, "Forbidden", text)
+    number, line = (503, "ServiceUnavailable") if over.is_transient else (403, "Forbidden")
+    told = status(number, line, text)
     if form == CHANNELS:
         said = _ERROR_CHANNEL + json.dumps(told).encode("ascii")
         return binary_frame(said) + closing_frame(NORMAL, "")
@@ -105,7 +113,7 @@ def ended(came: bytes, values: Mapping[str, str]) -> bytes:
     if form == EVENTS:
         event = json.dumps({"type": "ERROR", "object": told}).encode("ascii") + b"\n"
         return b"%x\r\n%s\r\n0\r\n\r\n" % (len(event), event)
-    return json_answer("403 Forbidden", told)
+    return json_answer("503 Service Unavailable" if over.is_transient else "403 Forbidden", told)
 
 
 def _last_data(stream: int, data: bytes) -> bytes:

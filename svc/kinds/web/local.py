@@ -19,7 +19,7 @@ from svc.kinds.web.answers import (
     without_body,
 )
 from svc.kinds.web.check import RequestCheck
-from svc.kinds.web.websocket import POLICY_VIOLATION, closing_frame
+from svc.kinds.web.websocket import POLICY_VIOLATION, TRY_AGAIN_LATER, closing_frame
 from svc.kinds.web.words import (
     BAD_ANSWER,
     BETWEEN_POLICIES,
@@ -101,9 +101,10 @@ def ended(came: bytes, values: Mapping[str, str]) -> bytes:
     """Why a connection ends before its time: to a WebSocket, or to a request that waits."""
     over = SessionOver(known_ending(values.get(REASON, "")))
     if values.get(FORM) == WEBSOCKET:
-        return closing_frame(POLICY_VIOLATION, f"{over.text} ({over.reason})")
+        code = TRY_AGAIN_LATER if over.is_transient else POLICY_VIOLATION
+        return closing_frame(code, f"{over.text} ({over.reason})")
     told = {"reason": over.reason, "message": f"The connection was ended: {over.text}."}
-    return json_answer("403 Forbidden", told)
+    return json_answer("503 Service Unavailable" if over.is_transient else "403 Forbidden", told)
 
 
 def _fault(values: Mapping[str, str]) -> dict[str, str]:

@@ -13,6 +13,9 @@ from svc.kinds.web.words import CHANNELS, WEBSOCKET
 POLICY_VIOLATION = 1008
 """The code of a close by policy (RFC 6455, 7.4.1)."""
 
+TRY_AGAIN_LATER = 1013
+"""The code of a close that says nothing against another try (IANA's registry of close codes)."""
+
 NORMAL = 1000
 """The code of a close after all was said."""
 

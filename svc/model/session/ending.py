@@ -142,6 +142,25 @@ ENDINGS = MappingProxyType(
 )
 """Every word, and its sentence for a person."""
 
+TRANSIENT = frozenset(
+    {
+        BROKEN,
+        CUT_SHORT,
+        CONNECTOR_STOPPING,
+        DRAINING,
+        NOT_PROLONGED,
+        PEER_SILENT,
+        PROXY_GONE,
+        "carry_ended",
+        "tunnel_closed",
+        "tunnel_keepalive_failed",
+        "tunnel_lease_expired",
+        "tunnel_superseded",
+        "tunnel_transport_error",
+    }
+)
+"""Words for what nobody has decided against: who tries again soon is served again."""
+
 
 @frozen
 class SessionOver:
@@ -159,6 +178,11 @@ class SessionOver:
     def text(self) -> str:
         """The sentence of the reason."""
         return ENDINGS[self.reason]
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether trying again soon may help."""
+        return self.reason in TRANSIENT
 
 
 def grant_ending(end_before_ms: int, certificate_end: float) -> str:

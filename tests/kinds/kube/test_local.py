@@ -13,6 +13,8 @@ from svc.errors import Denied, SvcError
 from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, INamedEndpoint
 from svc.kinds.kube.kubeconfig import FIRST_LINE, kubeconfig
 from svc.kinds.kube.local import LOCAL
+from svc.kinds.web.words import ENDED, EVENTS, FORM, REASON, WEBSOCKET
+from svc.model.session.edits import Edit, StreamEdits
 
 ADDRESS = "127.1.2.3:16443"
 
@@ -23,6 +25,26 @@ class LocalTests(SynchronousTestCase):
         verifyObject(ICheckedEndpoint, LOCAL)
         verifyObject(IDescribedEndpoint, LOCAL)
         self.assertFalse(INamedEndpoint.providedBy(LOCAL))
+
+    def test_whether_to_try_again(self) -> None:
+        """A Status of what nobody decided against is ServiceUnavailable, as is its close."""
+        for reason, line, code in (
+            ("policy_changed", "Forbidden", 1008),
+            ("tunnel_transport_error", "ServiceUnavailable", 1013),
+        ):
+            values = {REASON: reason, FORM: EVENTS}
+            event = StreamEdits(LOCAL.edits).announce(
+                Edit(offset=0, size=0, name=ENDED, values=values)
+            )
+            status = json.loads(event.split(b"\r\n")[1])["object"]
+            self.assertEqual(
+                (status["reason"], status["code"]), (line, 403 if line == "Forbidden" else 503)
+            )
+            values = {REASON: reason, FORM: WEBSOCKET}
+            frame = StreamEdits(LOCAL.edits).announce(
+                Edit(offset=0, size=0, name=ENDED, values=values)
+            )
+            self.assertEqual((frame[0], int.from_bytes(frame[2:4], "big")), (0x88, code))
 
     def test_browsers(self) -> None:
         """What a page has sent is refused, on the port and on the socket."""

@@ -8,7 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.kinds.web.local import LOCAL
-from svc.kinds.web.words import BAD_ANSWER, DENIED, ENDED, FORM, REFUSED, WEBSOCKET
+from svc.kinds.web.words import BAD_ANSWER, DENIED, ENDED, FORM, REASON, REFUSED, WEBSOCKET
 from svc.model.session.edits import Edit, StreamEdits
 
 POLICY = b"Content-Security-Policy: x\r\n"
@@ -28,6 +28,25 @@ class InsertionTests(SynchronousTestCase):
         for name, values in product(LOCAL.edits, ({}, {FORM: WEBSOCKET})):
             edit = Edit(offset=ANSWER.index(POLICY), size=len(POLICY), name=name, values=values)
             self.assertRaises(Malformed, received, edit)
+
+    def test_whether_to_try_again(self) -> None:
+        """An end that nobody decided on says that another try may help."""
+        for reason, code, status in (
+            ("policy_changed", 1008, b"403 Forbidden"),
+            ("grant_ended", 1008, b"403 Forbidden"),
+            ("tunnel_transport_error", 1013, b"503 Service Unavailable"),
+            ("draining", 1013, b"503 Service Unavailable"),
+            ("invented", 1008, b"403 Forbidden"),
+        ):
+            values = {REASON: reason, FORM: WEBSOCKET}
+            frame = StreamEdits(LOCAL.edits).announce(
+                Edit(offset=0, size=0, name=ENDED, values=values)
+            )
+            self.assertEqual((frame[0], int.from_bytes(frame[2:4], "big")), (0x88, code), reason)
+            said = StreamEdits(LOCAL.edits).announce(
+                Edit(offset=0, size=0, name=ENDED, values={REASON: reason})
+            )
+            self.assertTrue(said.startswith(b"HTTP/1.1 " + status), reason)
 
     def test_inserted(self) -> None:
         """Between answers each of them is one more."""

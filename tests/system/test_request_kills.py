@@ -1,0 +1,305 @@
+"""A Proxy, a Connector and the targets are killed amid requests of two kinds.
+
+Nobody takes what was cut off for whole, everybody can go on afterwards, and each request that was
+answered is in the log.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import socket
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from itertools import count
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import Event, Thread
+
+from attrs import define, field
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
+
+from svc.testing.gateway.files import free_ports
+from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import GatewayPerson
+from svc.testing.gateway.processes import PATIENCE, Child, until
+from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
+from tests.system.kube_api.server import TOKEN
+
+IS_LONG = os.environ.get("SVC_LONG") == "1"
+KILLS, IDLE = (10, 1000) if IS_LONG else (1, 0)
+KINDS = ["kube", "ssh", "tcp", "web"]
+NUMBERS = {"plugins.kinds": KINDS, "limits.max_sessions_per_person": 4000}
+TIMES = {
+    "tunnel.keepalive_secs": 0.5,
+    "tunnel.keepalive_timeout_secs": 0.5,
+    "tunnel.lease_secs": 6,
+    "tunnel.lease_renew_secs": 2,
+    "session.reclaim_secs": 5,
+}
+WHOLE = 1 << 30
+LAST_CHUNK = b"\r\n0\r\n\r\n"
+UPGRADE = (
+    b"Connection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+)
+WATCH = b"/api/v1/namespaces/shop/pods?watch=1&resourceVersion=0"
+WARM = 20
+KIBIBYTES = 60
+"""What one idle stream may take of a Proxy."""
+
+
+@define(eq=False)
+class Both:
+    """A gateway with an application and a cluster, whose process a test may kill."""
+
+    times: dict[str, float]
+    ports: list[int] = field(factory=lambda: list(free_ports()[:2]))
+    targets: Child = field(init=False)
+    gateway: Gateway = field(init=False)
+    person: GatewayPerson = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        place = Path(mkdtemp())
+        words = [sys.executable, "-m", "tests.system.request_targets", *map(str, self.ports)]
+        self.targets = Child(name="targets", words=words, home=place, log=place / "log")
+        self.start_targets()
+        token = place / "token"
+        token.write_text(TOKEN, "ascii")
+        token.chmod(0o600)
+        web, kube = (f"127.0.0.1:{port}" for port in self.ports)
+        more = {"tls": "off", "token_file": str(token), "groups": ["svc:people"]}
+        offered = (
+            GatewayTarget("board", web, "web"),
+            GatewayTarget("prod", kube, "kube", more=more),
+        )
+        self.gateway = make_gateway(offered, numbers=NUMBERS | self.times)
+        self.person = self.gateway.add_person("ada", "ops")
+        config = self.person.directory / "client.toml"
+        config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
+        self.gateway.set_policy(POLICY)
+        self.person.up("board", "prod")
+
+    def start_targets(self) -> None:
+        """Start them, and wait until they listen."""
+        self.targets.start()
+        for port in self.ports:
+            until("the targets", lambda port=port: _listens(port), alive=[self.targets])  # type: ignore[misc]
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+@cache
+def both() -> Both:
+    """The one of this process."""
+    return Both(TIMES)
+
+
+@define(eq=False)
+class Stream:
+    """One request whose answer lasts."""
+
+    peer: socket.socket
+    said: bytes = b""
+    is_reset: bool = False
+    size: int = 0
+
+    def await_bytes(self, wanted: bytes) -> None:
+        """Read until they have come."""
+        while wanted not in self.said:
+            piece = self.peer.recv(65536)
+            assert piece, f"ended: {self.said[-300:]!r}"
+            self.said += piece
+
+    def leave(self) -> None:
+        """Be gone at once, as a tool that is killed: not every server looks for a half-close."""
+        gone = struct.pack("ii", 1, 0)
+        self.peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, gone)
+        self.peer.close()
+
+    def end(self) -> bytes:
+        """Read on to the end; all that came since the first bytes, of which the newest is kept."""
+        count, newest = 0, b""
+        try:
+            while piece := self.peer.recv(1 << 20):
+                count += len(piece)
+                newest = (newest + piece)[-4096:]
+        except ConnectionResetError:
+            self.is_reset = True
+        self.peer.close()
+        self.size = len(self.said) + count
+        return newest
+
+
+STREAMS = {
+    "websocket": ("board", b"/ws", UPGRADE, b"\r\n\r\n"),
+    "download": ("board", b"/bytes/%d" % WHOLE, b"", b"\r\n\r\n"),
+    "watch": ("prod", WATCH, b"", b'"back"'),
+}
+"""Resource, path, further fields, and what comes first of the answer."""
+
+
+def opened(name: str, at: tuple[str, int]) -> Stream:
+    """One of them, at this local endpoint, under way."""
+    _, path, fields, first = STREAMS[name]
+    stream = Stream(socket.create_connection(at, PATIENCE))
+    host = f"Host: {at[0]}:{at[1]}\r\n".encode()
+    stream.peer.sendall(b"GET " + path + b" HTTP/1.1\r\n" + host + fields + b"\r\n")
+    stream.await_bytes(first)
+    if name == "websocket":
+        stream.peer.sendall(b"\x81\x82\0\0\0\0hi")
+        stream.await_bytes(b"\x81\x02hi")
+    return stream
+
+
+def streams(at: Both) -> dict[str, Stream]:
+    """One of each."""
+    return {name: opened(name, at.person.endpoint(STREAMS[name][0])) for name in STREAMS}
+
+
+class RequestKills(SynchronousTestCase):
+    """What whoever waits for an answer is told, and what is left."""
+
+    def setUp(self) -> None:
+        self.both = both()
+        self.gateway = self.both.gateway
+        self.numbers = count(int.from_bytes(os.urandom(4), "big") << 20)
+
+    @contextmanager
+    def load(self) -> Iterator[list[str]]:
+        """Short requests all the while; the paths of those that the application answered."""
+        answered: list[str] = []
+        over = Event()
+        threads = [Thread(target=self._load, args=(answered, over)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield answered
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+
+    def _load(self, answered: list[str], over: Event) -> None:
+        host, port = self.both.person.endpoint("board")
+        while not over.is_set():
+            connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
+            try:
+                while not over.wait(0.01):
+                    path = f"/load/{next(self.numbers)}"
+                    connection.request("GET", path)
+                    answer = connection.getresponse()
+                    if answer.status == 200 and path.encode() in answer.read():
+                        answered.append(path)
+            except (OSError, http.client.HTTPException):
+                over.wait(0.1)
+            finally:
+                connection.close()
+
+    def killed(self, kill: Callable[[], object], start: Callable[[], object]) -> dict[str, bytes]:
+        """Kill amid it all and start again; the last bytes of each stream."""
+        with self.load() as answered:
+            under_way = streams(self.both)
+            self.assertGreaterEqual(self.gateway.metric(PROXY, "svc_active_sessions"), 3)
+            until("some load", lambda: len(answered) > 20)
+            kill()
+            try:
+                last = {name: one.end() for name, one in under_way.items()}
+            finally:
+                start()
+            self.assertLess(under_way["download"].size, WHOLE, "it is not whole")
+            before = len(answered)
+            until("the load again", lambda: len(answered) > before + 20)
+        for one in streams(self.both).values():
+            one.leave()
+        self.gateway.await_metric(PROXY, "svc_active_sessions", 0)
+        self.gateway.await_metric(PROXY, "svc_active_connector_tunnels", 1)
+        until("every request in the log", lambda: set(answered) <= self.recorded())
+        self.gateway.verify()
+        return last
+
+    def recorded(self) -> set[str]:
+        """The paths of the load that are in the log; the policy denies none of them."""
+        said = self.gateway.operator("audit", "export", "--personal").stdout
+        return set(re.findall(r"/load/[0-9]+", said))
+
+    def reasons(self) -> set[str]:
+        """Why sessions were cut, as the person's status has it."""
+        return {one["reason"] for one in self.both.person.status()["ended"]}
+
+    def assertCutOff(self, last: dict[str, bytes]) -> None:
+        """No end looks like a regular one."""
+        self.assertFalse(last["watch"].endswith(LAST_CHUNK), last["watch"][-200:])
+        self.assertNotIn(b"\x88\x02\x03\xe8", last["websocket"])
+
+    def test_the_proxy(self) -> None:
+        """Every stream is cut off, none ends as if it were whole, and all can begin again."""
+        proxy = self.gateway.child(PROXY)
+        for _ in range(KILLS):
+            last = self.killed(proxy.kill, lambda: self.gateway.start(PROXY))
+            self.assertCutOff(last)
+            self.assertIn("proxy_gone", self.reasons())
+
+    def test_the_connector(self) -> None:
+        """The Proxy says in each protocol's own form why it is over, where that has one."""
+        connector = self.gateway.child(CONNECTOR)
+        for _ in range(KILLS):
+            last = self.killed(connector.kill, lambda: self.gateway.start(CONNECTOR))
+            text = b"the connection to the Connector was lost (tunnel_transport_error)"
+            self.assertEqual(last["websocket"], b"\x88\x43\x03\xf5" + text)
+            event, end = last["watch"].split(b"\r\n", 1)[1].split(b"\n", 1)
+            status = json.loads(event)["object"]
+            self.assertEqual((end, status["reason"]), (LAST_CHUNK, "ServiceUnavailable"))
+            self.assertIn(text.decode(), status["message"])
+            self.assertIn("tunnel_transport_error", self.reasons())
+
+    def test_the_target(self) -> None:
+        """What the target left unfinished stays so."""
+        for _ in range(KILLS):
+            last = self.killed(self.both.targets.kill, self.both.start_targets)
+            self.assertCutOff(last)
+            self.assertEqual(last["websocket"], b"")
+            self.assertIn("broken", self.reasons())
+
+
+class IdleStreams(SynchronousTestCase):
+    """What streams cost in which nothing happens."""
+
+    def test_idle(self) -> None:
+        """With SVC_LONG=1: a thousand WebSockets and watches that are idle cost little."""
+        if not IDLE:
+            raise SkipTest("with SVC_LONG=1: a thousand WebSockets and a thousand watches")
+        at = Both({})
+        self.addCleanup(at.targets.end)
+        self.addCleanup(at.gateway.end)
+        for name in ("websocket", "watch"):
+            at.gateway.restart(PROXY)  # which has no memory left over from others
+            self.opened(at, name, WARM)
+            before = at.gateway.child(PROXY).rss()
+            after = self.opened(at, name, IDLE)
+            each = (after - before) / IDLE / 1024
+            sys.stdout.write(f"{IDLE} idle, each a {name}: {each:.0f} KiB at the Proxy\n")
+            sys.stdout.flush()
+            self.assertLess(each, KIBIBYTES)
+
+    def opened(self, at: Both, name: str, count: int) -> int:
+        """What the Proxy holds while so many are open."""
+        place = at.person.endpoint(STREAMS[name][0])
+        held = [opened(name, place) for _ in range(count)]
+        self.assertEqual(at.gateway.metric(PROXY, "svc_active_sessions"), count)
+        size = at.gateway.child(PROXY).rss()
+        for one in held:
+            one.leave()
+        at.gateway.await_metric(PROXY, "svc_active_sessions", 0, 60)
+        return size
