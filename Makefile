@@ -76,7 +76,7 @@ asks = $(if $(strip $(ARGS)),$(filter $(1),$(ARGS)),all)
 test: bytecode $(VENV)/.test $(if $(call asks,$(USES_POSTGRES)),$(VENV)/.postgres) \
 		$(if $(call asks,tests tests.interop% tests.system%),$(NODE)/node_modules/.made)
 	@$(PY) -m tests.support.tools
-	$(PY) -m tests.runner -j$(JOBS) $(ARGS)
+	$(PY) -m tests.runner -j$(JOBS) --slowest 20 $(ARGS)
 	@$(PY) -m tests.support.tools
 
 test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made

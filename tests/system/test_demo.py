@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import socket
@@ -16,11 +15,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.demo.postgres_programs import find_programs
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
+from tests.fault.tally import in_long_form
 from tests.support.proof import proves
 
 _DECISION = r"decision ([0-9a-f]{32})"
-RUNS = 100 if os.environ.get("SVC_LONG") == "1" else 2
-"""Of the same demo, three at a time if there are so many; other tests make some more."""
+RUNS = 100
+"""Of the same demo, three at a time; in the short form only other tests make some."""
 
 
 class DemoCase(SynchronousTestCase):
@@ -38,8 +38,11 @@ class DemoCase(SynchronousTestCase):
         self.more = {"TMPDIR": str(self.temporary)}
 
     def once(self, *words: str) -> Ran:
-        """``svc demo --once`` to its end."""
-        return run(svc_command("demo", "--once", *words), self.home, self.more, seconds=60)
+        """``svc demo --once`` to its end; one that ends well has no error to report."""
+        ran = run(svc_command("demo", "--once", *words), self.home, self.more, seconds=60)
+        if ran.status == 0:
+            self.assertNotRegex(ran.stderr + ran.stdout, r"\bERROR\b|Traceback")
+        return ran
 
     def svc(self, *words: str) -> Ran:
         """Another process that looks at what was kept."""
@@ -102,6 +105,7 @@ class OnceTests(DemoCase):
         self.assertIn("init my-gateway", done.stdout)
         self.assertEqual(self.left(), [])
 
+    @in_long_form
     def test_again_and_again(self) -> None:
         """However often it is run, it ends well and has no error to report."""
         with ThreadPoolExecutor(3) as several:

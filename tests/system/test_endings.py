@@ -136,6 +136,12 @@ def _shared() -> Gateway:
     return made
 
 
+@cache
+def _brief() -> Gateway:
+    """One whose people have certificates that end soon."""
+    return make_gateway([_echo()], numbers={"identity.person_leaf_secs": LEAF_SECS})
+
+
 class EndingTests(SynchronousTestCase):
     """Each cause of an end, seen through both ways to open a session."""
 
@@ -148,12 +154,17 @@ class EndingTests(SynchronousTestCase):
         self.person = self.gateway.people[0]
         return self.person
 
-    def make(self, **numbers: Any) -> GatewayPerson:
+    def make(self) -> GatewayPerson:
         """A gateway of its own and a person in it."""
-        made = {name.replace("__", "."): value for name, value in numbers.items()}
-        self.gateway = make_gateway([_echo()], numbers=made)
+        self.gateway = make_gateway([_echo()])
         self.addCleanup(self.gateway.end)
         self.person = self.gateway.add_person("ada", "ops")
+        return self.person
+
+    def brief(self, name: str) -> GatewayPerson:
+        """A person of their own whose certificate ends soon."""
+        self.gateway = _brief()
+        self.person = self.gateway.add_person(name, "ops")
         return self.person
 
     def ends(
@@ -250,12 +261,12 @@ class EndingTests(SynchronousTestCase):
 
     def test_certificate(self) -> None:
         """The end of the certificate that a session was opened with, of a person who is gone."""
-        person = self.make(identity__person_leaf_secs=LEAF_SECS)
+        person = self.brief("ada")
         self.ends(person, "certificate_ended", lambda: None, lambda: self.begin_anew(person))
 
     def test_grant(self) -> None:
         """A session ends with its grant, though its person has a newer certificate meanwhile."""
-        person = self.make(identity__person_leaf_secs=LEAF_SECS)
+        person = self.brief("bob")
         self.ends(
             person,
             "certificate_ended",

@@ -63,7 +63,7 @@ def digest_from(peer: socket.socket) -> tuple[int, str]:
 
 
 class Sessions:
-    """The suite; each class below names the layout it runs over."""
+    """What is shown over every layout; each class below names its own."""
 
     layout: str
 
@@ -88,69 +88,6 @@ class Sessions:
         self.assertEqual((done.status, done.stdout), (7, "out"), done.stderr)
         self.assertIn("err", done.stderr)
         self.assertRegex(done.stderr, "svc: host: session open, decision [0-9a-f]{32}")
-
-    @proves("U-PHA-27")
-    def test_the_notice_is_not_in_the_bytes(self: Any) -> None:
-        """A file that ssh brings with its stderr thrown away is the file, byte for byte."""
-        stock_tool("sshd")
-        world = self.world
-        file = Path(os.path.abspath(self.mktemp()))
-        file.write_bytes(b"".join(blocks(MIB)))
-        words = shlex.join([*sshd().tool("ssh", world.person), "host", f"cat {file}"])
-        done = run(["sh", "-c", f"{words} 2>/dev/null | sha256sum"], world.person.home)
-        self.assertEqual(done.stdout.split()[0], hashlib.sha256(file.read_bytes()).hexdigest())
-
-    def test_ssh_is_interactive(self: Any) -> None:
-        """A person at a terminal gets the far shell's terminal, of the same size."""
-        stock_tool("sshd")
-        here, there = pty.openpty()
-        ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
-        world = self.world
-        words = [*sshd().tool("ssh", world.person), "-tt", "host"]
-        process = subprocess.Popen(
-            words,
-            stdin=there,
-            stdout=there,
-            stderr=subprocess.DEVNULL,
-            env=environment(world.person.home, {"TERM": "dumb"}),
-            start_new_session=True,
-        )
-        os.close(there)
-        self.addCleanup(process.kill)
-        self.addCleanup(os.close, here)
-        os.write(here, b"stty size; echo $((40+2)); exit 3\n")
-        said = self._read_terminal(here)
-        self.assertIn(b"33 77", said)
-        self.assertIn(b"\n42\r", said)
-        self.assertEqual(process.wait(20), 3)
-
-    def _read_terminal(self, terminal: int) -> bytes:
-        """What a terminal shows until its other end is closed."""
-        said, end = b"", monotonic() + 30
-        while select.select([terminal], [], [], max(0.0, end - monotonic()))[0]:
-            try:
-                piece = os.read(terminal, 4096)
-            except OSError:  # EIO: nobody has the other end any more
-                break
-            said += piece
-        return said
-
-    def test_scp_copies_a_large_file(self: Any) -> None:
-        """A file of 20 MB (100 MB in the long form) copied by stock scp arrives byte for byte."""
-        stock_tool("sshd")
-        world, size = self.world, self.much(100 * 1000 * 1000 if IS_LONG else 20 * 1000 * 1000)
-        source, copy = (world.person.home / f"{name}.bin" for name in ("source", "copy"))
-        self.addCleanup(copy.unlink, missing_ok=True)
-        self.addCleanup(source.unlink)
-        with source.open("wb") as file:
-            file.writelines(blocks(size))
-        words = [*sshd().tool("scp", world.person), "-q", str(source), f"host:{copy}"]
-        run(words, world.person.home, seconds=60).checked()
-        self.assertEqual(self._digest_of(copy), digest_of(size))
-
-    def _digest_of(self, path: Path) -> str:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
 
     def test_curl_fetches_a_page(self: Any) -> None:
         """Stock curl reads a web page through the resident's port."""
@@ -224,6 +161,127 @@ class Sessions:
         until("the source is held back", is_still, seconds + 30)
         return last
 
+    @proves("G-SES-01")
+    def test_a_denied_port_resets(self: Any) -> None:
+        """A tool on a closed resource's port is reset; the resident and the operator know why."""
+        world = self.world
+        denied = partial(
+            world.gateway.metric, "proxy", "svc_request_authorize_total", decision="deny"
+        )
+        before = denied(kind="connect")
+        self.assertRaises(ConnectionResetError, self._use_of, "vault")
+        refused = world.person.refused("vault")
+        self.assertEqual((refused["reason"], refused["policies"]), ("denied", ["closed"]))
+        self.assertEqual(denied(kind="connect"), before + 1)
+        (record,) = world.gateway.decision(refused["decision_id"])
+        self.assertEqual((record["decision"], record["resource_id"]), ("deny", "vault"))
+        explained = world.person.svc("why", refused["decision_id"]).checked()
+        self.assertIn("closed", explained.stdout)
+
+    def _use_of(self, resource: str) -> None:
+        # A reset may come before the connecting itself is over.
+        with closing(self.world.connect(resource)) as peer:
+            self._use(peer)
+
+    def _use(self, peer: socket.socket) -> None:
+        for _ in range(100):
+            peer.sendall(b"anything")
+            if not peer.recv(100):
+                raise AssertionError("closed, not reset")
+
+    @proves("G-MET-11", "G-MET-12")
+    def test_series_follow_sessions(self: Any) -> None:
+        """A session moves the series of decisions and sessions, and its end takes gauges to 0."""
+        gateway = self.world.gateway
+        gateway.await_metric("proxy", "svc_active_sessions", 0)
+        counted = (
+            ("proxy", "svc_sessions_total", {"protocol": "tcp"}),
+            ("proxy", "svc_request_authorize_total", {"kind": "connect", "decision": "allow"}),
+            ("authority", "svc_authorize_total", {"action": "connect", "decision": "allow"}),
+            ("authority", "svc_authorize_duration_seconds_count", {"action": "connect"}),
+        )
+        before = [gateway.metric(role, name, **labels) for role, name, labels in counted]
+        with closing(self.world.connect("echo")) as peer:
+            peer.sendall(b"hello")
+            self.assertEqual(peer.recv(5), b"hello")
+            gateway.await_metric("proxy", "svc_active_sessions", 1, protocol="tcp")
+            self.assertEqual(gateway.status()["open_sessions"], 1)
+        gateway.await_metric("proxy", "svc_active_sessions", 0, protocol="tcp")
+        until("the session's row is ended", lambda: gateway.status()["open_sessions"] == 0)
+        after = [gateway.metric(role, name, **labels) for role, name, labels in counted]
+        self.assertEqual([now - then for now, then in zip(after, before, strict=True)], [1.0] * 4)
+
+    def test_the_log_of_all_this_verifies(self: Any) -> None:
+        """The audit log's chain verifies beside the running gateway."""
+        self.assertIn("verified", self.world.gateway.verify())
+
+
+class EverySession(Sessions):
+    """What does not depend on the layout: shown over four processes, in the long form over all."""
+
+    @proves("U-PHA-27")
+    def test_the_notice_is_not_in_the_bytes(self: Any) -> None:
+        """A file that ssh brings with its stderr thrown away is the file, byte for byte."""
+        stock_tool("sshd")
+        world = self.world
+        file = Path(os.path.abspath(self.mktemp()))
+        file.write_bytes(b"".join(blocks(MIB)))
+        words = shlex.join([*sshd().tool("ssh", world.person), "host", f"cat {file}"])
+        done = run(["sh", "-c", f"{words} 2>/dev/null | sha256sum"], world.person.home)
+        self.assertEqual(done.stdout.split()[0], hashlib.sha256(file.read_bytes()).hexdigest())
+
+    def test_ssh_is_interactive(self: Any) -> None:
+        """A person at a terminal gets the far shell's terminal, of the same size."""
+        stock_tool("sshd")
+        here, there = pty.openpty()
+        ioctl(there, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 77, 0, 0))
+        world = self.world
+        words = [*sshd().tool("ssh", world.person), "-tt", "host"]
+        process = subprocess.Popen(
+            words,
+            stdin=there,
+            stdout=there,
+            stderr=subprocess.DEVNULL,
+            env=environment(world.person.home, {"TERM": "dumb"}),
+            start_new_session=True,
+        )
+        os.close(there)
+        self.addCleanup(process.kill)
+        self.addCleanup(os.close, here)
+        os.write(here, b"stty size; echo $((40+2)); exit 3\n")
+        said = self._read_terminal(here)
+        self.assertIn(b"33 77", said)
+        self.assertIn(b"\n42\r", said)
+        self.assertEqual(process.wait(20), 3)
+
+    def _read_terminal(self, terminal: int) -> bytes:
+        """What a terminal shows until its other end is closed."""
+        said, end = b"", monotonic() + 30
+        while select.select([terminal], [], [], max(0.0, end - monotonic()))[0]:
+            try:
+                piece = os.read(terminal, 4096)
+            except OSError:  # EIO: nobody has the other end any more
+                break
+            said += piece
+        return said
+
+    def test_scp_copies_a_large_file(self: Any) -> None:
+        """A file of 20 MB (100 MB in the long form) copied by stock scp arrives byte for byte."""
+        stock_tool("sshd")
+        world, size = self.world, self.much(100 * 1000 * 1000 if IS_LONG else 20 * 1000 * 1000)
+        source, copy = (world.person.home / f"{name}.bin" for name in ("source", "copy"))
+        self.addCleanup(copy.unlink, missing_ok=True)
+        self.addCleanup(source.unlink)
+        with source.open("wb") as file:
+            file.writelines(blocks(size))
+        words = [*sshd().tool("scp", world.person), "-q", str(source), f"host:{copy}"]
+        run(words, world.person.home, seconds=60).checked()
+        self.assertEqual(self._digest_of(copy), digest_of(size))
+
+    def _digest_of(self, path: Path) -> str:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+
     def test_stalled_sessions_leave_the_tunnel_to_others(self: Any) -> None:
         """Beside 32 sessions nobody reads, a 33rd on the same tunnel carries 16 MB."""
         world, size = self.world, 16 * MIB
@@ -263,60 +321,10 @@ class Sessions:
         assert found is not None, text
         return str(found[1])
 
-    @proves("G-SES-01")
-    def test_a_denied_port_resets(self: Any) -> None:
-        """A tool on a closed resource's port is reset; the resident and the operator know why."""
-        world = self.world
-        denied = partial(
-            world.gateway.metric, "proxy", "svc_request_authorize_total", decision="deny"
-        )
-        before = denied(kind="connect")
-        self.assertRaises(ConnectionResetError, self._use_of, "vault")
-        refused = world.person.refused("vault")
-        self.assertEqual((refused["reason"], refused["policies"]), ("denied", ["closed"]))
-        self.assertEqual(denied(kind="connect"), before + 1)
-        (record,) = world.gateway.decision(refused["decision_id"])
-        self.assertEqual((record["decision"], record["resource_id"]), ("deny", "vault"))
-        explained = world.person.svc("why", refused["decision_id"]).checked()
-        self.assertIn("closed", explained.stdout)
-
-    def _use_of(self, resource: str) -> None:
-        # A reset may come before the connecting itself is over.
-        with closing(self.world.connect(resource)) as peer:
-            self._use(peer)
-
-    def _use(self, peer: socket.socket) -> None:
-        for _ in range(100):
-            peer.sendall(b"anything")
-            if not peer.recv(100):
-                raise AssertionError("closed, not reset")
-
     def test_a_target_that_does_not_answer_is_told(self: Any) -> None:
         """Where the target refuses the connection the port resets, and the reason names it."""
         self.assertRaises(ConnectionResetError, self._use_of, "gone")
         self.assertTrue(self.world.person.refused("gone")["reason"])
-
-    @proves("G-MET-11", "G-MET-12")
-    def test_series_follow_sessions(self: Any) -> None:
-        """A session moves the series of decisions and sessions, and its end takes gauges to 0."""
-        gateway = self.world.gateway
-        gateway.await_metric("proxy", "svc_active_sessions", 0)
-        counted = (
-            ("proxy", "svc_sessions_total", {"protocol": "tcp"}),
-            ("proxy", "svc_request_authorize_total", {"kind": "connect", "decision": "allow"}),
-            ("authority", "svc_authorize_total", {"action": "connect", "decision": "allow"}),
-            ("authority", "svc_authorize_duration_seconds_count", {"action": "connect"}),
-        )
-        before = [gateway.metric(role, name, **labels) for role, name, labels in counted]
-        with closing(self.world.connect("echo")) as peer:
-            peer.sendall(b"hello")
-            self.assertEqual(peer.recv(5), b"hello")
-            gateway.await_metric("proxy", "svc_active_sessions", 1, protocol="tcp")
-            self.assertEqual(gateway.status()["open_sessions"], 1)
-        gateway.await_metric("proxy", "svc_active_sessions", 0, protocol="tcp")
-        until("the session's row is ended", lambda: gateway.status()["open_sessions"] == 0)
-        after = [gateway.metric(role, name, **labels) for role, name, labels in counted]
-        self.assertEqual([now - then for now, then in zip(after, before, strict=True)], [1.0] * 4)
 
     @proves("G-MET-04")
     def test_series_name_nobody_and_nothing(self: Any) -> None:
@@ -343,13 +351,12 @@ class Sessions:
         self.assertEqual(names, {"echo", "sink", "source", "web", "vault", "gone", "host", "jail"})
         self.assertEqual(len({one["address"] for one in listed}), len(names))
 
-    def test_the_log_of_all_this_verifies(self: Any) -> None:
-        """The audit log's chain verifies beside the running gateway."""
-        self.assertIn("verified", self.world.gateway.verify())
+
+_Elsewhere: type[Sessions] = EverySession if IS_LONG else Sessions
 
 
 @proves("G-ROLE-01", "G-ROLE-14", "G-CLI-02", "X-34")
-class FourProcesses(Sessions, SynchronousTestCase):
+class FourProcesses(EverySession, SynchronousTestCase):
     """Authority, Proxy, Connector and resident, each a process."""
 
     layout = "four"
@@ -384,7 +391,7 @@ class FourProcesses(Sessions, SynchronousTestCase):
         self.assertEqual(host["address"].rpartition(":")[2], "10022")
 
 
-class DirectLanes(Sessions, SynchronousTestCase):
+class DirectLanes(_Elsewhere, SynchronousTestCase):  # type: ignore[misc,valid-type]
     """Four processes again, and every session moves to a direct lane with its first bytes."""
 
     layout = "lanes"
@@ -409,7 +416,7 @@ class DirectLanes(Sessions, SynchronousTestCase):
 
 
 @proves("G-ROLE-01")
-class OneProcess(Sessions, SynchronousTestCase):
+class OneProcess(_Elsewhere, SynchronousTestCase):  # type: ignore[misc,valid-type]
     """``svc all``, and the resident."""
 
     layout = "all"

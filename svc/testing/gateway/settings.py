@@ -29,7 +29,7 @@ SHORT: Mapping[str, Any] = {
     "tunnel.backoff_first_secs": 0.1,
     "tunnel.backoff_max_secs": 0.4,
     "snapshot.heartbeat_secs": 0.5,
-    "snapshot.reload_secs": 1,
+    "snapshot.reload_secs": 2,
     "limits.drain_secs": 1,
     "limits.least_ping_secs": 0.2,
     "limits.anonymous_per_minute": 6000,
