@@ -412,7 +412,7 @@ class DirectLanes(_Elsewhere, SynchronousTestCase):  # type: ignore[misc,valid-t
         return self._lanes("joined")
 
     def _lanes(self, outcome: str) -> float:
-        return self.world.gateway.metric("proxy", "svc_direct_lanes_total", outcome=outcome)
+        return float(self.world.gateway.metric("proxy", "svc_direct_lanes_total", outcome=outcome))
 
 
 @proves("G-ROLE-01")
@@ -458,6 +458,6 @@ class OneProcess(_Elsewhere, SynchronousTestCase):  # type: ignore[misc,valid-ty
         try:
             with closing(self.world.connect("echo")) as peer:
                 peer.sendall(b"again")
-                return peer.recv(5) == b"again"
+                return bool(peer.recv(5) == b"again")
         except ConnectionResetError:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from svc.authority.admin import AdminService
 from svc.authority.control import ControlService
 from svc.authority.ingest.erase import RequestErasure
-from svc.authority.registry.admin import registry_admin
+from svc.authority.registry.admin import RegistryAdmin, registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.sessions.admin import SessionAdmin
@@ -23,11 +23,8 @@ from svc.ops.asked_records import AskedRecords
 from svc.proto.gate.v1 import admin_pb2
 
 
-def admin_service(
-    p: Parts, rooms: SharedServices, control: ControlService, role: AuthorityRole, queue: AuditQueue
-) -> AdminService:
-    """Wire it."""
-    registry = registry_admin(
+def _registry(p: Parts, rooms: SharedServices) -> RegistryAdmin:
+    return registry_admin(
         state_cache=rooms.state_cache,
         registrations=rooms.registrations,
         store=p.store,
@@ -39,6 +36,13 @@ def admin_service(
         proxy_revoked=rooms.ends.revoked,
         actions=lambda: frozenset(one.terms.open_action for one in p.kinds.by_name.values()),
     )
+
+
+def admin_service(
+    p: Parts, rooms: SharedServices, control: ControlService, role: AuthorityRole, queue: AuditQueue
+) -> AdminService:
+    """Wire it."""
+    registry = _registry(p, rooms)
     catalog = CatalogAdmin(
         state_cache=rooms.state_cache,
         registrations=rooms.registrations,

@@ -74,7 +74,15 @@ class AdministeringTests(AccountCase):
         code = self.at.code("eve")
 
         def link(tx: ITransaction) -> None:
-            tx.sign_ins.link(IdentityLink("a1", LOCAL_ISSUER, eve.id, self.house.ada.id, b"salt"))
+            tx.sign_ins.link(
+                IdentityLink(
+                    id="a1",
+                    issuer=LOCAL_ISSUER,
+                    subject=eve.id,
+                    person_id=self.house.ada.id,
+                    salt=b"salt",
+                )
+            )
 
         self.house.run(link)
         begun = value_of(self.at.begin("eve", code))

@@ -107,7 +107,9 @@ class PeopleTests(SynchronousTestCase):
     def signed_in(self, issuer: str) -> None:
         """Let Eve's certificate have come by a sign-in with an account of this issuer."""
         house, sha256 = self.house, self.house.eve.sha256
-        link = IdentityLink(f"link-{issuer}", issuer, "eve", EVE, bytes(16))
+        link = IdentityLink(
+            id=f"link-{issuer}", issuer=issuer, subject="eve", person_id=EVE, salt=bytes(16)
+        )
         row = SignIn(
             id=f"sign-in-{issuer}",
             identity_id=link.id,
