@@ -9,9 +9,19 @@ from pathlib import Path
 
 from attrs import frozen
 
-from svc.setup.founding import CONNECTOR_NAME, PROXY_NAME
 from svc.setup.making import POLICY
-from svc.setup.plan import AUTHORITY, CONNECTOR, GROUP, KINDS, PAGE, PROXY, InitPlan, joined
+from svc.setup.plan import (
+    AUTHORITY,
+    CONNECTOR,
+    CONNECTOR_NAME,
+    GROUP,
+    KINDS,
+    PAGE,
+    PROXY,
+    PROXY_NAME,
+    InitPlan,
+    joined,
+)
 
 PERSON = "ada"
 _SPARE = "db1"

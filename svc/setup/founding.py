@@ -29,9 +29,16 @@ from svc.runtime import durable
 from svc.runtime.context import Runtime
 from svc.runtime.services import bounded
 from svc.setup.making import staged, write
-from svc.setup.plan import ALL, AUTHORITY, CONNECTOR, LOOPBACK, PROXY, InitPlan
-
-PROXY_NAME, CONNECTOR_NAME = "p1", "c1"
+from svc.setup.plan import (
+    ALL,
+    AUTHORITY,
+    CONNECTOR,
+    CONNECTOR_NAME,
+    LOOPBACK,
+    PROXY,
+    PROXY_NAME,
+    InitPlan,
+)
 
 Ask = Callable[[Path, str, Message, type[Any]], Awaitable[Any]]
 """``ask(directory, method, request, response_type)``: the control socket in that directory."""

@@ -8,8 +8,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.setup.founding import CONNECTOR_NAME
-from svc.setup.plan import GROUP, InitPlan
+from svc.setup.plan import CONNECTOR_NAME, GROUP, InitPlan
 from svc.setup.texts import FIRST_POLICY
 
 

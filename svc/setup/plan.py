@@ -17,6 +17,9 @@ from svc.plugin import installed
 
 AUTHORITY, PROXY, CONNECTOR, ALL = "authority", "proxy", "connector", "all"
 SEPARATE = (AUTHORITY, PROXY, CONNECTOR)
+PROXY_NAME, CONNECTOR_NAME = "p1", "c1"
+"""The nodes of ``svc all``."""
+
 LOOPBACK = "127.0.0.1"
 PAGE: str = next(key.default for key in KEYS if key.path == "page.resource")
 """The id of the browser page where a configuration names none."""
