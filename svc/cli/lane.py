@@ -126,7 +126,7 @@ def lane(context: click.Context) -> AdminLane | None:
     given = context.find_object(Globals)
     assert given is not None  # the outermost command makes it
     told: LaneOptions = context.meta.get(OPTIONS, LaneOptions())
-    path = _client_config(given, told)
+    path = client_config(given, told)
     if path is None:
         return None
     from svc.compose.client import client_settings
@@ -140,7 +140,7 @@ def lane(context: click.Context) -> AdminLane | None:
     return AdminLane(given, settings)
 
 
-def _client_config(given: Globals, told: LaneOptions) -> str | None:
+def client_config(given: Globals, told: LaneOptions) -> str | None:
     """The person's configuration to ask by; None where the Authority's own is to be read."""
     named = given.config or given.environ.get("SVC_CONFIG")
     if told.directory is not None:

@@ -5,19 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.ha.forward import ForwardedCalls, ForwardedMethod
 from svc.authority.registry.operators import EDIT_POLICY, Operators
 from svc.authority.state.recorder import operator, person
 from svc.errors import Denied, SvcError, Unauthenticated
-from svc.interfaces.rpc import Peer
+from svc.interfaces.rpc import IRpcCall, Peer
 from svc.interfaces.store import ITransaction
+from svc.messages.forward import Forwarded, forward_message
 from svc.model.certificate import CertificateRefused
 from svc.model.cluster.account import LOCAL_ISSUER
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.principal import Role
+from svc.proto.gate.v1 import membership_pb2 as pb
 from tests.authority.house import ADA, EVE, Call, House, refusal_of, value_of
 from tests.pki.support import CLUSTER
+from tests.support.nothing import nothing
 
 POLICY = """\
 @id("operators-administer")
@@ -178,6 +183,37 @@ class PeopleTests(SynchronousTestCase):
         nobody = Peer("127.0.0.1", 1, tls=True)
         self.assertEqual(self.refused(nobody), "unauthenticated")
         self.assertIsInstance(refusal_of(self.authorize(nobody, "viewStatus")), Unauthenticated)
+
+    def test_forwarded(self) -> None:
+        """A command that a standby forwards is decided here, for the person of the certificate."""
+        house, operators = self.house, self.operators
+
+        async def served(call: IRpcCall) -> None:
+            assert await call.receive() == b"asked"
+            actor = await operators.authorize(call, "manageNodes")
+            await call.send(actor.id.encode())
+
+        method = "/gate.v1.Admin/AddNode"
+        forwarded = ForwardedCalls(
+            house.world.verifier,
+            nothing,
+            methods={method: ForwardedMethod(operators.admit_person, served)},
+        )
+        standby = house.peer(house.holder(Role.AUTHORITY))
+
+        def ask(chain: tuple[bytes, ...]) -> Any:
+            call = Call(standby)
+            message = forward_message(Forwarded(method=method, request=b"asked", chain=chain))
+            call.give(message.SerializeToString(), None)
+            asking = Deferred.fromCoroutine(forwarded.service().methods["Call"](call))
+            return call, asking
+
+        call, asking = ask(house.ada.chain)
+        self.successResultOf(asking)
+        self.assertEqual(pb.ForwardResponse.FromString(call.sent[0]).response, ADA.encode())
+        for chain in ((), house.proxy.chain, house.eve.chain):
+            _, asking = ask(chain)
+            self.failureResultOf(asking, SvcError)
 
     def test_no_rescue(self) -> None:
         """While no policy is in force only the host's own user may set one."""
