@@ -205,7 +205,8 @@ class PeopleTests(SynchronousTestCase):
             call = Call(standby)
             message = forward_message(Forwarded(method=method, request=b"asked", chain=chain))
             call.give(message.SerializeToString(), None)
-            asking = Deferred.fromCoroutine(forwarded.service().methods["Call"](call))
+            serving: Any = forwarded.service().methods["Call"](call)
+            asking: Deferred[None] = Deferred.fromCoroutine(serving)
             return call, asking
 
         call, asking = ask(house.ada.chain)
