@@ -86,6 +86,15 @@ REMOTE: dict[str, Typed] = {
     "policy set": Typed("-", "already in force", stdin=ADMINISTRATORS),
     "policy show": Typed(says="people-administer"),
     "policy history": Typed(says="2"),
+    "policy diff": Typed("1", "--- version 1"),
+    "policy propose": Typed(
+        "- --reason try --json", "expires_at", stdin=f"{ADMINISTRATORS}// more", keeps="proposal"
+    ),
+    "policy review": Typed("{proposal}", "try"),
+    "policy approve": Typed("nosuch", "unknown_proposal", 1),
+    "policy activate": Typed("nosuch", "unknown_proposal", 1),
+    "policy reject": Typed("{proposal} --reason tidy"),
+    "policy rollback": Typed("99 --reason tidy", "unknown_version", 1),
     "audit show": Typed("--event policy", "policy.activate"),
     "audit outbox list": Typed(says="no rows"),
     "audit outbox release": Typed("1 --reason tidy", "there is no row 1", 1),

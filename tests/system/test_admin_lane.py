@@ -136,7 +136,7 @@ class CommandTests(SynchronousTestCase):
         dialed, refused = here.dialed(), here.refused()
 
         def one(name: str) -> tuple[str, Ran]:
-            words = REMOTE[name].words.format(id="x" * 26).split()
+            words = REMOTE[name].words.format(id="x" * 26, proposal="x" * 32).split()
             stdin = REMOTE[name].stdin.encode()
             return name, here.bob.svc("authority", *name.split(), *words, stdin=stdin)
 
