@@ -35,7 +35,12 @@ def proxy_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -> Pr
     refusals = RefusalPolicy(refusal_counter, runtime.reactor.seconds, budget_meter(metrics))
     return ProxyRates(
         refusal_counter,
-        PersonRates.of(refusals, _opens(limits), _denials(limits)),
+        PersonRates.of(
+            refusals=refusals,
+            opens=_opens(limits),
+            denials=_denials(limits),
+            requests=Rate(limits.requests_per_minute, limits.requests_burst),
+        ),
         ConnectorRates.of(refusals, _calls(limits)),
     )
 

@@ -641,6 +641,23 @@ def _limits() -> tuple[Key, ...]:
             meaning="And how many of them at once.",
         ),
         Key(
+            path="limits.requests_per_minute",
+            form=_COUNT,
+            default=600_000,
+            roles=_PROXY,
+            meaning=(
+                "Requests inside one person's sessions in a minute, such as statements; above it "
+                "each is denied in its protocol's form, undecided and without a record."
+            ),
+        ),
+        Key(
+            path="limits.requests_burst",
+            form=_COUNT,
+            default=60_000,
+            roles=_PROXY,
+            meaning="And how many of them at once.",
+        ),
+        Key(
             path="limits.node_calls_per_minute",
             form=_COUNT,
             default=120,

@@ -158,6 +158,8 @@ class LimitSettings:
     opens_burst: int
     denials_per_minute: int
     denials_burst: int
+    requests_per_minute: int
+    requests_burst: int
     node_calls_per_minute: int
     node_calls_burst: int
     asks_per_proxy: int

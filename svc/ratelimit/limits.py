@@ -20,6 +20,7 @@ from svc.ratelimit.counter import RefusalCounter
 BUDGETS = (
     "opens",
     "denials",
+    "requests",
     "sessions",
     "admin",
     "registrations",

@@ -209,6 +209,7 @@ class Site:
 
     opens = Rate(per_minute=6000, burst=1000)
     denials = Rate(per_minute=6000, burst=1000)
+    requests = Rate(per_minute=6000, burst=1000)
     registrations = Rate(per_minute=600, burst=100)
 
     def __init__(self, directory: Path) -> None:
@@ -422,7 +423,9 @@ class Site:
             now=world.now,
             entropy=world.entropy,
         )
-        self.person_rates = PersonRates.of(self.refusals, self.opens, self.denials)
+        self.person_rates = PersonRates.of(
+            refusals=self.refusals, opens=self.opens, denials=self.denials, requests=self.requests
+        )
         self.connector_rates = ConnectorRates.of(self.refusals, self.registrations)
 
     def new_holder(self) -> SnapshotHolder:

@@ -29,6 +29,7 @@ from svc.proxy.sessions.gated import (
     UseApproval,
     WorkElsewhere,
     WriteGated,
+    is_free,
     unapproved,
 )
 from svc.proxy.sessions.watched import WatchedRequests
@@ -88,6 +89,7 @@ class Gate:
         ceiling: Mapping[str, str],
         write: WriteGated,
         approval: UseApproval = unapproved,
+        spend: Callable[[], object] = is_free,
     ) -> GatedSession:
         """What a kind's gate is given: each of its requests is decided here."""
         return GatedSession(
@@ -98,6 +100,7 @@ class Gate:
             entropy=self.entropy,
             watched=WatchedRequests(partial(self.still_allows_request, opened)),
             standing=self.stands,
+            spend=spend,
             elsewhere=self.apart,
             approval=approval,
         )

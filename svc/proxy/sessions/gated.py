@@ -124,6 +124,10 @@ WriteGated = Callable[[GatedRequest | GatedNote, str], Awaitable[object]]
 """Makes a record durable, given the session's uid."""
 
 
+def is_free() -> None:
+    """For a session whose requests nobody counts."""
+
+
 def _is_forgotten(_: RequestVerdict) -> bool:
     """For a session that decides each message by itself."""
     return False
@@ -146,6 +150,7 @@ class GatedSession:
         elsewhere: Does work in a process of its own.
         standing: Whether a verdict is still good.
         approval: Asked for where a denial would be turned by one.
+        spend: Takes what a request costs its person, or raises TooMany.
     """
 
     opened: GatedOpen
@@ -157,6 +162,7 @@ class GatedSession:
     elsewhere: WorkElsewhere
     standing: Callable[[RequestVerdict], bool] = _is_forgotten
     approval: UseApproval = unapproved
+    spend: Callable[[], object] = is_free
     ending: str = field(default="", init=False)
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
@@ -189,6 +195,7 @@ class GatedSession:
         self, action: str, facts: Mapping[str, ContextValue], size: int, refused: str
     ) -> RequestVerdict:
         try:
+            self.spend()
             decided = self.decides(self.opened, action, facts, None)
             if decided.request_hint and not refused:
                 decided = await self._approved(decided, action, facts)

@@ -30,18 +30,20 @@ _MESSAGES = Rate(per_minute=60_000, burst=5_000)
 
 @define
 class PersonRates:
-    """A person's opens, and how many of them may be refused."""
+    """A person's opens, how many of them may be refused, and the requests inside of sessions."""
 
     opens: Budget
     denials: Budget
+    requests: Budget
     _undecided: Counter[str] = field(factory=Counter, init=False)
 
     @classmethod
-    def of(cls, refusals: RefusalPolicy, opens: Rate, denials: Rate) -> PersonRates:
+    def of(cls, refusals: RefusalPolicy, opens: Rate, denials: Rate, requests: Rate) -> PersonRates:
         """With these rates for each person."""
         return cls(
             Budget.of("opens", refusals, opens.per_minute, opens.burst),
             Budget.of("denials", refusals, denials.per_minute, denials.burst),
+            Budget.of("requests", refusals, requests.per_minute, requests.burst),
         )
 
     def spend(self, person: Principal, name: str) -> None:
@@ -58,6 +60,14 @@ class PersonRates:
             self.denials.check(person_of(person), self._undecided[person.id])
         most = self.opens.buckets.rate.burst
         self.opens.spend(person_of(person), min(most, _COSTS.get(name, 1.0)))
+
+    def requested(self, person: Principal) -> None:
+        """One request inside a session, right before its decision.
+
+        Raises:
+            TooMany: the person makes too many; it is neither decided nor recorded.
+        """
+        self.requests.spend(person_of(person))
 
     def check(self, person: Principal) -> None:
         """Right before a decision.

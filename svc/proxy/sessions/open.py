@@ -8,6 +8,7 @@ granted, reports the end.  The session code does not know which lane carries it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError
@@ -382,7 +383,10 @@ class SessionOpens:
             approved=granted.answer.approved,
         )
         approvals = SessionApprovals(lambda: self.channel(), self.clock)
-        session = self.gate.session(opened, granted.grant.ceiling, self.record, approvals.use)
+        spend = partial(self.rates.requested, opening.person)
+        session = self.gate.session(
+            opened, granted.grant.ceiling, self.record, approvals.use, spend
+        )
         return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.log.kind_events import kind_events
 from svc.audit.spool.spool import Spool
-from svc.errors import Denied, Malformed, SvcError, Unavailable
+from svc.errors import Denied, Malformed, SvcError, TooMany, Unavailable
 from svc.interfaces.gating import IGatedSession
 from svc.interfaces.kinds import KindEvent
 from svc.model.policy.access import AccessRequest, EntityUid
@@ -458,6 +458,18 @@ class DecideTests(SynchronousTestCase):
         (verdict,) = self.verdict()
         self.assertEqual((verdict.allowed, verdict.reason), (False, "internal"))
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_over_budget(self) -> None:
+        """Who makes too many requests is denied without a decision and without a record."""
+
+        def spend() -> None:
+            raise TooMany("too many requests (requests)", retry_after=1.0)
+
+        self.session.spend = spend
+        self.deciding = RuntimeError("it is not asked")
+        (verdict,) = self.verdict()
+        self.assertEqual((verdict.allowed, verdict.reason), (False, "too_many_requests"))
+        self.assertEqual(self.written, [])
 
     def test_numbered(self) -> None:
         """Each has the next number and its range, and is announced in that order, once durable."""

@@ -10,6 +10,7 @@ from svc.interfaces.gating import IGatedSession, IGatedStream
 from svc.messages.tunnel import OpenNotice
 from svc.model.session.ending import SessionOver
 from svc.model.session.ranges import RequestChain
+from svc.ratelimit.bucket import Rate
 from svc.rpc.frames import data_frame, end_frame
 from tests.kinds.served import tcp
 from tests.proxy.pieces import ProxyTests, Talk
@@ -30,6 +31,33 @@ async def passed(stream: IGatedStream) -> None:
 async def gate(session: IGatedSession) -> None:
     """Both directions, undecided."""
     await session.both(passed(session.requests), passed(session.answers))
+
+
+class RequestRateTests(ProxyTests):
+    """How many requests a person may make inside sessions."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.reasons: list[str] = []
+        kinds: Any = self.site.sessions.gate.kinds
+        kinds["tcp"] = evolve(tcp, opaque=False, gate=self.asks)
+
+    async def asks(self, session: IGatedSession) -> None:
+        """Ask for three decisions."""
+        for _ in range(3):
+            self.reasons.append((await session.decide("tcpConnect", {})).reason)
+        await gate(session)
+
+    def test_too_many(self) -> None:
+        """Those of all the person's sessions count; what is over budget is counted and denied."""
+        self.site.person_rates.requests.buckets.rate = Rate(per_minute=1, burst=4)
+        node = self.site.node()
+        for _ in range(2):
+            self.site.open(half=bytes(32))
+            node.carry(node.last(OpenNotice))
+        over = [one == "too_many_requests" for one in self.reasons]
+        self.assertEqual(over, [False, False, False, False, True, True])
+        self.assertEqual(self.site.counts[("budget", "requests")], 2)
 
 
 class GatedEndTests(ProxyTests):
