@@ -103,6 +103,22 @@ class AccountTests(TestCase):
         wanted = {"code_replayed", "password_wrong", "account_unknown", "recovery_wrong"}
         until("the records", lambda: wanted <= set(refusals(here)))
 
+    def test_left_nowhere(self) -> None:
+        """What somebody signs in by is in no file: not in the store, a log, or on the laptop."""
+        here, holder = gateway(), ada()
+        secrets = [PASSWORD, holder.totp.secret, *holder.recovery, holder.code]
+        # What the command itself showed its person is the person's.
+        files = [
+            path
+            for path in here.directory.rglob("*")
+            if path.is_file() and path.name != "login.log"
+        ]
+        self.assertGreater(len(files), 20)
+        for path in files:
+            data = path.read_bytes()
+            found = [secret for secret in secrets if secret.encode() in data]
+            self.assertEqual(found, [], str(path))
+
     def test_security_key(self) -> None:
         """A key in software enrolls and signs in through a Proxy; a copy of it is seen."""
         here = gateway()

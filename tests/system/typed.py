@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +75,17 @@ class AccountHolder:
     person: GatewayPerson
     totp: pyotp.TOTP
     recovery: list[str]
+    code: str = ""
     last_code: str = ""
 
     def new_code(self) -> str:
         """The next code that was not shown yet."""
-        import time
 
         def look() -> str:
             # The next step's code is taken already: half a minute need not pass for each.
             for ahead in (0, 30):
                 code = self.totp.at(int(time.time()) + ahead)
-                if code > "" and code not in self.last_code.split():
+                if code not in self.last_code.split():
                     return code
             return ""
 
@@ -116,7 +117,7 @@ def enrolled(
     login.type(PASSWORD)
     totp = pyotp.parse_uri(login.line("otpauth://"))
     assert isinstance(totp, pyotp.TOTP)
-    holder = AccountHolder(person, totp, [])
+    holder = AccountHolder(person, totp, [], code or "no code")
     login.type(holder.new_code())
     text = login.ended()
     holder.recovery = [line.strip() for line in text.splitlines() if line.count("-") == 3]
