@@ -16,6 +16,7 @@ from attrs import define, field, frozen
 
 from svc.audit.log.entries import erased_name, erased_slice
 from svc.audit.log.verify import batch_at
+from svc.authority.registry.secrets import remove_secrets
 from svc.authority.registry.unlink import unlink_account
 from svc.authority.registry.words import known_person
 from svc.authority.state.cache import ClusterStateCache
@@ -102,11 +103,14 @@ class PersonErasure:
         return pb.ForgetNameResponse(id=known.id, changed=changed, erased=erased)
 
     def _unlink(self, tx: ITransaction, known: Person, actor: Actor) -> bool:
-        """Remove the person's accounts at providers; a subject is a name too."""
+        """Remove the person's accounts; a subject at a provider is a name too.
+
+        One that is kept here signs in by the name, which nobody has from now on.
+        """
         theirs = [one for one in tx.sign_ins.identities() if one.person_id == known.id]
         for one in theirs:
             unlink_account(tx, self.recorder, one, actor, {})
-        return bool(theirs)
+        return remove_secrets(tx, self.recorder, known, actor) > 0 or bool(theirs)
 
     async def _erase_refusals(self, person_id: str, last: int, actor: Actor) -> int:
         """Erase what refused sign-ins say of accounts that became the person's; how many."""

@@ -104,6 +104,15 @@ class SignInTests(AccountCase):
         self.refused("account_unknown", code=self.ada.code())
         self.assertEqual(self.house.run(lambda tx: tx.secrets.all()), ())
 
+    def test_a_forgotten_name(self) -> None:
+        """Whose name is forgotten has no account either, under no name and not under the id."""
+        request = admin_pb2.ForgetNameRequest(person="ada")
+        value_of(self.house.registry().erasure.forget_name(request, ROOT))
+        self.assertEqual(self.house.run(lambda tx: tx.secrets.all()), ())
+        person = self.ada.answer.signed_in.principal.rpartition("/")[2]
+        for name in ("ada", person):
+            self.refused("account_unknown", name=name, code=self.ada.code())
+
     def test_renewed(self) -> None:
         """A certificate is renewed until the account is reset."""
         chain = self.ada.answer.signed_in.chain
