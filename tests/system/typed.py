@@ -117,7 +117,7 @@ def enrolled(
     login.type(PASSWORD)
     totp = pyotp.parse_uri(login.line("otpauth://"))
     assert isinstance(totp, pyotp.TOTP)
-    holder = AccountHolder(person, totp, [], code or "no code")
+    holder = AccountHolder(person=person, totp=totp, recovery=[], code=code or "no code")
     login.type(holder.new_code())
     text = login.ended()
     holder.recovery = [line.strip() for line in text.splitlines() if line.count("-") == 3]
