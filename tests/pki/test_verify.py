@@ -13,7 +13,7 @@ from svc.pki.issue import der
 from svc.pki.root import new_key
 from svc.pki.verify import MAX_REMEMBERED, ChainVerifier, ca_pin, root_cluster
 from tests.pki.candidate import as_candidate
-from tests.pki.support import ALL, BEGIN, CLUSTER, GOOD, ID, VerifierTests, World, forged
+from tests.pki.support import AGENT, ALL, BEGIN, CLUSTER, GOOD, ID, VerifierTests, World, forged
 
 #: URIs that must name nobody, and a word of the refusal that says why.
 BAD_URIS = (
@@ -134,6 +134,9 @@ class NameTests(VerifierTests):
         self.assertRefused("cluster", chain)
 
 
+_IDS = {Role.PURPOSE: "grant", Role.CA: "transport", Role.AGENT: AGENT}
+
+
 class RoleTests(VerifierTests):
     """Which issuing CA may sign which role."""
 
@@ -141,7 +144,7 @@ class RoleTests(VerifierTests):
         """An issuing CA's word is nothing for a role that is not its own."""
         for kind, row in profile.ISSUERS.items():
             for role in ALL - row.roles:
-                id = {Role.PURPOSE: "grant", Role.CA: "transport"}.get(role, ID)
+                id = _IDS.get(role, ID)
                 chain = forged(
                     self.world, kind=kind, uris=[f"spiffe://{CLUSTER}/{role.value}/{id}"]
                 )
