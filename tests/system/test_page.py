@@ -188,6 +188,19 @@ class PageTests(PageCase):
             self.assertIn(word, row)
         self.assertNotIn("<form", said)
 
+    def test_proposal(self) -> None:
+        """A proposed policy is there with its difference, for who may read policies."""
+        added = '@id("new") forbid (principal, action, resource == TcpService::"echo");'
+        proposed = self.paged.gateway.operator(
+            "policy", "propose", "-", "--json", stdin=f"{POLICY}{POLICY_OF_PAGE}{added}\n".encode()
+        ).json["proposal"]
+        self.assertIn(proposed, self.page("/policies")[1])
+        status, said = self.page(f"/policies?id={proposed}")
+        self.assertEqual(status, 200)
+        self.assertIn(f"+{added}", said)
+        self.assertIn(f"svc authority policy approve {proposed}", said)
+        self.assertNotIn(proposed, self.page("/policies", self.paged.lead)[1])
+
     def test_denied_request(self) -> None:
         """A refused request inside a session is listed with what was asked, and is only text."""
         status, said = self.page("/never/%3Cb%3E")

@@ -82,6 +82,11 @@ def heading(title: str) -> Tag:
     return tags.h2(title)
 
 
+def preformatted(lines: Sequence[str]) -> Tag:
+    """Lines as they are; those of a difference are told apart by their beginning."""
+    return tags.pre("\n".join(lines))
+
+
 def code(value: object) -> Tag:
     """A word or a command to type."""
     return tags.code(text(value))

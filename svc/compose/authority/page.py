@@ -10,6 +10,7 @@ from svc.authority.page.browser import Browsers
 from svc.authority.page.denials import DenialsPage
 from svc.authority.page.listener import page_site
 from svc.authority.page.pages import Pages
+from svc.authority.page.proposals import ProposalsPage
 from svc.authority.page.requests import RequestsPage
 from svc.authority.page.sessions import EndSession, SessionsPage
 from svc.authority.page.visitor import Visitors
@@ -19,6 +20,7 @@ from svc.compose.authority.parts import Parts, engine_of
 from svc.compose.authority.shared import SharedServices
 from svc.compose.listeners.addresses import server_endpoint
 from svc.runtime.services import BoundPort
+from svc.runtime.threads import in_pool
 
 
 def page_listener(p: Parts, rooms: SharedServices) -> BoundPort | None:
@@ -71,6 +73,7 @@ def _pages(p: Parts, rooms: SharedServices) -> Pages:
             DenialsPage(p.store, _explainer(p, rooms)),
             RequestsPage(rooms.access.requests),
             SessionsPage(p.store, rooms.operators),
+            ProposalsPage(rooms.changing.reviews, rooms.operators, in_pool(p.runtime.reactor)),
         ),
         actions=(EndSession(sessions, rooms.operators),),
     )

@@ -8,12 +8,20 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.access.records import Asker
-from svc.authority.page import access, denials, sessions
+from svc.authority.page import access, denials, proposals, sessions
+from svc.authority.state.recorder import operator
 from svc.messages.access import AccessEntry
 from svc.model.cluster.resource import Resource
-from svc.model.policy.approval import Approval, ApprovalDecision, ApprovalKind, encode_approval
+from svc.model.policy.approval import (
+    Approval,
+    ApprovalDecision,
+    ApprovalKind,
+    document_digest,
+    encode_approval,
+)
 from svc.model.policy.requested import AccessAsk
 from svc.model.signing import Purpose, Signed, sign
+from svc.proto.gate.v1 import policy_change_pb2 as pb
 from tests.authority.house import ADA, EVE, POLICY, value_of
 from tests.authority.page.stage import FOR_ALL, Guest, PageHouse
 from tests.pki.support import CLUSTER
@@ -155,6 +163,70 @@ class RequestTests(SynchronousTestCase):
         self.assertNotIn("svc request prod2", said)
         self.assertIn("approved by ada", self.eve.read("/requests"))
         self.assertNotIn("svc requests approve", self.ada.read("/requests"))
+
+
+VIEWER = f"""
+@id("ada-views-policies")
+permit (principal == User::"{ADA}", action == Action::"viewPolicy", resource is Cluster);
+"""
+
+
+class ProposalTests(SynchronousTestCase):
+    """*Policy proposals*."""
+
+    base = POLICY + FOR_ALL + VIEWER
+
+    def setUp(self) -> None:
+        self.stage = PageHouse(self.base)
+        self.ada, self.eve = (
+            Guest(self.stage, one) for one in (self.stage.house.ada, self.stage.house.eve)
+        )
+
+    def proposed(self, text: str, note: str = "why") -> str:
+        """A proposal of an operator's."""
+        request = pb.ProposePolicyRequest(text=text, note=note)
+        return str(value_of(self.stage.proposals.propose(request, operator(7))).id)
+
+    def test_review(self) -> None:
+        """All that an approval binds, with the difference, as text; and what to type; no form."""
+        added = '@id("more") permit (principal, action == Action::"view", resource is Server);'
+        id = self.proposed(f"{self.base}// <script>\n{added}\n", "<b>because</b>")
+        self.assertIn(f'<a href="/policies?id={id}">', self.ada.read("/policies"))
+        body = self.ada.ask("GET", f"/policies?id={id}").body.decode()
+        stored = value_of(self.stage.house.store.read("test", lambda tx: tx.proposals.get(id)))
+        for word in (
+            "+// &lt;script&gt;",
+            "+@id(",
+            "&lt;b&gt;because&lt;/b&gt;",
+            "<td>more</td><td>added</td>",
+            "becomes a permit for every principal",
+            "0 of 3",
+            stored.policy_sha256.hex(),
+            document_digest(stored.document(CLUSTER)).hex(),
+            f"svc authority policy approve {id}",
+            "nobody knows whose access this changes",
+        ):
+            self.assertIn(word, body)
+        self.assertNotIn("<form", body)
+        self.assertNotIn("<script", body)
+
+    def test_who(self) -> None:
+        """Who may not read policies reads none of them here."""
+        id = self.proposed(f"{self.base}// secret remark\n")
+        for target in ("/policies", f"/policies?id={id}"):
+            said = self.eve.read(target)
+            self.assertIn("does not let you read policies", said)
+            self.assertNotIn(id, said)
+            self.assertNotIn("secret remark", said)
+        self.assertEqual(self.ada.ask("GET", f"/policies?id={'0' * 32}").status, 404)
+
+    def test_long(self) -> None:
+        """Of a long difference the first lines are shown, with the command that shows all."""
+        lines = "".join(f"// line {number}\n" for number in range(proposals.MOST_LINES + 50))
+        id = self.proposed(self.base + lines)
+        said = self.ada.read(f"/policies?id={id}")
+        self.assertIn(f"svc authority policy review {id}", said)
+        self.assertNotIn(f"line {proposals.MOST_LINES}\n", said)
 
 
 class DenialTests(SynchronousTestCase):
