@@ -39,7 +39,7 @@ class Browser:
     """
 
     person_id: str
-    signed_in_at: float
+    certificate_sha256: bytes
     key: bytes = field(repr=False)
     made_at: float
     used_at: float
@@ -101,7 +101,7 @@ class Browsers:
         cookie = urlsafe_b64encode(self.entropy(_BYTES)).rstrip(b"=").decode("ascii")
         made = Browser(
             person_id=visitor.person.id,
-            signed_in_at=visitor.signed_in_at,
+            certificate_sha256=visitor.certificate_sha256,
             key=self.entropy(_BYTES),
             made_at=now,
             used_at=now,
@@ -131,7 +131,9 @@ def out_of_date() -> Denied:
 
 
 def _is_of(browser: Browser, visitor: PageVisitor) -> bool:
-    return (browser.person_id, browser.signed_in_at) == (visitor.person.id, visitor.signed_in_at)
+    """A new sign-in, or a renewal, has another certificate."""
+    own = (visitor.person.id, visitor.certificate_sha256)
+    return (browser.person_id, browser.certificate_sha256) == own
 
 
 def _name(cookie: str) -> bytes:

@@ -79,7 +79,7 @@ class ProposalsPage:
     async def content(self, visit: Visit) -> Content:
         """For who may read policies; to everybody else nothing is told of them."""
         me = visit.visitor.person.id
-        if not self.operators.allows(me, VIEW_POLICY):
+        if not self.operators.allows(me, VIEW_POLICY, visit.visitor.factor_at):
             return [paragraph("The policy does not let you read policies.")]
         actor, id = person(me), visit.given.get("id", "")
         if id:

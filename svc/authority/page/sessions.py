@@ -55,7 +55,7 @@ class SessionsPage:
     async def content(self, visit: Visit) -> Content:
         """Oldest first, a hundred at a time, each with a button that ends it."""
         me, is_of_all = visit.visitor.person.id, visit.given.get("of") == "all"
-        may_manage = self.operators.allows(me, MANAGE_SESSIONS)
+        may_manage = self.operators.allows(me, MANAGE_SESSIONS, visit.visitor.factor_at)
         if is_of_all and not may_manage:
             raise Denied("the policy does not let you see the sessions of others")
         after = visit.given.get("after", "")
@@ -94,11 +94,12 @@ class EndSession:
     async def act(self, visit: Visit) -> str:
         """End it; its Proxy is told with the next snapshot."""
         me, uid = visit.visitor.person.id, visit.given.get(ID, "")
+        factor = visit.visitor.factor_at
 
         def may_end(session: Session) -> str:
             if session.person_id == me:
                 return ENDED_BY_PERSON
-            if self.operators.allows(me, MANAGE_SESSIONS):
+            if self.operators.allows(me, MANAGE_SESSIONS, factor):
                 return ENDED_BY_OPERATOR
             raise _NotTheirs("the session is another person's")
 
@@ -107,7 +108,7 @@ class EndSession:
         except _NotTheirs:
             # The person had a form of this session and lost the right to it, or made one up.
             with suppress(Denied):
-                await self.operators.authorize_person(me, MANAGE_SESSIONS)
+                await self.operators.authorize_person(me, MANAGE_SESSIONS, factor)
             found = None
         if not found:
             raise SvcError(

@@ -3,32 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from attrs import define, frozen
 
+from svc.authority.registry.operators import factor_at
 from svc.authority.state.cache import ClusterStateCache
 from svc.errors import Denied, Fault, SvcError, Unauthenticated
 from svc.interfaces.store import IReadOnlyStore, ITransaction
-from svc.model.canonical import Json
+from svc.model.audit.events import SESSION_START
+from svc.model.canonical import Json, decode
 from svc.model.cluster.person import Person, require_active
-from svc.model.session.session import SessionState
+from svc.model.session.session import Session, SessionState
 
 ACTS_AS = "acts_as"
 """Why a request in another person's name is refused: what is done here is done in one's own."""
 
 
-@frozen
+@frozen(kw_only=True)
 class PageVisitor:
     """A person at the page.
 
     Attributes:
         session_uid: Of the session that the request came in.
-        signed_in_at: When the newest certificate of the person was issued.
+        certificate_sha256: Of the certificate that the session was opened with.
+        factor_at: When a second factor was presented at its sign-in; None where that is not known.
     """
 
     person: Person
     session_uid: str
-    signed_in_at: float
+    certificate_sha256: bytes
+    factor_at: float | None
 
 
 @define
@@ -68,10 +73,9 @@ class Visitors:
                 reason=ACTS_AS,
             )
         person = require_active(self.state_cache.state.people.get(person_id))
-        signed_in_at = await self.store.read(
-            "who is at the page", lambda tx: self._session(tx, uid, person_id)
+        return await self.store.read(
+            "who is at the page", lambda tx: self._visitor(tx, uid, person)
         )
-        return PageVisitor(person, uid, signed_in_at)
 
     def _check(self, claims: Mapping[str, Json]) -> None:
         """The token is for this page, and for now."""
@@ -90,17 +94,35 @@ class Visitors:
         if not (is_now and is_ours and all(isinstance(one, str) for one in texts)):
             raise _nobody()
 
-    def _session(self, tx: ITransaction, uid: str, person_id: str) -> float:
-        """The time of the person's newest sign-in, if the session of the token is still open."""
+    def _visitor(self, tx: ITransaction, uid: str, person: Person) -> PageVisitor:
+        """The person, if the session of the token is still open and its certificate good."""
         session = tx.sessions.get(uid)
         if (
             session is None
             or session.state is not SessionState.OPEN
             or session.end_reason
-            or (session.person_id, session.resource_id) != (person_id, self.resource)
+            or (session.person_id, session.resource_id) != (person.id, self.resource)
         ):
             raise _nobody()
-        return max((one.issued_at for one in tx.certificates.of(person_id)), default=0.0)
+        rows = self.state_cache.rows(tx)
+        issued = rows.certificate(_opened_with(tx, session))
+        if issued is None or issued.revoked_at is not None or issued.person_id != person.id:
+            raise _nobody()
+        return PageVisitor(
+            person=person,
+            session_uid=uid,
+            certificate_sha256=issued.sha256,
+            factor_at=factor_at(rows, issued),
+        )
+
+
+def _opened_with(tx: ITransaction, session: Session) -> bytes:
+    """The SHA-256 of the certificate that a session was granted to, as its record says."""
+    for row in tx.audit.by_decision(session.decision_id):
+        record: Any = decode(row.canonical)
+        if record["event"] == SESSION_START.name and record["session_uid"] == session.uid:
+            return bytes.fromhex(record["details"]["certificate_sha256"])
+    raise _nobody()
 
 
 def _nobody() -> Unauthenticated:

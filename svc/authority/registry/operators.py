@@ -105,17 +105,23 @@ class Operators:
         """
         return await self._authorized(await self._caller(call.peer), action)
 
-    async def authorize_person(self, person_id: str, action: str) -> Actor:
+    async def authorize_person(
+        self, person_id: str, action: str, factor_at: float | None = None
+    ) -> Actor:
         """The person, whom the caller has authenticated, if the policy lets them do *action*.
 
         Raises:
             Denied: it does not; the refusal is on record by then.
         """
-        return await self._authorized(_person_caller(person_id), action)
+        return await self._authorized(_person_caller(person_id, factor_at), action)
 
-    def allows(self, person_id: str, action: str) -> bool:
-        """Whether the policy lets a person do *action*; nothing is recorded."""
-        decision = self._decided(_person_caller(person_id), action)
+    def allows(self, person_id: str, action: str, factor_at: float | None = None) -> bool:
+        """Whether the policy lets a person do *action*; nothing is recorded.
+
+        Args:
+            factor_at: When the person presented a second factor; None where that is not known.
+        """
+        decision = self._decided(_person_caller(person_id, factor_at), action)
         return decision is not None and decision.allowed
 
     def _decided(self, caller: AdminCaller, action: str) -> Decision | None:
@@ -179,7 +185,7 @@ class Operators:
         return AdminCaller(
             actor=person(known.id),
             principal=user(known.id),
-            factor_at=_factor_at(rows, issued),
+            factor_at=factor_at(rows, issued),
         )
 
     async def _breaks_glass(
@@ -238,7 +244,7 @@ def _local(uid: int) -> AdminCaller:
     )
 
 
-def _factor_at(rows: SignedRows, issued: IssuedCertificate) -> float | None:
+def factor_at(rows: SignedRows, issued: IssuedCertificate) -> float | None:
     """When a second factor was presented at the sign-in that a certificate came by.
 
     An account of ours takes one at every sign-in; what a provider asked for, it does not say.
@@ -250,8 +256,8 @@ def _factor_at(rows: SignedRows, issued: IssuedCertificate) -> float | None:
     return found.auth_time
 
 
-def _person_caller(person_id: str) -> AdminCaller:
-    return AdminCaller(actor=person(person_id), principal=user(person_id))
+def _person_caller(person_id: str, factor_at: float | None) -> AdminCaller:
+    return AdminCaller(actor=person(person_id), principal=user(person_id), factor_at=factor_at)
 
 
 def _called(caller: AdminCaller) -> str:

@@ -10,7 +10,6 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.page.browser import COOKIE, IDLE_SECS, LONGEST_SECS, MOST_OF_PERSON
 from svc.authority.page.html import MOST_TEXT, table, text
 from svc.authority.page.pages import MAX_FORM
-from svc.model.cluster.person import IssuedCertificate
 from tests.authority.house import ADA, POLICY
 from tests.authority.page.stage import FOR_ALL, MANAGER, ORIGIN, Guest, PageHouse
 
@@ -74,11 +73,11 @@ class PagesTests(SynchronousTestCase):
     def test_new_at_sign_in(self) -> None:
         """A sign-in makes a new one, and forms of before it are void."""
         form, before = self.ada.form(self.uid), self.ada.cookie
-        row = IssuedCertificate(b"n" * 32, "02", ADA, issued_at=self.house.now() + 1, expires=9e9)
-        self.house.run(lambda tx: tx.certificates.issued(row))
-        self.assertEqual(self.ada.send(END, form).status, 403)
-        self.ada.read("/")
-        self.assertNotEqual(self.ada.cookie, before)
+        again = Guest(self.stage, self.house.person(ADA))
+        again.cookie = before
+        self.assertEqual(again.send(END, form).status, 403)
+        again.read("/")
+        self.assertNotEqual(again.cookie, before)
         self.assertEqual(self.asked(), [])
 
     def test_few_cookies(self) -> None:
@@ -177,6 +176,17 @@ class PagesTests(SynchronousTestCase):
         self.assertEqual(dict(answer.headers)["Location"], "/sessions?of=all")
         self.assertEqual(stage.ends.asked, {eve.uid: "ended_by_operator"})
         self.assertNotIn("Everybody's", Guest(stage, stage.house.eve).read("/sessions"))
+
+    def test_second_factor(self) -> None:
+        """A policy that wants a recent second factor is not satisfied by a sign-in without one."""
+        wanted = "when { context has mfa_age_seconds && context.mfa_age_seconds < 600 };"
+        stage = PageHouse(POLICY + FOR_ALL + MANAGER.replace("Cluster);", f"Cluster) {wanted}"))
+        ada = Guest(stage, stage.house.ada)
+        self.assertEqual(ada.ask("GET", "/sessions?of=all").status, 403)
+        now = stage.house.now()
+        for factor_at, is_allowed in ((None, False), (now - 900, False), (now - 5, True)):
+            allows = stage.operators.allows(ADA, "manageSessions", factor_at)
+            self.assertEqual(allows, is_allowed, factor_at)
 
     def test_paths(self) -> None:
         """A path is one of ours, byte for byte."""

@@ -121,6 +121,12 @@ class VisitorTests(SynchronousTestCase):
         house.refresh()
         self.assertEqual(last.ask("GET", "/").status, 403)
 
+    def test_revoked(self) -> None:
+        """Whose certificate was revoked is out, whatever session it had opened."""
+        house = self.stage.house
+        house.run(lambda tx: tx.certificates.revoke(house.ada.sha256, house.now()))
+        self.assertEqual(self.status(self.stage.token(ADA, self.ada.uid)), 401)
+
     def test_another_resource(self) -> None:
         """A token for a resource that was removed is none for the one that came after it."""
         house, token = self.stage.house, self.stage.token(ADA, self.ada.uid)
