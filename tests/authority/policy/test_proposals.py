@@ -16,8 +16,11 @@ from svc.authority.policy.proposed.known_changes import KnownChanges
 from svc.authority.policy.proposed.proposals import MOST_OPEN, PolicyProposals
 from svc.authority.policy.proposed.review import PolicyReview
 from svc.authority.state.recorder import operator, person
+from svc.interfaces.store import ITransaction
 from svc.model.audit.record import Actor
-from svc.model.cluster.person import Person
+from svc.model.cluster.account import LOCAL_ISSUER
+from svc.model.cluster.person import IssuedCertificate, Person
+from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.policy.approval import (
     Approval,
     ApprovalDecision,
@@ -28,6 +31,7 @@ from svc.model.policy.approval import (
 from svc.model.policy.claim import ProposalClaim, encode_claim
 from svc.model.policy.proposal import VALID_SECS
 from svc.model.policy.rules import PolicyRules
+from svc.model.principal import Role
 from svc.model.signing import Purpose, sign
 from svc.proto.gate.v1 import admin_pb2
 from svc.proto.gate.v1 import policy_change_pb2 as pb
@@ -230,6 +234,57 @@ class ApprovalTests(Proposing):
         self.assertEqual(self.reason(self.deciding(id, self.house.eve)), "denied")
         record = self.house.records("policy.refused")[-1]
         self.assertEqual((record["cedar_action"], record["decision"]), ("approvePolicy", "deny"))
+
+    def test_second_factor(self) -> None:
+        """A policy may want a second factor, which counts as of when the approval was signed."""
+        wants = "when { context has mfa_age_seconds && context.mfa_age_seconds < 900 }"
+        text = f"{wants}\nunless".join(BASE.rsplit("unless", 1))
+        self.house.run(lambda tx: self.put_in_force(tx, text))
+        self.house.refresh()
+        id = self.proposed(text + MORE.removeprefix(BASE))
+        self.assertEqual(self.reason(self.deciding(id, self.house.eve)), "denied")
+        self.assertEqual(self.approved(id, self.signed_in(EVE)), 1)
+        self.house.clock.advance(3600)
+        self.assertEqual(self.review(id).proposal.approvals, 1)
+        self.assertEqual(value_of(self.activating(id)).version, 3)
+
+    @staticmethod
+    def put_in_force(tx: ITransaction, text: str) -> None:
+        tx.policies.activate(tx.policies.add(text, "x", 1.0).version, 1.0)
+
+    def signed_in(self, person_id: str) -> Holder:
+        """A certificate that came by a sign-in with a second factor, a moment ago."""
+        now, holder = self.house.now(), self.house.holder(Role.USER, person_id)
+        link = IdentityLink(
+            id="l1", issuer=LOCAL_ISSUER, subject=person_id, person_id=person_id, salt=b"salt"
+        )
+        sign_in = SignIn(
+            id="s1",
+            identity_id="l1",
+            person_id=person_id,
+            auth_time=now - 60,
+            began_at=now - 60,
+            ends_at=now + 90_000,
+            certificate_sha256=holder.sha256,
+            key_sha256=b"k" * 32,
+            generation=1,
+        )
+        issued = IssuedCertificate(
+            sha256=holder.sha256,
+            serial=holder.sha256.hex(),
+            person_id=person_id,
+            issued_at=now,
+            expires=9e9,
+            sign_in_id="s1",
+        )
+
+        def write(tx: ITransaction) -> None:
+            tx.sign_ins.link(link)
+            tx.sign_ins.put(sign_in)
+            tx.certificates.issued(issued)
+
+        self.house.run(write)
+        return holder
 
     def test_altered(self) -> None:
         """A signature for anything else approves nothing."""

@@ -15,17 +15,17 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 from svc.authority.registry.approvals import Approvable, ApprovalRefused, check_kept
+from svc.authority.registry.operators import factor_at
 from svc.authority.state.tables import SignedRows
 from svc.errors import SvcError
 from svc.interfaces.policy import IPolicyEngine
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.person import require_active
-from svc.model.policy.access import AccessRequest, Decision
+from svc.model.policy.access import Decision
 from svc.model.policy.approval import ApprovalDecision, ApprovalKind, document_digest
 from svc.model.policy.proposal import Proposal, ProposalDecision
-from svc.model.policy.requests import context_at, user
+from svc.model.policy.requests import may_administer, user
 from svc.model.signing import PublicKey
-from svc.policy.entities import cluster_uid
 
 APPROVE_POLICY = "approvePolicy"
 
@@ -60,20 +60,19 @@ class ApprovalCount:
             asked_by=proposal.person,
         )
 
-    def may_approve(self, person_id: str) -> Decision | None:
-        """The policy's answer; None while no policy is in force."""
-        engine = self.engine()
+    def may_approve(self, person_id: str, factor_age: float | None = None) -> Decision | None:
+        """The policy's answer; None while no policy is in force.
+
+        Args:
+            factor_age: How long before the approval was signed the person had presented a second
+                factor; None where nobody knows.
+        """
+        engine, now = self.engine(), self.now()
         if engine is None:
             return None
-        return engine.decide(
-            AccessRequest(
-                request_kind="admin",
-                principal=user(person_id),
-                action=APPROVE_POLICY,
-                resource=cluster_uid(self.cluster),
-                context=context_at(self.now()),
-            )
-        )
+        at = None if factor_age is None else now - factor_age
+        asked = may_administer(user(person_id), APPROVE_POLICY, self.cluster, now, factor_at=at)
+        return engine.decide(asked)
 
     def decisions(self, rows: SignedRows, proposal: Proposal) -> tuple[CountedApproval, ...]:
         """Every decision about it that a signed record stands behind."""
@@ -110,9 +109,20 @@ class ApprovalCount:
             raise ApprovalRefused("the row names another approver or decision than the signature")
         require_certificate(rows, kept.certificate_sha256, kept.approver)
         require_active(rows.person(kept.approver))
-        decision = self.may_approve(kept.approver)
+        age = factor_age(rows, kept.certificate_sha256, kept.decided_at)
+        decision = self.may_approve(kept.approver, age)
         if decision is None or not decision.allowed:
             raise ApprovalRefused("the policy does not let this person approve", reason="denied")
+
+
+def factor_age(rows: SignedRows, certificate_sha256: bytes, at: float) -> float | None:
+    """How long before *at* the holder of a certificate presented a second factor, if that is known.
+
+    What counts is when the approval was signed: by the time it is used hours may have passed.
+    """
+    issued = rows.certificate(certificate_sha256)
+    presented = None if issued is None else factor_at(rows, issued)
+    return None if presented is None else at - presented
 
 
 def require_signer(rows: SignedRows, certificate: CertificateFacts) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from attrs import define, evolve, frozen
 
 from svc.authority.ingest.notes import checked_note
-from svc.authority.policy.proposed.approval_count import ApprovalCount, require_signer
+from svc.authority.policy.proposed.approval_count import ApprovalCount, factor_age, require_signer
 from svc.authority.policy.proposed.proposal_rows import found_proposal, unknown_proposal
 from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.registry.approvals import ApprovalRefused, check_new
@@ -19,6 +19,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.events import POLICY_APPROVE, POLICY_REFUSED, POLICY_REJECT
 from svc.model.audit.record import Actor
 from svc.model.certificate import CertificateFacts
+from svc.model.policy.access import Decision
 from svc.model.policy.approval import Approval, ApprovalDecision
 from svc.model.policy.proposal import Proposal, ProposalDecision, ProposalState
 from svc.model.signing import Signed
@@ -78,13 +79,14 @@ class PolicyDecisions:
         )
         decision = self._checked(request, proposal)
         changes = await proposals.changes_of(proposal)
+        right = await store.read("a right to approve", lambda tx: self._right(tx, decision))
         try:
-            self._require_right(decision.approval, proposal)
+            self._require_right(decision.approval, proposal, right)
             await store.run(
                 "decide about a policy", lambda tx: self._decide(tx, proposal, decision)
             )
         except Denied as refusal:
-            await self._record_refusal(proposal, decision.approval, refusal)
+            await self._record_refusal(proposal, decision.approval, refusal, right)
             raise
         await proposals.state_cache.catch_up()
         row = await store.read(
@@ -135,7 +137,15 @@ class PolicyDecisions:
             state=state,
         )
 
-    def _require_right(self, approval: Approval, proposal: Proposal) -> None:
+    def _right(self, tx: ITransaction, decision: SignedDecision) -> Decision | None:
+        """What the policy says of the signer; None while none is in force."""
+        rows, sha256 = self.proposals.recorder.rows(tx), decision.certificate.sha256
+        age = factor_age(rows, sha256, self.proposals.now())
+        return self._count.may_approve(decision.approval.approver, age)
+
+    def _require_right(
+        self, approval: Approval, proposal: Proposal, right: Decision | None
+    ) -> None:
         """Refuse a decision of somebody who may not make it."""
         is_own = approval.approver == proposal.person
         if is_own and approval.decision is ApprovalDecision.DENY:
@@ -145,19 +155,16 @@ class PolicyDecisions:
                 "another person than the one who proposed it has to approve it",
                 reason="own_approval",
             )
-        decision = self._count.may_approve(approval.approver)
-        if decision is None or not decision.allowed:
+        if right is None or not right.allowed:
             raise ApprovalRefused(
                 "the policy does not let this person approve policies (approvePolicy)",
                 reason="denied",
             )
 
     async def _record_refusal(
-        self, proposal: Proposal, approval: Approval, refusal: SvcError
+        self, proposal: Proposal, approval: Approval, refusal: SvcError, right: Decision | None
     ) -> None:
-        decision = (
-            self._count.may_approve(approval.approver) if refusal.reason == "denied" else None
-        )
+        decision = right if refusal.reason == "denied" else None
         await self.proposals.store.run(
             "refuse an approval",
             lambda tx: self.proposals.recorder.append(
