@@ -14,6 +14,7 @@ from svc.authority.state.tables import (
     rows_now,
 )
 from svc.interfaces.store import ITransaction
+from svc.model.cluster.account import PersonSecret, SecretKind
 from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.node import ExpectedKey, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate
@@ -94,6 +95,10 @@ def _fill_requests(tx: ITransaction) -> None:
         ends_at=LATER,
     )
     tx.access.decide(decision)
+    secret = PersonSecret(
+        id="s1", person_id=ADA, kind=SecretKind.PASSWORD, sealed=b"sealed", added_at=1.0
+    )
+    tx.secrets.add(secret)
     tx.agents.add(Agent("agent-1", "deployer", ADA))
     issued = AgentCertificate(
         sha256=b"a" * 32,
