@@ -19,7 +19,6 @@ from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
     from svc.client.access import AccessClient
-    from svc.compose.client import PersonSide
     from svc.messages.access import AccessEntry
 
     _Asked = Callable[[Callable[[AccessClient], Awaitable[Any]]], Awaitable[Any]]
@@ -238,6 +237,8 @@ def _called(globals_: Globals, call: Callable[[AccessClient], Awaitable[Any]]) -
 
 def _run(globals_: Globals, work: Callable[[_Asked], Awaitable[Any]]) -> Any:
     """What *work* makes; each call that it makes has a connection of its own."""
+    from svc.compose.access import access_client
+
     side = able_person(globals_)
 
     async def working(reactor: Any) -> Any:
@@ -246,22 +247,11 @@ def _run(globals_: Globals, work: Callable[[_Asked], Awaitable[Any]]) -> Any:
         async def asked(call: Callable[[AccessClient], Awaitable[Any]]) -> Any:
             channel = await person.connect()
             try:
-                return await call(_client(person, channel))
+                client = access_client(person.identity, person.runtime, lambda: channel)
+                return await call(client)
             finally:
                 await channel.close()
 
         return await work(asked)
 
     return run(working)
-
-
-def _client(person: PersonSide, channel: Any) -> AccessClient:
-    from svc.client.access import AccessClient
-
-    return AccessClient(
-        channel=lambda: channel,
-        identity=person.identity,
-        verifier=person.identity.verifier,
-        now=person.runtime.now,
-        entropy=person.runtime.entropy,
-    )

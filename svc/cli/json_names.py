@@ -77,6 +77,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "document_sha256": "SHA-256 of the document that an approval binds",
         "parameters": "parameters of the session that it is for; no others: any",
         "person_name": "name of the person who asks",
+        "requests_to_decide": "how many wait for this person's decision; null: not known",
         "uses_count": "how many sessions have used it",
         # certificates
         "certificate": "the certificate of the person",

@@ -39,6 +39,9 @@ def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
             ("refused", len(status["refused"])),
             ("ended", len(status["ended"])),
         ]
+        waiting = status.get("requests_to_decide")
+        if waiting:
+            rows.append(("requests", f"{waiting} wait for you (svc requests list --to-decide)"))
         audit = status.get("audit")
         if audit and audit["records"]:
             rows.append(("audit log", f"{audit['records']} records at {audit['time']}"))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
 
-from svc.errors import Malformed
+from svc.errors import Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier, IIdentity
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.access import (
@@ -34,8 +35,11 @@ from svc.model.policy.requested import AccessAsk
 from svc.model.principal import Role
 from svc.model.signing import Purpose
 from svc.proto.gate.v1 import session_pb2 as pb
+from svc.runtime.services import bounded
 
 _SECS = 15.0
+_COUNT_SECS = 3.0
+_KEEP_SECS = 30.0
 _DENIAL_SECS = 3600
 """How long a signed denial says that it is valid; it is acted on at once."""
 
@@ -121,3 +125,24 @@ class AccessClient:
             timeout=_SECS,
         )
         return read_entries(answer)
+
+
+@define(kw_only=True)
+class WaitingRequests:
+    """How many requests wait for this person's decision; asked now and then only."""
+
+    access: AccessClient
+    clock: IReactorTime
+    _count: int | None = field(default=None, init=False)
+    _ask_after: float = field(default=0.0, init=False)
+
+    async def count(self) -> int | None:
+        """The number, at most half a minute old; None where it is not known."""
+        if self.clock.seconds() >= self._ask_after:
+            self._ask_after = self.clock.seconds() + _KEEP_SECS
+            try:
+                asking = self.access.list(to_decide=True)
+                self._count = len(await bounded(self.clock, _COUNT_SECS, asking, "requests"))
+            except SvcError:
+                self._count = None
+        return self._count

@@ -33,6 +33,7 @@ from svc.client.resident.service import RETRY_SECS, Place, Resident
 from svc.client.resident.status import StatusService
 from svc.client.sessions import SessionDialer
 from svc.client.signin import SignInFile
+from svc.compose.access import waiting_requests
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.heads import latest_checkpoint
 from svc.compose.listeners.limits import log_problems, wire_limits
@@ -349,6 +350,7 @@ def _assembled(
         head=head,
         renew=side.take_new_identity,
         renew_until=SignInFile(side.state).renew_until,
+        waiting=waiting_requests(side.identity, side.runtime, link.channel).count,
     )
     control = BoundPort(
         key="state_dir",

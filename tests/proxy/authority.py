@@ -42,6 +42,7 @@ from svc.messages.snapshot import (
 from svc.messages.spooled import read_spooled, state_message
 from svc.messages.tunnel import Nonce
 from svc.model.canonical import decode
+from svc.model.policy.requested import ApprovedAccess
 from svc.model.signing import Purpose, Signed
 from svc.policy.bundle import PolicyBundle, diff, encode_bundle, encode_delta
 from svc.policy.entities import GroupFacts, PersonFacts, ResourceFacts, entities_of
@@ -72,6 +73,7 @@ class Authority:
         self.verdict = RegistrationVerdict(True, lease_secs=90, served=("db1",))
         self.registration_error: SvcError | None = None
         self.asked: list[Any] = []
+        self.approved: ApprovedAccess | None = None
         self.refusal: AuthorizeAnswer | SvcError | None = None
         self.holding: Deferred[None] | None = None
         self.ended: list[CountedEnd] = []
@@ -230,7 +232,12 @@ class Authority:
             ask.request, session_uid=requested.session_uid, resource=requested.resource
         )
         return answer_message(
-            AuthorizeAnswer("d" * 32, self.cluster.sign_grant(grant), may_view=True)
+            AuthorizeAnswer(
+                "d" * 32,
+                self.cluster.sign_grant(grant),
+                may_view=True,
+                approved=self.approved,
+            )
         )
 
     def _outcome(self) -> str:

@@ -13,6 +13,7 @@ from svc.messages.session import OPEN_METHOD, decode_opened
 from svc.messages.tunnel import OpenNotice
 from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
+from svc.model.policy.requested import ApprovedAccess
 from svc.model.session.tunnels import EndReason, TunnelEnded
 from svc.proxy.uplink.reports import GATHER_SECS
 from svc.rpc.frames import EOF, FrameKind, parse_frame
@@ -20,6 +21,11 @@ from tests.proxy.pieces import Node, ProxyTests, Talk, Wire, data
 from tests.support.proof import proves
 
 DECISION = "d" * 32
+NOBODY = '@id("nobody") forbid (principal, action, resource);'
+ON_REQUEST = (
+    '@id("on-request") @requestable permit (principal, action == Action::"tcpConnect", resource)'
+    " when { context has approved_request };"
+)
 
 
 class CarriedTests(ProxyTests):
@@ -160,6 +166,46 @@ class CarriedTests(ProxyTests):
         self.assertRefused(client, "policy_changed", Fault.ABORTED)
         self.assertTrue(carry.is_over)
         self.assertEqual([one.reason for one in self.authority.ended], ["policy_changed"])
+
+    def follow(self, text: str, version: int = 4) -> None:
+        """The Proxy has this policy from now on."""
+        bundle = self.authority._bundle(("db1",), 5 + version, version=version, text=text)
+        self.authority.publish(self.authority.frame(bundle))
+        self.site.turn()
+
+    def test_an_approval(self) -> None:
+        """What the snapshot denies opens by the approval in Authority's answer, and lasts by it."""
+        self.follow(ON_REQUEST)
+        self.authority.approved = ApprovedAccess(request_id="r1", approver="p" * 26, ends_at=2**40)
+        _, client, _ = self.carried()
+        self.assertEqual([one.proxy_decision.decision for one in self.authority.asked], ["deny"])
+        self.follow(ON_REQUEST, 5)
+        self.assertFalse(client.is_over)
+        self.follow(f'{ON_REQUEST} @id("nobody") forbid (principal, action, resource);', 6)
+        self.assertRefused(client, "policy_changed", Fault.ABORTED)
+
+    def test_an_approval_that_turns_nothing_here(self) -> None:
+        """The Proxy's own policy must allow it too: an approval is a fact, and no permission."""
+        self.site.node()
+        self.authority.approved = ApprovedAccess(request_id="r1", approver="p" * 26, ends_at=2**40)
+        for version, text in enumerate((NOBODY, "", f"{ON_REQUEST}{NOBODY}"), 4):
+            self.follow(text, version)
+            talk = self.site.open()
+            self.assertEqual(talk.reason, "policy_changed", text)
+        self.assertEqual({one.reason for one in self.authority.ended}, {"policy_changed"})
+
+    def test_how_to_ask(self) -> None:
+        """A refusal that an approval would turn brings what the person types."""
+        self.site.node()
+        self.authority.refusal = AuthorizeAnswer(
+            decision_id=DECISION,
+            reason="denied",
+            text="access denied",
+            request_hint="svc request db1",
+        )
+        talk = self.site.open()
+        assert talk.error is not None
+        self.assertEqual(talk.error.details["request"], "svc request db1")
 
     def test_assigned_anew(self) -> None:
         """A session by an assignment that is over is broken off; one by another goes on."""

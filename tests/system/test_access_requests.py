@@ -77,6 +77,8 @@ class AccessRequestTests(SynchronousTestCase):
         own = self.decided(self.bob, "approve", id)
         self.assertNotEqual(own.status, 0)
         self.assertIn("another person", own.stderr)
+        self.ada.up("echo")
+        self.assertIn("1 wait for you", self.ada.svc("status", "--refresh").checked().stdout)
         (waiting,) = self.ada.svc("requests", "list", "--to-decide", "--json").checked().json
         self.assertEqual((waiting["id"], waiting["asked_reason"]), (id, "incident 7"))
         shown = self.ada.svc("requests", "show", id).checked().stdout

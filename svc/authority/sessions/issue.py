@@ -52,7 +52,7 @@ from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import Decision
 from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
 from svc.model.policy.requests import context_at, may_open, may_view
-from svc.model.principal import CALLERS
+from svc.model.principal import CALLERS, Role
 from svc.model.session.checkpoint import GATED_MS
 from svc.model.session.ending import NOT_OPENED
 from svc.model.session.grant import OPEN_WITHIN_MS, Grant
@@ -180,6 +180,8 @@ class Issuance:
         engine, resource = self.engine(), verified.resource
         if engine is None or resource is None or denied.reason != "denied":
             return denied
+        if verified.certificate.principal.role is not Role.USER:
+            return denied  # only a person asks
         asked = denied.decision.request
         if not self.offers.would_turn(engine, asked):
             return denied

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from attrs import asdict, define
@@ -23,11 +23,16 @@ from svc.runtime.services import bounded
 _REFRESH_SECS = 15.0
 
 
+async def _unknown() -> int | None:
+    return None
+
+
 @define
 class StatusService:
     """Answers the questions of ``svc status`` and ``svc resources list``.
 
     Attributes:
+        waiting: How many requests for access wait for the person's decision; None: not known.
         renew: Takes the identity that ``svc join`` has written since, if it has.
     """
 
@@ -40,6 +45,7 @@ class StatusService:
     renew: Callable[[], object]
     renew_until: Callable[[], float] = float
     head: KnownHead | None = None
+    waiting: Callable[[], Awaitable[int | None]] = _unknown
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         """The state of everything; fetched again first where the question says ``refresh``.
@@ -58,7 +64,8 @@ class StatusService:
                 await bounded(self.clock, _REFRESH_SECS, self.link.refreshed(), "the Proxy")
             except Denied:
                 pass  # the status says so
-        return self._status()
+        waiting = None if self.link.proxy == "" else await self.waiting()
+        return {**self._status(), "requests_to_decide": waiting}
 
     def _no_new_sessions(self) -> list[dict[str, str]]:
         """Why no session opens now, as far as that is known."""

@@ -154,6 +154,8 @@ class Gate:
         asked, engine = decision.request, self.engine()
         if APPROVED_REQUEST in asked.context or not engine.requestable:
             return ""
+        if asked.principal.type != "User":
+            return ""  # only a person asks
         if not would_turn(engine, asked, int(self.now()) + MAX_VALID_SECS):
             return ""
         view = may_view(opened.person_id, asked.resource, self.now(), opened.source_address)

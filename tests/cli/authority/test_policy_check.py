@@ -73,6 +73,24 @@ class PolicyCheckTests(TerminalTests):
         self.assertEqual(found["missing_facts"], ["proxy_reported"])
         self.assertEqual([one.partition("=")[0] for one in found["assumed"]], ["now", "weekday"])
 
+    def test_with_an_approved_request(self) -> None:
+        """What an approval would turn is asked with one, and so is who may approve."""
+        text = TEXT.replace("has hour && context.hour >= 8 && context.hour < 18", "has hour") + (
+            '@id("by-request") @requestable permit (principal, action == Action::"tcpConnect",'
+            " resource) when { context has approved_request };"
+            '@id("approves") permit (principal in Group::"ops", action == Action::"approveAccess",'
+            " resource);"
+        )
+        asking = ("policy", "check", "-", "--as", "ana", "--resource", "db")
+        approved = ("--action", "tcpConnect", "--fact", "approved_request.id=any")
+        approving = ("--action", "approveAccess", "--fact", "requested_action=tcpConnect")
+        for words, policy in ((approved, "by-request"), (approving, "approves")):
+            asked = self.run_it(*asking, *words, stdin=text.encode())
+            self.assertEqual(asked.status, 0, asked.stderr)
+            self.assertIn(policy, asked.stdout)
+        bare = self.run_it(*asking, "--action", "tcpConnect", "--fact", "approved_request=1")
+        self.assertIn("give its parts: approved_request.id", bare.stderr)
+
     def test_the_active_policy(self) -> None:
         """Without a file it asks the policy in force, for operators too."""
         asked = self.run_it("policy", "check", *ASK)
