@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.cli.json_names import unknown
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Ran
@@ -59,9 +60,15 @@ class AccessRequestTests(SynchronousTestCase):
         return self.bob.svc("--config", path, "proxy-ssh", "echo", "--kind", "tcp", stdin=b"word")
 
     def asked(self, *words: str) -> str:
-        entry: dict[str, Any] = self.bob.svc("request", "echo", *words, "--json").checked().json
+        entry = self.told(self.bob, "request", "echo", *words)
         self.assertEqual((entry["state"], entry["person_name"]), ("open", "bob"))
         return str(entry["id"])
+
+    def told(self, person: GatewayPerson, *words: str) -> Any:
+        """The document that a command prints."""
+        found = person.svc(*words, "--json").checked().json
+        self.assertEqual(list(unknown(found)), [])
+        return found
 
     def decided(self, person: GatewayPerson, word: str, id: str) -> Ran:
         return person.svc("requests", word, id, "--yes")
@@ -79,18 +86,18 @@ class AccessRequestTests(SynchronousTestCase):
         self.assertIn("another person", own.stderr)
         self.ada.up("echo")
         self.assertIn("1 wait for you", self.ada.svc("status", "--refresh").checked().stdout)
-        (waiting,) = self.ada.svc("requests", "list", "--to-decide", "--json").checked().json
+        (waiting,) = self.told(self.ada, "requests", "list", "--to-decide")
         self.assertEqual((waiting["id"], waiting["asked_reason"]), (id, "incident 7"))
         shown = self.ada.svc("requests", "show", id).checked().stdout
         for part in ("bob (", "echo (tcp)", "tcpConnect", "10 min", "1, of which 0", "incident 7"):
             self.assertIn(part, shown)
-        self.decided(self.ada, "approve", id).checked()
-        self.assertEqual(self.bob.svc("requests", "show", id, "--json").json["decided_by"], "ada")
+        self.told(self.ada, "requests", "approve", id, "--yes")
+        self.assertEqual(self.told(self.bob, "requests", "show", id)["decided_by"], "ada")
         with ThreadPoolExecutor(2) as threads:
             ends = list(threads.map(self.through, ("client.toml", "second.toml")))
         self.assertEqual(sorted(one.status for one in ends), [0, 1], ends)
         self.assertEqual(sorted(one.stdout for one in ends), ["", "word"], ends)
-        self.assertEqual(self.bob.svc("requests", "show", id, "--json").json["state"], "used")
+        self.assertEqual(self.told(self.bob, "requests", "show", id)["state"], "used")
         self.assertEqual(self.through().status, 1, "it was for one session")
         self.gateway.verify()
 
@@ -103,3 +110,13 @@ class AccessRequestTests(SynchronousTestCase):
         self.assertEqual(session.process.wait(30), 1)
         self.assertIn("the time that was granted is over", session.said())
         self.assertIn("to ask for access", self.through().stderr)
+
+    def test_no(self) -> None:
+        """What was denied, or taken back by who asked, opens nothing."""
+        id = self.asked("--for", "10m")
+        self.told(self.ada, "requests", "deny", id, "--yes")
+        self.assertEqual(self.told(self.bob, "requests", "show", id)["state"], "denied")
+        id = self.asked("--for", "10m")
+        self.told(self.bob, "requests", "withdraw", id)
+        self.assertEqual(self.told(self.bob, "requests", "show", id)["state"], "withdrawn")
+        self.assertEqual(self.through().status, 1)

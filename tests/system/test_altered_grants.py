@@ -66,6 +66,7 @@ ALTERATIONS: dict[str, Callable[[Grant], Any]] = {
     "proxy_id": lambda grant: "a" * 26,
     "ceiling": lambda grant: {"db_role": "owner"},
     "is_gated": lambda grant: True,
+    "operations": lambda grant: frozenset({"GET"}),
     "policy_version": lambda grant: grant.policy_version + 1,
     "audit_hash": lambda grant: os.urandom(32),
     "issued_at_ms": lambda grant: grant.issued_at_ms + SECOND,

@@ -26,12 +26,24 @@ ELSEWHERE = {
     "svc authority audit outbox discard": "tests.cli.authority.test_outbox",
     "svc authority audit outbox release": "tests.cli.authority.test_outbox",
     "svc authority identities add": "tests.cli.authority.test_identities",
+    **dict.fromkeys(
+        (
+            f"svc authority policy {word}"
+            for word in ("activate", "approve", "diff", "propose", "reject", "review", "rollback")
+        ),
+        "tests.system.test_policy_changes",
+    ),
     "svc authority state adopt": "tests.system.test_unsigned_rows",
     "svc login": "tests.system.test_sign_in",
     "svc logout": "tests.system.test_sign_in",
+    "svc request": "tests.system.test_access_requests",
+    **dict.fromkeys(
+        (f"svc requests {word}" for word in ("approve", "deny", "list", "show", "withdraw")),
+        "tests.system.test_access_requests",
+    ),
 }
-"""What a gateway refuses that is sound, or has no gated session, or no provider.  There every
-document is compared with the same list."""
+"""What a gateway refuses that is sound, or has no gated session, no provider, or one person only.
+There every document is compared with the same list."""
 
 RECORDS = {
     "svc authority audit show",

@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.cli.json_names import unknown
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
@@ -58,7 +59,9 @@ class PolicyChangeTests(SynchronousTestCase):
         """The document that a `policy` command prints, by somebody's identity."""
         who = ("--identity", str(by.directory / "client.toml")) if by is not None else ()
         done = self.gateway.operator("policy", *words, *who, "--json", stdin=stdin.encode())
-        return json.loads(done.stdout)
+        found = json.loads(done.stdout)
+        self.assertEqual(list(unknown(found)), [])
+        return found
 
     def refused(self, *words: str, by: GatewayPerson | None = None, stdin: str = "") -> str:
         who = ("--identity", str(by.directory / "client.toml")) if by is not None else ()
