@@ -17,6 +17,7 @@ from tests.system.test_roles import bea
 LISTS = {
     "svc authority accounts list",
     "svc authority audit outbox list",
+    "svc authority agents list",
     "svc authority groups list",
     "svc authority identities list",
     "svc authority list-nodes",
@@ -29,6 +30,7 @@ LISTS = {
     "svc authority resources list",
     "svc authority sessions list",
     "svc authority tokens list",
+    "svc requests list",
     "svc resources list",
 }
 MORE = {"svc authority resources bindings": ("echo",)}

@@ -129,7 +129,11 @@ class ProcessTests(SynchronousTestCase):
     def test_without_telemetry(self) -> None:
         """Without telemetry a Connector listens nowhere, and the audit log goes on as ever."""
         gateway, person = shared(), bea()
-        wanted = {AUTHORITY: {"control", "join", "renewal"}, PROXY: {"public"}, CONNECTOR: set()}
+        wanted = {
+            AUTHORITY: {"admin", "control", "join", "renewal"},
+            PROXY: {"public"},
+            CONNECTOR: set(),
+        }
         with without_telemetry(gateway):
             for role, names in wanted.items():
                 listening = gateway.listening(role)
