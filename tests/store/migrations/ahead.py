@@ -166,6 +166,7 @@ REVIEW = {
         ],
         clash=[{"action": "view"}],
         beside=[{"id": "request2", "state": "open", "uses": None, "used": 0}],
+        optional=("uses",),
     ),
     "open_requests_of_a_person": Case(
         before=[PERSON, REQUEST],
