@@ -10,6 +10,8 @@ from contrib.levels import FORMER, columns_at, cut, fill, migrations, place_of
 from svc.model.audit.record import chain_hash
 from svc.store.sqlite.connection import open_reader
 from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.person import GatewayPerson
+from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.store.places import path_of
 from tests.support.proof import proves
@@ -31,6 +33,15 @@ def put_back(gateway: Gateway, level: int) -> None:
     for path in gateway.files.store.parent.glob(f"{gateway.files.store.name}*"):
         path.unlink()
     fill(place, cut(lines, level, columns_at(level), former))
+
+
+def is_echoed(person: GatewayPerson, said: bytes) -> bool:
+    """Whether a session works yet: the resource is served a moment after it was added."""
+    try:
+        echoed(person, said)
+    except (ConnectionError, AssertionError):
+        return False
+    return True
 
 
 class InPlaceTests(SynchronousTestCase):
@@ -57,6 +68,5 @@ class InPlaceTests(SynchronousTestCase):
         for role in ROLES:
             gateway.start(role)
         gateway.add_resource(target)
-        ada.endpoint("echo")
-        echoed(ada, b"after")
+        until("a session after it", lambda: is_echoed(ada, b"after"))
         self.assertEqual(enrolled(gateway), before)
