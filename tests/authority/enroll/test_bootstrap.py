@@ -40,7 +40,11 @@ class Undone(Recorder):
 
 def _given(recorder: Recorder) -> dict[str, Any]:
     """What a recorder was made with, to make another."""
-    return {one.alias or one.name: getattr(recorder, one.name) for one in attrs.fields(Recorder) if one.init}
+    return {
+        one.alias or one.name: getattr(recorder, one.name)
+        for one in attrs.fields(Recorder)
+        if one.init
+    }
 
 
 class JoinTests(SynchronousTestCase):
