@@ -202,8 +202,11 @@ class QueueConsumer:
 
     async def _tell_requests(self, drained: AppliedRows) -> None:
         try:
-            await self.recorded(drained.requests)
-            await self.decide_again(drained.sampled)
+            try:
+                # First: these records settle checkpoints, by which the times in them are held.
+                await self.decide_again(drained.sampled)
+            finally:
+                await self.recorded(drained.requests)
         except SvcError as failed:
             # The rows are in the log; the session that they contradict is not prolonged, and its
             # Proxy opens no further one.  The next checkpoint or batch puts it on record.

@@ -141,6 +141,14 @@ class GatedSessions:
         # Not before all are taken: a record left out would be missed in a session that is good.
         await self.trust.write()
 
+    def settled_at(self, session_uid: str) -> float | None:
+        """When the newest checkpoint came up to which all records are there, or the grant was made.
+
+        None where that is not known: of a session that another Authority granted.
+        """
+        tracked = self._sessions.get(session_uid)
+        return None if tracked is None or tracked.chain.is_adopted else tracked.chain.settled_at
+
     async def disputed(self, session_uid: str, proxy_id: str, word: str) -> None:
         """The policy does not allow what the session's Proxy recorded as allowed.
 

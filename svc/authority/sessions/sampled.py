@@ -7,15 +7,16 @@ enter the log, at random, and asks the policy itself.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 from twisted.logger import Logger
 
 from svc.audit.ingest.sampled import SampledAllow
 from svc.authority.policy.recent import RecentEngines
 from svc.authority.sessions.checkpoints import GatedSessions
+from svc.model.clocks import MAX_APART_SECS
 from svc.model.ids import Entropy
 from svc.model.policy.requested import APPROVED_REQUEST
 
@@ -27,6 +28,11 @@ WRONG_ALLOW = "wrong_allow"
 ONE_IN = 64
 """Of this many allowed requests one is decided again, which takes some 0.2 ms: less than a
 fiftieth of what judging and writing their records takes."""
+
+
+HELD_SECS = 180.0
+"""A request that was decided reaches the Connector sooner: 90 s of silence end the
+session, and clocks are up to 30 s apart."""
 
 
 def at_random(entropy: Entropy, one_in: int = ONE_IN) -> Callable[[], bool]:
@@ -53,7 +59,7 @@ class SampledAllows:
         Raises:
             SvcError: what was found is not on record yet; the next checkpoint writes it.
         """
-        for one in sampled:
+        for one in map(self._placed, sampled):
             if self._is_wrong(one) or not await self._is_approved(one):
                 _log.error(
                     "a Proxy says that the policy allowed what it does not allow",
@@ -63,6 +69,15 @@ class SampledAllows:
                 )
                 await self.gated.disputed(one.session_uid, one.proxy_id, WRONG_ALLOW)
 
+    def _placed(self, one: SampledAllow) -> SampledAllow:
+        """The request, decided no earlier than it can have been.
+
+        The time is the Proxy's word, and an earlier one would choose the engine.  Records come
+        in order, so what no settled checkpoint covers was passed on after the last one was made.
+        """
+        settled_at = self.gated.settled_at(one.session_uid)
+        return one if settled_at is None else evolve(one, at=max(one.at, settled_at - HELD_SECS))
+
     async def _is_approved(self, one: SampledAllow) -> bool:
         """Whether the approval that the Proxy says it stood on, if it says so, is none of its own.
 
@@ -71,21 +86,25 @@ class SampledAllows:
         fact = one.request.context.get(APPROVED_REQUEST)
         if fact is None:
             return True
+        ends_at = fact.get("expires") if isinstance(fact, Mapping) else None
+        if not isinstance(ends_at, int) or one.at > ends_at + MAX_APART_SECS:
+            return False
         return fact in await self.approvals(one.session_uid, one.request.action)
 
     def _is_wrong(self, one: SampledAllow) -> bool:
         """Whether no engine that the Proxy can have had allows it.
 
         An engine over the very entities that the Proxy names has the last word.  Where entities
-        changed meanwhile and none names them, all engines of that time have to agree; a request
-        from before the oldest one known is not judged.
+        changed meanwhile and none names them, all engines of that time have to agree, and so where
+        none of them is of the version that it names; a request from before the oldest one known is
+        not judged.
         """
         found = [
             engine.decide(one.request)
             for engine in self.engines.at(one.at)
             if engine.version == one.policy_version
         ]
-        if not found or any(decision.allowed for decision in found):
+        if any(decision.allowed for decision in found):
             return False
         if any(decision.entities_digest == one.entities_digest for decision in found):
             return True

@@ -119,8 +119,9 @@ def shared_services(p: Parts) -> SharedServices:
     recent = RecentEngines(now)
 
     async def in_force(engine: CompiledPolicy, text: str) -> None:
-        await publishing.policy_changed(engine, text)
+        # First: a Proxy may decide by it as soon as it is published.
         recent.came(engine)
+        await publishing.policy_changed(engine, text)
 
     guard = PolicyGuard(clock)
     policy = PolicyInForce(

@@ -12,8 +12,10 @@ from svc.authority.sessions.sampled import ONE_IN, WRONG_ALLOW, SampledAllows, a
 from svc.errors import SvcError
 from svc.model.audit.request import RequestRecord
 from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.session.grant import Grant
 from tests.authority.house import ADA, EVE, POLICY
 from tests.authority.test_outbox import Queue
+from tests.pki.support import CLUSTER
 
 CLOSED = POLICY.replace('"tcpConnect", Action::"view"', '"view", Action::"view"')
 
@@ -148,8 +150,20 @@ class SampledTests(Queue):
         self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
 
     def test_another_version(self) -> None:
-        """A version that no engine of ours has is not judged by another one's text."""
-        self.assertEqual(self.drained(evolve(self.on("prod1"), policy_version=77)), [])
+        """A version that was not in force then was no Proxy's, whatever it would have allowed."""
+        found = self.drained(evolve(self.request(), policy_version=77))
+        self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
+
+    def test_an_early_time(self) -> None:
+        """A time from before the last change does not choose the engine, nor hide the request."""
+        self.house.clock.advance(600)
+        self.set_policy(CLOSED)
+        self.numbers = self.origin.session(started_at=self.house.now() - 600)
+        self.house.clock.advance(600)
+        self.gated.granted(self.granted())
+        early = evolve(self.request(), time=self.house.now() - 1100)
+        found = self.drained(early)
+        self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
 
     def test_how_many(self) -> None:
         """About one in sixty-four is picked."""
@@ -157,6 +171,28 @@ class SampledTests(Queue):
         drawn = [at_random(partial(_byte, at))() for at in range(256)]
         self.assertEqual(sum(drawn), 256 // ONE_IN)
         self.assertIn(picks(), (True, False))
+
+    def granted(self) -> Grant:
+        """A grant of the session, made now."""
+        now_ms = int(self.house.now() * 1000)
+        return Grant(
+            cluster=CLUSTER,
+            session_uid=self.numbers.session_uid,
+            request_sha256=bytes(32),
+            person_id=ADA,
+            person_certificate_sha256=bytes(32),
+            resource="db1",
+            resource_revision=1,
+            kind="tcp",
+            connector_id=self.house.connector.id,
+            proxy_id=self.origin.id,
+            policy_version=1,
+            audit_hash=bytes(32),
+            issued_at_ms=now_ms,
+            open_before_ms=now_ms + 30_000,
+            end_before_ms=now_ms + 120_000,
+            is_gated=True,
+        )
 
     def set_policy(self, text: str) -> None:
         """A text in force."""
