@@ -34,6 +34,9 @@ from svc.proxy.sessions.gated import (
 )
 from svc.proxy.sessions.watched import WatchedRequests
 
+CONFIRMED_SECS = 60.0
+"""Authority is asked again so long after it said that an approval is in force."""
+
 
 @define
 class Gate:
@@ -122,6 +125,8 @@ class Gate:
         """
         kind, source = opened.kind, opened.source_address
         counted = self._counted(opened, action, facts)
+        if approved is not None:
+            opened.confirmed_at[action] = self.now()
         try:
             basis = self._basis()
             decision, reason = self._decided(opened, action, facts, approved)
@@ -245,7 +250,10 @@ class Gate:
 
     def _approval(self, opened: GatedOpen, action: str) -> ApprovedAccess | None:
         """What requests of this action stand on: an approval of their own, or the session's."""
-        found = opened.lasting.get(action) or opened.approved
+        lasting = opened.lasting.get(action)
+        if lasting is not None and opened.confirmed_at[action] < self.now() - CONFIRMED_SECS:
+            lasting = None  # whoever approved it may have been let go
+        found = lasting or opened.approved
         return None if found is None or found.ends_at <= self.now() else found
 
     def _asked(

@@ -56,7 +56,10 @@ class GatedOpen:
     source_address: str
     approved: ApprovedAccess | None = None
     lasting: dict[str, ApprovedAccess] = field(factory=dict, eq=False)
-    """By action: an approval that every request of it stands on until its end."""
+    """By action: an approval that every request of it may stand on."""
+
+    confirmed_at: dict[str, float] = field(factory=dict, eq=False)
+    """By action: when Authority said that an approval of it is in force."""
 
     latest: dict[str, ApprovedAccess] = field(factory=dict, eq=False)
     """By action: what the latest request of it stood on, which may have been for that one."""

@@ -23,7 +23,7 @@ from svc.policy.compile import compile_policy
 from svc.policy.entities import Facts, GroupFacts, PersonFacts, ResourceFacts, entities_of
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
-from svc.proxy.sessions.gate import Gate
+from svc.proxy.sessions.gate import CONFIRMED_SECS, Gate
 from svc.proxy.sessions.gated import GatedOpen, GatedRequest
 from svc.proxy.uplink.approvals import SessionApprovals
 
@@ -159,6 +159,10 @@ class ApprovedTests(SynchronousTestCase):
         self.channel.answer = ApprovalForRequests(APPROVED, lasting=True)
         self.used()
         self.assertEqual(self.decided().decision, "allow")
+        self.now = 1.0 + CONFIRMED_SECS
+        self.assertEqual(self.decided().decision, "allow")
+        self.now = 1.5 + CONFIRMED_SECS
+        self.assertEqual(self.decided().decision, "deny", "Authority is to be asked again")
         self.now = 100.0
         self.assertFalse(self.gate.still_allows_request(self.opened, "webAccess", facts))
 
