@@ -264,7 +264,7 @@ def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
     state = state_directory(settings)
     store = IdentityStore(state)
     if not store.exists:
-        raise PersonNotJoined(f"no identity in {state}; run `svc join` first")
+        raise PersonNotJoined(f"no identity in {state}; run `svc join` or `svc login` first")
     identity = TransportIdentity.load(store, runtime.now, settings.cluster or None)
     if identity.principal.role not in CALLERS:
         raise ConfigError("state_dir", "it contains an identity that is not a person's")

@@ -108,7 +108,14 @@ def propose(
 def _replayed(context: click.Context, text: str, since: str) -> tuple[bytes, bytes]:
     """The statement of a replay of *text*, and what it found, bounded."""
     from svc.cli.authority.replay import replayed_since
+    from svc.cli.lane import lane
     from svc.model.canonical import encode
+
+    if lane(context) is not None:
+        raise click.UsageError(
+            "--since reads the audit log, so it works only on the Authority's host; leave it out, "
+            "or propose there"
+        )
 
     found, told = replayed_since(context, text, since)
     return encode(dict(found.statement)), findings_of(told)
