@@ -61,7 +61,7 @@ def review_policy(
     if html is not None:
         _write(html, page.html())
     print_result(as_json, {**_shown(answer, page), "replay_confirmed": confirmed}, page.text())
-    if answer.proposal.state == "open" and not as_json:
+    if answer.proposal.state == "open" and not answer.problem and not as_json:
         words = f"{answer.proposal.id[:12]} --document {page.document_sha256.hex()}"
         hint([f"approve it with: svc authority policy approve {words}"])
 
