@@ -65,15 +65,13 @@ class AccountAdmin:
 
         def add(tx: ITransaction) -> tuple[Person, PersonSecret, int]:
             known = self._person(tx, request, actor)
-            rows = self.people.recorder.rows(tx).secrets_of(known.id)
-            has_account = any(one.kind is SecretKind.PASSWORD for one in rows)
-            if has_account and not request.reset:
+            if not request.reset and self._has_account(tx, known):
                 raise already_exists(
                     f"person {known.name}: has an account; to take its password and second "
                     f"factor away, use `svc authority accounts reset {known.name}`"
                 )
             remove_secrets(tx, self.people.recorder, known, actor, note)
-            ended = end_sign_ins(tx, self.people.tokens, known, actor) if has_account else 0
+            ended = end_sign_ins(tx, self.people.tokens, known, actor) if request.reset else 0
             row = self.secrets.new(
                 known.id,
                 SecretKind.ENROLLMENT,
@@ -99,6 +97,10 @@ class AccountAdmin:
             expires_at=int(row.expires_at or 0),
             sign_ins_ended=ended,
         )
+
+    def _has_account(self, tx: ITransaction, known: Person) -> bool:
+        rows = self.people.recorder.rows(tx).secrets_of(known.id)
+        return any(one.kind is SecretKind.PASSWORD for one in rows)
 
     def _person(self, tx: ITransaction, request: pb.AddAccountRequest, actor: Actor) -> Person:
         rows = self.people.recorder.rows(tx)
@@ -146,7 +148,7 @@ class AccountAdmin:
         def remove(tx: ITransaction) -> tuple[Person, bool, int]:
             known = known_person(self.people.recorder.rows(tx), request.person)
             changed = remove_secrets(tx, self.people.recorder, known, actor, note) > 0
-            ended = end_sign_ins(tx, self.people.tokens, known, actor) if changed else 0
+            ended = end_sign_ins(tx, self.people.tokens, known, actor)
             return known, changed, ended
 
         known, changed, ended = await self.people.store.run("remove an account", remove)

@@ -26,6 +26,7 @@ from svc.authority.accounts.secrets import SealedSecrets
 from svc.authority.accounts.security_keys import KeySite, registered
 from svc.authority.accounts.sign_in import LocalSignIns, key_challenge
 from svc.authority.registry.groups import GroupAdmin
+from svc.authority.registry.secrets import take_secrets
 from svc.authority.signin.admission import SignedIn
 from svc.authority.signin.attempts import ATTEMPT_SECS, Attempt, Attempts, Flow
 from svc.authority.signin.entrance import Bound
@@ -251,9 +252,7 @@ class Enrollments:
         made = [password, self.secrets.new(known.id, kind, value, counter=counter)]
         for code in codes:
             made.append(self.secrets.new(known.id, SecretKind.RECOVERY, code_sha256(code)))
-        gone = recorder.rows(tx).secrets_of(known.id)
-        for one in gone:
-            tx.secrets.remove(one.id)
+        gone = take_secrets(tx, recorder, known)
         for one in made:
             tx.secrets.add(one)
         recorder.append(
@@ -265,7 +264,7 @@ class Enrollments:
                 "second_factor": kind.value,
                 "key_digest": bound.key_sha256.hex(),
             },
-            state=[SECRETS.now(tx, one.id) for one in (*gone, *made)],
+            state=[*gone, *(SECRETS.now(tx, one.id) for one in made)],
         )
         return self.sign_ins.admit(tx, bound, known, password)
 

@@ -1,12 +1,18 @@
-"""Takes away what a person without a provider signs in by."""
+"""Takes away what a person without a provider signs in by (rules R8, R31).
+
+A row that was deleted, altered or moved in the store would be in force again once somebody
+puts it back as it was.  So its absence is signed for too.
+"""
 
 from __future__ import annotations
 
+from svc.authority.state.credentials import hidden_of
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import SECRETS
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import ACCOUNT_REMOVE
 from svc.model.audit.record import Actor
+from svc.model.audit.state import MAX_ROWS, StateEntry
 from svc.model.cluster.person import Person
 
 
@@ -20,18 +26,33 @@ def remove_secrets(
     """Remove all that a person signs in by, with its record; how many rows.
 
     Raises:
-        StateUnsigned: one is not what was signed for.
+        StateUnsigned: the records of state are not those that were verified.
     """
-    rows = recorder.rows(tx).secrets_of(known.id)
-    if not rows:
-        return 0
-    for one in rows:
-        tx.secrets.remove(one.id)
-    recorder.append(
-        tx,
-        ACCOUNT_REMOVE,
-        actor,
-        details={"person_id": known.id, **(note or {})},
-        state=[SECRETS.now(tx, one.id) for one in rows],
-    )
-    return len(rows)
+    gone = take_secrets(tx, recorder, known)
+    for start in range(0, len(gone), MAX_ROWS):
+        recorder.append(
+            tx,
+            ACCOUNT_REMOVE,
+            actor,
+            details={"person_id": known.id, **(note or {})},
+            state=gone[start : start + MAX_ROWS],
+        )
+    return len(gone)
+
+
+def take_secrets(tx: ITransaction, recorder: Recorder, known: Person) -> list[StateEntry]:
+    """Remove the rows of all that a person signs in by; returns what a record must sign.
+
+    Raises:
+        StateUnsigned: the records of state are not those that were verified.
+    """
+    rows = recorder.rows(tx)
+    theirs = set(hidden_of(rows, SECRETS, "person_id", known.id, recorder.now()))
+    for one in tx.secrets.of(known.id):
+        entry = SECRETS.entry_of(one)
+        # A row of somebody else that was moved here stays: it is theirs once it is put back.
+        if rows.is_signed(entry) or rows.seen.get(entry.subject) is None:
+            theirs.add(entry.subject)
+    for subject in theirs:
+        tx.secrets.remove(subject.partition(":")[2])
+    return [StateEntry(subject, None) for subject in sorted(theirs)]

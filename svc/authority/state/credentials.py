@@ -135,6 +135,34 @@ def altered_credentials(rows: SignedRows, at: float) -> tuple[AlteredCredential,
     return tuple(one for one in found if not one.is_over)
 
 
+def hidden_of(
+    rows: SignedRows, table: ProtectedTable[Any, Any], field_name: str, owner: str, at: float
+) -> frozenset[str]:
+    """The subjects of an owner's rows that were signed for and are missing, altered or moved.
+
+    One that no record names anybody's counts as everybody's.
+
+    Args:
+        field_name: What records name the owner by.
+
+    Raises:
+        StateUnsigned: the records of state are not those that were verified.
+    """
+    as_signed = {one.subject for one in table.entries(rows.tx, at) if rows.is_signed(one)}
+    hidden = {
+        subject
+        for subject, one in rows.seen.all().items()
+        if one.sort == table.name
+        and one.digest is not None
+        and (one.until is None or one.until > at)
+        and subject not in as_signed
+    }
+    if not hidden:
+        return frozenset()
+    said = said_of(rows, hidden)
+    return frozenset(one for one in hidden if said.get(one, {}).get(field_name, owner) == owner)
+
+
 def said_of(rows: SignedRows, wanted: Collection[str]) -> dict[str, dict[str, str]]:
     """What the records of these subjects say of them, read from the first record on.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from svc.model.cluster.account import SecretKind
+from svc.proto.gate.v1 import account_pb2 as pb
+from tests.authority.accounts.memory import ROOT
 from tests.authority.accounts.test_sign_in import AccountCase
-from tests.authority.house import refusal_of, value_of
+from tests.authority.house import EVE, refusal_of, value_of
 
 
 class AlteredRowTests(AccountCase):
@@ -91,3 +93,75 @@ class AlteredRowTests(AccountCase):
             ).reason,
             "sign_in_ended",
         )
+
+    def hide(self, *changes: str) -> None:
+        """Keep the rows, and delete them or change them otherwise."""
+        self.house.by_sql(
+            "CREATE TEMP TABLE kept AS SELECT * FROM person_secrets",
+            "CREATE TEMP TABLE counted AS SELECT * FROM sign_in_codes",
+            *(changes or ["DELETE FROM sign_in_codes", "DELETE FROM person_secrets"]),
+        )
+
+    def put_back(self) -> None:
+        """Make the rows what they were, beside those that were added."""
+        self.house.by_sql(
+            "DELETE FROM sign_in_codes",
+            "DELETE FROM person_secrets WHERE id IN (SELECT id FROM kept)",
+            "INSERT INTO person_secrets SELECT * FROM kept",
+            "INSERT INTO sign_in_codes SELECT * FROM counted",
+        )
+
+    def renewal_reason(self) -> str:
+        """Why ada's certificate is not renewed."""
+        chain = self.ada.answer.signed_in.chain
+        return refusal_of(self.at.provider.renew(self.key, chain, self.key)).reason
+
+    def test_hidden_from_reset(self) -> None:
+        """Rows that were deleted or altered before a reset, and put back after it, are gone."""
+        for change in (
+            (),
+            ("UPDATE person_secrets SET added_at = 1, sealed = x'00'",),
+            (f"UPDATE person_secrets SET person_id = '{EVE}'",),
+        ):
+            with self.subTest(change):
+                self.setUp()
+                self.hide(*change)
+                self.at.code("ada", reset=True)
+                self.assertEqual(len(self.house.records("account.remove")), 1)
+                self.put_back()
+                self.refused("state_unsigned", code=self.ada.code())
+                self.assertEqual(self.renewal_reason(), "sign_in_ended")
+                value_of(self.at.sign_in("eve", code=self.eve.code()))
+
+    def test_hidden_from_removal(self) -> None:
+        """The same of an account that is removed: the answer and the record say that it was."""
+        self.hide()
+        request = pb.RemoveAccountRequest(person="ada")
+        answer = value_of(self.at.admin.remove(request, ROOT))
+        self.assertEqual((answer.changed, answer.sign_ins_ended), (True, 1))
+        (record,) = self.house.records("account.remove")
+        self.assertEqual(len(record["state"]["rows"]), 12)
+        self.put_back()
+        self.refused("state_unsigned", code=self.ada.code())
+        self.assertEqual(self.renewal_reason(), "sign_in_ended")
+        value_of(self.at.sign_in("eve", code=self.eve.code()))
+        again = value_of(self.at.admin.remove(request, ROOT))
+        self.assertEqual((again.changed, again.sign_ins_ended), (True, 0))
+        self.assertFalse(value_of(self.at.admin.remove(request, ROOT)).changed)
+
+    def test_sign_ins_end_without_rows(self) -> None:
+        """A removal ends sign-ins also where no secret is left."""
+        request = pb.RemoveAccountRequest(person="ada")
+        ada = self.house.run(lambda tx: tx.people.named("ada")).id
+        self.house.run(lambda tx: [tx.secrets.remove(one.id) for one in tx.secrets.of(ada)])
+        answer = value_of(self.at.admin.remove(request, ROOT))
+        self.assertEqual((answer.changed, answer.sign_ins_ended), (False, 1))
+
+    def test_another_row_moved(self) -> None:
+        """A row of another that was moved to somebody who is reset stays the other's."""
+        (other,) = self.ids("eve", SecretKind.TOTP)
+        ada = self.house.run(lambda tx: tx.people.named("ada")).id
+        self.hide(f"UPDATE person_secrets SET person_id = '{ada}' WHERE id = '{other}'")
+        self.at.code("ada", reset=True)
+        self.house.by_sql(f"UPDATE person_secrets SET person_id = '{EVE}' WHERE id = '{other}'")
+        value_of(self.at.sign_in("eve", code=self.eve.code()))
