@@ -305,6 +305,36 @@ class RequestTests(Case):
             self.house.refresh()
             self.assertIsNone(self.open().grant)
 
+    def test_revoked_certificate_made_to_expire(self) -> None:
+        """A revoked certificate that SQL makes unrevoked and expired revives no approval."""
+        self.decide(self.ask(), self.house.ada)
+        self.assertIsNotNone(self.open().grant)
+        self.house.run(lambda tx: tx.certificates.revoke(self.house.ada.sha256, 9.0))
+        self.house.refresh()
+        for change in (
+            "UPDATE person_certificates SET expires = 1, revoked_at = NULL",
+            "UPDATE person_certificates SET expires = 1",
+        ):
+            self.house.by_sql(f"{change} WHERE sha256 = x'{self.house.ada.sha256.hex()}'")
+            self.assertIsNone(self.open().grant, change)
+
+    def test_approver_certificate_ends_in_order(self) -> None:
+        """An approval outlives the short-lived certificate that signed it, but no revocation."""
+        ada, end = self.house.ada.sha256, self.house.now() + 600
+
+        def shorten(tx: Any) -> None:
+            sql = "UPDATE person_certificates SET expires = ? WHERE sha256 = ?"
+            tx.state._db.change(sql, end, ada)
+
+        self.house.run(shorten)
+        self.house.refresh()
+        self.decide(self.ask(), self.house.ada)
+        self.house.clock.advance(3000)
+        self.house.refresh()
+        self.assertIsNotNone(self.open().grant)
+        self.house.run(lambda tx: tx.certificates.revoke(ada, self.house.now()))
+        self.assertIsNone(self.open().grant)
+
     def test_by_sql(self) -> None:
         """An approval added, altered or revived by SQL opens nothing (rules R8, R31)."""
         entry = self.ask(uses=1)
