@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 from click.testing import CliRunner
 from google.protobuf.message import Message
 from twisted.internet.defer import succeed
+from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -37,6 +38,7 @@ from svc.authority.policy.proposed.decisions import PolicyDecisions
 from svc.authority.policy.proposed.known_changes import KnownChanges
 from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.policy.proposed.review import PolicyReview
+from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
@@ -200,6 +202,7 @@ class Authority:
         self.state_cache.on_change(self.registrations.follow)
         self.policy = _policy(vocabulary())
         now = lambda: NOW  # noqa: E731
+        self.refusals = RefusalRecords(store=self.store, recorder=writes, clock=Clock(), now=now)
         self.operators = self._operators(now)
         kinds = load_kinds(["ssh", "tcp"]).by_name
         registry = registry_admin(
@@ -233,7 +236,7 @@ class Authority:
             policies=self.policies,
             checks=self._checks(kinds),
             proposals=proposals,
-            decisions=PolicyDecisions(proposals, self.verifier),
+            decisions=PolicyDecisions(proposals, self.verifier, self.refusals),
             reviews=PolicyReview(proposals),
             outbox=QueueAdmin(self.store, writes, now),
             erasure=RequestErasure(self.store, writes),
@@ -254,6 +257,7 @@ class Authority:
             state_cache=self.state_cache,
             store=self.store,
             recorder=self.writes,
+            refusals=self.refusals,
             now=now,
             rules=self.rules,
         )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
+from svc.authority.refusals import RefusalRecords
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import MAX_POLICIES, Recorder, operator, person
 from svc.authority.state.tables import SignedRows
@@ -81,6 +82,7 @@ class Operators:
     state_cache: ClusterStateCache
     store: IStore
     recorder: Recorder
+    refusals: RefusalRecords
     now: Callable[[], float]
     rules: PolicyRules = field(factory=PolicyRules)
 
@@ -101,7 +103,7 @@ class Operators:
         """Who is behind this call, if the policy lets them do *action*.
 
         Raises:
-            Denied: it does not; the refusal is on record by then.
+            Denied: it does not; the refusal is on record by then, or counted.
         """
         return await self._authorized(await self._caller(call.peer), action)
 
@@ -111,7 +113,7 @@ class Operators:
         """The person, whom the caller has authenticated, if the policy lets them do *action*.
 
         Raises:
-            Denied: it does not; the refusal is on record by then.
+            Denied: it does not; the refusal is on record by then, or counted.
         """
         return await self._authorized(_person_caller(person_id, factor_at), action)
 
@@ -216,7 +218,8 @@ class Operators:
     async def _refused(self, caller: AdminCaller, action: str, decision: Decision | None) -> str:
         _log.warn("operator refused", caller=caller.actor.id, action=action)
         decision_id = random_id(self.recorder.entropy)
-        await self.store.run(
+        await self.refusals.write(
+            caller.actor,
             "refuse an operator",
             lambda tx: self.recorder.append(
                 tx,

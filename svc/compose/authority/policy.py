@@ -16,6 +16,7 @@ from svc.authority.policy.proposed.decisions import PolicyDecisions
 from svc.authority.policy.proposed.known_changes import KnownChanges
 from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.policy.proposed.review import PolicyReview
+from svc.authority.refusals import RefusalRecords
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
 from svc.model.policy.rules import PolicyRules
@@ -35,7 +36,7 @@ class PolicyChanging:
 
 
 def policy_changing(
-    p: Parts, state_cache: ClusterStateCache, policy: PolicyInForce
+    p: Parts, state_cache: ClusterStateCache, policy: PolicyInForce, refusals: RefusalRecords
 ) -> PolicyChanging:
     """Wire it."""
     now, settings = p.runtime.now, p.settings.policy
@@ -70,7 +71,7 @@ def policy_changing(
             recorder=p.recorder,
         ),
         proposals=proposals,
-        decisions=PolicyDecisions(proposals, p.identity.verifier),
+        decisions=PolicyDecisions(proposals, p.identity.verifier, refusals),
         reviews=PolicyReview(proposals),
     )
 

@@ -135,7 +135,15 @@ def shared_services(p: Parts) -> SharedServices:
     state_cache.on_change(publishing.facts_changed)
     state_cache.on_change(registrations.follow)
     state_cache.on_change(ChangeFollower(policy, state_cache, p.tasks).changed)
-    changing = policy_changing(p, state_cache, policy)
+    rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
+    refusals = RefusalRecords(
+        store=p.store,
+        recorder=p.recorder,
+        clock=clock,
+        now=now,
+        refusal_counter=rates.refusals.refusal_counter,
+    )
+    changing = policy_changing(p, state_cache, policy, refusals)
     operators = Operators(
         cluster=cluster,
         own_uid=os.geteuid(),
@@ -144,6 +152,7 @@ def shared_services(p: Parts) -> SharedServices:
         state_cache=state_cache,
         store=p.store,
         recorder=p.recorder,
+        refusals=refusals,
         now=now,
         rules=changing.rules,
     )
@@ -171,7 +180,6 @@ def shared_services(p: Parts) -> SharedServices:
         instances=registrations.instances,
         stands_on=approvals.of_decision,
     )
-    rates = authority_rates(p.runtime, p.settings.limits, p.metrics)
     renewals = NodeRenewal(
         issuer=p.issuer,
         state_cache=state_cache,
@@ -181,13 +189,6 @@ def shared_services(p: Parts) -> SharedServices:
         now=now,
         revoked=lambda node_id: registrations.evict(node_id, "cloned_node"),
         renewals=rates.renewals,
-    )
-    refusals = RefusalRecords(
-        store=p.store,
-        recorder=p.recorder,
-        clock=clock,
-        now=now,
-        refusal_counter=rates.refusals.refusal_counter,
     )
     token_keys = TokenKeys(
         keys=p.keys, now=now, write=_key_set_file(p.state / KEY_SET, in_pool(clock))

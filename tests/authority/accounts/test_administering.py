@@ -46,6 +46,7 @@ class AdministeringTests(AccountCase):
             state_cache=house.state_cache,
             store=house.store,
             recorder=house.recorder,
+            refusals=house.refusals,
             now=house.now,
         )
 

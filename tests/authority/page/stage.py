@@ -71,6 +71,7 @@ class PageHouse:
             state_cache=house.state_cache,
             store=house.store,
             recorder=house.recorder,
+            refusals=house.refusals,
             now=house.now,
         )
         self.requests = house.requests()

@@ -46,6 +46,7 @@ class Desk(SynchronousTestCase):
             state_cache=house.state_cache,
             store=house.store,
             recorder=house.recorder,
+            refusals=house.refusals,
             now=house.now,
         )
         self.admin = PolicyAdmin(

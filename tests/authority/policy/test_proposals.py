@@ -85,7 +85,7 @@ class Proposing(SynchronousTestCase):
             entropy=house.entropy,
         )
         self.reviews = PolicyReview(self.proposals)
-        self.decisions = PolicyDecisions(self.proposals, house.world.verifier)
+        self.decisions = PolicyDecisions(self.proposals, house.world.verifier, house.refusals)
         self.admin = PolicyAdmin(
             state_cache=house.state_cache,
             activation=activation,
@@ -189,6 +189,16 @@ class ApprovalTests(Proposing):
         self.assertEqual((details["proposer"], details["approvers"]), (ADA, [EVE]))
         self.assertEqual(self.house.records("policy.refused")[0]["reason"], "own_approval")
         self.assertEqual(self.reason(self.activating(id)), "proposal_closed")
+
+    def test_refusals_have_a_budget(self) -> None:
+        """Past their caller's share, refused approvals are counted and not recorded (rule R12)."""
+        house, id = self.house, self.proposed()
+        for _ in range(64):
+            self.assertEqual(self.reason(self.deciding(id, house.ada)), "own_approval")
+        self.assertEqual(len(house.records("policy.refused")), 60)
+        value_of(house.refusals.summarise())
+        (summary,) = house.records("refusals.summary")
+        self.assertEqual((summary["actor"]["id"], summary["details"]["count"]), (ROOT.id, 4))
 
     def test_set_alone(self) -> None:
         """Nobody sets a policy alone any more, but one who may break the glass."""

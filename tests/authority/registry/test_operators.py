@@ -56,6 +56,7 @@ class PeopleTests(SynchronousTestCase):
             state_cache=house.state_cache,
             store=house.store,
             recorder=house.recorder,
+            refusals=house.refusals,
             now=house.now,
         )
 
@@ -82,6 +83,20 @@ class PeopleTests(SynchronousTestCase):
         self.assertEqual(record["decision_id"], refusal.details["decision_id"])
         self.assertEqual(record["request"]["principal"], {"type": "User", "id": ADA})
         self.assertNotIn("local_uid", record.get("details", {}))
+
+    def test_refusals_have_a_budget(self) -> None:
+        """Past their share, a person's refusals are counted and not recorded (rule R12)."""
+        eve, ada = self.house.peer(self.house.eve), self.house.peer(self.house.ada)
+        for _ in range(64):
+            refusal = refusal_of(self.authorize(eve, EDIT_POLICY))
+            self.assertEqual((refusal.reason, len(refusal.details["decision_id"])), ("denied", 32))
+        self.assertEqual(len(self.house.records("operator.refused")), 60)
+        self.assertEqual(refusal_of(self.authorize(ada, EDIT_POLICY)).reason, "denied")
+        self.assertEqual(len(self.house.records("operator.refused")), 61)
+        value_of(self.house.refusals.summarise())
+        (summary,) = self.house.records("refusals.summary")
+        self.assertEqual(summary["actor"], {"kind": "person", "id": EVE})
+        self.assertEqual((summary["reason"], summary["details"]["count"]), ("records", 4))
 
     def test_without_a_group(self) -> None:
         """A good certificate alone is no right to anything."""

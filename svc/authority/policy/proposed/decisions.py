@@ -10,6 +10,7 @@ from svc.authority.ingest.notes import checked_note
 from svc.authority.policy.proposed.approval_count import ApprovalCount, factor_age, require_signer
 from svc.authority.policy.proposed.proposal_rows import found_proposal, unknown_proposal
 from svc.authority.policy.proposed.proposals import PolicyProposals
+from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.approvals import ApprovalRefused, check_new
 from svc.authority.state.recorder import MAX_POLICIES, person
 from svc.authority.state.tables import POLICY_APPROVALS, PROPOSALS
@@ -60,6 +61,7 @@ class PolicyDecisions:
 
     proposals: PolicyProposals
     verifier: IChainVerifier
+    refusals: RefusalRecords
 
     async def decide(
         self, request: pb.DecideProposalRequest, actor: Actor
@@ -70,7 +72,8 @@ class PolicyDecisions:
 
         Raises:
             SvcError: the decision is not by its signer, for this proposal, of this moment, or the
-                policy does not let the signer approve; refusals of a known signer are recorded.
+                policy does not let the signer approve; refusals of a known signer are recorded, or
+                counted.
         """
         proposals, store = self.proposals, self.proposals.store
         proposal = await store.read(
@@ -86,7 +89,7 @@ class PolicyDecisions:
                 "decide about a policy", lambda tx: self._decide(tx, proposal, decision)
             )
         except Denied as refusal:
-            await self._record_refusal(proposal, decision.approval, refusal, right)
+            await self._record_refusal(actor, proposal, decision.approval, refusal, right)
             raise
         await proposals.state_cache.catch_up()
         row = await store.read(
@@ -162,10 +165,17 @@ class PolicyDecisions:
             )
 
     async def _record_refusal(
-        self, proposal: Proposal, approval: Approval, refusal: SvcError, right: Decision | None
+        self,
+        caller: Actor,
+        proposal: Proposal,
+        approval: Approval,
+        refusal: SvcError,
+        right: Decision | None,
     ) -> None:
+        # Who brings a signed decision again and again uses up their own share, not its signer's.
         decision = right if refusal.reason == "denied" else None
-        await self.proposals.store.run(
+        await self.refusals.write(
+            caller,
             "refuse an approval",
             lambda tx: self.proposals.recorder.append(
                 tx,
