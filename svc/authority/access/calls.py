@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from math import ceil
 from typing import assert_never
 
 from attrs import define, field
@@ -13,6 +14,7 @@ from svc.authority.access.records import Asker
 from svc.authority.access.requests import AccessRequestService
 from svc.authority.limits import AskRates
 from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.recorder import person
 from svc.errors import Denied, SvcError, TooMany
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.store import ITransaction
@@ -33,6 +35,10 @@ from svc.model.principal import Role
 from svc.model.session.grant import OPEN_WITHIN_MS
 from svc.model.session.request import is_fresh, stale
 from svc.model.signing import Purpose, Signed, verify
+from svc.ratelimit.bucket import Buckets, Rate
+
+_CHANGES = Rate(per_minute=10, burst=20)
+"""Requests that one person files and withdraws: each is a row, and records that are kept."""
 
 
 @define(kw_only=True)
@@ -47,6 +53,7 @@ class AccessCalls:
     clock: IReactorTime
     now: Callable[[], float]
     _seen: dict[bytes, float] = field(factory=dict, init=False)
+    _changes: Buckets = field(factory=lambda: Buckets(_CHANGES), init=False)
 
     async def answer(self, signed: SignedAccessCall, proxy: Node) -> list[AccessEntry]:
         """What came of a call.
@@ -71,6 +78,8 @@ class AccessCalls:
         asker = Asker(
             self.state_cache.person(certificate.principal), proxy.id, signed.source_address
         )
+        if isinstance(call.call, AccessAsk | AccessWithdraw):
+            self._spend(person_id)
         with self.rates.writing(person_id):
             await self._check_certificate(certificate.sha256)
             return await self._made(asker, call, signed.chain)
@@ -97,6 +106,21 @@ class AccessCalls:
         if digest in self._seen:
             raise Denied("the request was already used", reason="request_replayed")
         self._seen[digest] = self.clock.seconds()
+
+    def _spend(self, person_id: str) -> None:
+        """Count one request that is filed or withdrawn.
+
+        Raises:
+            TooMany: the person did so too often.
+        """
+        wait = self._changes.take(person_id, self.clock.seconds())
+        if wait:
+            self.rates.refusals.count("asks", person(person_id))
+            raise TooMany(
+                "you ask for access and withdraw more than "
+                f"{_CHANGES.per_minute:g} times a minute; try again in {ceil(wait)} s",
+                retry_after=wait,
+            )
 
     async def _check_certificate(self, digest: bytes) -> None:
         def look(tx: ITransaction) -> bool:

@@ -122,6 +122,9 @@ class AccessRequestService:
     async def withdraw(self, asker: Asker, request_id: str) -> AccessEntry:
         """Take back a request, or give up what was approved; running sessions go on to their end.
 
+        It ends at once, so that whoever asks and withdraws leaves nothing that every list and
+        reload pass looks at.
+
         Raises:
             SvcError: it is unknown, another person's, or was denied or has ended.
         """
@@ -132,7 +135,9 @@ class AccessRequestService:
                 raise _unknown()
             if row.standing(self.now()) not in ("open", "approved"):
                 raise _decided(row.standing(self.now()))
-            row = evolve(row, state=RequestState.WITHDRAWN)
+            # In whole seconds, as the others; the table wants the end after the beginning.
+            ends_at = max(float(int(self.now())), row.asked_at + 1.0)
+            row = evolve(row, state=RequestState.WITHDRAWN, ends_at=min(row.ends_at, ends_at))
             tx.access.put(row)
             self.records.withdrawn(tx, asker, row)
             return row

@@ -110,6 +110,28 @@ class CallTests(SynchronousTestCase):
         self.house.run(lambda tx: tx.certificates.revoke(ada.sha256, 9.0))
         self.assertEqual(self.refused(self.signed(ada, call)), "revoked_certificate")
 
+    def test_asking_and_withdrawing_have_a_budget(self) -> None:
+        """Who asks and withdraws again and again is told to wait; looking costs nothing of it."""
+        eve, told = self.house.eve, set()
+        for count in range(10):
+            (entry,) = self.called(eve, AccessAsk(resource="vault1", secs=60, uses=count + 1))
+            told.add(str(entry.terms["id"]))
+            self.called(eve, AccessWithdraw(str(entry.terms["id"])))
+        ask = AccessAsk(resource="vault1", secs=60)
+        refusal = refusal_of(self.calls.answer(self.signed(eve, ask), self.proxy))
+        self.assertEqual(refusal.reason, "too_many_requests")
+        self.assertIn("10 times a minute; try again in 6 s", refusal.text)
+        withdraw = self.signed(eve, AccessWithdraw(told.pop()))
+        self.assertEqual(self.refused(withdraw), "too_many_requests")
+        self.called(eve, AccessList())
+        self.called(self.house.ada, AccessList(to_decide=True))
+        self.assertEqual(len(self.house.records("access.request")), 10)
+        value_of(self.house.refusals.summarise())
+        (summary,) = self.house.records("refusals.summary")
+        self.assertEqual((summary["actor"]["id"], summary["details"]["count"]), (EVE, 2))
+        self.house.clock.advance(6)
+        self.called(eve, ask)
+
     def test_a_disabled_person_is_refused(self) -> None:
         """Somebody who is disabled neither asks nor decides."""
         self.house.run(lambda tx: tx.people_changes.disable(EVE))

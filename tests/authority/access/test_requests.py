@@ -271,6 +271,34 @@ class RequestTests(Case):
         value_of(self.requests.withdraw(self.asker(EVE), str(first.terms["id"])))
         self.ask(uses=MAX_OPEN)
 
+    def test_withdrawn_ones_end(self) -> None:
+        """What was withdrawn, open or approved, ends at once, and is deleted in its time."""
+        house = self.house
+        for is_approved in (False, True):
+            entry = self.ask()
+            if is_approved:
+                self.decide(entry, house.ada)
+            house.clock.advance(2.5)
+            id = str(entry.terms["id"])
+            gone = value_of(self.requests.withdraw(self.asker(EVE), id))
+            self.assertEqual((gone.state, gone.ends_at), ("withdrawn", int(house.now())))
+            self.assertEqual(value_of(self.requests.own(self.asker(EVE))), [])
+            shown = refusal_of(self.requests.show(self.asker(EVE), id))
+            self.assertEqual(shown.reason, "unknown_request")
+            self.assertIsNone(self.open().grant)
+        # One that is withdrawn in the second in which it was asked for ends with the next.
+        entry = self.ask()
+        gone = value_of(self.requests.withdraw(self.asker(EVE), str(entry.terms["id"])))
+        self.assertGreater(gone.ends_at, int(house.now()) - 1)
+        house.clock.advance(1)
+        self.assertEqual(self.kept(), [])
+        house.refresh()
+
+    def kept(self) -> list[Any]:
+        """The requests that lists and reload passes look at."""
+        now = self.house.now()
+        return list(value_of(self.house.store.read("test", lambda tx: tx.access.unexpired(now))))
+
     def test_an_approval_of_something_else(self) -> None:
         """An approval of another document, of too long, too old or of another's key is refused."""
         entry, ada = self.ask(), self.house.ada
