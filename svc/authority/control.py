@@ -67,8 +67,9 @@ from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_authority")
 
-_ASKING = frozenset({AUTHORIZE_METHOD, WHY_METHOD, CONTROL_ACCESS_METHOD})
-"""What has to prove who asks; the rest is the Proxy's own, and the ends of sessions."""
+_ASKING = frozenset({AUTHORIZE_METHOD, WHY_METHOD, CONTROL_ACCESS_METHOD, USE_APPROVAL_METHOD})
+"""What has to prove who asks, or name a session that is open; the rest is the Proxy's own, and the
+ends of sessions."""
 
 FORWARDED = frozenset(
     {

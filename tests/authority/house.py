@@ -511,6 +511,7 @@ class House:
             store=self.store,
             recorder=self.recorder,
             told=self.access_told.append,
+            rates=self.rates,
         )
 
     def issuance(self) -> Issuance:

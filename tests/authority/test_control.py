@@ -18,6 +18,7 @@ from svc.authority.sessions.explain import Explainer
 from svc.errors import AuditBroken, Denied, LeaseLost, Malformed, SvcError, TooMany, Unauthenticated
 from svc.interfaces.rpc import Peer
 from svc.interfaces.store import ITransaction
+from svc.messages.access import USE_APPROVAL_METHOD
 from svc.messages.control import (
     AUTHORIZE_METHOD,
     END_METHOD,
@@ -149,8 +150,9 @@ class ControlTests(SynchronousTestCase):
     def test_proves_nothing_too_often(self) -> None:
         """Only what has to prove something is shut off from a Proxy that proved too little."""
         self.house.rates.unproven.buckets.rate = Rate(60, 0.5)
-        with self.assertRaises(TooMany):
-            self.control.admit(AUTHORIZE_METHOD, self.peer)
+        for method in (AUTHORIZE_METHOD, USE_APPROVAL_METHOD):
+            with self.assertRaises(TooMany):
+                self.control.admit(method, self.peer)
         self.control.admit(END_METHOD, self.peer)
 
     def test_rows_of_a_spool(self) -> None:

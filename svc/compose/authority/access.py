@@ -75,5 +75,6 @@ def access_wiring(
         store=p.store,
         recorder=p.recorder,
         told=told,
+        rates=rates,
     )
     return AccessWiring(requests=requests, calls=calls, offers=offers, uses=uses)

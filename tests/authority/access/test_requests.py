@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.access.records import Asker
-from svc.errors import SvcError
+from svc.errors import SvcError, TooMany
 from svc.messages.access import AccessEntry
 from svc.messages.control import AuthorizeAnswer, answer_message
 from svc.messages.session import decode_grant
@@ -438,6 +438,40 @@ class RequestTests(Case):
         self.assertEqual(value_of(self.house.approvals().facts_of(session, "view")), [])
         self.decide(self.ask(), self.house.ada)
         self.assertTrue(value_of(uses.use(session, "tcpConnect", self.proxy)).lasting)
+
+    def test_a_lasting_use_is_recorded_once(self) -> None:
+        """A Proxy that asks again for what it has gets it without a further record (rule R12)."""
+        uses, session = self.house.request_approvals(), self.open_session()
+        entry = self.ask()
+        self.decide(entry, self.house.ada)
+        first = value_of(uses.use(session, "tcpConnect", self.proxy))
+        self.house.access_told.clear()
+        for _ in range(5):
+            self.assertEqual(value_of(uses.use(session, "tcpConnect", self.proxy)), first)
+        self.assertEqual(len(self.house.records("access.use")), 1)
+        self.assertEqual(self.house.access_told, [])
+        value_of(self.requests.withdraw(self.asker(EVE), str(entry.terms["id"])))
+        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)))
+
+    def test_uses_have_a_rate(self) -> None:
+        """A Proxy that asks without end for one session is refused, and that is counted."""
+        uses, session = self.house.request_approvals(), self.open_session()
+        for _ in range(200):
+            self.assertIsNone(value_of(uses.use(session, "view", self.proxy)))
+        refusal = refusal_of(uses.use(session, "view", self.proxy))
+        self.assertEqual(refusal.reason, "too_many_requests")
+        (counted,) = self.house.refusals.refusal_counter.take()
+        self.assertEqual((counted.caller.id, counted.budget), (self.proxy.id, "asks"))
+        self.house.clock.advance(1)
+        self.assertIsNone(value_of(uses.use(session, "view", self.proxy)))
+
+    def test_unknown_sessions_use_up_the_proxys_budget(self) -> None:
+        """A Proxy that names sessions it does not have brings what proves nothing."""
+        uses = self.house.request_approvals()
+        for _ in range(3000):
+            self.house.rates.admit(self.proxy.id)
+            refusal_of(uses.use("0" * 32, "tcpConnect", self.proxy))
+        self.assertRaises(TooMany, self.house.rates.admit, self.proxy.id)
 
     def test_uses_of_another_proxys_session(self) -> None:
         """A Proxy uses approvals for sessions that are open at it, and for no others."""
