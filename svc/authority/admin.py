@@ -242,7 +242,8 @@ class AdminService:
         answer: Callable[[_Request, Actor], Awaitable[Message]],
     ) -> Serve:
         async def decided(request: _Request, call: IRpcCall) -> Message:
-            return await answer(request, await self.operators.authorize(call, action))
+            actor = await self.operators.authorize(call, action)
+            return await self.operators.within_rights(actor, action, answer(request, actor))
 
         return unary(request_type, decided)
 

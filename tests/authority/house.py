@@ -33,6 +33,7 @@ from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.register import RegistrationIntake
+from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
@@ -374,7 +375,7 @@ class House:
             reclaim_secs=60.0,
         )
 
-    def registry(self) -> RegistryAdmin:
+    def registry(self, rules: PolicyRules | None = None) -> RegistryAdmin:
         """Serves operators who change nodes, people, groups and tokens."""
         return registry_admin(
             state_cache=self.state_cache,
@@ -386,6 +387,7 @@ class House:
             ca_pin="ab" * 32,
             token_secs=3600.0,
             proxy_revoked=nothing,
+            rights=self.rights(rules),
             actions=lambda: frozenset(kind.terms.open_action for kind in KINDS.values()),
         )
 
@@ -400,6 +402,16 @@ class House:
     def people(self) -> PeopleAdmin:
         """Serves operators who change persons."""
         return self.registry().people
+
+    def rights(self, rules: PolicyRules | None = None) -> RightsCheck:
+        """Keeps people from rights that they do not have."""
+        return RightsCheck(
+            cluster=CLUSTER,
+            rules=rules or PolicyRules(),
+            engine=self.lock_out().engine_over,
+            actions=WORDS.members["administer"],
+            now=self.now,
+        )
 
     def lock_out(self, rules: PolicyRules | None = None) -> LockOutCheck:
         """Keeps the policy in reach of user 7."""

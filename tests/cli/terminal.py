@@ -44,6 +44,7 @@ from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.people import PeopleAdmin
+from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.signin.links import IdentityLinks
@@ -205,6 +206,7 @@ class Authority:
         self.refusals = RefusalRecords(store=self.store, recorder=writes, clock=Clock(), now=now)
         self.operators = self._operators(now)
         kinds = load_kinds(["ssh", "tcp"]).by_name
+        self.rights = self._rights(now)
         registry = registry_admin(
             state_cache=self.state_cache,
             registrations=self.registrations,
@@ -215,6 +217,7 @@ class Authority:
             ca_pin=PIN,
             token_secs=3600.0,
             proxy_revoked=nothing,
+            rights=self.rights,
         )
         catalog = CatalogAdmin(
             state_cache=self.state_cache,
@@ -260,6 +263,15 @@ class Authority:
             refusals=self.refusals,
             now=now,
             rules=self.rules,
+        )
+
+    def _rights(self, now: Callable[[], float]) -> RightsCheck:
+        return RightsCheck(
+            cluster=CLUSTER,
+            rules=self.rules,
+            engine=lambda tx, people: self.lock_out.engine_over(tx, people),
+            actions=self.policy.vocabulary.members["administer"],
+            now=now,
         )
 
     def _policies(self, now: Callable[[], float]) -> PolicyAdmin:
@@ -344,6 +356,7 @@ class Authority:
             entropy=os.urandom,
             issuer="https://id.example",
             now=lambda: NOW,
+            rights=self.rights,
         )
 
     def _checks(self, kinds: Any) -> PolicyCheck:

@@ -105,7 +105,7 @@ class AccountAdmin:
     def _person(self, tx: ITransaction, request: pb.AddAccountRequest, actor: Actor) -> Person:
         rows = self.people.recorder.rows(tx)
         if request.reset:
-            return require_active(known_person(rows, request.person))
+            return self._checked(tx, known_person(rows, request.person), actor)
         name = checked_name(request.person, "name")
         if is_opaque_id(name):
             raise Malformed("name: has the form of an id; choose another")
@@ -118,7 +118,12 @@ class AccountAdmin:
             raise already_exists(
                 f"person {name}: exists already; change groups with `svc authority groups members`"
             )
-        return require_active(known)
+        return self._checked(tx, known, actor)
+
+    def _checked(self, tx: ITransaction, known: Person, actor: Actor) -> Person:
+        """Somebody who is there already, and whom *actor* may give a code."""
+        self.people.groups.rights.require(tx, actor, [require_active(known)])
+        return known
 
     async def list_accounts(
         self, request: pb.ListAccountsRequest, actor: Actor

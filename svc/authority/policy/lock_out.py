@@ -11,7 +11,7 @@ entities that the transaction sees, that engine is asked; else one over the enti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import define
 
@@ -21,6 +21,7 @@ from svc.authority.state.tables import PERSONS, SignedRows
 from svc.errors import Denied, Fault
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.store import ITransaction
+from svc.model.cluster.person import Person
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.requests import context_at
 from svc.model.policy.rules import PolicyRules
@@ -95,10 +96,21 @@ class LockOutCheck:
         asked = engine or self.engine()
         if asked is None or any(self._is_apart(asked, one) for one in self.requests()):
             return
-        if asked.revision != tx.catalog.revision():
-            entities = entities_from(self._state(tx), self.kinds, self.cluster)
-            asked = asked.with_entities(entities, tx.catalog.revision())
-        self.require(asked)
+        self.require(self._over(tx, asked))
+
+    def engine_over(self, tx: ITransaction, people: Sequence[Person]) -> CompiledPolicy | None:
+        """The policy in force over what *tx* holds, with these people as they are given."""
+        engine = self.engine()
+        return None if engine is None else self._over(tx, engine, people)
+
+    def _over(
+        self, tx: ITransaction, engine: CompiledPolicy, people: Sequence[Person] = ()
+    ) -> CompiledPolicy:
+        is_same = engine.revision == tx.catalog.revision()
+        if is_same and all(tx.people.get(one.id) == one for one in people):
+            return engine
+        entities = entities_from(self._state(tx, people), self.kinds, self.cluster)
+        return engine.with_entities(entities, tx.catalog.revision())
 
     def _present(self, engine: CompiledPolicy) -> list[AccessRequest]:
         """Without people who are not there, or not active: nothing is granted to them."""
@@ -119,13 +131,16 @@ class LockOutCheck:
             and engine.decide(request).allowed
         )
 
-    def _state(self, tx: ITransaction) -> ClusterState:
+    def _state(self, tx: ITransaction, changed: Sequence[Person]) -> ClusterState:
         """People, groups and resources as *tx* has them; people only as they were signed for."""
         rows = self.rows(tx)
         people = [one for one in PERSONS.all(tx, 0.0) if rows.is_signed(PERSONS.entry_of(one))]
+        groups = dict.fromkeys(tx.people.groups())
+        for one in changed:
+            groups.update(dict.fromkeys(one.groups))
         return ClusterState(
-            people={one.id: one for one in people},
-            groups=tuple(tx.people.groups()),
+            people={one.id: one for one in (*people, *changed)},
+            groups=tuple(groups),
             nodes={one.id: one for one in tx.nodes.all()},
             catalog={one.id: one for one in tx.catalog.all()},
         )

@@ -11,6 +11,7 @@ from svc.authority.registry.forget import PersonErasure
 from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.people import PeopleAdmin
+from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.routes import Registrations
 from svc.authority.registry.tokens import TokenAdmin
 from svc.authority.state.cache import ClusterStateCache
@@ -42,6 +43,7 @@ def registry_admin(
     ca_pin: str,
     token_secs: float,
     proxy_revoked: Callable[[str], object],
+    rights: RightsCheck,
     actions: Callable[[], frozenset[str]] = frozenset,
 ) -> RegistryAdmin:
     """Wire it; the parameters are explained where they are used."""
@@ -64,30 +66,34 @@ def registry_admin(
         tokens=tokens,
         proxy_revoked=proxy_revoked,
     )
-    return _registry(tokens, nodes, actions)
+    return _registry(tokens, nodes, actions, rights)
 
 
 def _registry(
-    tokens: TokenAdmin, nodes: MemberAdmin, actions: Callable[[], frozenset[str]]
+    tokens: TokenAdmin,
+    nodes: MemberAdmin,
+    actions: Callable[[], frozenset[str]],
+    rights: RightsCheck,
 ) -> RegistryAdmin:
-    people = _people_admin(tokens)
+    people = _people_admin(tokens, rights)
     return RegistryAdmin(
         nodes=nodes,
         people=people,
         groups=people.groups,
         tokens=tokens,
         erasure=_erasure(tokens),
-        agents=AgentAdmin(tokens, tokens.entropy, actions),
+        agents=AgentAdmin(tokens=tokens, entropy=tokens.entropy, actions=actions, rights=rights),
     )
 
 
-def _people_admin(tokens: TokenAdmin) -> PeopleAdmin:
+def _people_admin(tokens: TokenAdmin, rights: RightsCheck) -> PeopleAdmin:
     """People over the same store as their tokens."""
     groups = GroupAdmin(
         state_cache=tokens.state_cache,
         store=tokens.store,
         recorder=tokens.recorder,
         now=tokens.now,
+        rights=rights,
     )
     return PeopleAdmin(
         state_cache=tokens.state_cache,

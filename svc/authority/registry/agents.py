@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from attrs import define, field
 
+from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.tokens import TokenAdmin
 from svc.authority.registry.words import (
     already_exists,
@@ -48,6 +49,7 @@ class AgentAdmin:
     tokens: TokenAdmin
     entropy: Entropy = field(repr=False)
     actions: Callable[[], frozenset[str]]
+    rights: RightsCheck
 
     async def add_agent(self, request: pb.AddAgentRequest, actor: Actor) -> pb.TokenResponse:
         """Add an agent, or a new token for one that is there, and give the token once.
@@ -62,9 +64,11 @@ class AgentAdmin:
         def add(tx: ITransaction) -> tuple[Agent, TokenRecord | None]:
             rows = self.tokens.recorder.rows(tx)
             owner = require_active(known_person(rows, request.owner))
+            self.rights.require_rights(tx, actor, [owner])
             known = self._known(tx, rows, Agent(id, name, owner.id, assertion=assertion), actor)
             for delegation_id, word in zip(ids, request.persons, strict=True):
                 person = require_active(known_person(self.tokens.recorder.rows(tx), word))
+                self.rights.require_rights(tx, actor, [person])
                 self._delegate(
                     tx,
                     Delegation(

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from attrs import define
+from attrs import define, evolve
 
+from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.words import checked_name, known_person, optional_note
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
@@ -33,6 +34,7 @@ class GroupAdmin:
     store: IStore
     recorder: Recorder
     now: Callable[[], float]
+    rights: RightsCheck
 
     async def add_group(self, request: pb.AddGroupRequest, actor: Actor) -> pb.AddGroupResponse:
         """Add a group; adding one that is there changes nothing."""
@@ -100,6 +102,7 @@ class GroupAdmin:
                     raise Malformed(f"person {one.name}: is to be added and taken out at once")
             coming = [one for one in coming if request.group not in one.groups]
             leaving = [one for one in leaving if request.group in one.groups]
+            self.rights.require(tx, actor, [in_groups(one, (request.group,)) for one in coming])
             for one in coming:
                 self.join(tx, one, (request.group,), actor, note)
             for one in leaving:
@@ -227,6 +230,11 @@ class GroupAdmin:
             details = {"group": group, "person_id": known.id, **(note or {})}
             self.recorder.append(tx, GROUP_LEAVE, actor, details=details, state=state)
             state = []
+
+
+def in_groups(known: Person, groups: Iterable[str]) -> Person:
+    """The person, in these groups as well."""
+    return evolve(known, groups=tuple(sorted({*known.groups, *groups})))
 
 
 def person_row(one: Person) -> pb.PersonRow:

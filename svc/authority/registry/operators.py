@@ -9,12 +9,14 @@ person has at this moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from svc.authority.refusals import RefusalRecords
+from svc.authority.registry.rights import RightsRefused
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import MAX_POLICIES, Recorder, operator, person
 from svc.authority.state.tables import SignedRows
@@ -35,6 +37,8 @@ from svc.model.policy.requests import may_administer, user
 from svc.model.policy.rules import PolicyRules
 from svc.model.principal import Role
 from svc.model.session.ending import REVOKED_CERTIFICATE
+
+_Answer = TypeVar("_Answer")
 
 _log = Logger(namespace="svc_authority")
 
@@ -214,6 +218,34 @@ class Operators:
             ),
         )
         return True
+
+    async def within_rights(self, actor: Actor, action: str, change: Awaitable[_Answer]) -> _Answer:
+        """What *change* gives back.
+
+        Raises:
+            RightsRefused: the policy lets *actor* do *action*, but not to this person; the refusal
+                is on record by then.
+        """
+        try:
+            return await change
+        except RightsRefused as refusal:
+            await self._refused_change(actor, action, refusal)
+            raise
+
+    async def _refused_change(self, actor: Actor, action: str, refusal: RightsRefused) -> None:
+        _log.warn("operator refused", caller=actor.id, action=action, reason=refusal.reason)
+        await self.store.run(
+            "refuse a change of rights",
+            lambda tx: self.recorder.append(
+                tx,
+                OPERATOR_REFUSED,
+                actor,
+                cedar_action=action,
+                decision="deny",
+                decision_id=random_id(self.recorder.entropy),
+                reason=refusal.reason,
+            ),
+        )
 
     async def _refused(self, caller: AdminCaller, action: str, decision: Decision | None) -> str:
         _log.warn("operator refused", caller=caller.actor.id, action=action)

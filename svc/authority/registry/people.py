@@ -12,7 +12,7 @@ from attrs import define
 
 from svc.authority.registry.agents import revoke_agents_of
 from svc.authority.registry.credentials import end_sign_ins, take_altered, withdraw_tokens
-from svc.authority.registry.groups import GroupAdmin, person_row
+from svc.authority.registry.groups import GroupAdmin, in_groups, person_row
 from svc.authority.registry.secrets import remove_secrets
 from svc.authority.registry.tokens import TokenAdmin, token_row
 from svc.authority.registry.words import (
@@ -69,6 +69,7 @@ class PeopleAdmin:
                 raise _inactive(known)
             else:
                 _check_joining(known, groups, join=request.join_groups)
+                self.groups.rights.require(tx, actor, [in_groups(known, groups)])
                 self.groups.join(tx, known, groups, actor)
             row = self.tokens.record(token, TokenRole.PERSON, known.id, request.ttl_secs)
             self.tokens.add(tx, row, actor)
@@ -183,11 +184,16 @@ class PeopleAdmin:
         )
 
     def enter(self, tx: ITransaction, name: str, groups: tuple[str, ...], actor: Actor) -> Person:
-        """Add a person in these groups, which are made where they are missing, with the records."""
-        for group in groups:
-            self.groups.ensure(tx, group, actor)
+        """Add a person in these groups, which are made where they are missing, with the records.
+
+        Raises:
+            RightsRefused: the person would have rights that *actor* has not.
+        """
         salt = self.entropy(SALT_BYTES)
         added = Person(person_id(self.entropy), name, groups=groups, salt=salt)
+        self.groups.rights.require(tx, actor, [added])
+        for group in groups:
+            self.groups.ensure(tx, group, actor)
         tx.people.add(added, self.now())
         self.recorder.append(
             tx,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from attrs import define, field
 
+from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.unlink import ROWS, unlink_account
 from svc.authority.registry.words import optional_note
 from svc.authority.signin.certificates import revoke_certificates
@@ -73,6 +74,7 @@ class IdentityLinks:
     entropy: Entropy = field(repr=False)
     issuer: str | None
     now: Callable[[], float]
+    rights: RightsCheck
 
     async def link(self, request: pb.LinkIdentityRequest, actor: Actor) -> pb.LinkIdentityResponse:
         """Make an account a person's.
@@ -93,6 +95,7 @@ class IdentityLinks:
                     reason="unknown_person",
                     fault=Fault.NOT_FOUND,
                 )
+            self.rights.require(tx, actor, [known])
             try:
                 made = link_account(
                     tx,

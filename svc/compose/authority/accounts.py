@@ -18,6 +18,7 @@ from svc.authority.accounts.service import LocalSignInService
 from svc.authority.accounts.sign_in import LocalSignIns
 from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.people import PeopleAdmin
+from svc.authority.registry.rights import RightsCheck
 from svc.authority.signin.attempts import Attempts
 from svc.authority.signin.entrance import Entrance
 from svc.authority.state.cache import ClusterStateCache
@@ -47,7 +48,12 @@ class AccountRooms:
 
 
 def account_rooms(
-    p: Parts, state_cache: ClusterStateCache, entrance: Entrance, attempts: Attempts
+    p: Parts,
+    state_cache: ClusterStateCache,
+    entrance: Entrance,
+    attempts: Attempts,
+    *,
+    rights: RightsCheck,
 ) -> AccountRooms:
     """Wire it.  Blocks for one hash; called before the reactor runs."""
     runtime = p.runtime
@@ -65,9 +71,7 @@ def account_rooms(
         hashes=sign_ins.hashes,
         site=sign_ins.judge.site,
         first=first,
-        groups=GroupAdmin(
-            state_cache=state_cache, store=p.store, recorder=p.recorder, now=runtime.now
-        ),
+        groups=_groups(p, state_cache, rights),
         password_min=p.settings.accounts.password_min,
         now=runtime.now,
     )
@@ -80,6 +84,16 @@ def account_rooms(
         now=runtime.now,
     )
     return AccountRooms(service=service, sign_ins=sign_ins, secrets=sign_ins.secrets, first=first)
+
+
+def _groups(p: Parts, state_cache: ClusterStateCache, rights: RightsCheck) -> GroupAdmin:
+    return GroupAdmin(
+        state_cache=state_cache,
+        store=p.store,
+        recorder=p.recorder,
+        now=p.runtime.now,
+        rights=rights,
+    )
 
 
 def _sign_ins(p: Parts, entrance: Entrance) -> LocalSignIns:

@@ -34,6 +34,7 @@ def _registry(p: Parts, rooms: SharedServices) -> RegistryAdmin:
         ca_pin=p.keys.ca_pin,
         token_secs=p.settings.identity.join_token_secs,
         proxy_revoked=rooms.ends.revoked,
+        rights=rooms.changing.rights,
         actions=lambda: frozenset(one.terms.open_action for one in p.kinds.by_name.values()),
     )
 
@@ -101,4 +102,5 @@ def _identity_links(p: Parts, rooms: SharedServices) -> IdentityLinks:
         entropy=p.runtime.entropy,
         issuer=p.settings.oidc.issuer,
         now=p.runtime.now,
+        rights=rooms.changing.rights,
     )

@@ -17,9 +17,11 @@ from svc.authority.policy.proposed.known_changes import KnownChanges
 from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.policy.proposed.review import PolicyReview
 from svc.authority.refusals import RefusalRecords
+from svc.authority.registry.rights import RightsCheck
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
 from svc.model.policy.rules import PolicyRules
+from svc.policy.sensitive import ADMINISTER
 from svc.runtime.threads import in_pool
 
 
@@ -29,6 +31,7 @@ class PolicyChanging:
 
     rules: PolicyRules
     lock_out: LockOutCheck
+    rights: RightsCheck
     policies: PolicyAdmin
     proposals: PolicyProposals
     decisions: PolicyDecisions
@@ -63,6 +66,7 @@ def policy_changing(
     return PolicyChanging(
         rules=rules,
         lock_out=lock_out,
+        rights=_rights(p, lock_out),
         policies=PolicyAdmin(
             state_cache=state_cache,
             activation=activation,
@@ -73,6 +77,16 @@ def policy_changing(
         proposals=proposals,
         decisions=PolicyDecisions(proposals, p.identity.verifier, refusals),
         reviews=PolicyReview(proposals),
+    )
+
+
+def _rights(p: Parts, lock_out: LockOutCheck) -> RightsCheck:
+    return RightsCheck(
+        cluster=p.settings.cluster,
+        rules=lock_out.rules,
+        engine=lock_out.engine_over,
+        actions=p.words.members[ADMINISTER],
+        now=p.runtime.now,
     )
 
 

@@ -218,7 +218,7 @@ def shared_services(p: Parts) -> SharedServices:
     )
     entrance = sign_in_entrance(p, state_cache, refusals)
     attempts = Attempts(p.runtime.reactor, p.runtime.entropy)
-    accounts = account_rooms(p, state_cache, entrance, attempts)
+    accounts = account_rooms(p, state_cache, entrance, attempts, rights=changing.rights)
     return SharedServices(
         state_cache=state_cache,
         registrations=registrations,

@@ -397,6 +397,7 @@ class LinkTests(SynchronousTestCase):
             entropy=house.entropy,
             issuer=ISSUER,
             now=house.now,
+            rights=house.rights(),
         )
 
     def link(self, person: str, subject: str) -> Any:
