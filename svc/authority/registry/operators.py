@@ -234,7 +234,8 @@ class Operators:
 
     async def _refused_change(self, actor: Actor, action: str, refusal: RightsRefused) -> None:
         _log.warn("operator refused", caller=actor.id, action=action, reason=refusal.reason)
-        await self.store.run(
+        await self.refusals.write(
+            actor,
             "refuse a change of rights",
             lambda tx: self.recorder.append(
                 tx,

@@ -105,6 +105,7 @@ class RightsTests(SynchronousTestCase):
             state_cache=house.state_cache,
             store=house.store,
             recorder=house.recorder,
+            refusals=house.refusals,
             now=house.now,
         )
         doing = operators.within_rights(person(DESK), "managePersons", self.join("dora"))
