@@ -14,6 +14,9 @@ from attrs import define, field
 
 FREE_TRIES = 5
 MOST_SECS = 900.0
+_MOST_DOUBLINGS = 10
+"""Past these the wait is the longest; the power of a count without an end overflows."""
+
 _FORGET_SECS = 3600.0
 _MOST_SOURCES = 10_000
 """Past these the one that failed longest ago is forgotten; each try costs its source a budget."""
@@ -51,7 +54,8 @@ class Lockouts:
             known = _Failures(0, now, now)
         known.count, known.at = known.count + 1, now
         if known.count >= FREE_TRIES:
-            known.until = now + min(2.0 ** (known.count - FREE_TRIES + 1), MOST_SECS)
+            doublings = min(known.count - FREE_TRIES + 1, _MOST_DOUBLINGS)
+            known.until = now + min(2.0**doublings, MOST_SECS)
         self._known[key] = known
         self._known.move_to_end(key)
         while len(self._known) > _MOST_SOURCES:
