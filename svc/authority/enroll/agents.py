@@ -10,8 +10,9 @@ from collections.abc import Callable
 from attrs import define
 
 from svc.authority.enroll.issued import certificate_details
+from svc.authority.state.credentials import hidden_of
 from svc.authority.state.recorder import Recorder, person
-from svc.authority.state.tables import AGENT_CERTIFICATES, AGENTS
+from svc.authority.state.tables import AGENT_CERTIFICATES, AGENTS, StateUnsigned
 from svc.errors import Denied
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import AGENT_ENROLL, AGENT_RENEW, AGENT_REVOKE
@@ -64,7 +65,8 @@ class AgentCertificates:
         """The next certificate; None: it was asked for by a copy, and the agent is revoked.
 
         Raises:
-            Denied: the agent is not in force, or the certificate was not issued here.
+            Denied: the agent is not in force, the certificate was not issued here, or the store
+                does not show every certificate that the agent has.
         """
         agent = self.require(tx, shown.principal.id)
         newest = self._newest(tx, agent)
@@ -92,7 +94,19 @@ class AgentCertificates:
         return issued
 
     def _newest(self, tx: ITransaction, agent: Agent) -> AgentCertificate | None:
+        """The certificate of the highest generation that was issued to the agent.
+
+        Raises:
+            StateUnsigned: a row is missing or altered.  It may be the newest one, and without it a
+                copy of an older certificate would pass for the newest.
+        """
         rows = self.recorder.rows(tx)
+        if hidden_of(rows, AGENT_CERTIFICATES, "agent_id", agent.id, self.now()):
+            raise StateUnsigned(
+                "the agent gets no certificate: the store differs from the signed records of "
+                "those that it has (see `svc authority status`); have an operator correct the "
+                "store, or revoke the agent and add another"
+            )
         found = tx.agent_certificates.of(agent.id)
         good = (one for one in found if rows.is_signed(AGENT_CERTIFICATES.entry_of(one)))
         return next(good, None)

@@ -27,7 +27,8 @@ from svc.errors import Denied, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.store import ITransaction
 from svc.messages.checks import parse
-from svc.model.audit.events import SIGN_IN_END
+from svc.model.audit.events import RENEW_REFUSED, SIGN_IN_END
+from svc.model.canonical import Json
 from svc.model.certificate import CertificateFacts
 from svc.model.clocks import check_clock
 from svc.model.cluster.account import LOCAL_ISSUER
@@ -110,7 +111,13 @@ class SignInRenewals:
         """The next certificate of an agent, which no provider confirms but its owner's standing."""
         entrance = self.entrance
         agents = AgentCertificates(entrance.issuer, entrance.recorder, self.now)
-        issued = await entrance.store.run("renew an agent", lambda tx: agents.renew(tx, shown, csr))
+        try:
+            issued = await entrance.store.run(
+                "renew an agent", lambda tx: agents.renew(tx, shown, csr)
+            )
+        except Denied as refusal:
+            await self._record_refused(shown, refusal.reason)
+            raise
         await entrance.refresh()
         if issued is None:
             raise CloneSuspected(
@@ -118,6 +125,22 @@ class SignInRenewals:
                 "operator find out who has the copy, and add another agent"
             )
         return entrance.agent_answer(issued)
+
+    async def _record_refused(self, shown: CertificateFacts, reason: str) -> None:
+        """Record why an agent's certificate was not renewed, within the agent's share."""
+        actor = person(shown.principal.id)
+        details: dict[str, Json] = {
+            "serial": shown.serial,
+            "generation": shown.generation,
+            "role": shown.principal.role.value,
+        }
+        await self.entrance.refusals.write(
+            actor,
+            "refuse a renewal",
+            lambda tx: self.entrance.recorder.append(
+                tx, RENEW_REFUSED, actor, reason=reason, details=details
+            ),
+        )
 
     def _proven(
         self, request: pb.SignInRenewRequest | pb.SignInEndRequest

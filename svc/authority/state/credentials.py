@@ -188,7 +188,7 @@ def said_of(rows: SignedRows, wanted: Collection[str]) -> dict[str, dict[str, st
 def _of(subject: str, details: Mapping[str, Any]) -> dict[str, str]:
     named = {
         name: details[name]
-        for name in ("person_id", "sign_in_id", "role")
+        for name in ("person_id", "agent_id", "sign_in_id", "role")
         if isinstance(details.get(name), str)
     }
     sort, _, id = subject.partition(":")

@@ -24,6 +24,7 @@ from tests.authority.house import ADA, EVE, POLICY, Call, Holder, House, refusal
 from tests.authority.signin.memory import WELL_KNOWN, SignInHouse
 from tests.authority.signin.tokens import ISSUER, signed
 from tests.pki.support import CLUSTER
+from tests.support.nothing import nothing
 from tests.support.proof import proves
 
 ROOT = operator(0)
@@ -396,6 +397,35 @@ class SqlTests(AgentCase):
         self.house.refresh()
         self.assertNotIn(f"agent-{ADA}", self.house.state_cache.state.agents)
         self.assertEqual(self.house.state_cache.state.agents[agent.id].state, AgentState.REVOKED)
+
+    def test_newest_hidden(self) -> None:
+        """While the newest certificate's row is missing or altered, no copy of an older renews."""
+        other = self.join(self.add("other").token)
+        agent = self.join(self.add().token)
+        key = new_key()
+        value_of(self.renewing(agent, key))
+        kept = {table: self.rows(table) for table in TABLES}
+        newest = f"agent_id = '{agent.id}' AND generation = 2"
+        for change in (
+            f"DELETE FROM agent_certificates WHERE {newest}",
+            f"UPDATE agent_certificates SET generation = 1 WHERE {newest}",
+            f"UPDATE agent_certificates SET expires = 1 WHERE {newest}",
+            f"UPDATE agent_certificates SET agent_id = '{other.id}' WHERE {newest}",
+        ):
+            self.house.by_sql(change)
+            refused = refusal_of(self.renewing(agent, new_key()))
+            self.assertEqual(refused.reason, "state_unsigned", change)
+            self.assertIn("svc authority status", refused.text)
+            (*_, record) = self.house.records("renew.refused")
+            self.assertEqual(record["reason"], "state_unsigned")
+            self.assertEqual(record["actor"], {"kind": "agent", "id": agent.id})
+            self.assertEqual(record["details"]["generation"], 1)
+            value_of(self.renewing(other, new_key()))
+            self.put_back(kept)
+            # That renewal's own row went with the others: sign for the tables as they are.
+            self.house.run(nothing)
+        self.assertEqual(len(self.house.records("renew.refused")), 4)
+        self.assertEqual(refusal_of(self.renewing(agent, new_key())).reason, "identity_cloned")
 
     def test_forged_certificate(self) -> None:
         """A certificate of the cluster's own CA that no record names opens nothing."""
