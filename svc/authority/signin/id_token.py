@@ -127,7 +127,7 @@ def check_claims(
     if not subject.isascii() or not subject.isprintable():
         refuse("subject", "its subject has other characters than printable ASCII")
     _check_audience(claims, expected)
-    _check_times(claims, now)
+    check_times(claims, now)
     if expected.nonce is not None and not _same(claims.get("nonce"), expected.nonce):
         refuse("nonce", "it was not issued for this attempt and key")
     if expected.only_audience and "nonce" in claims:
@@ -135,6 +135,24 @@ def check_claims(
     access = expected.access_token
     if access is not None and "at_hash" in claims:
         _check_hash(claims["at_hash"], _half_hash(alg, access))
+
+
+def check_times(claims: Mapping[str, Any], now: float) -> None:
+    """Return if the token is in force now.
+
+    Raises:
+        SignInRefused: ``id_token_expired``, ``_not_yet``, ``_time``.
+    """
+    for name in ("exp", "iat", "nbf", "auth_time"):
+        if name in claims and not _is_time(claims[name]):
+            refuse("time", f"its {name} is not a time")
+    if "exp" not in claims or "iat" not in claims:
+        refuse("time", "it does not say when it was issued and when it expires")
+    if now >= claims["exp"] + LEEWAY_SECS:
+        refuse("expired", "it has expired")
+    for name in ("iat", "nbf", "auth_time"):
+        if claims.get(name, 0) > now + LEEWAY_SECS:
+            refuse("not_yet", f"its {name} is in the future; are the clocks right?")
 
 
 def refuse(word: str, text: str) -> NoReturn:
@@ -184,19 +202,6 @@ def _check_audience(claims: Mapping[str, Any], expected: ExpectedToken) -> None:
         asked.add(claims["sub"])
     if "azp" in claims and (not isinstance(claims["azp"], str) or claims["azp"] not in asked):
         refuse("azp", "another client asked for it")
-
-
-def _check_times(claims: Mapping[str, Any], now: float) -> None:
-    for name in ("exp", "iat", "nbf", "auth_time"):
-        if name in claims and not _is_time(claims[name]):
-            refuse("time", f"its {name} is not a time")
-    if "exp" not in claims or "iat" not in claims:
-        refuse("time", "it does not say when it was issued and when it expires")
-    if now >= claims["exp"] + LEEWAY_SECS:
-        refuse("expired", "it has expired")
-    for name in ("iat", "nbf", "auth_time"):
-        if claims.get(name, 0) > now + LEEWAY_SECS:
-            refuse("not_yet", f"its {name} is in the future; are the clocks right?")
 
 
 def _check_hash(given: object, wanted: str) -> None:

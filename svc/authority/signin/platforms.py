@@ -2,7 +2,7 @@
 
 An operator named the platform's issuer, the audience and the exact claims when the agent was
 added; those alone decide which agent a token is of.  What is read before the token is verified
-only chooses whose keys, and which audience, it is verified by.
+only chooses whose keys it is verified by.
 """
 
 from __future__ import annotations
@@ -18,11 +18,16 @@ from svc.authority.signin.assertion import TakenAssertions
 from svc.authority.signin.attempts import Flow
 from svc.authority.signin.entrance import Bound, Entrance
 from svc.authority.signin.http import ProviderHttp
-from svc.authority.signin.id_token import ExpectedToken, read_token
+from svc.authority.signin.id_token import (
+    ExpectedToken,
+    check_claims,
+    check_times,
+    read_token,
+)
 from svc.authority.signin.provider import Provider
 from svc.authority.signin.refusals import SignInRefused
 from svc.authority.signin.strict_json import read_object
-from svc.errors import Malformed, SvcError
+from svc.errors import SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.certificate import NewCertificate
 from svc.model.cluster.agent import Agent, AgentState
@@ -69,27 +74,69 @@ class AgentAssertions:
     taken: TakenAssertions
     now: Callable[[], float]
 
-    def agent_of(self, token: str) -> Agent | None:
-        """The agent that a token claims to be of; None: it is of no agent's issuer.
+    async def enrolled(self, request: pb.SignInAssertRequest) -> pb.SignInResponse | None:
+        """A certificate for the agent that a token is of.
+
+        Until the token is verified only its issuer is looked at, so that nobody learns by a token
+        of their own making which claims an agent was added with (rule R16).
+
+        Returns:
+            None: the token is of no agent's issuer, or of a person of one.
 
         Raises:
-            SignInRefused: it is no token, or is of none or of several of that issuer's agents.
+            SvcError: the token is refused, or the agent is not in force; that is recorded.
         """
+        entrance, issuer = self.entrance, self._issuer_of(request.id_token)
+        if issuer is None:
+            return None
+        key = entrance.issuer.examine(request.csr)
         try:
-            claims = read_object(read_token(token).payload)
+            found = await self._verified(issuer, request.id_token)
+            if found is None:
+                return None
+            issued = await entrance.store.run(
+                "enroll an agent", partial(self._enroll, agent=found, csr=request.csr)
+            )
+        except SvcError as refusal:
+            await entrance.record(Bound(Flow.TOKEN, request.csr, key.sha256), refusal)
+            raise
+        await entrance.refresh()
+        return entrance.agent_answer(issued, found.name)
+
+    def _issuer_of(self, token: str) -> str | None:
+        """The issuer that a token names, if it is one of agents'."""
+        try:
+            named = read_object(read_token(token).payload).get("iss")
         except ValueError:
             return None  # refused by whoever reads it in earnest
+        return named if isinstance(named, str) and self._of_issuer(named) else None
+
+    def _of_issuer(self, issuer: str) -> list[Agent]:
         agents = self.entrance.state_cache.state.agents.values()
-        theirs = [
-            one
-            for one in agents
-            if one.assertion.issuer and one.assertion.issuer == claims.get("iss")
-        ]
-        found = [one for one in theirs if _is_of(one, claims)]
+        return [one for one in agents if issuer and one.assertion.issuer == issuer]
+
+    async def _verified(self, issuer: str, token: str) -> Agent | None:
+        """The agent that a token is of, which is taken; None: it may be a person's."""
+        claims = await self.platforms.of(issuer).signed_claims(token)
+        check_times(claims, self.now())
+        agent = self._agent_of(issuer, claims)
+        if agent is not None:
+            expected = ExpectedToken(
+                issuer=issuer,
+                audience=agent.assertion.audience or self.entrance.rules.cluster,
+                only_audience=True,
+            )
+            check_claims(claims, expected, self.now())
+            self.taken.take(token, claims)
+        return agent
+
+    def _agent_of(self, issuer: str, claims: Mapping[str, Any]) -> Agent | None:
+        """The agent of verified claims; None: of no agent, and people have this issuer too."""
+        found = [one for one in self._of_issuer(issuer) if _is_of(one, claims)]
         # A revoked one is refused as that: its token must not make it a person.
         found = [one for one in found if one.state is AgentState.ACTIVE] or found[:1]
         provider = self.entrance.provider
-        if not theirs or (not found and provider and provider.issuer == claims.get("iss")):
+        if not found and provider is not None and provider.issuer == issuer:
             return None
         if len(found) != 1:
             raise SignInRefused(
@@ -98,38 +145,6 @@ class AgentAssertions:
                 reason="assertion_agent",
             )
         return found[0]
-
-    async def enroll(self, agent: Agent, request: pb.SignInAssertRequest) -> pb.SignInResponse:
-        """A certificate for the agent that a token claims to be of.
-
-        Raises:
-            SvcError: the token is refused, or the agent is not in force; that is recorded.
-        """
-        entrance = self.entrance
-        key = entrance.issuer.examine(request.csr)
-        bound = Bound(Flow.TOKEN, request.csr, key.sha256)
-        try:
-            await self._verify(agent, request.id_token)
-            issued = await entrance.store.run(
-                "enroll an agent", partial(self._enroll, agent=agent, csr=request.csr)
-            )
-        except SvcError as refusal:
-            await entrance.record(bound, refusal)
-            raise
-        await entrance.refresh()
-        return entrance.agent_answer(issued, agent.name)
-
-    async def _verify(self, agent: Agent, token: str) -> None:
-        assertion = agent.assertion
-        expected = ExpectedToken(
-            issuer=assertion.issuer,
-            audience=assertion.audience or self.entrance.rules.cluster,
-            only_audience=True,
-        )
-        claims = await self.platforms.of(assertion.issuer).verified(token, expected)
-        if not _is_of(agent, claims):
-            raise Malformed("the token is read in two ways")
-        self.taken.take(token, claims)
 
     def _enroll(self, tx: ITransaction, agent: Agent, csr: bytes) -> NewCertificate:
         entrance = self.entrance

@@ -172,13 +172,21 @@ class Provider:
         Raises:
             SignInRefused: it is refused; ProviderFault: the keys are not to be had.
         """
+        claims = await self.signed_claims(token)
+        check_claims(claims, expected, self.now(), read_token(token).header.alg)
+        return claims
+
+    async def signed_claims(self, token: str) -> Mapping[str, Any]:
+        """The claims of a token that the provider signed; nothing in them is checked.
+
+        Raises:
+            SignInRefused: it did not; ProviderFault: the keys are not to be had.
+        """
         parts = read_token(token)
         keys = await self._usable_keys()
         if keys.chosen(parts.header.kid, parts.header.alg) is None:
             keys = await self._keys_again(keys)
-        claims = parts.claims(keys)
-        check_claims(claims, expected, self.now(), parts.header.alg)
-        return claims
+        return parts.claims(keys)
 
     def _known_metadata(self) -> ProviderMetadata | None:
         is_old = self.clock.seconds() - self._metadata_at >= METADATA_SECS

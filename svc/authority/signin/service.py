@@ -158,10 +158,10 @@ class SignInService:
 
     async def _assert(self, request: pb.SignInAssertRequest, call: IRpcCall) -> pb.SignInResponse:
         """A machine's token: of an agent, or for this cluster alone; taken once."""
-        agent = self.agents.agent_of(request.id_token)
-        if agent is not None:
-            self._check(request)
-            return await self.agents.enroll(agent, request)
+        self._check(request)
+        enrolled = await self.agents.enrolled(request)
+        if enrolled is not None:
+            return enrolled
         key_sha256 = self._key(request, Flow.TOKEN)
         bound = Bound(Flow.TOKEN, request.csr, key_sha256)
         expected = ExpectedToken(

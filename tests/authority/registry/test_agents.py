@@ -289,6 +289,31 @@ class AssertionTests(AgentCase):
         self.assertEqual(gone.reason, "revoked_agent")
         self.assertEqual(self.house.records("person.add"), [])
 
+    def test_unsigned_tokens_tell_nothing(self) -> None:
+        """By a token of one's own making one learns no agent's claims, audience or standing (R16).
+
+        Each is refused alike, and each refusal is recorded.
+        """
+        tries: tuple[dict[str, Any], ...] = (
+            {},
+            {"sub": "repo:b"},
+            {"ref": "other"},
+            {"aud": CLUSTER},
+            {"exp": self.house.now() - 100},
+            {"nonce": "n" * 43},
+        )
+        told = set()
+        for claims in tries:
+            refusal = refusal_of(self.at.assertion(self.token(**claims)[:-8] + "AAAAAAAA"))
+            told.add((refusal.reason, refusal.text))
+        self.assertEqual([reason for reason, _ in told], ["id_token_signature"])
+        value_of(self.agents.revoke_agent(pb.RevokeAgentRequest(agent="deployer"), ROOT))
+        self.house.refresh()
+        refusal = refusal_of(self.at.assertion(self.token()[:-8] + "AAAAAAAA"))
+        self.assertIn((refusal.reason, refusal.text), told)
+        records = self.house.records("sign_in.refused")
+        self.assertEqual(len(records), len(tries) + 1)
+
     def test_which_agent(self) -> None:
         """The exact claims say which one; where they say two, it is neither."""
         claims = {"sub": "repo:a"}
@@ -299,8 +324,13 @@ class AssertionTests(AgentCase):
         answer = value_of(self.at.assertion(self.token(ref="other")))
         self.assertEqual(answer.name, "wider")
         self.add("elsewhere", issuer=other, claims=claims)
+        platform = {"issuer": other, "jwks_uri": f"{other}/jwks"}
+        platform |= {"id_token_signing_alg_values_supported": ["RS256"]}  # type: ignore[dict-item]
+        self.at.agent.answer(WELL_KNOWN, platform)
         refused = refusal_of(self.at.assertion(self.token(iss=other, sub="repo:b")))
         self.assertEqual(refused.reason, "assertion_agent")
+        reasons = [one["reason"] for one in self.house.records("sign_in.refused")]
+        self.assertEqual(reasons, ["assertion_agent"] * 2)
 
     def test_by_sql(self) -> None:
         """Claims that are changed in the table make nobody this agent."""
