@@ -103,6 +103,9 @@ class GroupAdmin:
             coming = [one for one in coming if request.group not in one.groups]
             leaving = [one for one in leaving if request.group in one.groups]
             self.rights.require(tx, actor, [in_groups(one, (request.group,)) for one in coming])
+            self.rights.require_leaving(
+                tx, actor, [out_of_group(one, request.group) for one in leaving]
+            )
             for one in coming:
                 self.join(tx, one, (request.group,), actor, note)
             for one in leaving:
@@ -139,6 +142,7 @@ class GroupAdmin:
             rows = self.recorder.rows(tx)
             for one in members:
                 rows.require(PERSONS.entry_of(one))
+            self.rights.require_leaving(tx, actor, [out_of_group(one, name) for one in members])
             for one in members:
                 self.leave(tx, one, (name,), actor)
             tx.people_changes.remove_group(name)
@@ -235,6 +239,11 @@ class GroupAdmin:
 def in_groups(known: Person, groups: Iterable[str]) -> Person:
     """The person, in these groups as well."""
     return evolve(known, groups=tuple(sorted({*known.groups, *groups})))
+
+
+def out_of_group(known: Person, group: str) -> Person:
+    """The person, not in this group."""
+    return evolve(known, groups=tuple(one for one in known.groups if one != group))
 
 
 def person_row(one: Person) -> pb.PersonRow:

@@ -70,8 +70,24 @@ class RightsCheck:
         """
         self._require(tx, actor, people, protect_approvers=False)
 
+    def require_leaving(self, tx: ITransaction, actor: Actor, people: Iterable[Person]) -> None:
+        """The same for people who leave groups: only rights that they get by it count.
+
+        A policy may forbid something to the members of a group.
+
+        Raises:
+            RightsRefused: ``lifts_rights``, ``approver_protected``.
+        """
+        self._require(tx, actor, people, protect_approvers=True, only_gained=True)
+
     def _require(
-        self, tx: ITransaction, actor: Actor, people: Iterable[Person], *, protect_approvers: bool
+        self,
+        tx: ITransaction,
+        actor: Actor,
+        people: Iterable[Person],
+        *,
+        protect_approvers: bool,
+        only_gained: bool = False,
     ) -> None:
         if actor.kind == "operator":
             return
@@ -80,6 +96,7 @@ class RightsCheck:
         if not after:
             return
         now, then = self.engine(tx, ()), self.engine(tx, after)
+        had = self._ways if only_gained else _nothing
         if now is None or then is None:
             raise RightsRefused("no policy is in force; run the command on the Authority's host")
         # As before the change: else people who add themselves to a group would have its rights.
@@ -89,15 +106,15 @@ class RightsCheck:
             if (asked := self._ways(now, actor.id, action, refused=True))
         }
         for one in after:
-            if protect_approvers and self.rules.approvals and self._approves(then, one):
-                raise _approver(one)
+            if protect_approvers and self.rules.approvals:
+                may_break_glass = one.id in self.rules.break_glass and not only_gained
+                approves = self._ways(then, one.id, APPROVE_POLICY)
+                if may_break_glass or approves - had(now, one.id, APPROVE_POLICY):
+                    raise _approver(one)
             for action, ways in lacking.items():
-                if self._ways(then, one.id, action) & ways:
+                more = self._ways(then, one.id, action) & ways
+                if more and more - had(now, one.id, action):
                     raise _lifted(one, action)
-
-    def _approves(self, engine: IPolicyEngine, one: Person) -> bool:
-        """Whether somebody may approve policies, or set them without approvals."""
-        return one.id in self.rules.break_glass or bool(self._ways(engine, one.id, APPROVE_POLICY))
 
     def _ways(
         self, engine: IPolicyEngine, id: str, action: str, *, refused: bool = False
@@ -121,6 +138,10 @@ class RightsCheck:
 
     def _asked(self, id: str, action: str, factor_at: float | None = None) -> AccessRequest:
         return may_administer(user(id), action, self.cluster, self.now(), factor_at=factor_at)
+
+
+def _nothing(engine: IPolicyEngine, id: str, action: str) -> frozenset[str]:
+    return frozenset()
 
 
 def _lifted(one: Person, action: str) -> RightsRefused:

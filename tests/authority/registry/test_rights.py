@@ -93,6 +93,29 @@ class RightsTests(SynchronousTestCase):
         value_of(self.token("bob", "dev"))
         value_of(self.token("fay", "dev"))
 
+    def test_leaving(self) -> None:
+        """Nobody leaves a group by the desk whose members are forbidden something."""
+        registry = self.begin(
+            POLICY.replace('Group::"admins", action', 'Group::"dev", action')
+            + '@id("no") forbid (principal in Group::"admins", action == Action::"editPolicy", '
+            "resource is Cluster);\n"
+        )
+        joining = pb.ChangeMembersRequest(group="dev", add=["ada"])
+        value_of(registry.groups.change_members(joining, ROOT))
+
+        def leave(group: str) -> Any:
+            request = pb.ChangeMembersRequest(group=group, remove=["ada"])
+            return registry.groups.change_members(request, person(DESK))
+
+        def remove() -> Any:
+            request = pb.RemoveGroupRequest(group="admins", with_members=True)
+            return registry.groups.remove_group(request, person(DESK))
+
+        self.assertIn("editPolicy", self.refused(leave("admins")).text)
+        self.refused(remove())
+        value_of(leave("dev"))
+        value_of(remove())
+
     def test_record(self) -> None:
         """The refusal is on record: who wanted it, by which action, and why not."""
         self.begin()
