@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import define, field
 
@@ -36,6 +36,8 @@ from svc.testing.gateway.processes import die_with_parent
 from tests.support.tools import stock_tool
 
 PATIENCE = 30.0
+
+_P = TypeVar("_P", bound="Tab")
 
 # The browser looks for its pipes at 3 and 4; a shell may copy descriptors of one digit only.
 _START = """
@@ -83,7 +85,7 @@ class Chromium:
     _read: bytes = field(default=b"", init=False)
     _last: int = field(default=0, init=False)
     _events: deque[Mapping[str, Any]] = field(factory=lambda: deque(maxlen=4096), init=False)
-    _pages: dict[str, Page] = field(factory=dict, init=False)
+    _pages: dict[str, Tab] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         program = stock_tool("chromium")
@@ -125,9 +127,19 @@ class Chromium:
 
     def page(self) -> Page:
         """A new tab."""
+        return self._opened(Page)
+
+    def scriptless(self) -> ScriptlessPage:
+        """A new tab that runs no script of any page."""
+        page = self._opened(ScriptlessPage)
+        page.command("Emulation.setScriptExecutionDisabled", value=True)
+        return page
+
+    def _opened(self, kind: type[_P]) -> _P:
         target = self.command("Target.createTarget", url="about:blank")["targetId"]
         attached = self.command("Target.attachToTarget", targetId=target, flatten=True)
-        page = self._pages[attached["sessionId"]] = Page(self, attached["sessionId"])
+        page = kind(self, attached["sessionId"])
+        self._pages[page.session] = page
         for domain in ("Page", "Runtime", "Network"):
             page.command(f"{domain}.enable")
         return page
@@ -213,8 +225,8 @@ def _is_it(
 
 
 @define(eq=False)
-class Page:
-    """One tab.
+class Tab:
+    """What a tab can do, with scripts and without.
 
     Attributes:
         answers: Status and URL of each response, in the order they came.
@@ -239,6 +251,17 @@ class Page:
     def loaded(self) -> None:
         """Wait for the load event of a navigation that has begun."""
         self.browser.event("Page.loadEventFired", session=self.session)
+
+    @property
+    def cookies(self) -> list[dict[str, Any]]:
+        """What the page's own site has put here."""
+        found: list[dict[str, Any]] = self.command("Network.getCookies")["cookies"]
+        return found
+
+
+@define(eq=False)
+class Page(Tab):
+    """One tab, whose pages run their scripts."""
 
     def evaluate(self, script: str) -> Any:
         """The value of an expression in the page; one that is a promise is awaited."""
@@ -295,3 +318,48 @@ class Page:
     def screenshot(self, path: Path) -> None:
         """Write what is seen, as PNG."""
         path.write_bytes(base64.b64decode(self.command("Page.captureScreenshot")["data"]))
+
+
+@define(eq=False)
+class ScriptlessPage(Tab):
+    """One tab with JavaScript off: read by its DOM, and clicked with the mouse."""
+
+    def click(self, selector: str) -> None:
+        """Click on what a selector finds; returns when the page that it leads to is loaded."""
+        self.browser.forget()
+        node = self._node(selector)
+        self.command("DOM.scrollIntoViewIfNeeded", nodeId=node)
+        quad = self.command("DOM.getContentQuads", nodeId=node)["quads"][0]
+        place = {"x": sum(quad[0::2]) / 4, "y": sum(quad[1::2]) / 4}
+        for kind in ("mousePressed", "mouseReleased"):
+            self.command(
+                "Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place
+            )
+        self.loaded()
+
+    @property
+    def html(self) -> str:
+        """The HTML of the page, and of every frame in it that this tab may read."""
+        root = self.command("DOM.getDocument", depth=-1, pierce=True)["root"]
+        found, left = [self._html(root["nodeId"])], [root]
+        while left:
+            one = left.pop()
+            left += one.get("children", [])
+            if "contentDocument" in one:
+                found.append(self._html(one["contentDocument"]["nodeId"]))
+        return "\n".join(found)
+
+    @property
+    def frames(self) -> list[dict[str, Any]]:
+        """The frames in the page."""
+        tree = self.command("Page.getFrameTree")["frameTree"]
+        return [one["frame"] for one in tree.get("childFrames", [])]
+
+    def _html(self, node: int) -> str:
+        return str(self.command("DOM.getOuterHTML", nodeId=node)["outerHTML"])
+
+    def _node(self, selector: str) -> int:
+        root = self.command("DOM.getDocument")["root"]["nodeId"]
+        found: int = self.command("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        assert found, f"nothing is {selector} in {self.html}"
+        return found
