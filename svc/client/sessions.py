@@ -193,6 +193,12 @@ class ClientSession:
         if isinstance(transport, TaggedStream):
             transport.cancel()
 
+    @property
+    def has_said_why(self) -> bool:
+        """Whether the last that the tool got are words on the gate's behalf: why it ended."""
+        transport = None if self._below is None else self._below.transport
+        return isinstance(transport, TaggedStream) and transport.is_last_ours
+
     def over(self) -> SessionOver:
         """Why it ended, once it has.
 

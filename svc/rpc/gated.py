@@ -139,6 +139,11 @@ class TaggedStream(StreamTransport):
             raise _ended_here(CUT_SHORT)
         self._peer_wrote_all()
 
+    @property
+    def is_last_ours(self) -> bool:
+        """Whether what was read last are words that this end made of an edit, and no peer's."""
+        return self._ends.receiver.may_be_closed
+
     def _ended(self) -> None:
         """The Proxy ended the call: in order only where the other end wrote all it had."""
         if self._read_ended or self.disconnecting or self._write_ended:

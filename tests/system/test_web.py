@@ -191,6 +191,8 @@ class WebTests(SynchronousTestCase):
             head = replies.read(2)
             self.assertEqual(head[0], 0x88)
             reason = replies.read(head[1])
+            # In order: a reset would take the words from whoever has not read them yet.
+            self.assertEqual(replies.read(1), b"")
         self.assertEqual(reason, b"\x03\xf0the policy no longer allows it (policy_changed)")
 
     def test_policy_change(self) -> None:

@@ -429,4 +429,5 @@ class Resident(AsyncService):
         words = b"" if spoken is None else spoken.dialogue.ended(over)
         if spoken is not None and words:
             spoken.last_words(words)
-        return bool(words)
+        # A connection that is reset takes the words with it that are still on their way.
+        return bool(words) or session.has_said_why
