@@ -17,8 +17,9 @@ PIP := $(PY) -m pip --quiet --quiet --disable-pip-version-check --no-input
 
 help:
 	@echo "make demo          the whole gateway in one process, with a session to try (ARGS=--once)"
-	@echo "make test          the tests, under trial (ARGS=tests.wire); make test-pytest: under pytest"
-	@echo "make fault         faults in full counts, and other tests in their long form (ARGS=f09)"
+	@echo "make test          the tests of every day, under trial (ARGS=tests.wire)"
+	@echo "make fault         the others: faults, stock implementations, packages (LONG=1: in full counts)"
+	@echo "make test-pytest   both, under pytest"
 	@echo "make lint          style, types, floors, generated files"
 	@echo "make bench         the benchmarks, as a table and bench.json"
 	@echo "make proto         the generated protobuf modules;  make conformance  docs/conformance.md"
@@ -76,20 +77,27 @@ asks = $(if $(strip $(ARGS)),$(filter $(1),$(ARGS)),all)
 test: bytecode $(VENV)/.test $(if $(call asks,$(USES_POSTGRES)),$(VENV)/.postgres) \
 		$(if $(call asks,tests tests.interop% tests.system%),$(NODE)/node_modules/.made)
 	@$(PY) -m tests.support.tools
-	$(PY) -m tests.runner -j$(JOBS) --slowest 20 $(ARGS)
+	$(PY) -m tests.runner -j$(JOBS) --slowest 20 $(or $(ARGS),--part test)
 	@$(PY) -m tests.support.tools
 
 test-pytest: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
 	@$(PY) -m tests.support.tools
 	SVC_TEST_RUN=$$$$ $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests
 
-# In `make test` these are short: fewer lanes, kills, messages and seconds.  Each fault prints its row;
-# `make fault ARGS=f09` runs one.
-LONG = $(shell grep -lE --include='test_*.py' -r 'SVC_LONG|in_long_form|@given|run_state_machine' tests \
+# The other part of the tests: faults, stock implementations, packages.  Their counts are short (few kills, few
+# seconds) except with LONG=1, which also runs the long forms in all other modules: 45 minutes.  ARGS=f09 runs one
+# fault in full, and prints its row.
+LONG_FORMS = $(shell grep -lE --include='test_*.py' -r 'SVC_LONG|in_long_form|@given|run_state_machine' tests \
 	| grep -v ^tests/fault/ | sort | tr / . | sed 's/\.py$$//')
-fault: bytecode $(VENV)/.test $(VENV)/.postgres
+fault: bytecode $(VENV)/.test $(VENV)/.postgres $(NODE)/node_modules/.made
+ifeq ($(ARGS)$(LONG),)
+	@$(PY) -m tests.support.tools
+	$(PY) -m tests.runner -j$(JOBS) --slowest 20 --part fault
+	@$(PY) -m tests.support.tools
+else
 	SVC_TEST_RUN=$$$$ $(PY) -m tests.fault $(ARGS)
-	$(if $(ARGS),,SVC_LONG=1 $(PY) -m tests.runner -j$(JOBS) $(LONG))
+	$(if $(ARGS),,SVC_LONG=1 $(PY) -m tests.runner -j$(JOBS) $(LONG_FORMS))
+endif
 
 # `make -k lint` goes on after a failure and shows them all.
 LINTS := lint-style lint-types lint-floors lint-habits lint-generated

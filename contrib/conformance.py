@@ -140,9 +140,9 @@ def page(rows: Sequence[str], proved: Proofs) -> str:
         "# Conformance",
         "",
         "Made by `make conformance` from the tests that carry `@proves`; do not edit.",
-        "A row is done when a test claims it, and `make test` runs that test.",
+        "A row is done when a test claims it, and `make test` or `make fault` runs that test.",
         "",
-        "`make fault` alone runs a proof in the *long form*; a row that has no other says so.",
+        "A *long form* is run only by `make fault LONG=1`; a row that has no other says so.",
         "",
         f"{done} of {len(rows)} rows are done.",
     ]

@@ -55,6 +55,12 @@ SHARING = tuple(
 ALONE = ("tests.system", "tests.fault", "tests.interop", "tests.contrib", "tests.store")
 """Packages whose modules take long, and run each by itself."""
 
+APART = ("tests.fault", "tests.interop")
+"""Packages that `make fault` runs, and `make test` leaves to it."""
+
+_RUN_BY_FAULT = re.compile(r'^RUN_BY = "make fault"$', re.M)
+"""What a module of another package says that is run with them."""
+
 _FIRST = (
     "tests.system.",
     "tests.fault.",
@@ -159,6 +165,12 @@ def groups(names: Iterable[str], root: Path = ROOT) -> list[tuple[str, ...]]:
     return sorted(map(tuple, made.values()), key=_urgency)
 
 
+def is_apart(name: str, root: Path = ROOT) -> bool:
+    """Whether `make fault` runs a module, not `make test`."""
+    text = root.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
+    return name.rpartition(".")[0] in APART or _RUN_BY_FAULT.search(text) is not None
+
+
 def _urgency(group: tuple[str, ...]) -> tuple[int, int, str]:
     kinds = (n for n, first in enumerate(_FIRST) if any(one.startswith(first) for one in group))
     return next(kinds, len(_FIRST)), -len(group), group[0]
@@ -250,11 +262,15 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("-j", "--jobs", type=int, default=1)
     parser.add_argument("--slowest", type=int, default=0, metavar="N", help="say which took most")
     parser.add_argument("--costs", metavar="FILE", help="what each test and process took")
+    parser.add_argument("--part", choices=("test", "fault"), help="only what `make PART` runs")
     parser.add_argument("names", nargs="*", default=["tests"])
     asked = parser.parse_args(words)
     # All share the PostgreSQL server of this run.
     os.environ.setdefault("SVC_TEST_RUN", str(os.getpid()))
-    waiting = groups(modules(asked.names))
+    chosen = modules(asked.names)
+    if asked.part is not None:
+        chosen = [name for name in chosen if is_apart(name) == (asked.part == "fault")]
+    waiting = groups(chosen)
     fork_server.prepare("hypothesis.stateful", "psycopg2", "svc.testing.gateway.gateway")
     began = monotonic()
     _use_memory()

@@ -11,7 +11,7 @@ from pathlib import Path
 from twisted.trial.runner import TestLoader
 from twisted.trial.unittest import SynchronousTestCase, TestSuite
 
-from tests.runner import ROOT, groups, modules
+from tests.runner import ROOT, groups, is_apart, modules
 
 GOOD = """\
 from twisted.trial.unittest import SynchronousTestCase
@@ -67,6 +67,16 @@ class GroupTests(SynchronousTestCase):
         )
         self.assertEqual(of["tests.system.test_init"], ("tests.system.test_init",))
         self.assertEqual(set(of["tests.wire.test_any"]), set(modules(["tests.wire"])))
+
+    def test_parts(self) -> None:
+        """Faults and stock implementations are apart, and any module that says so; no room is."""
+        apart = set(filter(is_apart, modules(["tests"])))
+        for name in ("tests.fault.test_f12_chain", "tests.interop.test_go"):
+            self.assertIn(name, apart)
+        self.assertIn("tests.system.test_kills", apart, "it says so")
+        self.assertNotIn("tests.system.test_sessions", apart)
+        outside = {name.split(".")[1] for name in apart}
+        self.assertEqual(outside, {"contrib", "fault", "interop", "system"})
 
     def test_unknown(self) -> None:
         """A name that is nothing is refused, not left out."""

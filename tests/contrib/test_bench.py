@@ -38,6 +38,8 @@ from contrib.bench.turns import Case, Scale, Turn, compared, in_turns
 from contrib.bench.ways import NO_RELAY, SSH, Way
 from tests.support.tools import missing, stock_tool
 
+RUN_BY = "make fault"
+
 
 class RowTests(SynchronousTestCase):
     """Rows, their ratios and their goals."""

@@ -1,10 +1,10 @@
-"""How many examples Hypothesis tries: few in ``make test``, and all of them in ``make fault``."""
+"""How many examples Hypothesis tries: few, or all of them where ``SVC_LONG=1`` is set."""
 
 from __future__ import annotations
 
 import os
 
-SHORT = 50
+SHORT = 20
 """At most so many for a property where ``SVC_LONG=1`` is not set."""
 
 

@@ -34,6 +34,8 @@ from tests.support.proof import proves
 from tests.system.admin_commands import ADMINISTRATORS, ON_THE_HOST, REMOTE
 from tests.system.stage import address_of, eventually
 
+RUN_BY = "make fault"
+
 reactor: Any = _reactor
 
 CONNECTIONS = "svc_authority_relay_connections_total"

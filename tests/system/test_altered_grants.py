@@ -51,6 +51,8 @@ from tests.system.hostile import notice, speak
 from tests.system.hostile_case import HostileCase, Listener, dialer, listening
 from tests.system.stage import OTHER, address_of, eventually, kinds, reactor, within
 
+RUN_BY = "make fault"
+
 SECOND, DAY = 1000, 86_400_000
 
 ALTERATIONS: dict[str, Callable[[Grant], Any]] = {

@@ -15,6 +15,8 @@ from svc.testing.gateway.processes import TooLate, run, until
 from svc.testing.gateway.settings import AUTHORITY
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 _RARE = {"audit.head_after_secs": 3600.0, "audit.head_every_records": 100_000}
 """So that a record stays behind the last head for long, where only looking at it helps."""
 

@@ -27,6 +27,8 @@ from tests.system.slow_attackers import WAITERS
 from tests.system.test_health import pair
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 _SHORT = {"limits.stalled_secs": 1, "limits.idle_secs": 2, "limits.handshake_secs": 2}
 _MEGABYTES = 20
 _sources: Iterator[int] = count(1)

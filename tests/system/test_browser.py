@@ -18,6 +18,8 @@ from tests.support.tools import stock_tool
 from tests.system.board import DASHBOARD, NO_SOCKETS, Site, web
 from tests.system.targets import digest_of
 
+RUN_BY = "make fault"
+
 LONG = os.environ.get("SVC_LONG") == "1"
 DOWNLOAD = (1024 if LONG else 100) * 1024 * 1024
 

@@ -16,6 +16,8 @@ from svc.testing.gateway.fork_server import SITE_PACKAGES
 from svc.testing.gateway.processes import svc_command
 from tests.system.starts import Start, faults
 
+RUN_BY = "make fault"
+
 SOURCES = Path(__file__).resolve().parent.parent.parent
 FOUND = (sysconfig.get_paths()["purelib"], str(SOURCES))
 LIBRARY = Path("lib") / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"

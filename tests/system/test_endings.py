@@ -20,6 +20,8 @@ from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
 from tests.system.piped import ITSELF, ProxySsh
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 TIMES = 10 if os.environ.get("SVC_LONG") == "1" else 1
 PATIENCE = 40.0
 LEAF_SECS = 12

@@ -10,6 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from tests.support.wheels import ROOT, environment_with
 
+RUN_BY = "make fault"
+
 EXAMPLES = ("example-kind", "example-gated-kind", "example-store")
 HOW_TO = ROOT / "docs" / "how-to"
 

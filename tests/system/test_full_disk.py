@@ -17,6 +17,8 @@ from tests.fault.strace import inject
 from tests.support.proof import proves
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 _CALLS = "pwrite64,fsync,fdatasync"
 """What puts a record on a disk; a role's own log is written by another call, and goes on."""
 

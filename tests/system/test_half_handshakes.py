@@ -16,6 +16,8 @@ from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import PROXY
 from tests.system.raw import greeted
 
+RUN_BY = "make fault"
+
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 HALF, ROUNDS = (7000, 3) if IS_LONG else (1500, 1)
 """Handshakes that are begun and not ended, as often."""

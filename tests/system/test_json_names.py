@@ -20,6 +20,8 @@ from tests.cli.authority.backups import RECIPIENT, key_file
 from tests.cli.tree import every_command, takes_json
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 ELSEWHERE = {
     "svc authority audit adopt": "tests.cli.authority.test_adopt",
     "svc authority audit erase": "tests.system.test_web",

@@ -10,6 +10,8 @@ from svc.testing.gateway.settings import GatewayTarget
 from tests.support.proof import proves
 from tests.system.killing import REGISTRATIONS, TUNNELS, KillCase, echo
 
+RUN_BY = "make fault"
+
 
 class Kills(KillCase):
     """What the others do when one of them goes."""

@@ -15,6 +15,8 @@ from tests.support.proof import proves
 from tests.system.kube_api.stage import LOOK, kube
 from tests.system.test_kube import NO_EXEC
 
+RUN_BY = "make fault"
+
 PYTHON = str(Path(__file__).with_name("kube_api") / "python_client.py")
 
 

@@ -18,6 +18,8 @@ from svc.testing.gateway.settings import POLICY
 from tests.support.tools import stock_tool
 from tests.system.kube_api.stage import LOOK, kube
 
+RUN_BY = "make fault"
+
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 WEBSOCKET, SPDY = (
     {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": word, "KUBECTL_PORT_FORWARD_WEBSOCKETS": word}

@@ -26,6 +26,8 @@ from svc.testing.gateway.settings import PROXY, GatewayTarget
 from tests.system.kernel import sockets_of
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 IDLE, BUSY = (1000, 200) if IS_LONG else (100, 20)
 SIZE = 1 << 20 if IS_LONG else 1 << 18

@@ -36,6 +36,8 @@ from tests.support.postgres import connected, programs
 from tests.support.proof import proves
 from tests.support.tools import missing
 
+RUN_BY = "make fault"
+
 KINDS = ["postgres", "ssh", "tcp"]
 NO_DDL = """@id("no-ddl")
 forbid (principal, action == Action::"dbQuery", resource)

@@ -15,6 +15,8 @@ from tests.support.postgres import own_server
 from tests.support.tools import stock_tool
 from tests.support.wheels import ROOT
 
+RUN_BY = "make fault"
+
 PAGE = ROOT / "docs" / "how-to" / "postgresql.md"
 _BLOCK = re.compile(r"^```(sql|sh|toml)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 PASSWORD = "p-w"

@@ -17,6 +17,8 @@ from svc.testing.gateway.settings import PROXY, GatewayTarget
 from tests.support.proof import proves
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 TOO_MANY = "too_many_requests"
 CALLS, OPENS = 800, 15
 NUMBERS = {"limits.denials_per_minute": 60, "limits.denials_burst": 20}

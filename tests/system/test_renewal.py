@@ -21,6 +21,8 @@ from tests.system.kernel import sockets_of
 from tests.system.side import closed, side_of
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 RENEWALS = 5 if os.environ.get("SVC_LONG") == "1" else 3
 LEAF_SECS = 3
 PERSON_SECS = 4

@@ -31,6 +31,8 @@ from svc.testing.gateway.processes import PATIENCE, Child, until
 from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
 from tests.system.kube_api.server import TOKEN
 
+RUN_BY = "make fault"
+
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 KILLS, IDLE = (10, 1000) if IS_LONG else (1, 0)
 KINDS = ["kube", "ssh", "tcp", "web"]

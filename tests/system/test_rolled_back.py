@@ -16,6 +16,8 @@ from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.support.proof import proves
 
+RUN_BY = "make fault"
+
 ROLLED_BACK, AMISS = "audit_rolled_back", "the audit log differs from the known one"
 
 

@@ -20,6 +20,8 @@ from tests.system.test_health import HEALTH, UNIMPLEMENTED, pair, status_of
 from tests.system.traffic import Traffic
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 KILLS = 10 if IS_LONG else 1
 LEASE_SECS = 2

@@ -33,6 +33,8 @@ from tests.system.side import closed, side_of
 from tests.system.test_health import pair, probes
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 MANY = 50
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 _ID = re.compile(r"decision ([0-9a-f]{32})")

@@ -20,6 +20,8 @@ from tests.config.malformed import GOOD, ROWS
 from tests.support.proof import proves
 from tests.system.starts import CANARY, Start, faults, from_nothing, outcomes, svc_words, tree
 
+RUN_BY = "make fault"
+
 EVERY = 10
 """Of the table in ``tests/config`` every tenth row is run as a process, too."""
 

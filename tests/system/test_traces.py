@@ -24,6 +24,8 @@ from tests.system.collector import Collector, Seen
 from tests.system.common import shared
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 PROFILE = "blue"
 OPEN, AUTHORIZE, NOTICE = (
     "gate.v1.Session/Open",

@@ -13,6 +13,8 @@ from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY
 
+RUN_BY = "make fault"
+
 OPEN = '@id("all") permit (principal, action, resource);'
 
 

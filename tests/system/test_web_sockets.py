@@ -32,6 +32,8 @@ from svc.testing.gateway.processes import run
 from svc.testing.gateway.settings import GatewayTarget
 from tests.interop.stage import node
 
+RUN_BY = "make fault"
+
 KINDS = ["ssh", "tcp", "web"]
 MASK = b"\1\2\3\4"
 
