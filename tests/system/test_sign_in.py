@@ -11,15 +11,14 @@ from pathlib import Path
 from unittest import TestCase
 from urllib.parse import parse_qs, urlsplit
 
-from attrs import define
-
 from svc.cli.json_names import unknown
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import GatewayTarget
 from tests.support.proof import proves
-from tests.system.provider import CLIENT, Browser, IdentityProvider, Page, provider
+from tests.system.provider import CLIENT, provider
+from tests.system.signing_in import SignInStage, address_of, groups_of
 from tests.system.world import around
 
 LEAF_SECS = 3600
@@ -28,59 +27,8 @@ EVE = {"email": "eve@example.org", "email_verified": True, "groups": ["ops"]}
 ADA = {"email": "ada@example.org", "email_verified": True, "groups": ["ops", "elsewhere"]}
 
 
-@define(eq=False)
-class Stage:
-    """A gateway whose people sign in, and the provider that they sign in at."""
-
-    gateway: Gateway
-    provider: IdentityProvider
-
-    def person(self, name: str) -> GatewayPerson:
-        """Somebody with a home and nothing in it."""
-        gateway = self.gateway
-        home = gateway.directory / f"home-{name}"
-        home.mkdir(mode=0o700)
-        person = GatewayPerson(name, home, gateway.files.cluster)
-        gateway.people.append(person)
-        return person
-
-    def login(self, person: GatewayPerson, *words: str) -> Child:
-        """``svc login`` of somebody, begun."""
-        first = []
-        if not person.directory.exists():
-            first = ["--proxy", self.gateway.public, "--ca-pin", self.gateway.pin]
-        child = Child(
-            name=f"login-{person.name}",
-            words=svc_command("login", "--no-browser", *first, *words),
-            home=person.home,
-            log=person.home / "login.log",
-        )
-        child.start()
-        return child
-
-    def signed_in(self, person: GatewayPerson, browser: Browser, login: str, *words: str) -> Page:
-        """Sign in to the end; the page that the browser shows."""
-        child = self.login(person, *words)
-        try:
-            page = browser.sign_in(address_of(child), login)
-        except OSError as failed:
-            raise AssertionError(child.text()) from failed
-        assert child.wait() == 0, child.text()
-        return page
-
-
-def address_of(child: Child) -> str:
-    """The address that ``svc login`` asks its person to open."""
-
-    def look() -> str:
-        lines = [line for line in child.text().splitlines() if line.startswith("https://")]
-        return lines[0] if lines else ""
-
-    return until("the address to open", look, alive=[child])
-
-
 @cache
-def stage() -> Stage:
+def stage() -> SignInStage:
     """The stage of this process's tests."""
     directory = Path(tempfile.mkdtemp(prefix="svc-provider-"))
     found = provider(directory)
@@ -93,11 +41,11 @@ def stage() -> Stage:
     }
     gateway = make_gateway([target], numbers=numbers)
     gateway.operator("groups", "add", "ops")
-    return Stage(gateway, found)
+    return SignInStage(gateway, found)
 
 
 @cache
-def short_lived() -> Stage:
+def short_lived() -> SignInStage:
     """As the other, with certificates of a few seconds."""
     found = stage().provider
     target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
@@ -109,7 +57,7 @@ def short_lived() -> Stage:
     }
     gateway = make_gateway([target], numbers=numbers)
     gateway.operator("groups", "add", "ops")
-    return Stage(gateway, found)
+    return SignInStage(gateway, found)
 
 
 def await_refusals(gateway: Gateway, *reasons: str) -> None:
@@ -127,13 +75,6 @@ def read_all(session: socket.socket) -> bytes:
     """What comes after a greeting, to the end."""
     session.sendall(b"hello")
     return session.recv(5)
-
-
-def groups_of(gateway: Gateway, name: str) -> list[str]:
-    """The groups of a person."""
-    rows = gateway.operator("persons", "list", "--json").json
-    found: list[str] = next(row["groups"] for row in rows if row["name"] == name)
-    return found
 
 
 class BrowserSignInTests(TestCase):

@@ -1,0 +1,68 @@
+"""People who sign in by ``svc login`` at a stock identity provider, for the modules with some."""
+
+from __future__ import annotations
+
+from attrs import define
+
+from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.person import GatewayPerson
+from svc.testing.gateway.processes import Child, svc_command, until
+from tests.system.provider import Browser, IdentityProvider, Page
+
+
+@define(eq=False)
+class SignInStage:
+    """A gateway whose people sign in, and the provider that they sign in at."""
+
+    gateway: Gateway
+    provider: IdentityProvider
+
+    def person(self, name: str) -> GatewayPerson:
+        """Somebody with a home and nothing in it."""
+        gateway = self.gateway
+        home = gateway.directory / f"home-{name}"
+        home.mkdir(mode=0o700)
+        person = GatewayPerson(name, home, gateway.files.cluster)
+        gateway.people.append(person)
+        return person
+
+    def login(self, person: GatewayPerson, *words: str) -> Child:
+        """``svc login`` of somebody, begun."""
+        first = []
+        if not person.directory.exists():
+            first = ["--proxy", self.gateway.public, "--ca-pin", self.gateway.pin]
+        child = Child(
+            name=f"login-{person.name}",
+            words=svc_command("login", "--no-browser", *first, *words),
+            home=person.home,
+            log=person.home / "login.log",
+        )
+        child.start()
+        return child
+
+    def signed_in(self, person: GatewayPerson, browser: Browser, login: str, *words: str) -> Page:
+        """Sign in to the end; the page that the browser shows."""
+        child = self.login(person, *words)
+        try:
+            page = browser.sign_in(address_of(child), login)
+        except OSError as failed:
+            raise AssertionError(child.text()) from failed
+        assert child.wait() == 0, child.text()
+        return page
+
+
+def address_of(child: Child) -> str:
+    """The address that ``svc login`` asks its person to open."""
+
+    def look() -> str:
+        lines = [line for line in child.text().splitlines() if line.startswith("https://")]
+        return lines[0] if lines else ""
+
+    return until("the address to open", look, alive=[child])
+
+
+def groups_of(gateway: Gateway, name: str) -> list[str]:
+    """The groups of a person."""
+    rows = gateway.operator("persons", "list", "--json").json
+    found: list[str] = next(row["groups"] for row in rows if row["name"] == name)
+    return found
