@@ -112,7 +112,7 @@ class AdminLane:
         from svc.client.own_certificate import check_own
         from svc.compose.client import load_person
 
-        side = load_person(runtime(self.globals_, None), self.settings)
+        side = load_person(runtime(self.globals_, None), self.settings, kinds=())
         check_own(side.identity)
         return side
 

@@ -7,6 +7,7 @@ person's eyes beside it goes to stderr.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +27,7 @@ from svc.telemetry.escape import escaped
 if TYPE_CHECKING:
     from svc.client.sessions import ClientSession, SessionIntent
     from svc.compose.client import PersonSide
+    from svc.config import RoleSettings
     from svc.messages.session import Explanation
 
 _ASK_SECS = 20.0
@@ -100,7 +102,7 @@ def resources() -> None:
 @click.pass_obj
 def list_resources(globals_: Globals, as_json: bool) -> None:
     """List the resources you may use, with their local endpoints."""
-    side = able_person(globals_)
+    side = able_person(globals_, kinds=None)
     told = _ask(side, refresh=False)
     if told is None:
         endpoints = run(lambda reactor: _listed(with_reactor(side, reactor)))
@@ -216,10 +218,14 @@ def proxy_ssh(
     from svc.client.sessions import SessionIntent
     from svc.model.session.parameters import resolved
 
-    side = able_person(globals_)
-    known = side.kinds.by_name.get(kind)
-    if known is None:
-        raise click.UsageError(f"--kind {escaped(kind)}: not enabled in plugins.kinds")
+    settings = _settings(globals_)
+    if kind not in settings.plugins.kinds:
+        raise click.UsageError(
+            f"--kind {escaped(kind)}: must be one of the kinds that {settings.path} enables: "
+            f"{', '.join(settings.plugins.kinds)}"
+        )
+    side = able_person(globals_, (kind,))
+    known = side.kinds.by_name[kind]
     intent = SessionIntent(name, known, _parameters(user, parameters))
     try:
         resolved(known.terms.parameters, intent.parameters, kind)
@@ -299,22 +305,31 @@ def _take_stdio() -> tuple[tuple[int, int], list[int]]:
     return taken, given
 
 
-def _person(globals_: Globals) -> PersonSide:
+def _settings(globals_: Globals) -> RoleSettings:
+    from svc.compose.client import client_settings
+
+    return client_settings(globals_.config, globals_.environ)
+
+
+def _person(globals_: Globals, kinds: Iterable[str] | None = ()) -> PersonSide:
     """The person's side, refused before anything runs; it has no reactor yet."""
-    from svc.compose.client import client_settings, load_person
+    from svc.compose.client import load_person
 
-    return load_person(runtime(globals_, None), client_settings(globals_.config, globals_.environ))
+    return load_person(runtime(globals_, None), _settings(globals_), kinds)
 
 
-def able_person(globals_: Globals) -> PersonSide:
+def able_person(globals_: Globals, kinds: Iterable[str] | None = ()) -> PersonSide:
     """The person's side, for what a certificate is needed for that is good now.
+
+    Args:
+        kinds: Those that the command needs; None: all that are enabled.
 
     Raises:
         SvcError: there is none, or it has ended.
     """
     from svc.client.own_certificate import check_own
 
-    side = _person(globals_)
+    side = _person(globals_, kinds)
     check_own(side.identity)
     return side
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -252,15 +252,20 @@ class PersonSide:
         return True
 
 
-def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
+def load_person(
+    runtime: Runtime, settings: RoleSettings, kinds: Iterable[str] | None = None
+) -> PersonSide:
     """The person's identity from disk, and the kinds in use.  Blocks; at start.
+
+    Args:
+        kinds: Those to import, where not all that the configuration enables are needed.
 
     Raises:
         PluginError: a kind is refused.
         NotJoined: there is no identity.
         ConfigError: it cannot be trusted, or is not a person's.
     """
-    kinds = load_kinds(settings.plugins.kinds, KindSide.LOCAL)
+    loaded = load_kinds(settings.plugins.kinds if kinds is None else kinds, KindSide.LOCAL)
     state = state_directory(settings)
     store = IdentityStore(state)
     if not store.exists:
@@ -271,7 +276,12 @@ def load_person(runtime: Runtime, settings: RoleSettings) -> PersonSide:
     if not settings.endpoints.proxy:
         raise ConfigError("endpoints.proxy", "required for svc up: a Proxy to dial")
     return PersonSide(
-        runtime=runtime, settings=settings, state=state, store=store, identity=identity, kinds=kinds
+        runtime=runtime,
+        settings=settings,
+        state=state,
+        store=store,
+        identity=identity,
+        kinds=loaded,
     )
 
 

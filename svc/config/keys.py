@@ -6,6 +6,8 @@ the suggestions for misspelled names are all made from it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from attrs import frozen
@@ -17,6 +19,8 @@ ROLES = ("authority", "proxy", "connector", "all", "client")
 NODES = ("authority", "proxy", "connector", "all")
 JOINERS = ("proxy", "connector", "all")
 """Whoever joins by its configuration: an Authority is made by ``svc init``, or has its keys."""
+BUILT_IN_KINDS = ("kube", "postgres", "ssh", "tcp", "web")
+"""The resource kinds that come with svc."""
 _AUTHORITY = ("authority", "all")
 _PROXY = ("proxy", "all")
 _CONNECTOR = ("connector", "all")
@@ -44,6 +48,7 @@ class Key:
         meaning: One sentence for the reference.
         required: The roles that do not start without it.
         later: This build checks its form and refuses any value but the default.
+        defaults: The roles for which its absence means something else.
     """
 
     path: str
@@ -53,6 +58,7 @@ class Key:
     meaning: str
     required: tuple[str, ...] = ()
     later: bool = False
+    defaults: Mapping[str, Any] = MappingProxyType({})
 
 
 _SECS = f.seconds(0.05, 86400)
@@ -449,7 +455,12 @@ def _roles() -> tuple[Key, ...]:
             form=f.WORDS,
             default=["ssh", "tcp"],
             roles=ROLES,
-            meaning="The resource kinds in use: installed is not enabled.",
+            meaning=(
+                "The resource kinds in use: a drop-in that is installed is not enabled before it "
+                "is named here."
+            ),
+            # What a person's machine serves depends on the cluster, which nobody there configures.
+            defaults={"client": list(BUILT_IN_KINDS)},
         ),
         Key(
             path="plugins.stores",

@@ -19,7 +19,7 @@ from svc.config.keys import KEYS, ROLES
 from svc.config.models import settings_model
 from svc.config.problems import ConfigErrors, SharedStateDir, shown, unknown, whole
 from svc.config.rules import check
-from svc.config.source import overlay, parse, read_file
+from svc.config.source import Tree, overlay, parse, read_file
 from svc.errors import ConfigError
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -51,6 +51,7 @@ def read_settings(
         raise ValueError(role)
     tree = parse(text, whole(path))
     origin, errors = overlay(tree, environ)
+    _fill(tree, role)
     read: BaseModel | None = None
     try:
         read = _model().model_validate(tree)
@@ -63,6 +64,17 @@ def read_settings(
     if errors or read is None:
         raise ConfigErrors(errors)
     return _settings(read, role, path)
+
+
+def _fill(tree: Tree, role: str) -> None:
+    """Write into *tree* what the absence of a key means for this role alone."""
+    for key in KEYS:
+        if role not in key.defaults:
+            continue
+        table, _, name = key.path.rpartition(".")
+        found = tree.setdefault(table, {}) if table else tree
+        if isinstance(found, dict):  # else the model refuses it
+            found.setdefault(name, key.defaults[role])
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 from svc.config.keys import ENVIRONMENT, KEYS, NODES, ROLES, Key
 from svc.config.page import write_page
@@ -43,21 +44,26 @@ def _keys() -> Iterator[str]:
         later = " *Not in this build.*" if key.later else ""
         required = f" Required for {', '.join(key.required)}." if key.required else ""
         yield (
-            f"| `{key.path}` | {key.form.words} | {_default(key)} | {_roles(key)} "
+            f"| `{key.path}` | {key.form.words} | {_defaults(key)} | {_roles(key)} "
             f"| {key.meaning}{required}{later} |"
         )
 
 
-def _default(key: Key) -> str:
-    if key.default is None:
+def _defaults(key: Key) -> str:
+    others = (f"; {role}: {_default(value)}" for role, value in key.defaults.items())
+    return "".join((_default(key.default), *others))
+
+
+def _default(value: Any) -> str:
+    if value is None:
         return "none"
-    if isinstance(key.default, bool):
-        return f"`{str(key.default).lower()}`"
-    if isinstance(key.default, str):
-        return f'`"{key.default}"`'
-    if isinstance(key.default, list):
-        return "`[" + ", ".join(f'"{each}"' for each in key.default) + "]`"
-    return f"`{key.default}`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, str):
+        return f'`"{value}"`'
+    if isinstance(value, list):
+        return "`[" + ", ".join(f'"{each}"' for each in value) + "]`"
+    return f"`{value}`"
 
 
 def _roles(key: Key) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +25,6 @@ from svc.errors import ListenRefused, SvcError
 from svc.join.person import prepare, take_identity
 from svc.model.cluster.token import parse_token
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.runtime import durable
 from svc.runtime.context import Runtime
 
 Asked = Callable[[str, Message, type[Any]], Awaitable[Any]]
@@ -176,9 +174,6 @@ class DemoGateway:
         proxies: tuple[Address, ...] = settings.endpoints.proxy
         token = parse_token(self._token)
         await take_identity(self.runtime, place, proxies, None, self.ca_pin, token)
-        # The person's programs know the kinds that they are told of, as every role does.
-        kinds = f"plugins.kinds = {json.dumps(self.scene.kinds)}\n".encode("ascii")
-        durable.replace(self.client_config, kinds + self.client_config.read_bytes())
         client: Any = make_client(self.runtime, client_settings(str(self.client_config), {}))
         client.privilegedStartService()
         self._client = client

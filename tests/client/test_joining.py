@@ -20,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.compose.client import PersonNotJoined, client_settings, find_config, load_person
 from svc.config import Address, read_settings
+from svc.config.keys import BUILT_IN_KINDS
 from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
 from svc.join.enroll import (
@@ -475,7 +476,7 @@ class PersonTests(SynchronousTestCase):
         self.assertEqual(settings.endpoints.proxy, proxies)
         side = load_person(self.runtime, settings)
         self.assertEqual(side.identity.principal, person.identity.principal)
-        self.assertEqual(sorted(side.kinds.by_name), ["ssh", "tcp"])
+        self.assertEqual(sorted(side.kinds.by_name), list(BUILT_IN_KINDS))
         for found in self.home.rglob("*"):
             if not found.is_symlink():
                 self.assertEqual(found.stat().st_mode & 0o077, 0, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
+import svc.plugins
 from svc.config import Address, ConfigErrors, RoleSettings, load_settings, read_settings, reference
 from svc.config.forms import parse_address, parse_otel_endpoint
 from svc.config.keys import KEYS, ROLES
@@ -59,6 +61,18 @@ class ValueTests(SynchronousTestCase):
                 found = read_settings(GOOD[role], role)
                 self.assertEqual(found.role, role)
                 self.assertEqual(found.store_url is None, role not in ("authority", "all"))
+
+    def test_a_person_has_every_kind_that_comes_with_svc(self) -> None:
+        """A person's machine serves all built-in kinds, if its file says nothing else."""
+        here = Path(svc.plugins.__path__[0])
+        there = sorted(one.stem.removeprefix("kind_") for one in here.glob("kind_*.py"))
+        self.assertEqual(list(read_settings(GOOD["client"], "client").plugins.kinds), there)
+        for others in ("plugins.kinds = []", 'plugins.kinds = ["redis"]'):
+            with self.subTest(others=others):
+                found = read_settings(f"{others}\n{GOOD['client']}", "client").plugins.kinds
+                self.assertEqual(list(found), tomllib.loads(others)["plugins"]["kinds"])
+        with self.assertRaises(ConfigErrors):
+            read_settings(f"plugins = 1\n{GOOD['client']}", "client")
 
     def test_empty_listener_is_none(self) -> None:
         """An empty telemetry address means that there is no listener."""

@@ -50,13 +50,13 @@ def signing_person(context: click.Context, config: Path | None) -> PersonSide:
     assert globals_ is not None
     way = lane(context)
     if way is not None and config is None:
-        side = load_person(runtime(globals_, None), way.settings)
+        side = load_person(runtime(globals_, None), way.settings, kinds=())
         check_own(side.identity)
         return side
     # The environment's settings are those of the Authority whose command this is.
     home = {name: globals_.environ[name] for name in ("HOME",) if name in globals_.environ}
     settings = client_settings(str(config or own_config(globals_.environ)), home)
-    side = load_person(runtime(globals_, None), settings)
+    side = load_person(runtime(globals_, None), settings, kinds=())
     check_own(side.identity)
     return side
 
