@@ -287,8 +287,8 @@ def _written(plan: InitPlan, pin: str) -> Iterable[str]:
         yield f"the root's private key is {root_key_of(plan)}"
         if plan.root_key is None:
             yield "  (move it offline: the running gateway does not read it)"
-        yield f"the first administrator's one-time code: {plan.state[AUTHORITY] / CODE_FILE}"
-        yield "  (written at the first start, for an hour; for svc login --first-administrator)"
+        yield "at its first start, the gateway writes the first administrator's one-time code to"
+        yield f"  {plan.state[AUTHORITY] / CODE_FILE}"
     yield ""
 
 

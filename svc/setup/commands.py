@@ -9,22 +9,24 @@ from pathlib import Path
 
 from attrs import frozen
 
+from svc.config.keys import BUILT_IN_KINDS
+from svc.model.cluster.account import CODE_FILE
 from svc.setup.making import POLICY
 from svc.setup.plan import (
     AUTHORITY,
     CONNECTOR,
     CONNECTOR_NAME,
     GROUP,
-    KINDS,
     PAGE,
     PROXY,
     PROXY_NAME,
     InitPlan,
-    joined,
 )
 
 PERSON = "ada"
 _SPARE = "db1"
+_ADMINISTRATOR = '"$HOME/.svc-administrator"'
+"""Its own directory: the person who joined before it has ``~/.svc``."""
 
 
 @frozen
@@ -58,7 +60,7 @@ class Next:
             f"in another terminal, add a person to the group {GROUP} and join as that person",
             self._person(),
         )
-        yield "open a local port for every resource that person may use", self._use()
+        yield from self._uses()
 
     def _separate(self) -> Iterator[tuple[str, list[str]]]:
         roles = self.plan.roles
@@ -79,7 +81,7 @@ class Next:
         who = [f"{authority} groups add {GROUP}", f"{authority} policy set {policy}"]
         yield what, [*self._served(), *who]
         yield f"add a person to the group {GROUP} and join as that person", self._person()
-        yield "open a local port for every resource that person may use", self._use()
+        yield from self._uses()
 
     def _joiners(self) -> Iterator[str]:
         """Where only nodes of a cluster made elsewhere are set up."""
@@ -114,23 +116,45 @@ class Next:
     def _person(self) -> list[str]:
         token = _quoted(self.plan.directory / f"{PERSON}.token")
         add = f"{self._svc(AUTHORITY)} authority persons add {PERSON} --group {GROUP}"
-        proxy = joined(self.plan.public_names[0], self.plan.ports.public)
+        cluster = f"--proxy {self.plan.public} --ca-pin {self.ca_pin}"
         return [
             f"(umask 077; {add} > {token})",
-            f"{self.program} join --proxy {proxy} --ca-pin {self.ca_pin} --token-file {token}",
+            f"{self.program} join {cluster} --token-file {token}",
             *self._enabled(),
         ]
 
     def _enabled(self) -> Iterator[str]:
-        """What a person's own configuration needs for kinds that are not always enabled."""
-        if self.plan.more_kinds:
-            line = f"plugins.kinds = {json.dumps([*KINDS, *self.plan.more_kinds])}"
+        """What a person's own configuration needs for kinds that do not come with svc."""
+        foreign = set(self.plan.more_kinds) - set(BUILT_IN_KINDS)
+        if foreign:
+            line = f"plugins.kinds = {json.dumps(sorted({*BUILT_IN_KINDS, *foreign}))}"
             config = '"$HOME/.svc/client.toml"'
             yield f"# enable the kinds there too, in the first line of {config}:"
             yield f"printf '%s\\n' {shlex.quote(line)} \"$(cat {config})\" > {config}"
 
+    def _uses(self) -> Iterator[tuple[str, list[str]]]:
+        yield (
+            "open a local port for every resource that person may use; it keeps this terminal",
+            [f"{self.program} up"],
+        )
+        yield "in another terminal, list these resources and use one", self._use()
+        what = (
+            "to administer from any machine, become the first administrator within an hour of the "
+            "first start; you choose a name and a password, and need an authenticator app"
+        )
+        yield what, self._administrator()
+
+    def _administrator(self) -> list[str]:
+        code = _quoted(self.plan.state[AUTHORITY] / CODE_FILE)
+        cluster = f"--proxy {self.plan.public} --ca-pin {self.ca_pin}"
+        first = f"{self.program} login --first-administrator --code-file {code} {cluster}"
+        return [
+            f"{first} --dir {_ADMINISTRATOR}",
+            f"{self.program} authority --dir {_ADMINISTRATOR} status",
+        ]
+
     def _use(self) -> list[str]:
-        lines = [f"{self.program} up", f"{self.program} resources list"]
+        lines = [f"{self.program} resources list"]
         for one in self.plan.resources:
             if one.kind == "ssh":
                 proxy = shlex.quote(f"ProxyCommand={self.program} proxy-ssh %h")

@@ -13,6 +13,7 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.config import load_settings
+from svc.config.keys import BUILT_IN_KINDS
 from svc.errors import ConfigError, SvcError
 from svc.pki.keyring import load_keys
 from svc.setup import making
@@ -208,18 +209,34 @@ class CommandTests(MakingCase):
         for line in adding:
             self.assertRegex(line, r"^\(umask 077; .* > \S+\)$")
 
+    def test_first_administrator(self) -> None:
+        """The whole command is the last step, and what it makes administers by a Proxy."""
+        for roles, code in (
+            (SEPARATE, "/srv/gate/authority/first-administrator.code"),
+            ((ALL,), "/srv/gate/state/authority/first-administrator.code"),
+        ):
+            lines = self.lines(roles=roles, directory=Path("/srv/gate"))
+            login, status = [line for line in lines if line][-2:]
+            self.assertEqual(
+                login,
+                f"svc login --first-administrator --code-file {code} --proxy localhost:7400 "
+                f'--ca-pin {"ab" * 32} --dir "$HOME/.svc-administrator"',
+            )
+            self.assertEqual(status, 'svc authority --dir "$HOME/.svc-administrator" status')
+
     def test_kinds_are_enabled_for_the_person(self) -> None:
-        """A kind that is not always enabled has a command for the configuration of people."""
-        self.assertNotIn("client.toml", "\n".join(self.lines()))
+        """A kind that does not come with svc has a command for the configuration of people."""
         orders = PlannedResource("orders", "postgres", "127.0.0.1:5432")
-        lines = self.lines(served=(*self.plan.served, orders))
+        self.assertNotIn("client.toml", "\n".join(self.lines(served=(orders,))))
+        desk = PlannedResource("desk", "vnc", "127.0.0.1:5900")
+        lines = self.lines(served=(*self.plan.served, orders, desk))
         (command,) = (one for one in lines if one.startswith("printf"))
         config = self.base / ".svc" / "client.toml"
         config.parent.mkdir()
         config.write_text('cluster = "a"\n[client]\n', "utf-8")
         subprocess.run(["sh", "-c", command], env={"HOME": str(self.base)}, check=True)
         read = tomllib.loads(config.read_text("utf-8"))
-        self.assertEqual(read["plugins"]["kinds"], ["ssh", "tcp", "postgres"])
+        self.assertEqual(read["plugins"]["kinds"], sorted([*BUILT_IN_KINDS, "vnc"]))
         self.assertEqual((read["cluster"], read["client"]), ("a", {}))
 
     def test_node_elsewhere_is_told_how_it_is_set_up(self) -> None:

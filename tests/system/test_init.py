@@ -17,11 +17,14 @@ from pathlib import Path
 from shutil import rmtree
 from threading import Thread
 
+import pyotp
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli import main
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, Ran, TooLate, run, svc_command, until
 from tests.system.starts import svc_words
+from tests.system.typed import PASSWORD, TypedLogin
 
 _STAYS = re.compile(r" (authority|proxy|connector|all|up)$")
 _HELLO = b"hello through the gateway\n"
@@ -43,7 +46,9 @@ class InitTests(SynchronousTestCase):
         """A line as a shell is given it, or without one as what the fork server starts for it."""
         if self.has_shell or line.startswith("("):
             return ["sh", "-c", line]
-        python, safe_path, dash_m, module, *words = shlex.split(line)
+        python, safe_path, dash_m, module, *words = shlex.split(
+            line.replace("$HOME", str(self.home))
+        )
         self.assertEqual([python, safe_path, dash_m, module], svc_words())
         return svc_command(*words)
 
@@ -101,6 +106,8 @@ class InitTests(SynchronousTestCase):
                 self.paste(line)
             elif line.endswith(" open svc-page"):
                 self.read_page(f"{line.removesuffix('svc-page')} --print svc-page")
+            elif " --first-administrator " in line:
+                self.enroll(line)
             else:
                 self.paste(line)
         with socket.create_connection(there, 10) as talking:
@@ -122,6 +129,17 @@ class InitTests(SynchronousTestCase):
         self.assertEqual(answer.status, 200, said)
         self.assertIn("You are <strong>ada</strong>", said)
         self.assertIn("svc open svc-page", said)
+
+    def enroll(self, line: str) -> None:
+        """Answer what the command of the first administrator asks for."""
+        words = shlex.split(line.replace("$HOME", str(self.home)))
+        person = GatewayPerson("root", self.home, "gate.internal")
+        login = TypedLogin(person, tuple(words[words.index("login") + 1 :]))
+        login.type("root", PASSWORD)
+        totp = pyotp.parse_uri(login.line("otpauth://"))
+        assert isinstance(totp, pyotp.TOTP)
+        login.type(totp.now())
+        self.assertIn("as root, in administrators", login.ended())
 
     def _printed(self, line: str) -> str | None:
         ran = run(self.typed(line), self.home)
