@@ -75,12 +75,12 @@ def request(
         uses=uses,
     )
     entry = _called(globals_, lambda client: client.ask(ask))
-    request_id, until = str(entry.terms.get("id", "")), moment(entry.ends_at)
+    request_id, until = _id(entry), moment(entry.ends_at)
     print_result(
         as_json,
         entry_form(entry),
         [f"request {request_id}: waits for another person's approval until {until}"],
-        [f"svc requests show {request_id}  # what became of it"],
+        [f"svc requests show {request_id[:12]}  # what became of it"],
     )
 
 
@@ -99,7 +99,7 @@ def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
     forms = [entry_form(one) for one in entries]
     rows = [
         (
-            one["id"],
+            str(one["id"])[:12],
             one["state"],
             one["person_name"],
             one["resource"],
@@ -150,7 +150,7 @@ def deny_request(globals_: Globals, request_id: str, yes: bool, as_json: bool) -
 def withdraw_request(globals_: Globals, request_id: str, as_json: bool) -> None:
     """Take back your own REQUEST_ID, or give up what was approved."""
     entry = _called(globals_, lambda client: client.withdraw(request_id))
-    print_result(as_json, entry_form(entry), [f"request {escaped(request_id)}: withdrawn"])
+    print_result(as_json, entry_form(entry), [f"request {_id(entry)}: withdrawn"])
 
 
 def _decide(
@@ -164,7 +164,7 @@ def _decide(
 
     async def deciding(asked: _Asked) -> AccessEntry:
         shown = await asked(lambda client: client.show(request_id))
-        if shown.terms.get("id") != request_id:
+        if not str(shown.terms.get("id")).startswith(request_id):
             raise Malformed("the Proxy answered with another request")
         hint(document_lines(shown))
         if not yes:
@@ -175,9 +175,7 @@ def _decide(
 
     entry = _run(globals_, deciding)
     until = f" until {moment(entry.ends_at)}" if is_approval else ""
-    print_result(
-        as_json, entry_form(entry), [f"request {escaped(request_id)}: {entry.state}{until}"]
-    )
+    print_result(as_json, entry_form(entry), [f"request {_id(entry)}: {entry.state}{until}"])
 
 
 def document_lines(entry: AccessEntry) -> list[str]:
@@ -206,6 +204,10 @@ def document_lines(entry: AccessEntry) -> list[str]:
         ("document", entry.document_sha256.hex()),
     ]
     return pairs(rows)
+
+
+def _id(entry: AccessEntry) -> str:
+    return escaped(str(entry.terms.get("id", "")))
 
 
 def entry_form(entry: AccessEntry) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from svc.messages.access import AccessEntry
 from svc.model.canonical import encode
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.person import require_active
-from svc.model.ids import Entropy, random_id
+from svc.model.ids import Entropy, is_random_id, random_id
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.approval import Approval, ApprovalDecision, ApprovalKind, document_digest
 from svc.model.policy.requested import (
@@ -40,6 +40,7 @@ from svc.model.policy.requested import (
 )
 from svc.model.policy.requests import context_at, may_approve, may_open, may_view
 from svc.model.session.parameters import facts, resolved
+from svc.model.short_ids import whole_id
 from svc.model.signing import Signed
 from svc.policy.requestable import would_turn
 
@@ -126,8 +127,12 @@ class AccessRequestService:
         reload pass looks at.
 
         Raises:
-            SvcError: it is unknown, another person's, or was denied or has ended.
+            SvcError: it is unknown, another person's, or was denied or has ended; or the ids of
+                several of the person's begin so.
         """
+        if not is_random_id(request_id):
+            mine = [one.terms["id"] for one in await self.own(asker)]
+            request_id = whole_id("request", request_id, map(str, mine)) or request_id
 
         def write(tx: ITransaction) -> RequestedAccess:
             row = self.state_cache.rows(tx).access_request(request_id)
@@ -158,9 +163,15 @@ class AccessRequestService:
     async def show(self, asker: Asker, request_id: str) -> AccessEntry:
         """One request: one's own, or one that one may decide about.
 
+        Args:
+            request_id: Or its beginning, where it is that of no other that the caller may see.
+
         Raises:
-            SvcError: there is none, or the caller may not see it.
+            SvcError: there is none, the caller may not see it, or several begin so.
         """
+        if not is_random_id(request_id):
+            mine = [one for one, _ in await self._unexpired() if self._may_see(asker, one)]
+            request_id = whole_id("request", request_id, [one.id for one in mine]) or request_id
         row, kept = await self._visible(asker, request_id)
         return self._entry(row, kept)
 
@@ -323,12 +334,12 @@ class AccessRequestService:
             return row, None if row is None else rows.access_decision(request_id)
 
         row, kept = await self.store.read("a request for access", look)
-        if row is None or row.ends_at <= self.now():
-            raise _unknown()
-        is_own = row.person_id == asker.person.id
-        if not is_own and not self._may_decide(asker.person.id, row):
+        if row is None or row.ends_at <= self.now() or not self._may_see(asker, row):
             raise _unknown()
         return row, kept
+
+    def _may_see(self, asker: Asker, row: RequestedAccess) -> bool:
+        return row.person_id == asker.person.id or self._may_decide(asker.person.id, row)
 
     def _wanted(self, row: RequestedAccess) -> Approvable:
         return Approvable(

@@ -22,10 +22,8 @@ from svc.model.cluster.person import Person
 from svc.model.ids import is_agent_id
 from svc.model.session.ending import ENDED_BY_OPERATOR
 from svc.model.session.session import Session, SessionState
+from svc.model.short_ids import whole_id
 from svc.proto.gate.v1 import admin_pb2 as pb
-
-SHORTEST = 6
-"""Digits of a session's uid that name it, if they name one."""
 
 MOST = 1000
 """Sessions that one command ends."""
@@ -150,15 +148,15 @@ def _chosen(tx: ITransaction, person: str, resource: str) -> list[Session]:
 
 def _named(found: list[Session], word: str) -> Session:
     """The session of that uid, or whose uid begins so."""
-    matching = [one for one in found if one.uid.startswith(word)] if len(word) >= SHORTEST else []
-    if len(matching) != 1:
-        many = "names several open sessions" if matching else "no open session of that uid"
+    uid = whole_id("session", word, (one.uid for one in found))
+    if uid is None:
         raise SvcError(
-            f"session {word}: {many}; list them: svc authority sessions list",
+            f"session {word}: no open session has an id that begins so; list them: svc authority "
+            "sessions list",
             reason="unknown_session",
             fault=Fault.NOT_FOUND,
         )
-    return matching[0]
+    return next(one for one in found if one.uid == uid)
 
 
 def _row(tx: ITransaction, one: Session) -> pb.SessionRow:

@@ -185,6 +185,31 @@ class RequestTests(Case):
         (denied,) = (one[0] for one in answers if one[0].grant is None)
         self.assertEqual((denied.reason, denied.request_hint), ("denied", "svc request prod2"))
 
+    def test_ids_are_shortened(self) -> None:
+        """The beginning of an id is enough, if no other request that one may see begins so."""
+        self.requests.entropy = lambda size: b"\xab" * size
+        first = self.ask()
+
+        def shown(who: str, word: str) -> Any:
+            return self.requests.show(self.asker(who), word)
+
+        for who in (EVE, ADA):
+            self.assertEqual(value_of(shown(who, "abab")).terms["id"], "ab" * 16)
+        for word in ("aba", "abac", "ab" * 15 + "ac"):
+            self.assertEqual(refusal_of(shown(EVE, word)).reason, "unknown_request")
+        self.requests.entropy = lambda size: b"\xab\xab".ljust(size, b"\xcd")
+        second = self.ask(ADA)
+        # Ada sees both; Eve, who may not decide about Ada's, only her own.
+        self.assertEqual(value_of(shown(EVE, "abab")).terms, first.terms)
+        refusal = refusal_of(shown(ADA, "abab"))
+        self.assertEqual(refusal.reason, "ambiguous_id")
+        self.assertIn(f"{'ab' * 16}, {second.terms['id']}", refusal.text)
+        withdrawn = value_of(self.requests.withdraw(self.asker(EVE), "abab"))
+        self.assertEqual((withdrawn.terms["id"], withdrawn.state), ("ab" * 16, "withdrawn"))
+        self.house.clock.advance(2)
+        gone = refusal_of(self.requests.withdraw(self.asker(EVE), "abab")).reason
+        self.assertEqual(gone, "unknown_request")
+
     def test_expires(self) -> None:
         """What was approved for an hour opens nothing once the hour is over."""
         entry = self.ask()

@@ -406,7 +406,35 @@ class EndTests(Proposing):
         value_of(self.activating(other))
         self.assertEqual(self.reason(self.activating(self.one)), "policy_changed")
         self.assertIn("another policy", self.review(self.one).problem)
+        self.assertIn("svc authority policy propose", self.review(self.one).problem)
         self.assertEqual(self.reason(self.deciding(self.one, self.fay)), "policy_changed")
+
+    def test_outdated(self) -> None:
+        """A proposal for a policy that is not in force any more is listed as outdated, not open."""
+        other = self.proposed(f"{BASE}// other\n")
+        self.assertEqual(set(self.listed().values()), {"open"})
+        self.approved(other, self.house.eve)
+        value_of(self.activating(other))
+        self.assertEqual(self.listed(), {self.one: "outdated"})
+        self.assertEqual(self.review(self.one).proposal.state, "outdated")
+        value_of(self.deciding(self.one, self.house.ada, ApprovalDecision.DENY))
+        self.assertEqual(self.listed(), {})
+
+    def listed(self) -> dict[str, str]:
+        """The state of each proposal that is listed."""
+        answer = value_of(self.reviews.list_proposals(pb.ListProposalsRequest(), ROOT))
+        return {one.id: one.state for one in answer.proposals}
+
+    def test_ids_are_shortened(self) -> None:
+        """The beginning of an id is enough, if it is that of one proposal alone."""
+        self.assertEqual(self.review(self.one[:4]).proposal.id, self.one)
+        short = self.reviews.review(pb.ReviewPolicyRequest(id=self.one[:3]), ROOT)
+        self.assertEqual(self.reason(short), "unknown_proposal")
+        self.proposals.entropy = lambda size: bytes.fromhex(self.one)[:2].ljust(size, b"\0")
+        other = self.proposed(f"{BASE}// other\n")
+        refusal = refusal_of(self.reviews.review(pb.ReviewPolicyRequest(id=self.one[:4]), ROOT))
+        self.assertEqual(refusal.reason, "ambiguous_id")
+        self.assertIn(f"{min(self.one, other)}, {max(self.one, other)}", refusal.text)
 
     def test_revoked_certificate(self) -> None:
         """A revoked certificate takes its approvals along."""

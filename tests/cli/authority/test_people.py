@@ -292,8 +292,9 @@ class SessionTests(PeopleCase):
         self.assertEqual(both, ["db1", "db2"])
         self.assertEqual(self.told("sessions", "list", "--person", "bob"), [])
         self.assertEqual(len(self.told("sessions", "list", "--resource", "db2")), 1)
-        for word in ("a1a1", "a1a1a1a1", "ff" * 16):
+        for word in ("a1a", "a1a2", "ff" * 16):
             self.assertIn("unknown_session", self.refused("sessions", "end", word))
+        self.assertIn("ambiguous_id", self.refused("sessions", "end", "a1a1a1a1"))
         self.assertIn("unknown_person", self.refused("sessions", "end", "--person", "eve"))
         self.assertEqual(self.run_it("sessions", "end").status, 64)
         uid = "a1" * 16

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from svc.authority.state.tables import PROPOSALS, SignedRows
-from svc.errors import Fault, Malformed, SvcError
+from svc.errors import Fault, SvcError
 from svc.model.cluster.person import Person
 from svc.model.ids import is_random_id
 from svc.model.policy.proposal import Proposal, ProposalState
+from svc.model.short_ids import whole_id
 from svc.proto.gate.v1 import policy_change_pb2 as pb
+
+OUTDATED = "outdated"
+"""How an open proposal is shown that can no longer be activated, as another policy is in force."""
 
 NEWEST = 500
 """Proposals among which one is looked for, and that are listed."""
-
-LEAST_PREFIX = 4
 
 
 def found_proposal(rows: SignedRows, word: str, now: float) -> Proposal:
@@ -43,16 +45,10 @@ def found_proposal(rows: SignedRows, word: str, now: float) -> Proposal:
 
 
 def _whole_id(rows: SignedRows, word: str) -> str:
-    begin = [
-        one.id
-        for one in rows.tx.proposals.newest(NEWEST)
-        if len(word) >= LEAST_PREFIX and one.id.startswith(word)
-    ]
-    if len(begin) > 1:
-        raise Malformed(f"proposal {word}: the ids of several begin so; give more of it")
-    if not begin:
+    found = whole_id("proposal", word, (one.id for one in rows.tx.proposals.newest(NEWEST)))
+    if found is None:
         raise unknown_proposal(word)
-    return begin[0]
+    return found
 
 
 def unknown_proposal(word: str) -> SvcError:

@@ -16,6 +16,7 @@ from svc.authority.policy.proposed.approval_count import ApprovalCount, require_
 from svc.authority.policy.proposed.claims import ProposalClaims
 from svc.authority.policy.proposed.known_changes import KnownChanges
 from svc.authority.policy.proposed.proposal_rows import (
+    OUTDATED,
     found_proposal,
     proposal_row,
     unknown_proposal,
@@ -192,14 +193,16 @@ class PolicyProposals:
         proposal = rows.proposal(proposal_id)
         if proposal is None:
             raise unknown_proposal(proposal_id)
-        people = self.state_cache.state.people
-        return proposal_row(
+        row = proposal_row(
             proposal,
             approvals=len(self.count.approvers(rows, proposal)),
             needed=self._needed(proposal, changes),
             now=self.now(),
-            people=people,
+            people=self.state_cache.state.people,
         )
+        if row.state == ProposalState.OPEN.value and self._outdated(rows, proposal):
+            row.state = OUTDATED
+        return row
 
     def problem(self, rows: SignedRows, proposal: Proposal) -> str:
         """Why it cannot be activated, whoever approves; empty where it can."""
@@ -274,24 +277,24 @@ class PolicyProposals:
 
     def require_parent(self, rows: SignedRows, proposal: Proposal) -> None:
         """Refuse one that was made for another policy, or for other kinds, than are in force."""
+        why = self._outdated(rows, proposal)
+        if why:
+            raise SvcError(
+                f"proposal {proposal.id[:12]}: is outdated: {why}; propose the policy again: svc "
+                "authority policy propose FILE",
+                reason="policy_changed",
+                fault=Fault.ABORTED,
+            )
+
+    def _outdated(self, rows: SignedRows, proposal: Proposal) -> str:
+        """Why it is of another policy, or of other kinds, than are in force; else empty."""
         active = rows.policy_in_force()
-        if active is None or (active.version, active.sha256) != (
-            proposal.parent,
-            proposal.parent_sha256,
-        ):
-            raise SvcError(
-                f"proposal {proposal.id[:12]}: another policy was activated since; propose the "
-                "policy again",
-                reason="policy_changed",
-                fault=Fault.ABORTED,
-            )
+        base = (proposal.parent, proposal.parent_sha256)
+        if active is None or (active.version, active.sha256) != base:
+            return "another policy was activated since"
         if proposal.schema_sha256.hex() != self.activation.in_force.vocabulary.digest:
-            raise SvcError(
-                f"proposal {proposal.id[:12]}: other kinds were enabled when it was made; propose "
-                "the policy again",
-                reason="policy_changed",
-                fault=Fault.ABORTED,
-            )
+            return "other kinds were enabled when it was made"
+        return ""
 
     # -- both
 

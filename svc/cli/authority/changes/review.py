@@ -115,6 +115,9 @@ def _list(context: click.Context, every: bool, as_json: bool) -> None:
         for one in answer.proposals
     ]
     print_list(as_json, [row_told(one) for one in answer.proposals], heads, rows)
+    if any(one.state == "outdated" for one in answer.proposals) and not as_json:
+        why = "another policy was activated since, or other kinds were enabled"
+        hint([f"outdated: {why}; propose it again: svc authority policy propose FILE"])
 
 
 def _shown(answer: pb.ReviewPolicyResponse, page: ReviewPage) -> dict[str, object]:

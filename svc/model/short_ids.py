@@ -1,0 +1,42 @@
+"""Ids that people shorten: the one that begins so, or a refusal that names all that do.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from svc.errors import Fault, SvcError
+
+LEAST_PREFIX = 4
+"""Digits of an id below which it is not looked for."""
+
+_SHOWN = 5
+
+
+class AmbiguousId(SvcError):
+    """The ids of several begin so."""
+
+    fault = Fault.INVALID
+    reason = "ambiguous_id"
+
+
+def whole_id(what: str, word: str, ids: Iterable[str]) -> str | None:
+    """The id among *ids* that is *word* or begins so; None where there is none.
+
+    Args:
+        what: The noun, for the refusal: ``request``.
+
+    Raises:
+        AmbiguousId: several begin so.
+    """
+    if len(word) < LEAST_PREFIX:
+        return None
+    found = sorted({one for one in ids if one.startswith(word)})
+    if word in found:
+        return word
+    if len(found) > 1:
+        more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+        raise AmbiguousId(
+            f"{what} {word}: the ids of {len(found)} begin so: {', '.join(found[:_SHOWN])}{more}; "
+            "type more digits"
+        )
+    return found[0] if found else None
