@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
 from svc.authority.refusals import RefusalRecords
@@ -66,6 +66,10 @@ class AdminCaller:
     may_rescue: bool = False
     details: Mapping[str, Json] = NOTHING
     factor_at: float | None = None
+
+
+SIGN_IN_AGAIN = "without a recent second factor; sign in again, then repeat the command: svc login"
+"""The end of a refusal that a new sign-in would turn."""
 
 
 @define
@@ -134,6 +138,13 @@ class Operators:
         engine = self.engine()
         return None if engine is None else engine.decide(self._asked(caller, action))
 
+    def _wants_factor(self, caller: AdminCaller, action: str) -> bool:
+        """Whether the policy would allow what it denied, had a person just signed in."""
+        if caller.actor.kind != "person":
+            return False
+        decision = self._decided(evolve(caller, factor_at=self.now()), action)
+        return decision is not None and decision.allowed
+
     async def _authorized(self, caller: AdminCaller, action: str) -> Actor:
         decision = self._decided(caller, action)
         if decision is None:
@@ -144,8 +155,9 @@ class Operators:
             return caller.actor
         if not allowed:
             decision_id = await self._refused(caller, action, decision)
+            recent = f" {SIGN_IN_AGAIN}" if self._wants_factor(caller, action) else ""
             raise Denied(
-                f"the policy does not let {_called(caller)} {action}",
+                f"the policy does not let {_called(caller)} {action}{recent}",
                 reason="denied",
                 details={"decision_id": decision_id},
             )

@@ -124,6 +124,17 @@ class PeopleTests(SynchronousTestCase):
         record = house.records("operator.refused")[-1]
         self.assertEqual(record["request"]["context"]["mfa_age_seconds"], 900)
 
+    def test_told_to_sign_in_again(self) -> None:
+        """A refusal that a recent second factor would turn says how to get one; no other does."""
+        self.begin(POLICY + RECENT)
+        eve = self.house.peer(self.house.eve)
+        told = refusal_of(self.authorize(eve, "manageResources"))
+        self.assertIn("without a recent second factor; sign in again", told.text)
+        self.assertTrue(told.text.endswith(": svc login"))
+        self.assertEqual(told.reason, "denied")
+        other = refusal_of(self.authorize(eve, "rotateCA"))
+        self.assertNotIn("svc login", other.text)
+
     def signed_in(self, issuer: str) -> None:
         """Let Eve's certificate have come by a sign-in with an account of this issuer."""
         house, sha256 = self.house, self.house.eve.sha256

@@ -12,6 +12,7 @@ from svc.authority.policy.proposed.proposal_rows import found_proposal, unknown_
 from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.approvals import ApprovalRefused, check_new
+from svc.authority.registry.operators import SIGN_IN_AGAIN
 from svc.authority.state.recorder import MAX_POLICIES, person
 from svc.authority.state.tables import POLICY_APPROVALS, PROPOSALS
 from svc.errors import Denied, SvcError
@@ -159,8 +160,11 @@ class PolicyDecisions:
                 reason="own_approval",
             )
         if right is None or not right.allowed:
+            recent = self._count.may_approve(approval.approver, factor_age=0)
+            is_enough = recent is not None and recent.allowed
             raise ApprovalRefused(
-                "the policy does not let this person approve policies (approvePolicy)",
+                "the policy does not let this person approve policies (approvePolicy)"
+                + (f" {SIGN_IN_AGAIN}" if is_enough else ""),
                 reason="denied",
             )
 
