@@ -13,8 +13,9 @@ from svc.cli.forms import DURATION, parameter_pairs
 from svc.cli.groups import Group
 from svc.cli.output import hint, json_option, moment, pairs, print_list, print_result
 from svc.cli.person import able_person, with_reactor
-from svc.errors import Malformed
+from svc.errors import Fault, Malformed, SvcError
 from svc.model.clocks import since
+from svc.model.principal import Role
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
@@ -242,6 +243,14 @@ def _run(globals_: Globals, work: Callable[[_Asked], Awaitable[Any]]) -> Any:
     from svc.compose.access import access_client
 
     side = able_person(globals_)
+    if side.identity.principal.role is Role.AGENT:
+        raise SvcError(
+            "an agent cannot ask for access or decide about it: only people can; have an operator "
+            "permit it to the agent in the policy, or let the agent act for a person who has "
+            "access (svc authority agents add NAME --owner OWNER --for PERSON)",
+            reason="agent_cannot_ask",
+            fault=Fault.DENIED,
+        )
 
     async def working(reactor: Any) -> Any:
         person = with_reactor(side, reactor)

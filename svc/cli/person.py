@@ -19,7 +19,15 @@ from svc.cli.forms import parameter_pairs
 from svc.cli.groups import Group
 from svc.cli.join import runtime
 from svc.cli.output import hint, json_option, pairs, print_result, table, with_nulls
-from svc.cli.person_texts import able, facts, reasons, session_end, with_problem
+from svc.cli.person_texts import (
+    able,
+    facts,
+    how_to_ask,
+    policies_say,
+    reasons,
+    session_end,
+    with_problem,
+)
 from svc.cli.roles import Running, refused
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
@@ -176,11 +184,13 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
                 ("resource", told.resource),
                 ("policy version", told.policy_version),
                 ("time", told.time),
-                *((f"says {name}", text) for name, text in sorted(told.why.items())),
+                *policies_say(told),
                 *session_end(told),
             ]
         ),
     )
+    if not as_json:
+        hint(how_to_ask(told))
     return 0
 
 

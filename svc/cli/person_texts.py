@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from svc.model.clocks import since
+from svc.model.policy.requested import known_command, request_command
 from svc.telemetry.escape import escaped
+
+if TYPE_CHECKING:
+    from svc.messages.session import Explanation
 
 
 def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
@@ -20,12 +24,14 @@ def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
         )
     elif certificate.get("renew_until"):
         left = f"{left}; `svc up` renews it until {certificate['renew_until']}"
+    elif certificate.get("is_renewed"):
+        left = f"{left}; `svc up` renews it"
     elif certificate["ends_soon"]:
         left = f"{left}, in {since(certificate['seconds_left'])}: run `svc join` with a new token"
         left = f"{left}, or `svc login`"
     rows: list[tuple[str, object]] = [
         ("cluster", status["cluster"]),
-        ("person", status["person"]),
+        ("agent", status["agent"]) if status.get("agent") else ("person", status["person"]),
         ("certificate", left),
         ("resident", "running" if status["running"] else "not running (svc up)"),
     ]
@@ -87,6 +93,22 @@ def reasons(status: dict[str, Any]) -> list[str]:
         often = "" if one["count"] == 1 else f"; {one['count']} times since {one['first_at']}"
         lines.append(escaped(f"{line}{often}"))
     return lines
+
+
+def policies_say(told: Explanation) -> list[tuple[str, object]]:
+    """The reasons that policies give: those that decided, and those that people may ask for."""
+    return [
+        (f"says {name}" if name in told.policies else f"on request, {name}", text)
+        for name, text in sorted(told.why.items())
+    ]
+
+
+def how_to_ask(told: Explanation) -> list[str]:
+    """What to type to ask for what was denied, where another person can approve it."""
+    if told.decision != "deny" or set(told.why) <= set(told.policies):
+        return []
+    command = known_command(request_command(told.resource, told.action))
+    return [f"to ask for access: {command}"] if command else []
 
 
 def session_end(status: Any) -> list[tuple[str, object]]:

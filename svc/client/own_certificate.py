@@ -18,6 +18,7 @@ from svc.interfaces.identity import IIdentity
 from svc.model.audit.record import rfc3339
 from svc.model.certificate import EXPIRED, NOT_YET_VALID, CertificateFacts, CertificateRefused
 from svc.model.clocks import ClockWrong, since, utc
+from svc.model.principal import Role
 
 _log = Logger(namespace="svc_client")
 
@@ -73,12 +74,14 @@ def ends_soon(identity: IIdentity) -> bool:
 
 
 def identity_status(identity: IIdentity, renew_until: float = 0.0) -> dict[str, Any]:
-    """Who the person is here, until when, and what is wrong with the certificate now.
+    """Who the person or agent is here, until when, and what is wrong with the certificate now.
 
     Args:
-        renew_until: Until when `svc up` renews the certificate; 0: it does not.
+        renew_until: Until when `svc up` renews the certificate; 0: it does not.  An agent's is
+            renewed for as long as the agent is in force, whatever this says.
     """
     facts = identity.facts
+    is_agent = facts.principal.role is Role.AGENT
     reason = problem = ""
     try:
         check_own(identity)
@@ -86,12 +89,14 @@ def identity_status(identity: IIdentity, renew_until: float = 0.0) -> dict[str, 
         reason, problem = refusal.reason, refusal.text
     return {
         "cluster": facts.principal.cluster,
-        "person": facts.principal.id,
+        "person": "" if is_agent else facts.principal.id,
+        "agent": facts.principal.id if is_agent else "",
         "certificate": {
             "expires_at": rfc3339(facts.not_after),
             "seconds_left": int(identity.seconds_left()),
             "ends_soon": ends_soon(identity),
-            "renew_until": rfc3339(renew_until) if renew_until else "",
+            "is_renewed": bool(renew_until),
+            "renew_until": rfc3339(renew_until) if renew_until and not is_agent else "",
             "reason": reason,
             "problem": problem,
         },

@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.cli.person_texts import facts
 from svc.client.own_certificate import EndWarnings, check_own, identity_status
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong, utc
@@ -25,6 +26,18 @@ class OwnTests(SynchronousTestCase):
         check_own(self.identity)
         certificate = identity_status(self.identity)["certificate"]
         self.assertEqual((certificate["problem"], certificate["ends_soon"]), ("", False))
+
+    def test_agent(self) -> None:
+        """An agent is told as one, and no end of its renewal, which ends with the agent."""
+        agent = World().identity(Role.AGENT)
+        told = identity_status(agent, agent.facts.not_after)
+        self.assertEqual((told["person"], told["agent"]), ("", agent.principal.id))
+        certificate = told["certificate"]
+        self.assertEqual((certificate["is_renewed"], certificate["renew_until"]), (True, ""))
+        shown = dict(facts({**told, "running": False}))
+        self.assertEqual(shown["agent"], agent.principal.id)
+        self.assertNotIn("person", shown)
+        self.assertTrue(str(shown["certificate"]).endswith("; `svc up` renews it"))
 
     def test_ended(self) -> None:
         """After the end the text says when that was and how to go on."""

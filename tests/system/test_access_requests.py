@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
@@ -20,7 +21,7 @@ SECOND = "proxy2"
 REQUESTABLE = """
 @id("everybody-sees")
 permit (principal, action == Action::"view", resource is TcpService);
-@id("echo-on-request") @requestable
+@id("echo-on-request") @requestable @reason("ask the on-call lead")
 permit (principal, action == Action::"tcpConnect", resource == TcpService::"echo")
 when { context has approved_request };
 """
@@ -78,7 +79,13 @@ class AccessRequestTests(SynchronousTestCase):
         denied = self.through()
         self.assertEqual(denied.status, 1, denied.stderr)
         self.assertIn("reason denied", denied.stderr)
+        self.assertIn("approves a request for it (ask the on-call lead)", denied.stderr)
         self.assertIn("to ask for access: svc request echo", denied.stderr)
+        found = re.search("decision ([0-9a-f]{32})", denied.stderr)
+        assert found is not None
+        why = self.bob.svc("why", found[1]).checked()
+        self.assertRegex(why.stdout, "on request, echo-on-request +ask the on-call lead")
+        self.assertIn("to ask for access: svc request echo --action tcpConnect", why.stderr)
         id = self.asked("--uses", "1", "--for", "10m", "--reason", "incident 7")
         self.assertEqual(self.through().status, 1, "asking alone opens nothing")
         own = self.decided(self.bob, "approve", id)

@@ -57,8 +57,6 @@ class AgentTests(SynchronousTestCase):
         self.agent = GatewayPerson("deployer", gateway.directory / "agent", gateway.files.cluster)
         self.agent.join(gateway.public, gateway.pin, added.stdout.strip())
         gateway.people.append(self.agent)
-        config = self.agent.directory / "client.toml"
-        config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
 
     def row(self, *words: str) -> dict[str, Any]:
         """What the list says of the agent."""
@@ -95,6 +93,12 @@ class AgentTests(SynchronousTestCase):
         listed = gateway.operator("agents", "list").stdout
         self.assertRegex(listed, r"deployer +ada +active +- +bob +agent-")
         agent.up("told")
+        status = agent.svc("status").checked().stdout
+        self.assertRegex(status, f"agent +{self.row()['id']}\n")
+        self.assertIn("`svc up` renews it\n", status)
+        refused = agent.svc("request", "told")
+        self.assertEqual(refused.status, 1)
+        self.assertIn("an agent cannot ask for access", refused.stderr)
         until("a session", self.opened).close()
         self.assertIsNotNone(self.row()["last_seen"])
 

@@ -19,6 +19,10 @@ from svc.model.policy.access import AccessRequest
 from svc.model.policy.requested import ApprovedAccess, request_command
 from svc.model.session.request import SessionRequest
 from svc.policy.requestable import would_turn
+from svc.policy.requestable_reasons import requestable_reasons
+
+_REASON = 200
+"""Characters of policies' reasons that a refusal tells."""
 
 
 @define(kw_only=True)
@@ -38,6 +42,11 @@ class AccessOffers:
     def would_turn(self, engine: IPolicyEngine, asked: AccessRequest) -> bool:
         """Whether an approval would allow what was denied."""
         return would_turn(engine, asked, int(self.now()) + self.max_secs)
+
+    def reason(self, engine: IPolicyEngine, asked: AccessRequest) -> str:
+        """What the permits say of themselves by which an approval would allow what was denied."""
+        found = requestable_reasons(engine, asked, int(self.now()) + self.max_secs)
+        return "; ".join(reason for reason in found.values() if reason)[:_REASON]
 
     async def approved(
         self, person_id: str, resource: Resource, kind: ServedKind, request: SessionRequest

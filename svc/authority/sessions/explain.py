@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 
 from svc.audit.log.entries import RequestSession, entry_record
 from svc.audit.log.find import find_entry
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.standing import require_certificate
-from svc.errors import Denied
+from svc.errors import Denied, Malformed
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.policy import IPolicyEngine
@@ -28,15 +28,20 @@ from svc.model.certificate import CertificateFacts
 from svc.model.cluster.agent import caller_kind
 from svc.model.cluster.node import Node
 from svc.model.ids import is_random_id
-from svc.model.policy.access import EntityUid
+from svc.model.policy.access import ContextValue, EntityUid, request_from_form
+from svc.model.policy.approval import MAX_VALID_SECS
 from svc.model.policy.requests import may_view
 from svc.model.principal import CALLERS
 from svc.model.session.request import is_fresh, stale
 from svc.model.signing import Purpose, verify
+from svc.policy.requestable_reasons import requestable_reasons
 
 _ENDS = frozenset({SESSION_END.name, SESSION_ABANDONED.name})
 
 _NO_END: Mapping[str, Any] = MappingProxyType({})
+
+ON_REQUEST = "another person can approve it"
+"""What is told of a permit that people may ask for and that has no ``@reason``."""
 
 _REASON = 500
 """Characters of a policy's ``@reason`` that are told."""
@@ -132,12 +137,35 @@ class Explainer:
         )
 
     def _reasons(self, record: Mapping[str, Any]) -> dict[str, str]:
-        """What the deciding policies say of themselves, while that version is in force."""
+        """What the deciding policies say of themselves, while that version is in force.
+
+        And the permits by which an approved request would have turned a denial: these say how
+        to get one.
+        """
         engine = self.engine()
         if engine is None or engine.version != record.get("policy_version"):
             return {}
         reasons, named = engine.reasons(), record.get("policies", ())
-        return {one: reasons[one][:_REASON] for one in named if one in reasons}
+        told = {one: reasons[one] for one in named if one in reasons}
+        told |= self._requestable(engine, record)
+        return {one: reason[:_REASON] for one, reason in told.items()}
+
+    def _requestable(self, engine: IPolicyEngine, record: Mapping[str, Any]) -> Mapping[str, str]:
+        if record["decision"] != "deny" or record["actor"]["kind"] != "person":
+            return {}
+        try:
+            asked = request_from_form(record.get("request"))
+        except Malformed:
+            return {}  # of an earlier build, or with values that were erased since
+        # Of personal values a record has salted hashes, which no policy can read.
+        known = {name: one for name, one in asked.context.items() if not _is_hashed(one)}
+        asked = evolve(asked, context=known)
+        found = requestable_reasons(engine, asked, int(self.now()) + MAX_VALID_SECS)
+        return {one: reason or ON_REQUEST for one, reason in found.items()}
+
+
+def _is_hashed(value: ContextValue) -> bool:
+    return isinstance(value, Mapping) and set(value) == {"personal"}
 
 
 def _records_of(tx: ITransaction, decision_id: str) -> list[Mapping[str, Any]]:

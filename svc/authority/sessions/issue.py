@@ -193,7 +193,8 @@ class Issuance:
             if turned.word != "deny":
                 return turned
         hint = self.offers.hint(engine, asked, verified.kind, verified.request)
-        return evolve(denied, request_hint=hint)
+        reason = self.offers.reason(engine, asked)
+        return evolve(denied, request_hint=hint, request_reason=reason)
 
     async def _require_grants(self, verified: VerifiedRequest, proxy: Node) -> None:
         """Return if a grant may leave still: what was found during the commit holds it back.
@@ -448,7 +449,7 @@ class Issuance:
         return AuthorizeAnswer(
             outcome.decision_id,
             reason="denied",
-            text=REQUESTABLE_TEXT if outcome.request_hint else REFUSAL_TEXT,
+            text=_refusal_text(outcome),
             policies=outcome.policies if outcome.may_view else (),
             may_view=outcome.may_view,
             request_hint=outcome.request_hint,
@@ -556,3 +557,10 @@ def _check_assignment(rows: SignedRows, verified: VerifiedRequest) -> None:
             "the resource was changed during the decision; try again",
             reason="resource_changed",
         )
+
+
+def _refusal_text(outcome: IssuanceResult) -> str:
+    if not outcome.request_hint:
+        return REFUSAL_TEXT
+    reason = outcome.request_reason
+    return f"{REQUESTABLE_TEXT} ({reason})" if reason else REQUESTABLE_TEXT

@@ -64,6 +64,7 @@ class IssuanceResult:
         reason: The record's, and with ``not_served`` the caller's.
         entities: What the decision looked at, where the log may not hold it yet.
         request_hint: Of a denial that an approved request would turn: how to ask for one.
+        request_reason: What the policy says of that; may be empty.
         approved: The approval that an allowed decision stands on.
     """
 
@@ -75,6 +76,7 @@ class IssuanceResult:
     reason: str = ""
     connector: Registered | None = None
     request_hint: str = ""
+    request_reason: str = ""
     approved: ApprovedAccess | None = None
 
     @property

@@ -27,7 +27,7 @@ SECRET = {"zone": "secret"}
 POLICY = f"""{POLICY}
 @id("everybody-sees-prod1")
 permit (principal, action == Action::"view", resource == TcpService::"prod2");
-@id("prod2-on-request") @requestable
+@id("prod2-on-request") @requestable @reason("ask the on-call lead")
 permit (principal, action == Action::"tcpConnect", resource == TcpService::"prod2")
 when {{ context has approved_request }};
 @id("ops-approve")
@@ -146,6 +146,10 @@ class RequestTests(Case):
         """A denial says how to ask; once another approves, one session opens, and no more."""
         denied = self.open()
         self.assertEqual((denied.reason, denied.request_hint), ("denied", "svc request prod2"))
+        self.assertEqual(
+            denied.text,
+            "access denied, unless another person approves a request for it (ask the on-call lead)",
+        )
         entry = self.ask(uses=1, reason="incident 7")
         self.assertEqual((entry.state, entry.terms["person_name"]), ("open", "eve"))
         self.assertEqual(self.open().reason, "denied")

@@ -7,12 +7,12 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.sessions.explain import Explainer
+from svc.authority.sessions.explain import ON_REQUEST, Explainer
 from svc.errors import SvcError
 from svc.messages.session import Explanation, encode_why_request, explanation_message
 from svc.model.session.request import WhyRequest
 from svc.model.signing import Purpose, sign
-from tests.authority.house import ADA, KINDS, Holder, House, refusal_of, value_of
+from tests.authority.house import ADA, KINDS, POLICY, Holder, House, refusal_of, value_of
 from tests.authority.spools import Leader, Origin
 from tests.pki.support import CLUSTER
 
@@ -21,7 +21,10 @@ RANDOM = "0f" * 16
 
 class ExplainTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.house = house = House()
+        self.begin(POLICY)
+
+    def begin(self, policy: str) -> None:
+        self.house = house = House(policy)
         self.explainer = Explainer(
             cluster=CLUSTER,
             state_cache=house.state_cache,
@@ -33,8 +36,8 @@ class ExplainTests(SynchronousTestCase):
         )
         self.proxy = house.row(house.proxy)
 
-    def denied(self, who: Holder, name: str) -> str:
-        ask = self.house.ask(who, name)
+    def denied(self, who: Holder, name: str, said: str = "allow") -> str:
+        ask = self.house.ask(who, name, said)
         answer = value_of(self.house.issuance().authorize(ask, self.proxy))
         return str(answer.decision_id)
 
@@ -64,6 +67,25 @@ class ExplainTests(SynchronousTestCase):
         said = self.why(self.house.ada, self.denied(self.house.ada, "prod1"))
         self.assertEqual((said.explained, said.decision), (True, "deny"))
         self.assertEqual((said.policies, said.resource), (("nobody-production",), "prod1"))
+
+    def test_what_could_be_asked_for(self) -> None:
+        """A denial that an approved request would turn tells what its permit says of that."""
+        for mark, said in (('@reason("ask the lead")', "ask the lead"), ("", ON_REQUEST)):
+            text = f"""{POLICY}
+@id("db1-on-request") @requestable {mark}
+permit (principal, action == Action::"tcpConnect", resource == TcpService::"db1")
+when {{ context has approved_request }};
+@id("everybody-sees-db1")
+permit (principal, action == Action::"view", resource == TcpService::"db1");
+"""
+            self.begin(text)
+            eve, ada = self.house.eve, self.house.ada
+            denied = self.why(eve, self.denied(eve, "db1", "deny"))
+            self.assertEqual((denied.decision, denied.policies), ("deny", ()))
+            self.assertEqual(dict(denied.why), {"db1-on-request": said})
+            # An approval turns no forbid.
+            forbidden = self.why(ada, self.denied(ada, "prod1"))
+            self.assertNotIn("db1-on-request", forbidden.why)
 
     def test_a_request(self) -> None:
         """A request inside a session is explained to the person whose session it was."""
