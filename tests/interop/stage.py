@@ -17,6 +17,7 @@ from svc.testing.gateway.settings import PROXY
 from tests.support.tools import missing, stock_tool
 
 NODE = Path(__file__).resolve().parent / "node"
+JAVA = NODE.with_name("java")
 INSTALLED = NODE / "node_modules" / ".made"
 LARGE = 110.0
 """Seconds for a stock client's whole suite."""

@@ -17,6 +17,11 @@ class StockToolTests(SynchronousTestCase):
         self.assertEqual(stock_tool("sh", "dash"), find_tool("sh"))
         self.assertTrue(stock_tool("sh", "dash").startswith("/"))
 
+    def test_file(self) -> None:
+        """What is no command is found by its path, or not."""
+        self.assertEqual(stock_tool(__file__, "svc"), __file__)
+        self.assertIsNone(find_tool("/not/there.jar"))
+
     def test_missing_skips(self) -> None:
         """A missing tool skips the test and names the Debian package that brings it."""
         error = self.assertRaises(SkipTest, stock_tool, "svc-no-such-tool", "nosuch", {})

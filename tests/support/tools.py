@@ -15,7 +15,8 @@ from unittest import SkipTest
 
 from svc.testing.gateway.postgres import find_programs
 
-#: Every stock tool a test may ask for, and the Debian package that brings it.
+#: Every stock tool a test may ask for, and the Debian package that brings it: a command, or the
+#: absolute path of a file.
 PACKAGES: Mapping[str, str] = {
     "ssh": "openssh-client",
     "scp": "openssh-client",
@@ -36,6 +37,8 @@ PACKAGES: Mapping[str, str] = {
     "npm": "npm",
     "go": "golang-go",
     "keytool": "default-jre-headless",
+    "java": "default-jre-headless",
+    "/usr/share/java/postgresql.jar": "libpostgresql-jdbc-java",
     "chromium": "chromium",
 }
 
@@ -45,6 +48,8 @@ _SYSTEM_PLACES = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 def find_tool(name: str) -> str | None:
     """Return the absolute path of a stock tool, or None when it is not installed."""
+    if os.path.isabs(name):
+        return name if os.path.exists(name) else None
     found = os.pathsep.join((os.environ.get("PATH", os.defpath), *_SYSTEM_PLACES))
     path = shutil.which(name, path=found)
     return None if path is None else os.path.abspath(path)
@@ -56,7 +61,7 @@ def stock_tool(
     """Return the absolute path of a stock tool that the calling test needs.
 
     Args:
-        name: The tool's command name.
+        name: The tool's command name, or the absolute path of a file.
         package: The Debian package that brings it; from `PACKAGES` if absent.
         environ: Where ``SVC_REQUIRE_TOOLS`` is looked up.
 

@@ -16,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest import SkipTest
+from urllib.parse import quote
 
 import pg8000.exceptions
 import pg8000.native
@@ -30,11 +32,11 @@ from svc.testing.gateway.postgres import SETTINGS, USER, PostgresServer
 from svc.testing.gateway.processes import run, svc_command, until
 from svc.testing.gateway.settings import POLICY, PROXY, GatewayTarget
 from tests.fault.tally import in_long_form
-from tests.interop.stage import INSTALLED, NODE
+from tests.interop.stage import INSTALLED, JAVA, NODE
 from tests.rpc.certificates import TestCA
 from tests.support.postgres import connected, programs
 from tests.support.proof import proves
-from tests.support.tools import missing
+from tests.support.tools import missing, stock_tool
 
 RUN_BY = "make fault"
 
@@ -42,6 +44,10 @@ KINDS = ["postgres", "ssh", "tcp"]
 NO_DDL = """@id("no-ddl")
 forbid (principal, action == Action::"dbQuery", resource)
 when { context has effects && context.effects.contains("ddl") };
+
+@id("no-programs")
+forbid (principal, action == Action::"dbQuery", resource)
+when { context has effects && context.effects.contains("unsafe_io") };
 
 @id("no-unread")
 forbid (principal, action == Action::"dbQueryOpaque", resource);
@@ -197,6 +203,7 @@ class PsqlTests(SynchronousTestCase):
         self.check_prepared()
         self.check_refusals()
         self.check_drivers()
+        self.check_pgjdbc()
         self.check_pgbench()
         self.check_tls()
         self.check_cancel()
@@ -319,6 +326,32 @@ class PsqlTests(SynchronousTestCase):
             self.assertEqual(direct.count(["42P01", False]), 3, direct)
             self.assertEqual(through, [DENIED if one == MISSING else one for one in direct])
 
+    def check_pgjdbc(self) -> None:
+        """Java's driver: the same as at the server itself, but for what is denied."""
+        try:
+            java = pgjdbc()
+        except SkipTest:
+            return  # DriverOfJavaTests say so
+        host, port = self.where()
+        direct, through = (
+            f"jdbc:postgresql://{at}/postgres?user=app{more}"
+            for at, more in (
+                (f"127.0.0.1:{self.port}", f"&password={quote(PASSWORD)}"),
+                (f"{host}:{port}", ""),
+            )
+        )
+        words = [*java, str(JAVA / "Postgres.java"), direct, through]
+        said = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        direct, through = (part.splitlines() for part in said.stdout.split("\n\n")[:2])
+        self.assertEqual(direct.count("denied: 42P01 false"), 2, direct)
+        for told in ("denied copy: 42501 false", "large object, by FunctionCall: true"):
+            self.assertEqual(direct.count(told), 2, direct)
+            direct = [
+                told.partition(":")[0] + ": 42P01 false" if one == told else one for one in direct
+            ]
+        self.assertEqual(through, [one.replace("42P01 false", "42501 true") for one in direct])
+
     def check_tls(self) -> None:
         """Clients that insist on TLS have it at the local port, and are decided as the others."""
         host, port = self.where()
@@ -440,6 +473,20 @@ class PsqlTests(SynchronousTestCase):
         """How many logins of the Connector the server has logged."""
         log = (self.server.directory / "log").read_text("utf-8")
         return log.count("connection authorized: user=app")
+
+
+def pgjdbc() -> list[str]:
+    """Java with its driver, as a program of one file is run."""
+    java, driver = stock_tool("java"), stock_tool("/usr/share/java/postgresql.jar")
+    return [java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", driver]
+
+
+class DriverOfJavaTests(SynchronousTestCase):
+    """Whether the tests above have driven pgjdbc."""
+
+    def test_installed(self) -> None:
+        """Java and its driver are there, or what is missing is said."""
+        self.assertIn("-cp", pgjdbc())
 
 
 @in_long_form
