@@ -333,23 +333,17 @@ class PsqlTests(SynchronousTestCase):
         except SkipTest:
             return  # DriverOfJavaTests say so
         host, port = self.where()
-        direct, through = (
-            f"jdbc:postgresql://{at}/postgres?user=app{more}"
-            for at, more in (
-                (f"127.0.0.1:{self.port}", f"&password={quote(PASSWORD)}"),
-                (f"{host}:{port}", ""),
-            )
-        )
-        words = [*java, str(JAVA / "Postgres.java"), direct, through]
+        places = (f"127.0.0.1:{self.port}", f"&password={quote(PASSWORD)}"), (f"{host}:{port}", "")
+        urls = [f"jdbc:postgresql://{at}/postgres?user=app{more}" for at, more in places]
+        words = [*java, str(JAVA / "Postgres.java"), *urls]
         said = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
         self.assertEqual(said.returncode, 0, said.stderr)
         direct, through = (part.splitlines() for part in said.stdout.split("\n\n")[:2])
         self.assertEqual(direct.count("denied: 42P01 false"), 2, direct)
         for told in ("denied copy: 42501 false", "large object, by FunctionCall: true"):
             self.assertEqual(direct.count(told), 2, direct)
-            direct = [
-                told.partition(":")[0] + ": 42P01 false" if one == told else one for one in direct
-            ]
+            no = told.partition(":")[0] + ": 42P01 false"
+            direct = [no if one == told else one for one in direct]
         self.assertEqual(through, [one.replace("42P01 false", "42501 true") for one in direct])
 
     def check_tls(self) -> None:

@@ -27,8 +27,11 @@ MOST_NAMES = 256
 
 LONGEST_NAME = 256
 
-_OPERATORS = re.compile(rb"[-+*/<>=~!@#%^&|`?]{64}")
-"""The scanner's time is quadratic in such a run."""
+_OPERATORS = re.compile(rb"[-+*/<>=~!@#%^&|`?]{64,}")
+"""The scanner's time may be quadratic in such a run."""
+
+_BANNER = re.compile(rb"(?:--|/\*)?([-*=#~])\1*(?:\*?/)?")
+"""It is not in those that people draw lines of in comments, wherever they stand."""
 
 
 LONGEST_COMPLAINT = 200
@@ -143,7 +146,7 @@ def parse_tree(text: bytes, longest: int = LONGEST) -> Mapping[str, Any]:
         raise Unreadable("text_too_long")
     if b"\0" in text:
         raise Unreadable("text_with_nul")  # where the C parser would stop, unseen
-    if _OPERATORS.search(text):
+    if any(not _BANNER.fullmatch(run[0]) for run in _OPERATORS.finditer(text)):
         raise Unreadable("run_of_operators")
     try:
         text.decode("utf-8", "strict")  # the parser does not look

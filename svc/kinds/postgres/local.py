@@ -246,7 +246,7 @@ _UNREAD: Mapping[str, str] = {
     "text_not_read": "it took the process that reads long texts too much time or memory",
     "text_with_nul": "it has a NUL in it",
     "not_utf8": "it is not UTF-8",
-    "run_of_operators": "it has 64 operator characters in a row",
+    "run_of_operators": "it has 64 operator characters in a row, which draw no line",
     "nested_too_deeply": "it is nested too deeply",
     "too_many_names": "it names more than 256 tables or functions",
     "do_block": "DO runs a text in another language",
