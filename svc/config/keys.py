@@ -924,7 +924,10 @@ def _accounts() -> tuple[Key, ...]:
             form=f.whole(1, 16),
             default=2,
             roles=_AUTHORITY,
-            meaning="Passwords that are checked at the same time; each takes 19 MiB meanwhile.",
+            meaning=(
+                "Passwords that are checked at the same time, but always fewer than there are"
+                " processors, unless there is one; each takes 19 MiB meanwhile."
+            ),
         ),
     )
 

@@ -5,8 +5,9 @@ does: a log context is made and dropped, and the poll is given room for as many 
 are sockets.  Here an event that is nothing but
 "readable" or "writable" calls the descriptor, and the log context is made where it is used: for
 an error and for an end.  What is to run in the next turn waits in a list, in its order, and not in
-the heap of what is due some time.  Everything else goes Twisted's way
-(docs/adr/0032-lean-polling.md, 0038-what-an-opening-costs.md).
+the heap of what is due some time.  Where many are ready at once and each takes long, as when fifty
+people begin TLS together, timers do not wait for the last of them.  Everything else goes Twisted's
+way (docs/adr/0032-lean-polling.md, 0038-what-an-opening-costs.md).
 
 ``svc`` takes this reactor by itself; ``twistd --reactor svc`` takes it too.
 """
@@ -28,6 +29,9 @@ _in_turn = Logger(namespace="svc").failureHandler("while handling a call of the 
 
 MAX_EVENTS = 512
 """Taken from the kernel at a time; the rest is ready still when it is asked again."""
+
+TURN_SECS = 0.01
+"""Events that took longer than this together let what is due run before the next of them."""
 
 
 class LeanReactor(EPollReactor):
@@ -84,7 +88,13 @@ class LeanReactor(EPollReactor):
         except InterruptedError:
             return
         selectables = self._selectables
+        over = self.seconds() + TURN_SECS
+        is_fresh = True
         for descriptor, event in ready:
+            if self.seconds() >= over:
+                self.runUntilCurrent()
+                over = self.seconds() + TURN_SECS
+                is_fresh = False
             selectable = selectables.get(descriptor)
             if selectable is None:
                 # Removed by one that was ready before it.
@@ -95,6 +105,10 @@ class LeanReactor(EPollReactor):
                     why = selectable.doRead()
                 elif is_open and event == EPOLLOUT:
                     why = selectable.doWrite()
+                elif not is_fresh:
+                    # What ran meanwhile may have given the number to another connection, whose
+                    # end this is not; the kernel says it again of the one that ended.
+                    continue
                 else:
                     log.callWithLogger(
                         selectable, self._doReadOrWrite, selectable, descriptor, event

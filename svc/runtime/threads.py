@@ -7,6 +7,8 @@ else waits behind a call that hangs in a :class:`SerialThread`, and neither does
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -21,6 +23,8 @@ from twisted.internet.threads import deferToThreadPool
 from svc.errors import Unavailable
 
 T = TypeVar("T")
+
+_NICEST = 19
 
 
 class InThread(Protocol):
@@ -61,10 +65,13 @@ class SerialThread:
     Args:
         name: Of the thread.
         call_from_thread: Runs a callable on the reactor's thread.
+        nice: Added to the thread's nice value, for calls that compute for long: whoever else
+            wants the processor comes first.  Only Linux has one for each thread.
     """
 
     name: str
     call_from_thread: Callable[..., object]
+    nice: int = 0
     _jobs: deque[_Job | None] = field(init=False, factory=deque)
     _more: Condition = field(init=False, factory=Condition)
     _ended: Deferred[None] = field(init=False, factory=Deferred)
@@ -112,6 +119,10 @@ class SerialThread:
             return self._jobs.popleft()
 
     def _work(self) -> None:
+        if self.nice and sys.platform == "linux":
+            # There, both are of the calling thread.
+            own = os.getpriority(os.PRIO_PROCESS, 0)
+            os.setpriority(os.PRIO_PROCESS, 0, min(own + self.nice, _NICEST))
         while (job := self._next()) is not None:
             maybeDeferred(job.call).addBoth(partial(self.call_from_thread, _answer, job))
         self.call_from_thread(self._ended.callback, None)

@@ -17,7 +17,7 @@ from twisted.internet.test.test_time import TimeTestsBuilder
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.runtime.reactor import MAX_EVENTS, LeanReactor
+from svc.runtime.reactor import MAX_EVENTS, TURN_SECS, LeanReactor
 
 LEAN = f"{LeanReactor.__module__}.{LeanReactor.__qualname__}"
 BUILDERS: tuple[type[ReactorBuilder], ...] = (
@@ -210,6 +210,37 @@ class Contract:
 
 class LeanTests(Contract, SynchronousTestCase):
     make = LeanReactor
+
+    def busy(self) -> tuple[list[str], list[Ear]]:
+        """Three that are ready, of which each takes longer than a turn; what is done in order."""
+        done: list[str] = []
+        now = [0.0]
+        self.reactor.seconds = lambda: now[0]
+
+        def heard(ear: Ear) -> None:
+            done.append("event")
+            now[0] += 2 * TURN_SECS
+
+        return done, [self.ear(heard) for _ in range(3)]
+
+    def test_many_events_that_take_long(self) -> None:
+        """What is due does not wait for the last of them; no event comes twice."""
+        done, _ = self.busy()
+        self.reactor.callLater(TURN_SECS, done.append, "due")
+        self.reactor.callFromThread(done.append, "from a thread")
+        self.reactor.doIteration(0)
+        self.assertEqual(done, ["event", "from a thread", "due", "event", "event"])
+
+    def test_an_end_after_a_long_turn(self) -> None:
+        """It waits for the next poll: somebody else may have the number by then."""
+        done, ears = self.busy()
+        ears[2].far.close()
+        self.reactor.doIteration(0)
+        self.assertEqual(done, ["event"] * 2)
+        for ear in ears[:2]:
+            self.reactor.removeReader(ear)
+        self.reactor.doIteration(0)
+        self.assertEqual(done, ["event"] * 3)
 
 
 class StockTests(Contract, SynchronousTestCase):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import threading
 import weakref
 from typing import Any
@@ -46,6 +47,16 @@ class OwnThreadTests(TestCase):
         self.assertNotEqual(seen[0].ident, here)
         self.assertTrue(seen[0].daemon)
         await self.own.end()
+
+    async def test_nice(self) -> None:
+        """A thread that computes for long is nicer than the process; the others are as it is."""
+        here = os.getpriority(os.PRIO_PROCESS, 0)
+        nice = SerialThread("nice", reactor.callFromThread, nice=3)
+        for thread, more in ((nice, 3), (self.own, 0)):
+            of_it = await thread(lambda: os.getpriority(os.PRIO_PROCESS, 0))
+            self.assertEqual(of_it, min(here + more, 19))
+            await thread.end()
+        self.assertEqual(os.getpriority(os.PRIO_PROCESS, 0), here)
 
     async def test_hangs(self) -> None:
         """A call that hangs is given up by its caller; those given up behind it never run."""

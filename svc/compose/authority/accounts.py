@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from attrs import define, evolve
 from cryptography.hazmat.primitives.asymmetric import ec
 from fido2 import cbor
@@ -25,6 +27,9 @@ from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
 from svc.model.cluster.account import CODE_FILE
 from svc.runtime.threads import SerialThread, in_pool
+
+_NICE = 10
+"""Of the threads that hash: the reactor, and whoever else has work to do, come first."""
 
 
 @define
@@ -121,7 +126,15 @@ def _sign_ins(p: Parts, entrance: Entrance) -> LocalSignIns:
 
 def _threads(p: Parts, count: int) -> list[SerialThread]:
     call = p.runtime.reactor.callFromThread
-    return [SerialThread(f"passwords-{number}", call) for number in range(count)]
+    return [
+        SerialThread(f"passwords-{number}", call, nice=_NICE)
+        for number in range(hash_threads(count, len(os.sched_getaffinity(0))))
+    ]
+
+
+def hash_threads(asked: int, cores: int) -> int:
+    """How many hashes are made at once: one processor stays with the reactor."""
+    return max(1, min(asked, cores - 1))
 
 
 def unused_public_key() -> bytes:
