@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from svc.cli import Globals
+from svc.cli.confirmation import confirm, require_terminal
 from svc.cli.control import run
+from svc.cli.directory import own_directory_option
 from svc.cli.forms import DURATION, parameter_pairs
 from svc.cli.groups import Group
 from svc.cli.output import hint, json_option, moment, pairs, print_list, print_result
@@ -52,6 +54,7 @@ _HOUR = 3600
     metavar="NAME=VALUE",
     help="Only with this parameter of the session; may be repeated.",
 )
+@own_directory_option
 @json_option
 @click.pass_obj
 def request(
@@ -92,6 +95,7 @@ def requests() -> None:
 
 @requests.command("list")
 @click.option("--to-decide", is_flag=True, help="Those of others that you may decide about.")
+@own_directory_option
 @json_option
 @click.pass_obj
 def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
@@ -116,6 +120,7 @@ def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
 
 @requests.command("show")
 @click.argument("request_id")
+@own_directory_option
 @json_option
 @click.pass_obj
 def show_request(globals_: Globals, request_id: str, as_json: bool) -> None:
@@ -127,6 +132,7 @@ def show_request(globals_: Globals, request_id: str, as_json: bool) -> None:
 @requests.command("approve")
 @click.argument("request_id")
 @click.option("--yes", is_flag=True, help="Do not ask; what is approved is printed.")
+@own_directory_option
 @json_option
 @click.pass_obj
 def approve_request(globals_: Globals, request_id: str, yes: bool, as_json: bool) -> None:
@@ -137,6 +143,7 @@ def approve_request(globals_: Globals, request_id: str, yes: bool, as_json: bool
 @requests.command("deny")
 @click.argument("request_id")
 @click.option("--yes", is_flag=True, help="Do not ask; what is denied is printed.")
+@own_directory_option
 @json_option
 @click.pass_obj
 def deny_request(globals_: Globals, request_id: str, yes: bool, as_json: bool) -> None:
@@ -146,6 +153,7 @@ def deny_request(globals_: Globals, request_id: str, yes: bool, as_json: bool) -
 
 @requests.command("withdraw")
 @click.argument("request_id")
+@own_directory_option
 @json_option
 @click.pass_obj
 def withdraw_request(globals_: Globals, request_id: str, as_json: bool) -> None:
@@ -161,7 +169,9 @@ def _decide(
     from svc.model.policy.approval import ApprovalDecision
 
     decision = ApprovalDecision.APPROVE if is_approval else ApprovalDecision.DENY
-    question = f"{decision.value} this request?"
+    question = f"{decision.value.capitalize()} this request?"
+    if not yes:
+        require_terminal("--yes")
 
     async def deciding(asked: _Asked) -> AccessEntry:
         shown = await asked(lambda client: client.show(request_id))
@@ -170,7 +180,7 @@ def _decide(
         hint(document_lines(shown))
         if not yes:
             # Nothing is connected meanwhile, so whoever reads may take their time.
-            click.confirm(question, abort=True, err=True)
+            confirm(question)
         decided: AccessEntry = await asked(lambda client: client.decide(shown, decision))
         return decided
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,16 +84,16 @@ def join(
             runtime(globals_, reactor), place, addresses, direct, pin, token
         )
     )
-    option = "" if directory is None else f" --config {joined.config}"
+    option = "" if directory is None else f" --dir {shlex.quote(str(joined.config.parent))}"
     result = {"cluster": joined.cluster, "name": joined.name, "config": str(joined.config)}
     print_result(
         as_json,
         result,
         [f"joined {joined.cluster} as {escaped(joined.name)}"],
         [
-            f"svc{option} up              # open a local endpoint for every resource you may use",
-            f"svc{option} resources list  # list those resources",
-            f'ssh -o ProxyCommand="svc{option} proxy-ssh %h" NAME',
+            f"svc up{option}              # open a local endpoint for every resource you may use",
+            f"svc resources list{option}  # list those resources",
+            f'ssh -o ProxyCommand="svc proxy-ssh{option} %h" NAME',
         ],
     )
 

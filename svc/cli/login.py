@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from attrs import frozen
 
 from svc.cli import Globals
 from svc.cli.control import run
+from svc.cli.directory import own_directory_option
 from svc.cli.join import directory_option, runtime
 from svc.cli.output import json_option, print_list, print_result
 from svc.errors import SvcError
@@ -136,7 +138,7 @@ def login(
             has_key=security_key,
         ),
     )
-    option = "" if directory is None else f" --config {directory / 'client.toml'}"
+    option = "" if directory is None else f" --dir {shlex.quote(str(directory))}"
     _print(run(ways.sign_in), option, as_json)
 
 
@@ -221,8 +223,8 @@ def _print(done: SignedInHere | SignedInPerson, option: str, as_json: bool) -> N
             *few,
         ],
         [
-            f"svc{option} up              # open a local endpoint for every resource you may use",
-            f"svc{option} resources list  # list those resources",
+            f"svc up{option}              # open a local endpoint for every resource you may use",
+            f"svc resources list{option}  # list those resources",
         ],
     )
 
@@ -240,6 +242,7 @@ def _id_token(globals_: Globals, path: Path | None) -> str:
 @click.option(
     "--keep-files", is_flag=True, help="Leave the identity, which is good no more, where it is."
 )
+@own_directory_option
 @json_option
 @click.pass_obj
 def logout(globals_: Globals, keep_files: bool, as_json: bool) -> None:
@@ -289,6 +292,8 @@ def _place(
         given = str(directory / CLIENT_FILE)
     place = Path(directory or home(globals_.environ)).absolute()
     writes_config = bool(addresses)
+    if directory is not None and not addresses and given != str(directory / CLIENT_FILE):
+        raise UsageError(f"--proxy: required for the first sign-in in {directory}")
     if not addresses:
         settings = client_settings(given, globals_.environ)
         addresses, place = settings.endpoints.proxy, state_directory(settings)

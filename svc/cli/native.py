@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from svc.cli import Globals
+from svc.cli.directory import own_directory_option
 from svc.cli.output import hint
 from svc.cli.person import ask_status, person_side
 from svc.errors import Fault, SvcError
@@ -20,6 +21,7 @@ from svc.errors import Fault, SvcError
 @click.command("open")
 @click.option("--print", "only_print", is_flag=True, help="Print the URL and start no browser.")
 @click.argument("name", required=False)
+@own_directory_option
 @click.pass_obj
 def open_resource(globals_: Globals, name: str | None, only_print: bool) -> None:
     """Open the web application NAME in your browser, and print its URL.
@@ -40,6 +42,7 @@ def open_resource(globals_: Globals, name: str | None, only_print: bool) -> None
 @click.option("--role", metavar="ROLE", help="The database role; psql's own default without it.")
 @click.option("--database", metavar="NAME", help="The database; the role's name without it.")
 @click.argument("name")
+@own_directory_option
 @click.pass_obj
 def db(globals_: Globals, name: str, role: str | None, database: str | None) -> int:
     """Start `psql` on the database NAME, through your `svc up`.
@@ -71,6 +74,7 @@ def db(globals_: Globals, name: str, role: str | None, database: str | None) -> 
     type=click.Path(path_type=Path),
     help="Write the file, readable by you alone, instead of printing it.",
 )
+@own_directory_option
 @click.pass_obj
 def kubeconfig(globals_: Globals, out: Path | None) -> None:
     """Print one kubeconfig of all your clusters, with a context `svc-NAME` for each.

@@ -15,6 +15,7 @@ from attrs import asdict, evolve
 
 from svc.cli import Globals
 from svc.cli.control import run
+from svc.cli.directory import own_directory_option
 from svc.cli.forms import parameter_pairs
 from svc.cli.groups import Group
 from svc.cli.join import runtime
@@ -43,6 +44,7 @@ _NOT_TOLD = "this decision does not exist, or you are not permitted to see it"
 
 
 @click.command()
+@own_directory_option
 @click.pass_obj
 def up(globals_: Globals) -> int:
     """Provide a local endpoint for every resource you may use, until interrupted."""
@@ -77,6 +79,7 @@ def up(globals_: Globals) -> int:
     is_flag=True,
     help="Show the cause of each problem, refused request and ended session.",
 )
+@own_directory_option
 @json_option
 @click.pass_obj
 def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> int:
@@ -106,6 +109,7 @@ def resources() -> None:
 
 
 @resources.command("list")
+@own_directory_option
 @json_option
 @click.pass_obj
 def list_resources(globals_: Globals, as_json: bool) -> None:
@@ -159,6 +163,7 @@ async def _listed(side: PersonSide) -> list[dict[str, Any]]:
 
 @click.command()
 @click.argument("decision_id")
+@own_directory_option
 @json_option
 @click.pass_obj
 def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
@@ -219,6 +224,7 @@ async def _why(side: PersonSide, decision_id: str) -> Any:
     metavar="NAME=VALUE",
     help="What else the kind of the resource takes; may be repeated.",
 )
+@own_directory_option
 @click.pass_obj
 def proxy_ssh(
     globals_: Globals, name: str, kind: str, user: str, parameters: tuple[str, ...]

@@ -16,7 +16,7 @@ import stat
 import sys
 
 from svc import __version__
-from svc.client.places import CONTROL_SOCKET, RUN_DIRECTORY, config_path, file_mark
+from svc.client.places import CLIENT_FILE, CONTROL_SOCKET, RUN_DIRECTORY, config_path, file_mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ def read_words(words: Sequence[str]) -> Wanted | None:
             return None
         if word == "--config" and wanted.config is None:
             wanted.config = value
+        elif word == "--dir" and seen and wanted.config is None:
+            wanted.config = os.path.join(value, CLIENT_FILE)
         elif word == "--kind" and seen and not wanted.kind:
             wanted.kind = value
         elif word == "--user" and seen and not user:

@@ -62,6 +62,12 @@ _LOOK_FOR_IDENTITY_SECS = 15.0
 _REACH_SECS = 10.0
 
 
+HOW_TO_BEGIN = (
+    "sign in with `svc login`, or join with a token and `svc join`; both need --proxy and --ca-pin "
+    "from your operator the first time"
+)
+
+
 class PersonNotJoined(SvcError):
     """There is no person's identity here."""
 
@@ -80,13 +86,12 @@ def find_config(given: str | None, environ: Mapping[str, str]) -> str:
     """The client's configuration: ``--config``, ``$SVC_CONFIG``, the person's own, the system's.
 
     Raises:
-        NotJoined: there is none.
+        PersonNotJoined: there is none.
     """
-    found = config_path(given, environ)
-    if found is not None:
+    found = config_path(given, environ) or os.path.join(home(environ), CLIENT_FILE)
+    if os.path.basename(found) != CLIENT_FILE or os.path.lexists(found):
         return found
-    own = os.path.join(home(environ), CLIENT_FILE)
-    raise PersonNotJoined(f"{own} does not exist; join a cluster first with: svc join")
+    raise PersonNotJoined(f"{found}: does not exist, so nobody has signed in there; {HOW_TO_BEGIN}")
 
 
 def client_settings(given: str | None, environ: Mapping[str, str]) -> RoleSettings:
@@ -262,14 +267,14 @@ def load_person(
 
     Raises:
         PluginError: a kind is refused.
-        NotJoined: there is no identity.
+        PersonNotJoined: there is no identity.
         ConfigError: it cannot be trusted, or is not a person's.
     """
     loaded = load_kinds(settings.plugins.kinds if kinds is None else kinds, KindSide.LOCAL)
     state = state_directory(settings)
     store = IdentityStore(state)
     if not store.exists:
-        raise PersonNotJoined(f"no identity in {state}; run `svc join` or `svc login` first")
+        raise PersonNotJoined(f"{state}: contains no identity; {HOW_TO_BEGIN}")
     identity = TransportIdentity.load(store, runtime.now, settings.cluster or None)
     if identity.principal.role not in CALLERS:
         raise ConfigError("state_dir", "it contains an identity that is not a person's")

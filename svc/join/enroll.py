@@ -31,7 +31,7 @@ from svc.join.channel import PinnedCluster, ask_directly, ask_through_proxy
 from svc.model.audit.spool import prove_audit_key
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong
-from svc.model.cluster.token import JoinToken, parse_token
+from svc.model.cluster.token import JoinToken, TokenRefused, parse_token
 from svc.model.principal import Principal, Role, parse_principal
 from svc.pki.files import read_private
 from svc.pki.identity import TransportIdentity
@@ -192,7 +192,16 @@ def read_token(path: Path) -> JoinToken:
         ConfigError: the file is missing, or others may read it.
         TokenRefused: it holds no token.
     """
-    return parse_token(read_private(path, os.geteuid()).decode("utf-8", "replace"))
+    text = read_private(path, os.geteuid()).decode("utf-8", "replace")
+    if not text.strip():
+        raise TokenRefused(
+            f"{path}: is empty: the command that writes the join token into it failed, or did not "
+            "run yet; run it again"
+        )
+    try:
+        return parse_token(text)
+    except TokenRefused as refusal:
+        raise TokenRefused(f"{path}: {refusal.text}") from None
 
 
 async def join_node(

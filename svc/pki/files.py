@@ -63,7 +63,7 @@ def read_private(path: Path, uid: int) -> bytes:
     with open(descriptor, "rb") as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
-            raise ConfigError(str(path), "is not a PEM file of keys or certificates")
+            raise ConfigError(str(path), "is not a regular file, or is larger than 64 KiB")
         _check(path, found, uid)
         return file.read()
 

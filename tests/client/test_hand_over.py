@@ -32,6 +32,7 @@ class WordTests(SynchronousTestCase):
             ("proxy-ssh db1", None, "ssh", {}),
             ("--config c proxy-ssh --kind tcp db1", "c", "tcp", {}),
             ("proxy-ssh db1 --config=c --kind=tcp", "c", "tcp", {}),
+            ("proxy-ssh --dir d db1 --kind=tcp", "d/client.toml", "tcp", {}),
             ("proxy-ssh --user ada db1", None, "ssh", {"login_user": "ada"}),
             ("proxy-ssh --parameter a=b --parameter c= db1", None, "ssh", {"a": "b", "c": ""}),
         ):

@@ -242,7 +242,7 @@ TOKENS = [
         label="empty",
         words=role("connector"),
         config=CONNECTOR + JOINING,
-        says=("join.token_file: ", "join token: it does not have the form svcj1_"),
+        says=("join.token_file: ", "/token: is empty", "run it again"),
         prepare=token(""),
     ),
     Start(

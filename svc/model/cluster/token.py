@@ -97,6 +97,8 @@ def parse_token(text: str) -> JoinToken:
     """
     if len(text) > MAX_TOKEN_BYTES:
         raise TokenRefused("join token: it is too long")
+    if not text.strip():
+        raise TokenRefused("join token: none was given")
     match = _FORM.match(text.strip(" \t\r\n"))
     if match is None:
         raise TokenRefused("join token: it does not have the form svcj1_<id>_<secret>_<check>")

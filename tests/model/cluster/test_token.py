@@ -77,6 +77,12 @@ class TokenTests(SynchronousTestCase):
         error = self.assertRaises(TokenRefused, parse_token, changed)
         self.assertNotIn(text[23:66], error.text)
 
+    def test_empty(self) -> None:
+        """An empty text is called so: whoever reads it looks for the command that wrote it."""
+        for text in ("", " \n"):
+            refusal = self.assertRaises(TokenRefused, parse_token, text)
+            self.assertIn("none was given", refusal.text)
+
     def test_cut_and_long(self) -> None:
         """Tokens cut short, doubled, and texts without end are refused."""
         text = make_token(fixed).text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from svc.cli.authority.changes.options import (
 )
 from svc.cli.authority.changes.review import reviewed
 from svc.cli.authority.changes.told import row_told
+from svc.cli.confirmation import confirm, require_terminal
 from svc.cli.control import admin
 from svc.cli.forms import WORD
 from svc.cli.output import hint, json_option, print_result
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     "seen",
     type=WORD,
     metavar="SHA256",
-    help="The document that you reviewed, as `policy review` shows it; needed without a terminal.",
+    help="Do not ask if this is the document's digest, as `policy review` shows it; otherwise "
+    "refuse.",
 )
+@click.option("--yes", is_flag=True, help="Do not ask; what is approved is printed.")
 @reason_option
 @identity_option
 @json_option
@@ -46,6 +48,7 @@ def approve_policy(
     context: click.Context,
     proposal: str,
     seen: str | None,
+    yes: bool,
     reason: str,
     identity: Path | None,
     as_json: bool,
@@ -58,16 +61,14 @@ def approve_policy(
     from svc.cli.authority.changes.signer import signed_decision, signing_person
     from svc.model.policy.approval import ApprovalDecision
 
+    if seen is None and not yes:
+        require_terminal("--document SHA256, which `svc authority policy review` shows, or --yes")
     side = signing_person(context, identity)
-    answer = reviewed(context, proposal)
-    page = review_page(answer)
+    page = review_page(reviewed(context, proposal))
     if seen is None:
-        if not sys.stdin.isatty():
-            raise click.UsageError(
-                "without a terminal, give --document with what `svc authority policy review` showed"
-            )
         click.echo("\n".join(page.text()), err=True)
-        click.confirm("Approve exactly this?", abort=True, err=True)
+        if not yes:
+            confirm("Approve exactly this?")
     elif seen != page.document_sha256.hex():
         raise SvcError(
             f"proposal {escaped(proposal)}: is not what you reviewed; its document is "
