@@ -1,7 +1,7 @@
-"""A Proxy, a Connector and the targets are killed amid requests of two kinds.
+"""Authority, a Proxy, a Connector and the targets are killed amid requests of two kinds.
 
-Nobody takes what was cut off for whole, everybody can go on afterwards, and each request that was
-answered is in the log.
+Nobody takes what was cut off for whole, everybody can go on afterwards, and each request that
+reached a target, or was answered, is in the log.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import re
 import socket
 import struct
 import sys
@@ -28,13 +27,14 @@ from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import PATIENCE, Child, until
-from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
-from tests.system.kube_api.server import TOKEN
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, GatewayTarget
+from tests.system.kube_api.server import PODS, TOKEN
+from tests.system.request_targets import LOAD
 
 RUN_BY = "make fault"
 
 IS_LONG = os.environ.get("SVC_LONG") == "1"
-KILLS, IDLE = (10, 1000) if IS_LONG else (1, 0)
+KILLS, TARGET_KILLS, IDLE = (40, 10, 1000) if IS_LONG else (1, 1, 0)
 KINDS = ["kube", "ssh", "tcp", "web"]
 NUMBERS = {"plugins.kinds": KINDS, "limits.max_sessions_per_person": 4000}
 TIMES = {
@@ -58,17 +58,27 @@ KIBIBYTES = 60
 
 @define(eq=False)
 class Both:
-    """A gateway with an application and a cluster, whose process a test may kill."""
+    """A gateway with an application and a cluster, whose process a test may kill.
+
+    Attributes:
+        heard: The file with the numbers of the load's requests that reached the targets.
+        records: The numbers of those that are in the log, up to the record ``newest``.
+    """
 
     times: dict[str, float]
     ports: list[int] = field(factory=lambda: list(free_ports()[:2]))
+    heard: Path = field(init=False)
     targets: Child = field(init=False)
+    records: set[str] = field(factory=set, init=False)
+    newest: int = field(default=0, init=False)
     gateway: Gateway = field(init=False)
     person: GatewayPerson = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         place = Path(mkdtemp())
+        self.heard = place / "heard"
         words = [sys.executable, "-m", "tests.system.request_targets", *map(str, self.ports)]
+        words.append(str(self.heard))
         self.targets = Child(name="targets", words=words, home=place, log=place / "log")
         self.start_targets()
         token = place / "token"
@@ -86,6 +96,15 @@ class Both:
         config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
         self.gateway.set_policy(POLICY)
         self.person.up("board", "prod")
+
+    def recorded(self) -> set[str]:
+        """The numbers of the load's requests that are in the log; the policy denies none."""
+        after = str(self.newest)
+        said = self.gateway.operator("audit", "export", "--personal", "--after", after).stdout
+        self.records.update(LOAD.findall(said))
+        for line in said.splitlines()[-2:-1]:  # the head is last
+            self.newest = json.loads(line)["seq"]
+        return self.records
 
     def start_targets(self) -> None:
         """Start them, and wait until they listen."""
@@ -176,14 +195,19 @@ class RequestKills(SynchronousTestCase):
     def setUp(self) -> None:
         self.both = both()
         self.gateway = self.both.gateway
-        self.numbers = count(int.from_bytes(os.urandom(4), "big") << 20)
+        # So large that no number is found in another text.
+        self.numbers = count((1 << 52) + (int.from_bytes(os.urandom(3), "big") << 24))
 
     @contextmanager
-    def load(self) -> Iterator[list[str]]:
-        """Short requests all the while; the paths of those that the application answered."""
-        answered: list[str] = []
+    def load(self) -> Iterator[dict[str, list[str]]]:
+        """Short requests all the while; the numbers of those that were answered, by target."""
+        answered: dict[str, list[str]] = {"board": [], "prod": []}
         over = Event()
-        threads = [Thread(target=self._load, args=(answered, over)) for _ in range(3)]
+        threads = [
+            Thread(target=self._load, args=(name, each, over))
+            for name, each in answered.items()
+            for _ in range(2)
+        ]
         for thread in threads:
             thread.start()
         try:
@@ -193,48 +217,65 @@ class RequestKills(SynchronousTestCase):
             for thread in threads:
                 thread.join()
 
-    def _load(self, answered: list[str], over: Event) -> None:
-        host, port = self.both.person.endpoint("board")
+    def _load(self, name: str, answered: list[str], over: Event) -> None:
+        host, port = self.both.person.endpoint(name)
         while not over.is_set():
             connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
             try:
                 while not over.wait(0.01):
-                    path = f"/load/{next(self.numbers)}"
+                    number = str(next(self.numbers))
+                    path, status = (
+                        (f"/load/{number}", 200)
+                        if name == "board"
+                        else (f"{PODS}/load-{number}", 404)
+                    )
                     connection.request("GET", path)
                     answer = connection.getresponse()
-                    if answer.status == 200 and path.encode() in answer.read():
-                        answered.append(path)
+                    if number.encode() in answer.read() and answer.status == status:
+                        answered.append(number)
             except (OSError, http.client.HTTPException):
                 over.wait(0.1)
             finally:
                 connection.close()
+
+    def await_load(self, answered: dict[str, list[str]]) -> None:
+        """Wait until both targets have answered some more."""
+        before = {name: len(each) for name, each in answered.items()}
+        until(
+            "the load at both targets",
+            lambda: all(len(each) > before[name] + 20 for name, each in answered.items()),
+        )
 
     def killed(self, kill: Callable[[], object], start: Callable[[], object]) -> dict[str, bytes]:
         """Kill amid it all and start again; the last bytes of each stream."""
         with self.load() as answered:
             under_way = streams(self.both)
             self.assertGreaterEqual(self.gateway.metric(PROXY, "svc_active_sessions"), 3)
-            until("some load", lambda: len(answered) > 20)
+            self.await_load(answered)
             kill()
             try:
                 last = {name: one.end() for name, one in under_way.items()}
             finally:
                 start()
             self.assertLess(under_way["download"].size, WHOLE, "it is not whole")
-            before = len(answered)
-            until("the load again", lambda: len(answered) > before + 20)
+            self.await_load(answered)
         for one in streams(self.both).values():
             one.leave()
         self.gateway.await_metric(PROXY, "svc_active_sessions", 0)
         self.gateway.await_metric(PROXY, "svc_active_connector_tunnels", 1)
-        until("every request in the log", lambda: set(answered) <= self.recorded())
-        self.gateway.verify()
+        self.check_records(answered)
         return last
 
-    def recorded(self) -> set[str]:
-        """The paths of the load that are in the log; the policy denies none of them."""
-        said = self.gateway.operator("audit", "export", "--personal").stdout
-        return set(re.findall(r"/load/[0-9]+", said))
+    def check_records(self, answered: dict[str, list[str]]) -> None:
+        """Each request that a target saw is in the log, and so is each that was answered."""
+        told = set(self.both.heard.read_text("ascii").split()).union(*answered.values())
+        until("every request in the log", lambda: told <= self.both.recorded())
+        self.assertIn("verified", self.gateway.verify())
+        lost = ("audit", "show", "--event", "audit.gap", "--last", "99", "--json")
+        self.assertEqual(self.gateway.operator(*lost).json, [])
+        if IS_LONG:
+            sys.stdout.write(f"{self.id()}: {len(told)} requests passed, all in the log\n")
+            sys.stdout.flush()
 
     def reasons(self) -> set[str]:
         """Why sessions were cut, as the person's status has it."""
@@ -266,9 +307,27 @@ class RequestKills(SynchronousTestCase):
             self.assertIn(text.decode(), status["message"])
             self.assertIn("tunnel_transport_error", self.reasons())
 
+    def test_the_authority(self) -> None:
+        """What is open goes on without it, and is decided; the records reach the log afterwards."""
+        authority = self.gateway.child(AUTHORITY)
+        for _ in range(KILLS):
+            with self.load() as answered:
+                under_way = streams(self.both)
+                self.await_load(answered)
+                authority.kill()
+                self.await_load(answered)
+                self.gateway.start(AUTHORITY)
+                self.await_load(answered)
+                under_way["websocket"].peer.sendall(b"\x81\x82\0\0\0\0on")
+                under_way["websocket"].await_bytes(b"\x81\x02on")
+            for one in under_way.values():
+                one.leave()
+            self.gateway.await_metric(PROXY, "svc_active_sessions", 0)
+            self.check_records(answered)
+
     def test_the_target(self) -> None:
         """What the target left unfinished stays so."""
-        for _ in range(KILLS):
+        for _ in range(TARGET_KILLS):
             last = self.killed(self.both.targets.kill, self.both.start_targets)
             self.assertCutOff(last)
             self.assertEqual(last["websocket"], b"")
