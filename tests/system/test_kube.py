@@ -115,13 +115,39 @@ class KubeTests(SynchronousTestCase):
         self.assertEqual(self.kubectl(*words).checked().stdout, f"{self.kube.cluster.pod}\n")
         self.kube.gateway.set_policy(POLICY + LOOK + NO_EXEC)
         self.addCleanup(self.kube.gateway.set_policy, POLICY + LOOK)
-        until("the new policy", lambda: self.kubectl(*words).status != 0)
+        denied = until("the new policy", lambda: self.denied(*words))
+        known = self.recorded(denied)
         self.kube.cluster.heard.clear()
         ran = self.kubectl(*words)
         self.assertNotEqual(ran.status, 0)
         self.assertIn("Forbidden", ran.stderr)
         self.assertIn("no-exec", ran.stderr)
         self.assertFalse([path for _, path, _ in self.kube.cluster.heard if "/exec" in path])
+        # By WebSocket, which older ones do not know; and again by SPDY, a request of its own.
+        tried = [
+            one
+            for one in self.recorded(ran)
+            if one not in known and one["cedar_action"] == "k8sExec"
+        ]
+        self.assertIn(tried[-1]["decision_id"], ran.stderr)
+        facts = [one["request"]["context"] for one in tried]
+        told = [(one["verb"], one.get("opaque_upgrade", False)) for one in facts]
+        self.assertIn(told, ([("create", True)], [("get", False), ("create", True)]))
+
+    def denied(self, *words: str) -> Ran | None:
+        """What kubectl said, where it failed."""
+        ran = self.kubectl(*words)
+        return ran if ran.status else None
+
+    def recorded(self, ran: Ran) -> list[dict[str, Any]]:
+        """The log, once what kubectl printed of a denial is in it."""
+        printed = ran.stderr.partition("svc why ")[2].split()[0]
+        return until(
+            "the denial in the log",
+            lambda: (
+                printed in {one["decision_id"] for one in self.decisions()} and self.decisions()
+            ),
+        )
 
     @proves("G-SES-09", "G-ERR-16", "G-OPEN-56")
     def test_forbidden(self) -> None:
