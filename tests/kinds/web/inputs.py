@@ -200,3 +200,33 @@ BAD_CHUNKS: dict[str, bytes] = {
     "a long extension": b"1;" + b"a" * 5000 + b"\r\na\r\n0\r\n\r\n",
 }
 """Bodies in chunks that end the connection."""
+
+BAD_ANSWERS: dict[str, bytes] = {
+    "two lengths that differ": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 9\r\n\r\n",
+    "two lengths alike": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nContent-Length: 0\r\n\r\n",
+    "a list of lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 0, 0\r\n\r\n",
+    "a signed length": b"HTTP/1.1 200 OK\r\nContent-Length: +0\r\n\r\n",
+    "a negative length": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+    "a length beyond 64 bits": b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n",
+    "length and chunks": (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n"
+    ),
+    "an unknown coding": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+    "chunks in HTTP/1.0": b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "bare LF after the status line": b"HTTP/1.1 200 OK\nContent-Length: 0\r\n\r\n",
+    "bare LF between fields": b"HTTP/1.1 200 OK\r\nX: 1\nContent-Length: 0\r\n\r\n",
+    "bare LF at the end": b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\n",
+    "bare CR in a value": b"HTTP/1.1 200 OK\r\nX: 1\rSet-Cookie: a=1\r\n\r\n",
+    "NUL in a value": b"HTTP/1.1 200 OK\r\nX: 1\x002\r\n\r\n",
+    "a folded field": b"HTTP/1.1 200 OK\r\nX: 1\r\n Content-Length: 0\r\n\r\n",
+    "a space before the colon": b"HTTP/1.1 200 OK\r\nContent-Length : 0\r\n\r\n",
+    "a name without a colon": b"HTTP/1.1 200 OK\r\nX\r\n\r\n",
+    "a later version": b"HTTP/2.0 200 OK\r\n\r\n",
+    "a status of two digits": b"HTTP/1.1 20 OK\r\n\r\n",
+    "a status that is none": b"HTTP/1.1 600 OK\r\n\r\n",
+    "no answer": b"SSH-2.0-x\r\n\r\n",
+    "too many fields": b"HTTP/1.1 200 OK\r\n" + b"X: 1\r\n" * 200 + b"\r\n",
+    "a long head": b"HTTP/1.1 200 OK\r\nX: " + b"a" * 70_000,
+    "a switch that nobody asked for": b"HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\n\r\n",
+}
+"""Answers of a target that two programs could read differently: each is replaced by a 502."""
