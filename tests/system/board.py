@@ -206,8 +206,7 @@ class Web:
         target = GatewayTarget("board", f"127.0.0.1:{self.site.server_address[1]}", "web")
         self.gateway = make_gateway([target], numbers={"plugins.kinds": KINDS})
         self.person = self.gateway.add_person("ada", "ops")
-        config = self.person.directory / "client.toml"
-        config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
+        enable(self.person)
         self.gateway.set_policy(POLICY + DASHBOARD)
         self.person.up("board")
 
@@ -216,6 +215,12 @@ class Web:
         """Of the local endpoint."""
         host, port = self.person.endpoint("board")
         return f"http://{host}:{port}"
+
+
+def enable(person: GatewayPerson) -> None:
+    """Let a person use web applications."""
+    config = person.directory / "client.toml"
+    config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
 
 
 @cache
