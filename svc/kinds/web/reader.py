@@ -8,7 +8,7 @@ from attrs import define, field
 
 from svc.errors import Malformed
 from svc.kinds.web.body import BodyScan
-from svc.kinds.web.head import HEAD_END, MAX_HEAD, WEBSOCKETS, Body, Protocols, read_request
+from svc.kinds.web.head import HEAD_END, MAX_HEAD, WEBSOCKETS, Body, Protocols, last_request
 from svc.model.session.ranges import Request
 
 _LONGEST_END = 4
@@ -56,11 +56,10 @@ class WebRequests:
             if len(self._head) >= MAX_HEAD:
                 raise Malformed("a head of a request is too long")
             return len(data)
-        head = read_request(bytes(self._head[: found.end()]), self.protocols)
+        head = last_request(bytes(self._head[: found.end()]), self.protocols)
         self._head.clear()
         # Of a request that may come without its body nobody can tell where the next one begins.
         is_unsure = bool(head.headers.all(b"expect")) and is_denied(self._start)
         body = Body(length=None) if head.upgrades or is_unsure else head.body
-        scan = BodyScan(body)
-        self._body = None if scan.is_over else scan
+        self._body = BodyScan(body) if body.length != 0 else None
         return found.end() - before

@@ -14,7 +14,7 @@ from svc.kinds.web.head import (
     BadHead,
     HttpRequest,
     Protocols,
-    read_request,
+    last_request,
 )
 
 
@@ -46,7 +46,7 @@ class RequestSplit:
             if self._body is None:
                 head, data = self._take_head(data)
                 if head is not None:
-                    self._body = BodyScan(head.body)
+                    self._body = BodyScan(head.body) if head.body.length != 0 else None
                     yield head
             else:
                 taken = self._body.take(data)
@@ -65,4 +65,4 @@ class RequestSplit:
             return None, b""
         raw, rest = bytes(self._head[: found.end()]), bytes(self._head[found.end() :])
         self._head = bytearray()
-        return read_request(raw, self.protocols), rest
+        return last_request(raw, self.protocols), rest

@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.kinds.web.head import HEAD_END, BadHead, Body, read_answer, read_request
+from svc.kinds.web.head import (
+    HEAD_END,
+    BadHead,
+    Body,
+    decoded_path,
+    last_request,
+    read_answer,
+    read_request,
+)
 from tests.kinds.web.inputs import REFUSED, TAKEN
 
 WEBSOCKET = b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="
@@ -34,6 +42,40 @@ class RequestTests(SynchronousTestCase):
         """What has one reading is taken, and policies read the path as the target will."""
         for what, (raw, path) in TAKEN.items():
             self.assertEqual(read_request(raw).path, path, what)
+
+    @given(st.text("/.a~%2?;:@=#\\", max_size=9).map(str.encode))
+    def test_paths_at_one_look(self, target: bytes) -> None:
+        """A path that nothing is encoded in is read as any other is, or refused as any other."""
+
+        def read() -> str:
+            return read_request(request(line=b"GET /" + target + b" HTTP/1.1")).path
+
+        try:
+            path = decoded_path(b"/" + target, b"GET")
+        except BadHead as fault:
+            self.assertEqual(self.assertRaises(BadHead, read).reason, fault.reason)
+        else:
+            self.assertEqual(read(), path)
+
+    @given(st.text("\r\na", max_size=12).map(str.encode), st.integers(0, 4))
+    def test_the_end_of_a_head(self, data: bytes, searched: int) -> None:
+        """An empty line, or the first line feed that ends no line; the first of them counts."""
+        ends = (
+            at + 1
+            for at in range(searched, len(data))
+            if data[at : at + 1] == b"\n"
+            and (data[:at][-1:] != b"\r" or data[: at + 1].endswith(b"\r\n\r\n"))
+        )
+        found = HEAD_END.search(data, searched)
+        self.assertEqual(found and found.end(), next(ends, None))
+
+    def test_the_last_one_read(self) -> None:
+        """It is remembered with the protocols that it was read for, and what is refused never."""
+        raw = request(b"Connection: Upgrade", b"Upgrade: SPDY/3.1")
+        self.assertEqual(last_request(raw, frozenset()).protocol, b"")
+        self.assertEqual(last_request(raw, frozenset({b"spdy/3.1"})).protocol, b"spdy/3.1")
+        for _ in range(2):
+            self.assertRaises(BadHead, last_request, b"GET /\n", frozenset())
 
     def test_facts(self) -> None:
         """Method, path, host and media type, in the one form that policies compare."""
