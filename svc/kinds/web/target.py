@@ -27,6 +27,7 @@ from svc.kinds.web.head import HttpRequest
 from svc.kinds.web.identity import FIELD, NOBODY, named_by
 from svc.kinds.web.localized import AnswerRewriter
 from svc.kinds.web.rewrite import RequestRewriter
+from svc.lanes.bulk import BulkWriter
 from svc.model.session.identity import DENIED, UNAVAILABLE
 
 _log = Logger(namespace="svc_connector")
@@ -91,6 +92,7 @@ class TargetConnection(ProtocolWrapper):
     """
 
     transport: Any
+    _out: BulkWriter
 
     def __init__(
         self,
@@ -115,6 +117,11 @@ class TargetConnection(ProtocolWrapper):
         self._end = ""
         self._is_lost = False
 
+    def makeConnection(self, transport: Any) -> None:
+        """A request goes out in the turn in which it came."""
+        self._out = BulkWriter(transport)
+        super().makeConnection(transport)  # type: ignore[no-untyped-call]
+
     # From the person
 
     def handshakeCompleted(self) -> None:
@@ -138,12 +145,12 @@ class TargetConnection(ProtocolWrapper):
     def registerProducer(self, producer: Any, streaming: bool) -> None:
         """Whoever writes here is paused for a token too."""
         self._producer = PausedProducer(producer)
-        super().registerProducer(self._producer, streaming)  # type: ignore[no-untyped-call]
+        self._out.registerProducer(self._producer, streaming)
 
     def unregisterProducer(self) -> None:
         """It writes no more."""
         self._producer = None
-        super().unregisterProducer()  # type: ignore[no-untyped-call]
+        self._out.unregisterProducer()
 
     def loseConnection(self) -> None:
         """Close, once what waits has gone."""
@@ -153,11 +160,15 @@ class TargetConnection(ProtocolWrapper):
         """End this direction, once what waits has gone."""
         self._end_with("loseWriteConnection")
 
+    def abortConnection(self) -> None:
+        """End at once."""
+        self._out.abortConnection()
+
     def _end_with(self, end: str) -> None:
         if self._waits_for is not None or self._last_words:
             self._end = end
         else:
-            getattr(self.transport, end)()
+            getattr(self._out, end)()
 
     def _go_on(self) -> None:
         """Write what has come, up to a request that must wait."""
@@ -171,7 +182,7 @@ class TargetConnection(ProtocolWrapper):
                 self._write(part)
         if self._end and self._waits_for is None and not self._last_words:
             end, self._end = self._end, ""
-            getattr(self.transport, end)()
+            getattr(self._out, end)()
 
     def _head(self, head: HttpRequest) -> None:
         if self._permits is not None and not self._permits(head):
@@ -200,7 +211,7 @@ class TargetConnection(ProtocolWrapper):
         try:
             self._go_on()
         except Malformed:
-            self.transport.abortConnection()
+            self._out.abortConnection()
             return
         # Last: what is read from now on comes after all that waited.
         if self._producer is not None and self._waits_for is None:
@@ -232,7 +243,7 @@ class TargetConnection(ProtocolWrapper):
 
     def _write(self, data: bytes) -> None:
         if data:
-            self.transport.write(data)
+            self._out.write(data)
 
     # From the target
 
@@ -241,7 +252,7 @@ class TargetConnection(ProtocolWrapper):
         try:
             self._rewriter.answered(data)
         except Malformed:
-            self.transport.abortConnection()
+            self._out.abortConnection()
             return
         out = self._answers.feed(data)
         if out:
@@ -252,6 +263,7 @@ class TargetConnection(ProtocolWrapper):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The target is gone, maybe before it had proved itself."""
         self._is_lost = True
+        self._out.close()
         waiting, self._waits_for = self._waits_for, None
         if waiting is not None:
             waiting.cancel()
@@ -267,7 +279,7 @@ class TargetConnection(ProtocolWrapper):
             # Over TLS a close waits for whoever may still write.
             if self._producer is not None:
                 self.unregisterProducer()
-            self.transport.loseConnection()
+            self._out.loseConnection()
 
 
 def refusal(error: SvcError, head: HttpRequest) -> bytes:
