@@ -114,6 +114,16 @@ class MessageEnd:
         return None
 
     @property
+    def is_drained(self) -> bool:
+        """Whether nothing is held of a message after the last one taken, and the call goes on.
+
+        Where it is False another :meth:`take` has something to give, to ask for or to raise.
+        """
+        stream = self._stream
+        is_over = stream.is_over or stream.status is not None or self.refusal is not None
+        return not (is_over or stream.inbox.is_partial)
+
+    @property
     def outcome(self) -> SvcError | None:
         """Why the call failed; None while it continues."""
         if self.refusal is not None:

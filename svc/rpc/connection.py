@@ -48,6 +48,7 @@ PERMITTED_SECONDS = 300.0
 
 _TURN_BUDGET = 512 * KIB
 _PING = b"svc-ping"
+_OF_A_STREAM = (Readable, QueueEmptied, Finished)
 _log = Logger(namespace="svc_rpc")
 
 
@@ -330,7 +331,7 @@ class WireProtocol(Protocol):
             self._reading.let_go("turn")
 
     def _act(self, event: Event) -> None:
-        if isinstance(event, Readable | QueueEmptied | Finished):
+        if isinstance(event, _OF_A_STREAM):
             end = event.stream.context
             if not isinstance(end, MessageEnd):
                 return

@@ -215,6 +215,8 @@ class StreamTransport:
                 if message is None:
                     break
                 self._received(message)
+                if self._end.is_drained:
+                    break
             if not self._is_paused and not self._is_over and self._end.has_ended:
                 self._ended()
         except SvcError as refusal:

@@ -170,14 +170,18 @@ class Exchange:
         await stream.pass_on(len(raw))
         if head.upgrades:
             await self._upgrade(stream)
+        if head.body.length != 0:
+            await self._pass_body(stream, head.body)
+        if head.is_last:
+            raise _Last
+
+    async def _pass_body(self, stream: IGatedStream, body: Body) -> None:
         try:
-            await _pass(stream, BodyScan(head.body))
+            await _pass(stream, BodyScan(body))
         except Malformed as fault:
             if not self.turns.spoil(_refusal(fault)):
                 raise
             raise _Last from fault
-        if head.is_last:
-            raise _Last
 
     async def _upgrade(self, stream: IGatedStream) -> None:
         """Until the target has answered nothing passes; where it refuses, nothing ever will."""
