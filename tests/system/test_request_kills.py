@@ -1,11 +1,13 @@
 """Authority, a Proxy, a Connector and the targets are killed amid requests of two kinds.
 
 Nobody takes what was cut off for whole, everybody can go on afterwards, and each request that
-reached a target, or was answered, is in the log.
+reached a target, or was answered, is in the log.  With SVC_LONG=1 statements to a PostgreSQL server
+are among them.
 """
 
 from __future__ import annotations
 
+import atexit
 import http.client
 import json
 import os
@@ -20,14 +22,17 @@ from pathlib import Path
 from tempfile import mkdtemp
 from threading import Event, Thread
 
+import psycopg
 from attrs import define, field
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
+from svc.testing.gateway.postgres import SETTINGS, USER, PostgresServer, find_programs
 from svc.testing.gateway.processes import PATIENCE, Child, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, GatewayTarget
+from tests.support.tools import missing
 from tests.system.kube_api.server import PODS, TOKEN
 from tests.system.request_targets import LOAD
 
@@ -35,7 +40,7 @@ RUN_BY = "make fault"
 
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 KILLS, TARGET_KILLS, IDLE = (40, 10, 1000) if IS_LONG else (1, 1, 0)
-KINDS = ["kube", "ssh", "tcp", "web"]
+KINDS = ["kube", *(["postgres"] if IS_LONG else []), "ssh", "tcp", "web"]
 NUMBERS = {"plugins.kinds": KINDS, "limits.max_sessions_per_person": 4000}
 TIMES = {
     "tunnel.keepalive_secs": 0.5,
@@ -90,12 +95,14 @@ class Both:
             GatewayTarget("board", web, "web"),
             GatewayTarget("prod", kube, "kube", more=more),
         )
+        if IS_LONG:
+            offered = (*offered, database(place))
         self.gateway = make_gateway(offered, numbers=NUMBERS | self.times)
         self.person = self.gateway.add_person("ada", "ops")
         config = self.person.directory / "client.toml"
         config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
         self.gateway.set_policy(POLICY)
-        self.person.up("board", "prod")
+        self.person.up(*(one.id for one in offered))
 
     def recorded(self) -> set[str]:
         """The numbers of the load's requests that are in the log; the policy denies none."""
@@ -111,6 +118,25 @@ class Both:
         self.targets.start()
         for port in self.ports:
             until("the targets", lambda port=port: _listens(port), alive=[self.targets])  # type: ignore[misc]
+
+
+def database(place: Path) -> GatewayTarget:
+    """A server of PostgreSQL, which ends with this process."""
+    found = find_programs()
+    if found is None:
+        missing("there is no PostgreSQL server; the Debian package postgresql brings one")
+    port = str(free_ports()[0])
+    settings = {**SETTINGS, "listen_addresses": "127.0.0.1", "port": port}
+    server = PostgresServer.made(found, settings)
+    atexit.register(server.remove)
+    access = server.directory / "data" / "pg_hba.conf"
+    access.write_text("local all all trust\nhost all all 127.0.0.1/32 trust\n", "ascii")
+    server.start()
+    unused = place / "password"
+    unused.touch(0o600)
+    unused.write_text("none\n", "ascii")
+    more = {"tls": "off", "auth": "trust", "password_files": {USER: str(unused)}}
+    return GatewayTarget("orders", f"127.0.0.1:{port}", "postgres", more=more)
 
 
 def _listens(port: int) -> bool:
@@ -203,8 +229,11 @@ class RequestKills(SynchronousTestCase):
         """Short requests all the while; the numbers of those that were answered, by target."""
         answered: dict[str, list[str]] = {"board": [], "prod": []}
         over = Event()
+        loads = dict.fromkeys(answered, self._load)
+        if IS_LONG:
+            answered["orders"], loads["orders"] = [], self._statements
         threads = [
-            Thread(target=self._load, args=(name, each, over))
+            Thread(target=loads[name], args=(name, each, over))
             for name, each in answered.items()
             for _ in range(2)
         ]
@@ -238,11 +267,27 @@ class RequestKills(SynchronousTestCase):
             finally:
                 connection.close()
 
+    def _statements(self, name: str, answered: list[str], over: Event) -> None:
+        """Of tables that are not there: only the server can say so, of what was allowed."""
+        host, port = self.both.person.endpoint(name)
+        place = {"host": host, "port": port, "user": USER, "dbname": "postgres"}
+        while not over.is_set():
+            try:
+                with psycopg.connect(**place, autocommit=True, connect_timeout=5) as connection:
+                    while not over.wait(0.01):
+                        number = str(next(self.numbers))
+                        try:
+                            connection.execute(f"TABLE load_{number}")
+                        except psycopg.errors.UndefinedTable:
+                            answered.append(number)
+            except psycopg.Error:
+                over.wait(0.1)
+
     def await_load(self, answered: dict[str, list[str]]) -> None:
-        """Wait until both targets have answered some more."""
+        """Wait until each target has answered some more."""
         before = {name: len(each) for name, each in answered.items()}
         until(
-            "the load at both targets",
+            "the load at each target",
             lambda: all(len(each) > before[name] + 20 for name, each in answered.items()),
         )
 
