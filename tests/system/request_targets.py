@@ -14,7 +14,7 @@ from typing import Any
 from tests.system.board import Site
 from tests.system.kube_api.server import Cluster
 
-LOAD = re.compile(r"\bload[/-]([0-9]+)")
+LOAD = re.compile(r"\bload[/_-]([0-9]+)")
 """The mark of a request that is part of a load, in its path and in its record."""
 
 
