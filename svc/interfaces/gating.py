@@ -106,7 +106,8 @@ class IGatedSession(Interface):
 
         Args:
             action: One of the kind's actions.
-            facts: Of the kind's context, beyond those that every request has.
+            facts: Of the kind's context, beyond those that every request has.  What was decided
+                on a MappingProxyType is remembered, for that object: nobody may change it.
             size: How many of the bytes held, from the first, are the request.  All of them are
                 replaced by edits if it is denied, or the Connector ends the session.
                 0: those that ``until`` read last; where it read none, the first byte.

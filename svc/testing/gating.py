@@ -16,8 +16,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
-from svc.audit.log.entries import seal_request
 from svc.audit.log.record import Sealer
+from svc.audit.spool.entry_forms import seal_request
 from svc.errors import Denied
 from svc.interfaces.kinds import ServedKind, request_reader
 from svc.model.audit.decision_ids import DecisionIds

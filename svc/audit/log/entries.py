@@ -1,39 +1,22 @@
-"""Seals the entries of a batch, and shows each as the record that it is (rule R29, ADR 36)."""
+"""Shows each entry of a batch as the record that it is (rule R29, ADR 36)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from attrs import frozen
 
-from svc.audit.log.record import MAX_TEXT, PERSONAL, Unrecordable, classified, is_storable, tidy
-from svc.errors import Malformed
+from svc.audit.log.record import PERSONAL
 from svc.model.audit.batch import (
-    MAX_ENTRY_BYTES,
-    SALT_BYTES,
     RequestBatch,
     RequestHeader,
-    RequestValue,
     hidden_paths,
-    value_hash,
 )
 from svc.model.audit.events import ERASING, REQUEST_DECISION
-from svc.model.audit.plain_json import write_plain
-from svc.model.audit.record import rfc3339
-from svc.model.audit.request import RequestRecord, SealedRequest
-from svc.model.canonical import Json, decode, encode
+from svc.model.canonical import decode
 from svc.model.cluster.agent import caller_kind
-from svc.model.ids import Entropy, is_random_id
-from svc.model.policy.access import AccessRequest, context_form
 from svc.model.policy.requests import caller
-from svc.model.policy.terms import AttributeTerm
-
-_MAX_VALUES = 32
-_TIME = len('"time":"2026-01-01T00:00:00.000000Z"}')
-_AROUND = 64
-"""Bytes of an entry's numbers, and of what is around a personal value."""
 
 DECISIONS = frozenset(["allow", "deny", "error"])
 MAX_POLICIES = 64
@@ -55,116 +38,6 @@ SessionOf = Callable[[str], RequestSession | None]
 def no_session(_uid: str) -> RequestSession | None:
     """Knows none."""
     return None
-
-
-def seal_request(
-    record: RequestRecord, entropy: Entropy, facts: Mapping[str, AttributeTerm]
-) -> SealedRequest:
-    """The entry of a decided request, but for its place.
-
-    Raises:
-        Unrecordable: a fact is not classified, an allowed request cannot be kept exactly, or it
-            is too large; the request must not pass.
-    """
-    hidden: list[RequestValue] = []
-
-    def hide(path: str, value: Json) -> Json:
-        salt, text = entropy(SALT_BYTES), encode(value).decode()
-        hidden.append(RequestValue(index=0, path=path, salt=salt, value=text))
-        return {PERSONAL: value_hash(path, salt, text)}
-
-    try:
-        _check(record)
-        form = _own(record)
-        context = _exact_context(record.request)
-        if context is not None:
-            form["context"] = classified("request.context", context, facts, hide)
-        elif record.decision == "allow":
-            raise Malformed("an allowed request cannot be recorded exactly")
-        text = write_plain(form)
-        size = len(text.encode()) + _AROUND
-    except Malformed as refused:
-        raise Unrecordable(f"audit record {REQUEST_DECISION.name}: {refused.text}") from refused
-    kept = sum(len(one.value.encode()) + len(one.path) + _AROUND for one in hidden)
-    if max(size, kept) > MAX_ENTRY_BYTES or len(hidden) > _MAX_VALUES:
-        raise Unrecordable(f"audit record {REQUEST_DECISION.name}: it is too large")
-    hidden.sort(key=lambda one: one.path)
-    cut = len(text) - _TIME  # what comes last
-    return SealedRequest(
-        numbers=record.numbers,
-        common=(record.policy_version, record.entities_digest, record.request.resource.type),
-        decision_id=record.decision_id,
-        before=text[:cut],
-        after=text[cut:],
-        values=tuple(hidden),
-        size=size + kept,
-    )
-
-
-def _exact_context(request: AccessRequest) -> dict[str, Json] | None:
-    """The facts as replay wants them, or None when they cannot be kept so."""
-    try:
-        form: dict[str, Json] = context_form(request.context)
-    except Malformed:
-        return None
-    text = write_plain(form)
-    # A short text has no long one in it.
-    is_short = len(text) <= MAX_TEXT and "\\u0000" not in text
-    return form if is_short or is_storable(form) else None
-
-
-def _check(record: RequestRecord) -> None:
-    """What Authority would hold a whole batch for must not enter one."""
-    _check_header(
-        record.numbers.session_uid,
-        record.policy_version,
-        record.entities_digest,
-        record.request.resource.type,
-    )
-    if record.decision not in DECISIONS or not is_random_id(record.decision_id):
-        raise Malformed("it is no decision")
-    if len(record.policies) > MAX_POLICIES:
-        raise Malformed(f"more than {MAX_POLICIES} policies decided it")
-
-
-@lru_cache(4096)
-def _check_header(session_uid: str, version: int, digest: str, resource_type: str) -> None:
-    salt = SALT_BYTES * "00"
-    header = RequestHeader(
-        session_uid=session_uid,
-        policy_version=version,
-        entities_digest=digest,
-        resource_type=resource_type,
-        salt=bytes.fromhex(salt),
-    )
-    RequestHeader.of(header.form())
-    encode(resource_type)
-
-
-_tidied = lru_cache(4096)(tidy)
-"""Names of policies and reasons are few."""
-
-
-def _own(record: RequestRecord) -> dict[str, Json]:
-    form: dict[str, Json] = {
-        "action": record.request.request_kind,
-        "cedar_action": _tidied(record.request.action),
-        "decision": record.decision,
-        "decision_id": record.decision_id,
-        "time": rfc3339(record.time),
-    }
-    if record.policies:
-        form["policies"] = [_tidied(one) for one in record.policies]
-    if record.reason:
-        form["reason"] = _tidied(record.reason)
-    if record.range is not None:
-        form["range"] = list(record.range)
-    if record.frames is not None:
-        form["frames"] = record.frames.hex()
-    return form
-
-
-# -- reading
 
 
 def request_of(

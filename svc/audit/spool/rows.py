@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from svc.audit.log.entries import seal_request
 from svc.audit.log.record import Sealer
 from svc.audit.spool.batches import OpenBatch
+from svc.audit.spool.entry_forms import EntryForms
 from svc.messages.spooled import check_row
 from svc.model.audit.batch import RequestPlace
 from svc.model.audit.events import REQUEST_BATCH, SPOOL_CLOSE, SPOOL_OPEN
@@ -37,6 +37,7 @@ class RowMaker:
     entropy: Entropy
     key_id: str = field(init=False)
     """How its rows name the key."""
+    _forms: EntryForms = field(factory=EntryForms, init=False, repr=False)
 
     @key_id.default
     def _its_id(self) -> str:
@@ -64,7 +65,7 @@ class RowMaker:
 
     def sealed(self, request: RequestRecord) -> SealedRequest:
         """A request as an entry of a batch.  Raises SvcError: it must not pass."""
-        return seal_request(request, self.sealer.entropy, self.sealer.facts)
+        return self._forms.seal(request, self.sealer.entropy, self.sealer.facts)
 
     def batch(
         self,

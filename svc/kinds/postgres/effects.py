@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
 from attrs import evolve, frozen
@@ -109,18 +110,31 @@ class TextEffects:
         prepared = sum(one.effects.size for one in self.changes if one.effects is not None)
         return 1024 + sum(128 + len(name) for name in names) + prepared
 
-    @property
+    @cached_property
     def facts(self) -> Mapping[str, frozenset[str]]:
-        """As policies read them."""
-        named = self.reads | self.writes | self.objects
-        return {
-            "effects": self.effects,
+        """As policies read them; texts that would do the same have one object."""
+        return _facts(self.effects, self.reads, self.writes, self.objects, self.functions)
+
+
+@lru_cache(4096)
+def _facts(
+    effects: frozenset[str],
+    reads: frozenset[str],
+    writes: frozenset[str],
+    objects: frozenset[str],
+    functions: frozenset[str],
+) -> Mapping[str, frozenset[str]]:
+    named = reads | writes | objects
+    return MappingProxyType(
+        {
+            "effects": effects,
             "objects": named,
-            "tables_read": self.reads,
-            "tables_written": self.writes,
+            "tables_read": reads,
+            "tables_written": writes,
             "schemas": frozenset(map(schema_of, named)),
-            "functions": self.functions,
+            "functions": functions,
         }
+    )
 
 
 UNQUALIFIED = "?"

@@ -14,6 +14,7 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from functools import lru_cache
 from hashlib import sha256
 from types import MappingProxyType
 
@@ -246,5 +247,12 @@ def rfc3339(unix_time: float) -> str:
     """
     if not math.isfinite(unix_time) or not 0 <= unix_time < 253402300799:
         raise SvcError("audit record: the time is outside the years 1970 to 9999")
-    moment = _EPOCH + timedelta(microseconds=round(unix_time * 1_000_000))
-    return moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+    second, micros = divmod(round(unix_time * 1_000_000), 1_000_000)
+    return f"{_second(second)}.{micros:06d}Z"
+
+
+@lru_cache(16)
+def _second(second: int) -> str:
+    """Many records are of the same second."""
+    moment = _EPOCH + timedelta(seconds=second)
+    return moment.isoformat(timespec="seconds").removesuffix("+00:00")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from attrs import define
+from attrs import define, evolve
 
 from svc.errors import SvcError
 from svc.interfaces.gating import RequestVerdict
@@ -123,12 +123,15 @@ class Gate:
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
         """
-        kind, source = opened.kind, opened.source_address
         counted = self._counted(opened, action, facts)
         if approved is not None:
             opened.confirmed_at[action] = self.now()
         try:
             basis = self._basis()
+            known = self._remembered(opened, basis, action, facts, approved)
+            if known is not None:
+                self.on_decision(counted, known.decision)
+                return evolve(known, decision_id=self.request_ids.next())
             decision, reason = self._decided(opened, action, facts, approved)
             hint = self._hint(opened, decision)
         except SvcError:
@@ -136,9 +139,9 @@ class Gate:
             raise
         word = decision.decision if reason != DENIED else "deny"
         self.on_decision(counted, word)
-        return GatedRequest(
+        decided = GatedRequest(
             request=decision.request,
-            resource_kind=kind.name,
+            resource_kind=opened.kind.name,
             decision=word,
             decision_id=self.request_ids.next(),
             # Which policy keeps whom from being named tells who is there.
@@ -146,11 +149,34 @@ class Gate:
             policy_version=decision.policy_version,
             entities_digest=decision.entities_digest,
             reason=reason,
-            source_address=source,
+            source_address=opened.source_address,
             numbers=opened.numbers,
             request_hint=hint,
             basis=basis,
         )
+        if not reason and self._is_plain(opened, facts, approved):
+            opened.remembered.keep(basis, action, facts, decided)
+        return decided
+
+    def _remembered(
+        self,
+        opened: GatedOpen,
+        basis: tuple[int, ...],
+        action: str,
+        facts: Mapping[str, ContextValue],
+        approved: ApprovedAccess | None,
+    ) -> GatedRequest | None:
+        """What was decided on the very same facts, in this second and by this policy."""
+        known = opened.remembered.find(basis, action, facts)
+        return known if self._is_plain(opened, facts, approved) else None
+
+    @staticmethod
+    def _is_plain(
+        opened: GatedOpen, facts: Mapping[str, ContextValue], approved: ApprovedAccess | None
+    ) -> bool:
+        """Whether no approval, which ends amid a second, and no other person is in it."""
+        stands_on = approved or opened.approved or opened.lasting
+        return not stands_on and NAMED_PERSON not in facts
 
     def _hint(self, opened: GatedOpen, decision: Decision) -> str:
         """What to type to ask for what was denied; empty where an approval would not turn it."""

@@ -39,6 +39,7 @@ from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
 from svc.proxy.sessions.directions import until_both, until_either
 from svc.proxy.sessions.gated_stream import GatedStream
+from svc.proxy.sessions.remembered import RememberedDecisions
 from svc.proxy.sessions.watched import WatchedRequests
 from svc.rpc.call import MessageEnd
 from svc.rpc.gated import PassingStream
@@ -63,6 +64,9 @@ class GatedOpen:
 
     latest: dict[str, ApprovedAccess] = field(factory=dict, eq=False)
     """By action: what the latest request of it stood on, which may have been for that one."""
+    remembered: RememberedDecisions[GatedRequest] = field(
+        factory=RememberedDecisions, init=False, eq=False, repr=False
+    )
     numbers: SessionNumbers = field(init=False, eq=False)
     """Of its recorded requests."""
 

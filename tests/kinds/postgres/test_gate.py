@@ -372,6 +372,7 @@ class ExtendedTests(SynchronousTestCase):
         talk.asks(parse("s", "SELECT 1") + bind("p", "s") + execute("p", 1) + FLUSH)
         talk.answers(PARSED + BOUND + message(b"s", b""))
         talk.allows = lambda action, context: False
+        talk.played.version += 1
         sent = talk.asks(execute("p", 1) + SYNC)
         self.assertEqual(kinds(sent), "PS")
         got = talk.answers(complaint(word_of(sent)) + READY)
@@ -490,6 +491,7 @@ class ExtendedTests(SynchronousTestCase):
         self.assertEqual(talk.asks(asked), asked)
         talk.answers(PARSED + BOUND + done("SELECT 1") + READY)
         talk.allows = lambda action, context: False
+        talk.played.version += 1
         sent = talk.asks(bind("", "s", bytes(1_000_000)) + SYNC)
         self.assertEqual(kinds(sent), "PS")
 

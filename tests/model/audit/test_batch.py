@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.log.entries import seal_request
 from svc.audit.spool.batches import OpenBatch
+from svc.audit.spool.entry_forms import EntryForms, seal_request
 from svc.errors import Malformed
 from svc.model.audit import batch as batches
 from svc.model.audit.batch import (
@@ -25,10 +26,12 @@ from svc.model.audit.batch import (
     hidden_paths,
     read_batch,
     root_by_path,
+    value_hash,
     without,
 )
 from svc.model.audit.decision_ids import DecisionIds, greatest_id, least_id, origin_digits
 from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.plain_json import write_plain
 from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.terms import AttributeTerm
@@ -125,6 +128,39 @@ class BatchTests(SynchronousTestCase):
             "path of 2": [one.hex() for one in entry_path(leaves, 2)],
         }
         self.assertEqual(made, json.loads(GOLDEN.read_text()))
+
+    @given(st.data())
+    def test_remembered_forms(self, data: st.DataObject) -> None:
+        """A decision that is recorded again has the text that it would have by itself."""
+        forms, numbers = EntryForms(), SessionNumbers("1" * 32)
+        asked = [request(numbers, at).request for at in range(2)]
+        for at in range(6):
+            made = request(
+                numbers,
+                at,
+                request=data.draw(st.sampled_from(asked)),
+                decision=data.draw(st.sampled_from(["allow", "deny"])),
+                policies=data.draw(st.sampled_from([(), ("readers",), ("a", 'b"\\')])),
+                reason=data.draw(st.sampled_from(["", "denied"])),
+                range=data.draw(st.sampled_from([None, (0, 9), (9, 1 << 40)])),
+                frames=data.draw(st.sampled_from([None, bytes(32)])),
+            )
+            got = forms.seal(made, bytes, FACTS)
+            self.assertEqual(got, sealed(made))
+            text = got.text(3, at)
+            self.assertEqual(write_plain(json.loads(text)), text)
+            self.assertGreaterEqual(got.size, len(text.encode()) - 48)
+
+    def test_another_salt(self) -> None:
+        """What a record hides is salted anew in each, so nobody sees that two hide the same."""
+        forms, made = EntryForms(), request(SessionNumbers("1" * 32))
+        first, second = (forms.seal(made, os.urandom, FACTS) for _ in range(2))
+        self.assertNotEqual(first.before, second.before)
+        self.assertNotEqual(first.values[0].salt, second.values[0].salt)
+        for one in (first, second):
+            value = one.values[0]
+            hashed = value_hash(value.path, value.salt, value.value)
+            self.assertIn(f'{{"personal":"{hashed}"}}', one.before)
 
     @proves("G-OPEN-10")
     def test_bounds(self) -> None:

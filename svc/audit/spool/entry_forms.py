@@ -1,0 +1,233 @@
+"""Seals the entries of a batch: what all records of one decision share is made once (ADR 53)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from attrs import define, field, frozen
+
+from svc.audit.log.entries import DECISIONS, MAX_POLICIES
+from svc.audit.log.record import MAX_TEXT, PERSONAL, Unrecordable, classified, is_storable, tidy
+from svc.errors import Malformed
+from svc.model.audit.batch import (
+    MAX_ENTRY_BYTES,
+    SALT_BYTES,
+    RequestHeader,
+    RequestValue,
+    value_hash,
+)
+from svc.model.audit.events import REQUEST_DECISION
+from svc.model.audit.plain_json import write_plain
+from svc.model.audit.record import rfc3339
+from svc.model.audit.request import RequestRecord, SealedRequest
+from svc.model.canonical import Json, encode
+from svc.model.ids import Entropy, is_random_id
+from svc.model.policy.access import AccessRequest, context_form
+from svc.model.policy.terms import AttributeTerm
+
+_MAX_VALUES = 32
+_AROUND = 64
+"""Bytes of an entry's numbers, and of what is around a personal value."""
+
+_HASH = 64
+_TIME = '"time":"{}"}}'
+_MARK_BYTES = 16
+
+MAX_KEPT = 1024
+MAX_KEPT_BYTES = 8192
+"""A form that is longer is made for each record."""
+
+
+@frozen
+class EntryForm:
+    """The text of an entry, but for what is of one record alone.
+
+    Members are in the order of their names: what changes from record to record stands between
+    two texts that do not.
+
+    Attributes:
+        record: The record that it was made of; another one fits if it says the same decision.
+        first: Up to the decision, in pieces: the hash of a hidden value goes between two.
+        hidden: Path and text of each, in the order of the pieces.
+        size: Bytes of the entry without what is of one record alone, and of what is beside it.
+    """
+
+    record: RequestRecord
+    first: tuple[str, ...]
+    hidden: tuple[tuple[str, str], ...]
+    policies: str
+    reason: str
+    size: int
+
+    @classmethod
+    def of(
+        cls, record: RequestRecord, entropy: Entropy, facts: Mapping[str, AttributeTerm]
+    ) -> EntryForm:
+        """The form of a record.
+
+        Raises:
+            Malformed: a fact is not classified, or an allowed request cannot be kept exactly.
+        """
+        marks: list[str] = []
+        hidden: list[tuple[str, str]] = []
+
+        def hide(path: str, value: Json) -> Json:
+            # Nobody who chooses a value can guess it.
+            marks.append(entropy(_MARK_BYTES).hex() + f"{len(marks):x}")
+            hidden.append((path, encode(value).decode()))
+            return {PERSONAL: marks[-1]}
+
+        form: dict[str, Json] = {
+            "action": record.request.request_kind,
+            "cedar_action": _tidied(record.request.action),
+            "decision": record.decision,
+        }
+        context = _exact_context(record.request)
+        if context is not None:
+            form["context"] = classified("request.context", context, facts, hide)
+        elif record.decision == "allow":
+            raise Malformed("an allowed request cannot be recorded exactly")
+        pieces, rest = [], write_plain(form)[:-1]
+        for mark in marks:
+            piece, _, rest = rest.partition(mark)
+            pieces.append(piece)
+        first = (*pieces, f'{rest},"decision_id":"')
+        policies = f',"policies":{write_plain(list(map(_tidied, record.policies)))}'
+        return cls(
+            record=record,
+            first=first,
+            hidden=tuple(hidden),
+            policies=policies if record.policies else "",
+            reason=f',"reason":{write_plain(_tidied(record.reason))}' if record.reason else "",
+            size=sum(len(one.encode()) for one in (*first, policies, record.reason)),
+        )
+
+    def is_of(self, record: RequestRecord) -> bool:
+        """Whether another record says the same decision."""
+        own = self.record
+        return (
+            own.request is record.request
+            and own.decision == record.decision
+            and own.policies == record.policies
+            and own.reason == record.reason
+        )
+
+    def sealed(self, record: RequestRecord, entropy: Entropy) -> SealedRequest:
+        """The entry of a record of which it is.
+
+        Raises:
+            Malformed: it is too large, or what is of this record alone may not be written.
+        """
+        _check(record)
+        values, first = [], [self.first[0]]
+        for (path, value), piece in zip(self.hidden, self.first[1:], strict=True):
+            salt = entropy(SALT_BYTES)
+            values.append(RequestValue(index=0, path=path, salt=salt, value=value))
+            first += (value_hash(path, salt, value), piece)
+        kept = sum(len(path) + len(value.encode()) + _AROUND for path, value in self.hidden)
+        own = "" if record.frames is None else f'","frames":"{record.frames.hex()}'
+        place = "" if record.range is None else f',"range":[{record.range[0]},{record.range[1]}]'
+        before = f'{"".join(first)}{record.decision_id}{own}"{self.policies}{place}{self.reason},'
+        after = _TIME.format(rfc3339(record.time))
+        size = self.size + len(record.decision_id) + len(own) + len(place) + len(after)
+        size += _HASH * len(values) + _AROUND
+        if max(size, kept) > MAX_ENTRY_BYTES or len(values) > _MAX_VALUES:
+            raise Malformed("it is too large")
+        values.sort(key=lambda one: one.path)
+        return SealedRequest(
+            numbers=record.numbers,
+            common=(record.policy_version, record.entities_digest, record.request.resource.type),
+            decision_id=record.decision_id,
+            before=before,
+            after=after,
+            values=tuple(values),
+            size=size + kept,
+        )
+
+
+@define
+class EntryForms:
+    """The forms of requests whose decision was remembered, so that it is recorded again."""
+
+    _kept: dict[int, EntryForm] = field(factory=dict, init=False)
+
+    def seal(
+        self, record: RequestRecord, entropy: Entropy, facts: Mapping[str, AttributeTerm]
+    ) -> SealedRequest:
+        """The entry of a decided request, but for its place.
+
+        Args:
+            facts: The context facts of the vocabulary, by name; always the same.
+
+        Raises:
+            Unrecordable: a fact is not classified, an allowed request cannot be kept exactly, or
+                it is too large; the request must not pass.
+        """
+        try:
+            form = self._kept.get(id(record.request))
+            if form is None or not form.is_of(record):
+                form = EntryForm.of(record, entropy, facts)
+                self._keep(form)
+            return form.sealed(record, entropy)
+        except Malformed as refused:
+            raise Unrecordable(f"audit record {REQUEST_DECISION.name}: {refused.text}") from refused
+
+    def _keep(self, form: EntryForm) -> None:
+        if form.size > MAX_KEPT_BYTES:
+            return
+        if len(self._kept) >= MAX_KEPT:
+            self._kept.clear()
+        # A form keeps its request, so nothing else has the same identity meanwhile.
+        self._kept[id(form.record.request)] = form
+
+
+def seal_request(
+    record: RequestRecord, entropy: Entropy, facts: Mapping[str, AttributeTerm]
+) -> SealedRequest:
+    """As :meth:`EntryForms.seal`, of one alone."""
+    return EntryForms().seal(record, entropy, facts)
+
+
+def _exact_context(request: AccessRequest) -> dict[str, Json] | None:
+    """The facts as replay wants them, or None when they cannot be kept so."""
+    try:
+        form: dict[str, Json] = context_form(request.context)
+    except Malformed:
+        return None
+    text = write_plain(form)
+    # A short text has no long one in it.
+    is_short = len(text) <= MAX_TEXT and "\\u0000" not in text
+    return form if is_short or is_storable(form) else None
+
+
+def _check(record: RequestRecord) -> None:
+    """What Authority would hold a whole batch for must not enter one."""
+    _check_header(
+        record.numbers.session_uid,
+        record.policy_version,
+        record.entities_digest,
+        record.request.resource.type,
+    )
+    if record.decision not in DECISIONS or not is_random_id(record.decision_id):
+        raise Malformed("it is no decision")
+    if len(record.policies) > MAX_POLICIES:
+        raise Malformed(f"more than {MAX_POLICIES} policies decided it")
+
+
+@lru_cache(4096)
+def _check_header(session_uid: str, version: int, digest: str, resource_type: str) -> None:
+    salt = SALT_BYTES * "00"
+    header = RequestHeader(
+        session_uid=session_uid,
+        policy_version=version,
+        entities_digest=digest,
+        resource_type=resource_type,
+        salt=bytes.fromhex(salt),
+    )
+    RequestHeader.of(header.form())
+    encode(resource_type)
+
+
+_tidied = lru_cache(4096)(tidy)
+"""Names of policies and reasons are few."""
