@@ -46,6 +46,7 @@ SHARING = tuple(
         r"^from tests\.system\.killing import",
         r"^from tests\.fault\.duel import",
         r"^from tests\.system\.(hostile_case|stage) import",
+        r"^from tests\.system\.signing_in import [^)]*\bstage\b",
         r"^from tests\.system\.world import .*\bworld\b",
         r"^from tests\.support\.wheels import .*\b(own_wheel|environment_with)\b",
     )

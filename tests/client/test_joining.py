@@ -552,7 +552,9 @@ class ConfigTests(SynchronousTestCase):
         (home / ".svc").mkdir(parents=True)
         own = home / ".svc" / "client.toml"
         environ = {"HOME": str(home)}
-        self.assertRaises(PersonNotJoined, find_config, None, environ)
+        refused = self.assertRaises(PersonNotJoined, find_config, None, environ)
+        for way in ("svc login --proxy HOST:PORT --ca-pin PIN", "svc join"):
+            self.assertIn(way, refused.text)
         own.write_text("")
         self.assertEqual(find_config(None, environ), str(own))
         self.assertEqual(find_config(None, {**environ, "SVC_CONFIG": "/b"}), "/b")

@@ -34,6 +34,7 @@ from tests.support.tools import missing, stock_tool
 CLIENT = "svc"
 _FORM = re.compile(r'<form[^>]* action="([^"]+)"(.*?)</form>', re.DOTALL)
 _INPUT = re.compile(r"<input[^>]*>")
+_CANCEL = re.compile(r'<a href="([^"]+)">\[ Cancel \]</a>')
 _ATTRIBUTE = re.compile(r'(name|value|type)="([^"]*)"')
 
 
@@ -76,6 +77,14 @@ class IdentityProvider:
     def add_cluster(self, name: str) -> None:
         """Have a client by the name of the cluster, whose tokens are for machines."""
         self._control("cluster", name)
+
+    def sign_by(self, key: str) -> None:
+        """Sign by the key of this name, which is made if need be, and have no other."""
+        self._control("keys", key)
+
+    def have_device_codes_live(self, seconds: int) -> None:
+        """From now on."""
+        self._control("life", str(seconds))
 
     def seen(self, path: str) -> int:
         """How many requests a path has had."""
@@ -145,6 +154,16 @@ class Browser:
                 return page
             page = self.submit(page, login=login, password="x", **more)
         return page
+
+    def deny(self, url: str) -> Page:
+        """Open a provider's page, and cancel where it asks who one is."""
+        page = self.open(url)
+        for _ in range(3):
+            link = _CANCEL.search(page.text)
+            if link is not None:
+                return self.open(urljoin(page.url, unescape(link[1])))
+            page = self.submit(page)
+        raise AssertionError(f"nothing to cancel: {page}")
 
     def submit(self, page: Page, **values: str) -> Page:
         """Send a page's form with these values."""

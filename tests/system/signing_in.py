@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import sqlite3
+import tempfile
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
 from attrs import define
 
-from svc.testing.gateway.gateway import Gateway
+from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, svc_command, until
-from tests.system.provider import Browser, IdentityProvider, Page
+from svc.testing.gateway.settings import GatewayTarget
+from tests.system.provider import Browser, IdentityProvider, Page, provider
+from tests.system.world import around
+
+LEAF_SECS = 3600
 
 
 @define(eq=False)
@@ -29,7 +39,7 @@ class SignInStage:
     def login(self, person: GatewayPerson, *words: str) -> Child:
         """``svc login`` of somebody, begun."""
         first = []
-        if not person.directory.exists():
+        if not (person.directory / "client.toml").exists():
             first = ["--proxy", self.gateway.public, "--ca-pin", self.gateway.pin]
         child = Child(
             name=f"login-{person.name}",
@@ -66,3 +76,35 @@ def groups_of(gateway: Gateway, name: str) -> list[str]:
     rows = gateway.operator("persons", "list", "--json").json
     found: list[str] = next(row["groups"] for row in rows if row["name"] == name)
     return found
+
+
+@cache
+def stage() -> SignInStage:
+    """The stage of this process's tests."""
+    directory = Path(tempfile.mkdtemp(prefix="svc-provider-"))
+    found = provider(directory)
+    target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
+    numbers = {
+        **found.keys,
+        "oidc.groups_claim": "groups",
+        "oidc.create_persons": True,
+        "identity.person_leaf_secs": LEAF_SECS,
+    }
+    gateway = make_gateway([target], numbers=numbers)
+    gateway.operator("groups", "add", "ops")
+    return SignInStage(gateway, found)
+
+
+def check_refusals(gateway: Gateway, *reasons: str) -> None:
+    """AssertionError unless sign-ins that were refused for these reasons are in the log.
+
+    They are there before anybody is told.
+    """
+    store = f"file:{gateway.files.store}?mode=ro"
+    with closing(sqlite3.connect(store, uri=True, timeout=10)) as log:
+        rows = log.execute(
+            "SELECT json_extract(canonical, '$.reason') FROM audit_log"
+            " WHERE json_extract(canonical, '$.event') = 'sign_in.refused'"
+        ).fetchall()
+    missing = set(reasons) - {reason for (reason,) in rows}
+    assert not missing, f"no record of {missing}"

@@ -2,46 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
-import tempfile
+import time
 from functools import cache
-from pathlib import Path
 from unittest import TestCase
 from urllib.parse import parse_qs, urlsplit
 
+from svc.authority.signin.provider import FAILED_SECS
 from svc.cli.json_names import unknown
-from svc.testing.gateway.gateway import Gateway, make_gateway
+from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import GatewayTarget
 from tests.support.proof import proves
-from tests.system.provider import CLIENT, provider
-from tests.system.signing_in import SignInStage, address_of, groups_of
+from tests.system.provider import CLIENT
+from tests.system.signing_in import (
+    LEAF_SECS,
+    SignInStage,
+    address_of,
+    check_refusals,
+    groups_of,
+    stage,
+)
 from tests.system.world import around
 
-LEAF_SECS = 3600
 SHORT_LEAF_SECS = 10
 EVE = {"email": "eve@example.org", "email_verified": True, "groups": ["ops"]}
 ADA = {"email": "ada@example.org", "email_verified": True, "groups": ["ops", "elsewhere"]}
-
-
-@cache
-def stage() -> SignInStage:
-    """The stage of this process's tests."""
-    directory = Path(tempfile.mkdtemp(prefix="svc-provider-"))
-    found = provider(directory)
-    target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
-    numbers = {
-        **found.keys,
-        "oidc.groups_claim": "groups",
-        "oidc.create_persons": True,
-        "identity.person_leaf_secs": LEAF_SECS,
-    }
-    gateway = make_gateway([target], numbers=numbers)
-    gateway.operator("groups", "add", "ops")
-    return SignInStage(gateway, found)
 
 
 @cache
@@ -58,23 +46,6 @@ def short_lived() -> SignInStage:
     gateway = make_gateway([target], numbers=numbers)
     gateway.operator("groups", "add", "ops")
     return SignInStage(gateway, found)
-
-
-def await_refusals(gateway: Gateway, *reasons: str) -> None:
-    """Wait until sign-ins that were refused for these reasons are in the log, under a head."""
-
-    def look() -> bool:
-        lines = gateway.operator("audit", "export").stdout.splitlines()
-        records = [json.loads(line) for line in lines if "sign_in.refused" in line]
-        return set(reasons) <= {record.get("reason") for record in records}
-
-    until(f"records of {reasons}", look)
-
-
-def read_all(session: socket.socket) -> bytes:
-    """What comes after a greeting, to the end."""
-    session.sendall(b"hello")
-    return session.recv(5)
 
 
 class BrowserSignInTests(TestCase):
@@ -173,13 +144,16 @@ class DeviceSignInTests(TestCase):
         self.assertTrue((person.directory / "client.toml").exists())
 
     def test_denied(self) -> None:
-        """A refusal at the provider ends it with its word, and is on record."""
+        """Told to slow down it waits longer; a refusal at the provider ends it, on record."""
         here = stage()
-        _, child, _ = self.begun("denied")
-        here.provider.answer_next("/token", {"status": 400, "body": {"error": "access_denied"}})
+        _, child, url = self.begun("denied")
+        asked = here.provider.seen("/token")
+        here.provider.answer_next("/token", {"status": 400, "body": {"error": "slow_down"}})
+        here.provider.browser().deny(url)
         self.assertEqual(child.wait(40), 1)
+        self.assertEqual(here.provider.seen("/token"), asked + 2)
         self.assertIn("denied at the identity provider", child.text())
-        await_refusals(here.gateway, "sign_in_denied")
+        check_refusals(here.gateway, "sign_in_denied")
 
 
 class MachineSignInTests(TestCase):
@@ -210,7 +184,7 @@ class MachineSignInTests(TestCase):
         self.assertIn("used already", again.stderr)
         other = self.login("robot3", self.token(CLIENT))
         self.assertIn("another audience", other.stderr)
-        await_refusals(here.gateway, "assertion_replayed", "id_token_audience")
+        check_refusals(here.gateway, "assertion_replayed", "id_token_audience")
         self.of_an_agent()
 
     def of_an_agent(self) -> None:
@@ -240,6 +214,7 @@ class RenewalTests(TestCase):
         here = short_lived()
         here.provider.set_accounts(eve=EVE)
         person = here.person("eve")
+        self.discovery_redirects(here, person)
         here.signed_in(person, here.provider.browser(), "eve")
         person.up("echo")
         first = person.status()["certificate"]["expires_at"]
@@ -252,6 +227,7 @@ class RenewalTests(TestCase):
         here.provider.answer_next(
             "/token", *[{"status": 400, "body": {"error": "invalid_grant"}}] * 3
         )
+        self.addCleanup(here.provider.answer_next, "/token")  # as it would by itself again
         assert person.resident is not None
         resident = person.resident
         until(
@@ -262,6 +238,21 @@ class RenewalTests(TestCase):
         )
         self.assertFalse((person.directory / "sign-in.json").exists())
         here.gateway.verify()
+
+    def discovery_redirects(self, here: SignInStage, person: GatewayPerson) -> None:
+        """Before anything is known of the provider: where it points to is not asked."""
+        moved = {
+            "status": 302,
+            "headers": {"location": f"{here.provider.issuer}/moved"},
+            "body": "",
+        }
+        here.provider.answer_next("/.well-known/openid-configuration", moved)
+        child = here.login(person)
+        self.assertEqual(child.wait(), 1)
+        self.assertIn("answered with a redirect, which is not followed", child.text())
+        self.assertEqual(here.provider.seen("/moved"), 0)
+        again = time.monotonic() + FAILED_SECS
+        until("the provider may be asked again", lambda: time.monotonic() > again)
 
     def test_logout(self) -> None:
         """After a logout the certificate is good no more, and neither is a copy of it."""

@@ -28,7 +28,7 @@ from svc.authority.accounts.sign_in import LocalSignIns, key_challenge
 from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.secrets import take_secrets
 from svc.authority.signin.admission import SignedIn
-from svc.authority.signin.attempts import ATTEMPT_SECS, Attempt, Attempts, Flow
+from svc.authority.signin.attempts import ATTEMPT_SECS, Attempt, AttemptOver, Attempts, Flow
 from svc.authority.signin.entrance import Bound
 from svc.authority.signin.links import SALT_BYTES
 from svc.authority.signin.refusals import SignInRefused
@@ -101,12 +101,12 @@ class Enrollments:
                 known, code_id = None, ""
             else:
                 known, code_id = await self._found(asked)
+            check_password(asked.password, asked.name, self.password_min)
         except SvcError as refusal:
             await self.sign_ins.record(bound, refusal, known)
             if isinstance(refusal, EnrollmentRefused):
                 await self.sign_ins.until_told(began)
             raise
-        check_password(asked.password, asked.name, self.password_min)
         hashed = await self.hashes.hash(asked.password)
         attempt = self.attempts.begin(Flow.LOCAL, bound.csr, bound.key_sha256, ATTEMPT_SECS)
         totp = b"" if asked.security_key else totp_secret(self.secrets.entropy)
@@ -135,11 +135,15 @@ class Enrollments:
         Raises:
             SvcError: it does not, or the code was used meanwhile.
         """
-        attempt = self.attempts.find(asked.attempt, Flow.LOCAL)
+        try:
+            attempt = self.attempts.find(asked.attempt, Flow.LOCAL)
+        except AttemptOver as over:
+            await self.sign_ins.record(Bound.of(over.attempt), over, None)
+            raise
         pending = attempt.enrollment
         if not isinstance(pending, PendingEnrollment):
             raise Malformed("enrollment: this attempt is a sign-in")
-        bound = Bound(attempt.flow, attempt.csr, attempt.key_sha256)
+        bound = Bound.of(attempt)
         codes = [recovery_code(self.secrets.entropy) for _ in range(RECOVERY_CODES)]
         try:
             factor = self._second_factor(attempt, pending, asked)

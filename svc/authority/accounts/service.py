@@ -13,7 +13,7 @@ from svc.authority.accounts.passwords import MAX_PASSWORD_BYTES
 from svc.authority.accounts.secrets import MAX_DEVICE_BYTES
 from svc.authority.accounts.security_keys import KeyAnswer, KeySite
 from svc.authority.accounts.sign_in import LocalSignIns, key_challenge
-from svc.authority.signin.attempts import ATTEMPT_SECS, Attempts, Flow
+from svc.authority.signin.attempts import ATTEMPT_SECS, AttemptOver, Attempts, Flow
 from svc.authority.signin.entrance import Bound
 from svc.errors import Malformed
 from svc.interfaces.rpc import IRpcCall, RpcService, unary
@@ -69,7 +69,11 @@ class LocalSignInService:
             raise Malformed("sign-in: the code or what names the machine is too long")
         if bool(request.code) == request.HasField("assertion"):
             raise Malformed("sign-in: it needs a code, or a security key's answer")
-        bound, presented = self._presented(request)
+        try:
+            bound, presented = self._presented(request)
+        except AttemptOver as over:
+            await self.sign_ins.record(Bound.of(over.attempt), over, None)
+            raise
         return await self.sign_ins.sign_in(bound, request, presented, call.peer.host)
 
     def _presented(self, request: pb.LocalSignInRequest) -> tuple[Bound, Presented]:
@@ -87,8 +91,7 @@ class LocalSignInService:
             authenticator_data=made.authenticator_data,
             signature=made.signature,
         )
-        bound = Bound(Flow.LOCAL, attempt.csr, attempt.key_sha256)
-        return bound, Presented("", key_challenge(attempt), answer)
+        return Bound.of(attempt), Presented("", key_challenge(attempt), answer)
 
     async def _begin(
         self, request: pb.BeginEnrollmentRequest, call: IRpcCall

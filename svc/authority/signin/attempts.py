@@ -81,6 +81,20 @@ class Attempt:
         return sha256(domain + self.secret).digest()
 
 
+class AttemptOver(SignInRefused):
+    """It took too long.
+
+    Attributes:
+        attempt: Which; nobody finds it again.
+    """
+
+    reason = "attempt_over"
+
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__("this sign-in took too long; run `svc login` again")
+        self.attempt = attempt
+
+
 @define
 class Attempts:
     """Those under way."""
@@ -109,16 +123,15 @@ class Attempts:
         """The attempt of this id and flow.
 
         Raises:
-            SignInRefused: ``attempt_unknown``: never begun here, or used; ``attempt_over``.
+            SignInRefused: ``attempt_unknown``: never begun here, or used.
+            AttemptOver: ``attempt_over``.
         """
         found = self._known.get(attempt_id)
         if found is None or found.flow is not flow:
             raise self._unknown()
         if self.clock.seconds() >= found.ends:
             self.end(found)
-            raise SignInRefused(
-                "this sign-in took too long; run `svc login` again", reason="attempt_over"
-            )
+            raise AttemptOver(found)
         return found
 
     def take(self, attempt_id: str, flow: Flow) -> Attempt:

@@ -12,7 +12,7 @@ from math import ceil
 from attrs import define
 from twisted.internet.interfaces import IReactorTime
 
-from svc.authority.signin.attempts import ATTEMPT_SECS, Attempt, Attempts, Flow
+from svc.authority.signin.attempts import ATTEMPT_SECS, Attempt, AttemptOver, Attempts, Flow
 from svc.authority.signin.entrance import Bound, Entrance, SignInRules
 from svc.authority.signin.id_token import ExpectedToken
 from svc.authority.signin.provider import (
@@ -70,17 +70,14 @@ class DeviceSignIns:
         """
         try:
             attempt = self.attempts.find(attempt_id, Flow.DEVICE)
-        except SignInRefused as unknown:
-            if unknown.reason == "attempt_over":
-                raise SignInRefused(
-                    "nobody signed in with the code in time; run `svc login` again",
-                    reason="device_expired",
-                ) from None
-            raise
+        except AttemptOver as over:
+            expired = _expired()
+            await self.entrance.record(Bound.of(over.attempt), expired)
+            raise expired from None
         left = attempt.due - self.clock.seconds()
         if left > 0 or attempt.is_polled:
             return pb.SignInPollResponse(wait=max(1, ceil(left)))
-        bound = Bound(attempt.flow, attempt.csr, attempt.key_sha256)
+        bound = Bound.of(attempt)
         attempt.is_polled = True
         try:
             tokens = await self._tokens(attempt)
@@ -133,8 +130,11 @@ def _named(refused: ProviderRefused) -> SignInRefused:
             "the sign-in was denied at the identity provider", reason="sign_in_denied"
         )
     if refused.error == "expired_token":
-        return SignInRefused(
-            "nobody signed in with the code in time; run `svc login` again",
-            reason="device_expired",
-        )
+        return _expired()
     return refused
+
+
+def _expired() -> SignInRefused:
+    return SignInRefused(
+        "nobody signed in with the code in time; run `svc login` again", reason="device_expired"
+    )

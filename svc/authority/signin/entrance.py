@@ -11,7 +11,7 @@ from twisted.logger import Logger
 from svc.authority.refusals import JOINERS, RefusalRecords
 from svc.authority.signin.account import Account, read_account
 from svc.authority.signin.admission import SignedIn, SignInAdmission
-from svc.authority.signin.attempts import Flow
+from svc.authority.signin.attempts import Attempt, Flow
 from svc.authority.signin.id_token import ExpectedToken
 from svc.authority.signin.provider import Provider
 from svc.authority.state.cache import ClusterStateCache
@@ -54,6 +54,11 @@ class Bound:
     flow: Flow
     csr: bytes
     key_sha256: bytes
+
+    @classmethod
+    def of(cls, attempt: Attempt) -> Bound:
+        """What an attempt is bound to."""
+        return cls(attempt.flow, attempt.csr, attempt.key_sha256)
 
 
 @define

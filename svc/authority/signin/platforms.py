@@ -107,8 +107,8 @@ class AgentAssertions:
         """The issuer that a token names, if it is one of agents'."""
         try:
             named = read_object(read_token(token).payload).get("iss")
-        except ValueError:
-            return None  # refused by whoever reads it in earnest
+        except (ValueError, SignInRefused):
+            return None  # refused, and recorded, by whoever reads it in earnest
         return named if isinstance(named, str) and self._of_issuer(named) else None
 
     def _of_issuer(self, issuer: str) -> list[Agent]:

@@ -24,7 +24,8 @@ def read_redirect(query: str, *, state: str, issuer: str, names_issuer: bool) ->
     if len(query) > _MAX_QUERY:
         raise _redirect("malformed", "its query is too long")
     try:
-        pairs = parse_qsl(query, strict_parsing=True, max_num_fields=32, errors="strict")
+        # With those that are empty: `iss=` names no issuer of ours.
+        pairs = parse_qsl(query, True, strict_parsing=True, max_num_fields=32, errors="strict")
     except ValueError:
         raise _redirect("malformed", "its query cannot be read") from None
     found = dict(pairs)

@@ -10,7 +10,7 @@ from attrs import define
 from twisted.internet.interfaces import IReactorTime
 
 from svc.authority.signin.assertion import TakenAssertions
-from svc.authority.signin.attempts import ATTEMPT_SECS, Attempts, Flow
+from svc.authority.signin.attempts import ATTEMPT_SECS, AttemptOver, Attempts, Flow
 from svc.authority.signin.device import DeviceSignIns
 from svc.authority.signin.entrance import Bound, Entrance
 from svc.authority.signin.id_token import ExpectedToken
@@ -125,8 +125,12 @@ class SignInService:
         self, request: pb.SignInCompleteRequest, call: IRpcCall
     ) -> pb.SignInResponse:
         provider = self.entrance.configured
-        attempt = self.attempts.take(request.attempt, Flow.CODE)
-        bound = Bound(attempt.flow, attempt.csr, attempt.key_sha256)
+        try:
+            attempt = self.attempts.take(request.attempt, Flow.CODE)
+        except AttemptOver as over:
+            await self.entrance.record(Bound.of(over.attempt), over)
+            raise
+        bound = Bound.of(attempt)
         try:
             metadata = await provider.metadata()
             code = read_redirect(

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import ec
 from fido2 import cbor
+from fido2.webauthn import CollectedClientData
+from hypothesis import given
+from hypothesis import strategies as st
 
+from svc.authority.accounts.security_keys import KeyRefused, KeySite, registered
 from svc.join.account import KeyRequest
 from svc.join.security_key import PluggedKeys, SecurityKeyFailed
+from svc.model.cluster.account import SecretKind
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import account_pb2 as pb
@@ -19,7 +26,23 @@ from tests.authority.accounts.memory import ROOT, AccountHouse
 from tests.authority.accounts.test_sign_in import AccountCase
 from tests.authority.house import Call, refusal_of, value_of
 from tests.pki.support import CLUSTER
-from tests.support.security_key import FLAG, SoftKey
+from tests.support.security_key import FLAG, SoftCredential, SoftKey
+
+
+def with_flag(flag: int, more: bytes) -> Callable[[bytes], bytes]:
+    """A change of authenticator data: a flag is set, and what it promises comes after."""
+    return lambda data: data[:32] + bytes([data[32] | int(flag)]) + data[33:] + more
+
+
+def good_attestation() -> bytes:
+    """What a key registers for this cluster, without a statement."""
+    key = SoftKey()
+    credential = SoftCredential(b"c" * 32, CLUSTER, {}, ec.generate_private_key(ec.SECP256R1()))
+    data = key.authenticator_data(CLUSTER, credential)
+    return cbor.encode({"fmt": "none", "attStmt": {}, "authData": data})
+
+
+GOOD_ATTESTATION = good_attestation()
 
 
 class KeyHolder:
@@ -158,6 +181,10 @@ class SecurityKeyTests(AccountCase):
             eve.key.count = -1
             return eve.asserted(given)
 
+        def stood_still(given: pb.ChallengeResponse) -> pb.KeyAssertion:
+            eve.key.count = self.count_of_eve() - 1
+            return eve.asserted(given)
+
         def another_key(given: pb.ChallengeResponse) -> pb.KeyAssertion:
             stranger.key.credentials = [*eve.key.credentials]
             value_of(
@@ -207,19 +234,46 @@ class SecurityKeyTests(AccountCase):
             ("key_malformed", changed("signature", lambda data: b"")),
             ("key_malformed", changed("authenticator_data", lambda data: data[:36])),
             ("key_malformed", changed("authenticator_data", lambda data: b"\0" * 4000)),
+            ("key_malformed", changed("authenticator_data", lambda data: data + b"\0")),
+            ("key_malformed", changed("authenticator_data", with_flag(FLAG.ED, b"\xbf"))),
+            ("key_malformed", changed("authenticator_data", with_flag(FLAG.AT, b"\0" * 17))),
             ("key_malformed", changed("client_data", lambda data: b"not json")),
             ("key_malformed", changed("client_data", lambda data: b"[" * 4000)),
             ("key_malformed", changed("client_data", lambda data: b'{"type":1}')),
             ("key_malformed", changed("client_data", lambda data: b" " * 5000)),
             ("key_malformed", changed("client_data", lambda data: b"\xff\xfe")),
+            ("key_malformed", changed("client_data", lambda data: data[:-1])),
+            ("key_malformed", changed("client_data", lambda data: b'{"type":"webauthn.get"}')),
         ]
         whose = [(why, "eve", made) for why, made in table]
         whose += [
             ("account_unknown", "nobody", eve.asserted),
             ("key_unknown", "ada", eve.asserted),
             ("key_count", "eve", set_back),
+            ("key_count", "eve", stood_still),
         ]
         return whose
+
+    def count_of_eve(self) -> int:
+        """The signature count that is kept of her key."""
+        person = self.house.run(lambda tx: tx.people.named("eve"))
+        kept = self.house.run(lambda tx: tx.secrets.of(person.id))
+        (count,) = [one.counter for one in kept if one.kind is SecretKind.KEY]
+        return int(count)
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 400), st.integers(0, 255)), max_size=4),
+        st.integers(0, 400),
+    )
+    def test_altered_bytes(self, changes: list[tuple[int, int]], length: int) -> None:
+        """A registration with other bytes, or cut short, is taken or refused; nothing breaks."""
+        site, challenge = KeySite(CLUSTER), b"\1" * 32
+        client_data = CollectedClientData.create("webauthn.create", challenge, site.origin)
+        data = bytearray(GOOD_ATTESTATION)
+        for place, value in changes:
+            data[place % len(data)] = value
+        with contextlib.suppress(KeyRefused):
+            registered(site, challenge, client_data, bytes(data[: length or len(data)]))
 
     def test_registrations_that_are_refused(self) -> None:
         """Each for its reason, which its holder is told: the one-time code was right."""
@@ -277,6 +331,16 @@ class SecurityKeyTests(AccountCase):
             ("key_algorithm", of_data(lambda data: data.replace(b"\x03\x26", b"\x03\x27", 1))),
             ("key_algorithm", of_data(lambda data: data.replace(b"\x03\x26", b"\x03\x25", 1))),
             ("key_algorithm", of_data(lambda data: data[:-32] + b"\0" * 32)),
+            ("key_malformed", of_data(lambda data: data + b"\0")),
+            ("key_malformed", of_data(lambda data: data[:53] + b"\0\0" + data[87:])),
+            ("key_malformed", of_data(lambda data: data[:53] + b"\xff\xff" + data[55:])),
+            ("key_algorithm", of_data(lambda data: data[:-1])),
+            ("key_malformed", of_data(with_flag(FLAG.ED, b"\xbf"))),
+            ("key_malformed", raw(cbor.encode({"fmt": "none", "attStmt": {}}))),
+            ("key_malformed", raw(cbor.encode({"fmt": "none", "authData": "x", "attStmt": {}}))),
+            ("key_algorithm", raw(GOOD_ATTESTATION[:-10])),
+            ("key_malformed", raw(GOOD_ATTESTATION[:80])),
+            ("key_malformed", raw(GOOD_ATTESTATION + b"\0")),
             ("key_malformed", raw(b"")),
             ("key_malformed", raw(b"\xff" * 100)),
             ("key_malformed", raw(b"\x81" * 10_000)),

@@ -158,7 +158,7 @@ class EnrollmentTests(AccountCase):
         self.assertEqual(self.reasons(), ["code_wrong", "account_unknown"] + ["code_wrong"] * 2)
 
     def test_passwords(self) -> None:
-        """What is no good as a password is refused with its word, and the code stays good."""
+        """What is no good as a password is refused with its word, on record; the code stays."""
         code = self.at.code("eve")
         for password, reason in (
             ("short", "password_short"),
@@ -169,8 +169,16 @@ class EnrollmentTests(AccountCase):
         ):
             with self.subTest(reason):
                 refused = refusal_of(self.at.begin("eve", code, password=password))
-                self.assertEqual(refused.reason, reason)
+                self.assertEqual((refused.reason, self.reasons()[-1]), (reason, reason))
         value_of(self.at.begin("eve", code))
+
+    def test_too_late(self) -> None:
+        """Whoever takes longer than ten minutes begins anew, and is on record."""
+        begun = value_of(self.at.begin("eve", self.at.code("eve")))
+        self.house.clock.advance(600)
+        for reason in ("attempt_over", "attempt_unknown"):
+            self.assertEqual(refusal_of(self.at.complete(begun, code="123456")).reason, reason)
+        self.assertEqual(self.reasons(), ["attempt_over"])
 
     def test_wrong_first_codes(self) -> None:
         """The second factor must work before anything is stored; after five tries it is over."""

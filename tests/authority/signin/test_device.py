@@ -52,6 +52,8 @@ class DeviceTests(SynchronousTestCase):
             self.assertEqual(begun.expires_in, used)
             self.at.house.clock.advance(used)
             self.assertEqual(refusal_of(self.at.poll(begun)).reason, "device_expired")
+            (record,) = self.at.house.records("sign_in.refused")
+            self.assertEqual(record["reason"], "device_expired")
 
     @proves("U-OIDC-04")
     @proves("U-OPEN-16")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 from typing import Any
+from urllib.parse import quote
 
 from cryptography import x509
 from twisted.internet.defer import Deferred
@@ -13,12 +14,13 @@ from svc.authority.signin.assertion import TakenAssertions
 from svc.authority.signin.attempts import Flow
 from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.recorder import operator
+from svc.errors import SvcError
 from svc.model.cluster.person import Person
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import sign_in_pb2 as pb
 from svc.proto.gate.v1.admin_pb2 import ForgetNameRequest
 from tests.authority.house import ADA, refusal_of, value_of
-from tests.authority.signin.memory import SignInHouse
+from tests.authority.signin.memory import METADATA, WELL_KNOWN, SignInHouse
 from tests.authority.signin.tokens import CLIENT, ISSUER, signed
 from tests.pki.support import CLUSTER
 from tests.support.proof import proves
@@ -81,6 +83,8 @@ class CodeTests(SynchronousTestCase):
         self.house.clock.advance(600)
         refused = refusal_of(self.at.complete(begun, f"state={begun.state}&code=c1"))
         self.assertEqual(refused.reason, "attempt_over")
+        reasons = [one["reason"] for one in self.house.records("sign_in.refused")]
+        self.assertEqual(reasons, ["redirect_state", "attempt_over"])
         refused = refusal_of(self.at.poll(value_of(self.at.begin())[0]))
         self.assertEqual(refused.reason, "attempt_unknown")
 
@@ -138,6 +142,91 @@ class CodeTests(SynchronousTestCase):
         answer = value_of(self.at.sign_in(groups=["dev", "operators", "administrators"]))
         self.assertEqual(list(answer.groups), ["dev"])
         self.assertIn("/user/", answer.principal)
+
+
+class MixUpTests(SynchronousTestCase):
+    """What another provider answers, brought to an attempt at ours (RFC 9207, RFC 9700 4.4)."""
+
+    other = "https://other.example"
+
+    def attempt(self, names_issuer: object, query: str) -> tuple[SignInHouse, SvcError]:
+        """How a return is refused, at a provider that says this of itself."""
+        at = SignInHouse()
+        metadata = {**METADATA, "authorization_response_iss_parameter_supported": names_issuer}
+        at.agent.answer(WELL_KNOWN, metadata)
+        begun, asked = value_of(at.begin())
+        at.agent.answer("/token", at.tokens(nonce=asked["nonce"]))
+        return at, refusal_of(at.complete(begun, f"state={begun.state}&{query}"))
+
+    def test_by_its_issuer(self) -> None:
+        """Whether our provider names itself or not, one that names another issuer is refused."""
+        named = quote(self.other, safe="")
+        own = quote(ISSUER, safe="")
+        for query in (
+            f"code=c1&iss={named}",
+            f"error=access_denied&iss={named}",
+            f"code=c1&iss={own}%2F",
+            f"code=c1&iss={own.upper()}",
+            f"code=c1&iss={quote(ISSUER.replace('https', 'http'), safe='')}",
+            "code=c1&iss=",
+        ):
+            for names_issuer in (True, False, None, "true"):
+                with self.subTest(query=query, names_issuer=names_issuer):
+                    at, refused = self.attempt(names_issuer, query)
+                    self.assertEqual(refused.reason, "redirect_issuer")
+                    (record,) = at.house.records("sign_in.refused")
+                    self.assertEqual(record["reason"], "redirect_issuer")
+                    self.assertEqual(at.agent.count("/token"), 0)
+        at, refused = self.attempt(True, f"code=c1&iss={own}&iss={named}")
+        self.assertEqual(refused.reason, "redirect_malformed")
+        self.assertEqual(at.agent.count("/token"), 0)
+
+    def test_without_an_issuer(self) -> None:
+        """A provider that says it names itself has to; of any other the answer goes on."""
+        for query in ("code=c1", "error=access_denied"):
+            at, refused = self.attempt(True, query)
+            self.assertEqual(refused.reason, "redirect_issuer")
+            self.assertEqual(at.agent.count("/token"), 0)
+        for names_issuer in (False, None, "true", 1):
+            _, refused = self.attempt(names_issuer, "error=access_denied")
+            self.assertEqual(refused.reason, "sign_in_denied")
+
+    def test_that_says_nothing(self) -> None:
+        """Neither provider advertises or names anything: its code and its token are of no use."""
+        for answer, status, reason in (
+            ({"error": "invalid_grant"}, 400, "provider_refused"),
+            ({"iss": self.other}, 200, "id_token_issuer"),
+            ({"nonce": "n" * 43}, 200, "id_token_nonce"),
+            ({"aud": "svc-elsewhere"}, 200, "id_token_audience"),
+        ):
+            with self.subTest(reason):
+                at = SignInHouse()
+                begun, asked = value_of(at.begin())
+                told = answer if status == 400 else at.tokens(**{"nonce": asked["nonce"], **answer})
+                at.agent.answer("/token", told, status=status)
+                refused = refusal_of(at.complete(begun, f"state={begun.state}&code=theirs"))
+                self.assertEqual(refused.reason, reason)
+                (record,) = at.house.records("sign_in.refused")
+                self.assertEqual(record["reason"], reason)
+
+    def test_of_a_stranger(self) -> None:
+        """A token by a key that only the other provider has is refused before it is read."""
+        at = SignInHouse()
+        begun, asked = value_of(at.begin())
+        claims = at.claims(nonce=asked["nonce"])
+        token = signed({"alg": "RS256", "kid": "theirs"}, claims)
+        at.agent.answer("/token", {"id_token": token, "access_token": "access"})
+        refused = refusal_of(at.complete(begun, f"state={begun.state}&code=theirs"))
+        self.assertEqual(refused.reason, "id_token_key")
+
+    def test_two_clusters(self) -> None:
+        """One machine, two Authorities, a provider each: neither takes the other's return."""
+        here, there = SignInHouse(), SignInHouse()
+        value_of(there.begin())  # what is drawn is the same in both otherwise
+        (begun, _), (other, _) = value_of(here.begin()), value_of(there.begin())
+        refused = refusal_of(here.complete(begun, f"state={other.state}&code=c1"))
+        self.assertEqual(refused.reason, "redirect_state")
+        self.assertEqual(here.agent.count("/token"), 0)
 
 
 class MachineTests(SynchronousTestCase):

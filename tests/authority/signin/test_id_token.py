@@ -156,6 +156,59 @@ BAD_TEXTS: tuple[tuple[str, str, str], ...] = (
 )
 
 
+BAD_RETURNS: tuple[tuple[str, str], ...] = (
+    ("", "redirect_state"),
+    ("state", "redirect_malformed"),
+    ("state=s1&code=c&code=d", "redirect_malformed"),
+    ("state=s1&state=s1&code=c", "redirect_malformed"),
+    ("state=s1", "redirect_malformed"),
+    ("state=s1&code=%ff", "redirect_malformed"),
+    ("state=s1&code=" + "c" * 8192, "redirect_malformed"),
+    ("code=c", "redirect_state"),
+    ("state=&code=c", "redirect_state"),
+    ("state=&state=s1&code=c", "redirect_malformed"),
+    ("state=s1&code=", "redirect_malformed"),
+    ("state=s1&code=c&iss=", "redirect_issuer"),
+    ("state=s2&code=c", "redirect_state"),
+    ("state=%C3%A9&code=c", "redirect_state"),
+    ("state=s2&error=access_denied", "redirect_state"),
+    ("state=s1&code=c&iss=https%3A%2F%2Fother.example", "redirect_issuer"),
+    ("state=s1&error=access_denied", "sign_in_denied"),
+    ("state=s1&error=server_error", "provider_refused"),
+)
+
+MAIL: Mapping[str, Any] = {"email": "ada@example.org", "email_verified": True}
+BAD_NAMES: tuple[tuple[str, Mapping[str, Any], str], ...] = (
+    ("email", {**MAIL, "email_verified": None}, "email_unverified"),
+    ("email", {**MAIL, "email_verified": False}, "email_unverified"),
+    ("email", {**MAIL, "email_verified": "true"}, "email_unverified"),
+    ("email", {**MAIL, "email_verified": "yes"}, "email_unverified"),
+    ("email", {**MAIL, "email_verified": 1}, "email_unverified"),
+    ("email", {**MAIL, "email_verified": [True]}, "email_unverified"),
+    ("email", {**MAIL, "email_verified": {"ada@example.org": True}}, "email_unverified"),
+    ("email", {**MAIL, "email": None}, "name_missing"),
+    ("email", {**MAIL, "email": ""}, "name_missing"),
+    ("email", {**MAIL, "email": 7}, "name_missing"),
+    ("email", {**MAIL, "email": True}, "name_missing"),
+    ("email", {**MAIL, "email": ["ada@example.org"]}, "name_missing"),
+    ("email", {**MAIL, "email": {"value": "ada@example.org"}}, "name_missing"),
+    ("email", {**MAIL, "email": f"{'x' * 128}@example.org"}, "name_missing"),
+    ("email", {**MAIL, "email": "a da@example.org"}, "name_missing"),
+    ("email", {**MAIL, "email": " ada@example.org"}, "name_missing"),
+    ("email", {**MAIL, "email": "ada@example.org\n"}, "name_missing"),
+    ("email", {**MAIL, "email": "ada\0@example.org"}, "name_missing"),
+    ("email", {**MAIL, "email": "ada\x1b[2J@example.org"}, "name_missing"),
+    ("email", {**MAIL, "email": "ada\u202e@example.org"}, "name_missing"),
+    ("email", {**MAIL, "email": "\u0430da@example.org"}, "name_missing"),
+    ("email", {**MAIL, "email": "ada\ud800@example.org"}, "name_missing"),
+    ("email", {**MAIL, "email": "@example.org"}, "name_missing"),
+    ("email", {**MAIL, "email": "a" * 26}, "name_missing"),
+    ("upn", {}, "name_missing"),
+    ("upn", {"upn": "x" * 129}, "name_missing"),
+    ("upn", {"upn": ["ada"]}, "name_missing"),
+)
+
+
 class BadTokenTests(SynchronousTestCase):
     """Each is refused, with the word for what is wrong with it."""
 
@@ -289,24 +342,9 @@ class RedirectTests(SynchronousTestCase):
 
     def test_refused(self) -> None:
         """State first, then the issuer, then what the provider says."""
-        for query, reason in (
-            ("state=s1&code=c", ""),
-            ("state=s1&code=c&iss=https%3A%2F%2Fid.example", ""),
-            ("", "redirect_state"),
-            ("state", "redirect_malformed"),
-            ("state=s1&code=c&code=d", "redirect_malformed"),
-            ("state=s1&state=s1&code=c", "redirect_malformed"),
-            ("state=s1", "redirect_malformed"),
-            ("state=s1&code=%ff", "redirect_malformed"),
-            ("state=s1&code=" + "c" * 8192, "redirect_malformed"),
-            ("code=c", "redirect_state"),
-            ("state=s2&code=c", "redirect_state"),
-            ("state=%C3%A9&code=c", "redirect_state"),
-            ("state=s2&error=access_denied", "redirect_state"),
-            ("state=s1&code=c&iss=https%3A%2F%2Fother.example", "redirect_issuer"),
-            ("state=s1&error=access_denied", "sign_in_denied"),
-            ("state=s1&error=server_error", "provider_refused"),
-        ):
+        for query in ("state=s1&code=c", "state=s1&code=c&iss=https%3A%2F%2Fid.example"):
+            self.assertEqual(self.reason(query), "")
+        for query, reason in BAD_RETURNS:
             with self.subTest(query=query):
                 self.assertEqual(self.reason(query), reason)
 
@@ -344,19 +382,9 @@ class AccountTests(SynchronousTestCase):
 
     def test_names(self) -> None:
         """An e-mail address that is not verified is nothing."""
-        verified_mail = {"email": "ada@example.org", "email_verified": True}
-        self.assertEqual(self.name("email", **verified_mail), "ada@example.org")
+        self.assertEqual(self.name("email", **MAIL), "ada@example.org")
         self.assertEqual(self.name("preferred_username", preferred_username="ada"), "ada")
-        for claim, changes, reason in (
-            ("email", {"email": "ada@example.org"}, "email_unverified"),
-            ("email", {**verified_mail, "email_verified": "true"}, "email_unverified"),
-            ("email", {**verified_mail, "email_verified": 1}, "email_unverified"),
-            ("email", {"email_verified": True}, "name_missing"),
-            ("email", {**verified_mail, "email": "a da@example.org"}, "name_missing"),
-            ("upn", {}, "name_missing"),
-            ("upn", {"upn": "x" * 129}, "name_missing"),
-            ("upn", {"upn": ["ada"]}, "name_missing"),
-        ):
+        for claim, changes, reason in BAD_NAMES:
             with self.subTest(claim=claim, changes=changes):
                 refused = self.assertRaises(SignInRefused, self.name, claim, **changes)
                 self.assertEqual(refused.reason, reason)

@@ -4,8 +4,11 @@
 //
 // Prints its issuer as the first line.  POST /_test/accounts sets the claims of accounts, by login;
 // POST /_test/cluster adds a client of that name, whose ID tokens are for machines of the cluster;
-// POST /_test/answers has the next requests of a path answered with what is given, in order.
+// POST /_test/answers has the next requests of a path answered with what is given, in order;
+// POST /_test/life has device codes live so many seconds;
+// POST /_test/keys has ID tokens signed by the key of that name, and only that one in the key set.
 'use strict';
+const crypto = require('node:crypto');
 const fs = require('node:fs');
 const https = require('node:https');
 
@@ -14,6 +17,9 @@ let cluster = 'gate.invalid';
 const accounts = {};
 const answers = {};
 const seen = {};
+const keys = {};
+let signer;
+let deviceLife = 600;
 let Provider;
 let provider;
 let issuer;
@@ -26,8 +32,18 @@ const native = {
   grant_types: ['authorization_code', 'refresh_token', 'urn:ietf:params:oauth:grant-type:device_code'],
 };
 
+function keyNamed(kid) {
+  keys[kid] ||= {
+    ...crypto.generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'jwk' }),
+    kid,
+    use: 'sig',
+  };
+  return keys[kid];
+}
+
 function configuration() {
   return {
+    ...(signer && { jwks: { keys: [keyNamed(signer)] } }),
     clients: [{ client_id: 'svc', ...native }, { client_id: cluster, ...native }],
     pkce: { required: () => true },
     conformIdTokenClaims: false,
@@ -39,7 +55,7 @@ function configuration() {
     features: { deviceFlow: { enabled: true }, devInteractions: { enabled: true }, revocation: { enabled: true } },
     issueRefreshToken: async (ctx, client) => client.grantTypeAllowed('refresh_token'),
     rotateRefreshToken: true,
-    ttl: { IdToken: 3600, RefreshToken: 86400, Session: 86400, Grant: 86400, Interaction: 600, AccessToken: 600 },
+    ttl: { DeviceCode: () => deviceLife, IdToken: 3600, RefreshToken: 86400, Session: 86400, Grant: 86400, Interaction: 600, AccessToken: 600 },
     cookies: { keys: ['only for tests'] },
     findAccount: async (ctx, id) => (accounts[id] === null ? undefined : {
       accountId: id,
@@ -66,6 +82,13 @@ async function serve(request, response) {
   } else if (path === '/_test/cluster') {
     cluster = await body(request);
     provider = new Provider(issuer, configuration());
+    response.end();
+  } else if (path === '/_test/keys') {
+    signer = await body(request);
+    provider = new Provider(issuer, configuration());
+    response.end();
+  } else if (path === '/_test/life') {
+    deviceLife = Number(await body(request));
     response.end();
   } else if (path === '/_test/seen') {
     response.end(JSON.stringify(seen));
