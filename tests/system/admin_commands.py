@@ -14,8 +14,15 @@ permit (principal is Operator, action in Action::"administer", resource is Clust
 
 @id("people-administer")
 permit (principal in Group::"operators", action in Action::"administer", resource is Cluster);
+
+@id("desk-manages-people")
+permit (
+  principal in Group::"desk",
+  action in [Action::"viewStatus", Action::"managePersons"],
+  resource is Cluster
+);
 """
-"""People of the group ``operators`` administer, as the host's own user does."""
+"""``operators`` administer, as the host's own user does; those of ``desk`` manage people."""
 
 
 @frozen

@@ -148,6 +148,36 @@ class CommandTests(SynchronousTestCase):
                 self.assertIn("the policy lets you administer nothing", ran.stderr, name)
         self.assertEqual((here.dialed(), here.refused() - refused), (dialed, len(REMOTE)))
 
+    def test_who_manages_people(self) -> None:
+        """Whoever manages people adds and disables them, and gets no more rights by any of it."""
+        here = office()
+        dora = here.gateway.add_person("dora", "desk")
+        until("the Proxy knows her", lambda: dora.svc("authority", "status").status == 0)
+
+        def lifting(words: str) -> tuple[str, Ran]:
+            return words, dora.svc("authority", *words.split())
+
+        tried = (
+            "groups members operators --add dora",
+            "groups members operators --add bob",
+            "persons add fay --group operators",
+            "persons add ada",
+            "accounts add ada",
+            "identities add ada --subject s-9 --issuer https://id.example",
+            "agents add helper --owner ada",
+        )
+        with ThreadPoolExecutor(4) as workers:
+            for words, ran in workers.map(lifting, tried):
+                self.assertEqual((ran.status, ran.stdout), (1, ""), words)
+                self.assertRegex(ran.stderr, "after this change, and you may not", words)
+                self.assertIn("(lifts_rights)", ran.stderr, words)
+        dora.svc("authority", "persons", "add", "gus").checked()
+        shown = here.gateway.operator("persons", "show", "dora", "--json").json
+        self.assertEqual(shown["groups"], ["desk"])
+        log = here.gateway.operator("audit", "show", "--event", "operator.refused", "--json").json
+        own = [one["reason"] for one in log if one["actor"]["id"] == shown["id"]]
+        self.assertEqual(own, ["lifts_rights"] * len(tried))
+
     def test_follow(self) -> None:
         """The log is followed through the lane: what happens is shown, and the lane stays open."""
         here = office()
