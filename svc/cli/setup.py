@@ -30,7 +30,8 @@ _QUIET = "warn"
 _DEMO = (
     # The three roles start at once and ask for each other a moment too early; and a
     # visitor who hangs up is an error to Conch.  What really fails, the demo says itself.
-    f"{_QUIET},svc_proxy=error,svc_tunnel=error,svc_connector=error,twisted.conch=off"
+    f"{_QUIET},svc_proxy=error,svc_tunnel=error,svc_connector=error,svc_client=error,"
+    "twisted.conch=off"
 )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -55,7 +54,7 @@ from svc.rpc.max_age import Freshness
 from svc.runtime.backoff import share
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, BoundPort, PeriodicTask
-from svc.runtime.state_directory import StateDirectory, StateDirectoryHold
+from svc.runtime.state_directory import StateDirectory, StateDirectoryHold, is_locked
 from svc.tunnel.times import dial_secs
 
 _LOOK_FOR_IDENTITY_SECS = 15.0
@@ -304,7 +303,7 @@ def make_client(runtime: Runtime, settings: RoleSettings) -> IService:
     try:
         state.claim()
     except ConfigError:
-        if _is_locked(side.state):
+        if is_locked(side.state):
             raise AlreadyRunning(f"svc up is already running from {side.state}") from None
         raise
     uid = os.geteuid()
@@ -468,18 +467,3 @@ class _Sockets(Service):
         """Release."""
         Service.stopService(self)
         self._sockets.release()
-
-
-def _is_locked(state: Path) -> bool:
-    """Whether a process holds the directory's lock now."""
-    try:
-        descriptor = os.open(state / "lock", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

@@ -7,14 +7,12 @@ the server's two programs.
 
 from __future__ import annotations
 
-import shutil
 import signal
 import socket
 import subprocess
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import psycopg2
@@ -23,6 +21,7 @@ from twisted.internet.interfaces import IReactorTime
 
 from svc.demo.postgres_programs import PostgresPrograms, find_programs
 from svc.demo.scene import DATABASE_NAME, DATABASE_ROLE, TABLE
+from svc.demo.temporary import DemoDirectory
 from svc.demo.waiting import until
 from svc.errors import SvcError
 from svc.runtime import durable
@@ -70,7 +69,7 @@ class DemoDatabase:
     look: Callable[[], Path | None] = find_programs
     address: str = field(default="", init=False)
     problem: str = field(default="", init=False)
-    _directory: Path | None = field(default=None, init=False)
+    _directory: DemoDirectory | None = field(default=None, init=False)
     _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
 
     @property
@@ -101,19 +100,19 @@ class DemoDatabase:
         await self._end()
         directory, self._directory = self._directory, None
         if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
+            directory.remove()
 
     def _place(self, name: str) -> Path:
         assert self._directory is not None, "it was started"
-        return self._directory / name
+        return self._directory.path / name
 
     async def _start(self, found: Path) -> None:
-        self._directory = Path(mkdtemp(prefix="svc-demo-pg-")).absolute()
+        self._directory = DemoDirectory.made("pg-")
         home = self._place("server")
         home.mkdir(0o700)
         programs = await in_pool(self.reactor)(lambda: PostgresPrograms.prepared(found, home))
         if programs.user is not None:
-            self._directory.chmod(0o711)  # its user passes through to its own
+            self._directory.path.chmod(0o711)  # its user passes through to its own
         owner, role = self.entropy(_SECRET_BYTES).hex(), self.entropy(_SECRET_BYTES).hex()
         durable.write_new(self._place("password"), role.encode("ascii"))
         await self._initialise(programs, owner)

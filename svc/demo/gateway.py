@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from attrs import define, field, frozen
@@ -20,6 +18,7 @@ from svc.config import Address, load_settings
 from svc.demo.database import DemoDatabase
 from svc.demo.scene import CONNECTOR, DATABASE, GROUP, PERSON, DemoResource, Scene
 from svc.demo.targets import LOOPBACK, Targets
+from svc.demo.temporary import DemoDirectory
 from svc.demo.waiting import until
 from svc.errors import ListenRefused, SvcError
 from svc.join.person import prepare, take_identity
@@ -77,6 +76,7 @@ class DemoGateway:
     stopped_by: Callable[[SvcError], object]
     directory: Path = field(default=Path(), init=False)
     ca_pin: str = field(default="", init=False)
+    _temporary: DemoDirectory | None = field(default=None, init=False)
     _token: str = field(default="", init=False, repr=False)
     _process: Process | None = field(default=None, init=False)
     _client: Any = field(default=None, init=False)
@@ -139,7 +139,11 @@ class DemoGateway:
             self._discard()
 
     async def _make(self, ports: DemoPorts) -> None:
-        self.directory = self.kept or Path(mkdtemp(prefix="svc-demo-")).absolute()
+        if self.kept is not None:
+            self.directory = self.kept
+        else:
+            self._temporary = DemoDirectory.made()
+            self.directory = self._temporary.path
         self.ca_pin = await self.found(self.directory, ports, self._served(), self._furnish)
         settings = load_settings(str(self.all_config), "all", {})
         process: Any = make_process(self.runtime, settings, stopped_by=self.stopped_by)
@@ -185,8 +189,9 @@ class DemoGateway:
             await end(process)
 
     def _discard(self) -> None:
-        if self.directory != Path():
-            shutil.rmtree(self.directory, ignore_errors=True)
+        temporary, self._temporary = self._temporary, None
+        if temporary is not None:
+            temporary.remove()
 
 
 def free_ports() -> DemoPorts:

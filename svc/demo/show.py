@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 
 from svc.demo.gateway import DemoGateway, Found
 from svc.demo.story import Story
+from svc.demo.temporary import remove_dead
 from svc.errors import SvcError
 from svc.runtime.context import Runtime
 from svc.telemetry.escape import escaped
@@ -46,6 +47,9 @@ class Show:
         gateway = DemoGateway(
             runtime=self.runtime, kept=self.kept, found=self.found, stopped_by=self._gave_up
         )
+        gone = remove_dead()
+        if gone:
+            self.write_line(f"removed what killed demos had left: {', '.join(map(str, gone))}")
         try:
             await gateway.start()
             await self._run_story(gateway, once)

@@ -7,10 +7,7 @@ says anything: what the gateway protects must not be open beside it (rule R7).
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 from attrs import define, field
@@ -23,6 +20,7 @@ from zope.interface import implementer
 
 from svc.client.resident.peer_uid import AVAILABLE, peer_uid
 from svc.demo.scene import ECHO, KUBE, SSH, VAULT, WEB
+from svc.demo.temporary import DemoDirectory
 from svc.model.ids import Entropy, random_id
 from svc.runtime import durable
 
@@ -126,7 +124,7 @@ class Targets:
     entropy: Entropy = os.urandom
     addresses: dict[str, str] = field(factory=dict)
     tables: dict[str, dict[str, Any]] = field(factory=dict)
-    _directory: Path | None = field(default=None, init=False)
+    _directory: DemoDirectory | None = field(default=None, init=False)
     _ports: list[IListeningPort] = field(factory=list)
 
     async def start(self) -> None:
@@ -135,9 +133,10 @@ class Targets:
         from svc.demo.ssh_target import ssh_factory
 
         token = random_id(self.entropy)
-        self._directory = Path(mkdtemp(prefix="svc-demo-kube-")).absolute()
-        durable.replace(self._directory / "token", token.encode("ascii"))
-        self.tables[KUBE.id] = {"tls": "off", "token_file": str(self._directory / "token")}
+        self._directory = DemoDirectory.made("kube-")
+        file = self._directory.path / "token"
+        durable.replace(file, token.encode("ascii"))
+        self.tables[KUBE.id] = {"tls": "off", "token_file": str(file)}
         made: dict[str, Any] = {
             ECHO.id: _quiet(Echo),
             WEB.id: _quiet(Page),
@@ -157,7 +156,7 @@ class Targets:
         """Listen no more."""
         directory, self._directory = self._directory, None
         if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
+            directory.remove()
         while self._ports:
             closed = self._ports.pop().stopListening()
             if closed is not None:

@@ -91,3 +91,18 @@ class StateDirectoryHold(Service):
         """Release."""
         Service.stopService(self)
         self.state.release()
+
+
+def is_locked(directory: Path) -> bool:
+    """Whether a process has the directory now."""
+    try:
+        descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

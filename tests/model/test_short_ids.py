@@ -26,7 +26,7 @@ class ShortIdTests(SynchronousTestCase):
         if len(word) < LEAST_PREFIX:
             self.assertIsNone(found)
         else:
-            self.assertEqual(found, word if word in ids else (begin or [None])[0])
+            self.assertEqual(found, word if word in ids else next(iter(begin), None))
 
     def test_many(self) -> None:
         """Of many candidates five are named, and the number of the others."""

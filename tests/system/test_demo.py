@@ -172,6 +172,16 @@ class StayingTests(DemoCase):
         self.assertNotIn("ERROR", child.tail())
         self.assertEqual(self.left(), [])
 
+    def test_a_killed_one_is_removed_by_the_next(self) -> None:
+        """What a killed demo leaves behind, the next one removes, and says so."""
+        child = self.demo()
+        until("the first directory", lambda: any(self.temporary.iterdir()), 60, [child])
+        child.signal(signal.SIGKILL)
+        child.wait()
+        self.assertNotEqual(self.left(), [])
+        self.assertIn("removed what killed demos had left: ", self.once().checked().stdout)
+        self.assertEqual(self.left(), [])
+
     def test_interrupted_early_it_leaves_nothing(self) -> None:
         """A demo that is interrupted while it is being made puts all away."""
         child = self.demo()
