@@ -36,6 +36,8 @@ _DATA_TAG = 0x12
 _END_TAG = 0x2A
 _TAGGED_TAG = 0x42
 _NOTE_TAG = 0x4A
+_PASS_TO_TAG = 0x08
+_ONLY_PASS_TO = bytes((_PASS_TO_TAG,))
 EOF = b"\x18\x01"
 """The whole frame that says: I write no more."""
 MOVED = b"\x20\x01"
@@ -86,7 +88,13 @@ def tagged_head(body: bytes) -> bytes:
 
 
 def note_part(note: GateNote) -> bytes:
-    """What a Proxy says, as the first part of a message; a frame may follow as it came."""
+    """What a Proxy says, as the first part of a message; a frame may follow as it came.
+
+    Most notes, all of those about answers, say only up to where bytes may be passed on.
+    """
+    if note.pass_to and not (note.decisions or note.edits or note.closes):
+        passed = _head(_PASS_TO_TAG, note.pass_to)
+        return _head(_NOTE_TAG, len(passed)) + passed
     said = StreamNote(
         pass_to=note.pass_to,
         decisions=[
@@ -140,6 +148,10 @@ def is_end(message: Part) -> bool:
 
 
 def _read_note(data: bytes) -> GateNote:
+    if data[:1] == _ONLY_PASS_TO:
+        pass_to, at = _varint(data, 1)
+        if at == len(data):
+            return GateNote(pass_to)
     if len(data) > _LONGEST_NOTE:
         raise Malformed("a note of a gated session is too long")
     try:

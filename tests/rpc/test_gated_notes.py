@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from twisted.internet.protocol import Protocol
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.errors import Malformed
 from svc.model.session.edits import Edit, StreamEdits
 from svc.model.session.frames import FrameChecker, FrameTagger
 from svc.model.session.gated import MAX_NOTED, GatedReceiver, GateNote
 from svc.model.session.ranges import RangeDecision, RequestChain
+from svc.proto.gate.v1.stream_pb2 import StreamFrame, StreamNote
 from svc.rpc.call import MessageEnd
-from svc.rpc.frames import parse_gated, tagged_head
+from svc.rpc.frames import note_part, parse_gated, tagged_head
 from svc.rpc.gated import PassingStream
 
 KEY, SESSION = bytes(range(32)), "a" * 32
@@ -92,6 +94,20 @@ class NoteTests(SynchronousTestCase):
             self.assertEqual(b"".join(came), whole)
             heads.append(head)
         self.assertEqual(heads[0], heads[1])
+
+    @given(st.integers(1, 2**64 - 1), st.booleans())
+    def test_the_usual_note(self, pass_to: int, closes: bool) -> None:
+        """It is written and read by hand, in the very bytes of the generated module."""
+        note = GateNote(pass_to, closes=closes)
+        said = StreamFrame(note=StreamNote(pass_to=pass_to, closes=closes)).SerializeToString()
+        self.assertEqual(note_part(note), said)
+        self.assertEqual(parse_gated(said), (note, None))
+
+    def test_half_a_note(self) -> None:
+        """One that is cut short within its number is none."""
+        for said in (b"\x4a\x01\x08", b"\x4a\x02\x08\x80"):
+            refusal = self.assertRaises(Malformed, parse_gated, said)
+            self.assertIn("is not a StreamNote", refusal.text)
 
     def test_one_turn(self) -> None:
         """Four messages that came in one frame go on in one, so their target has them at once."""

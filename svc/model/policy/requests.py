@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import cast
 
@@ -16,6 +17,10 @@ from svc.model.policy.access import AccessRequest, ContextValue, EntityUid, Requ
 NAMED_PERSON = "named_person"
 """The fact of a request that its person asks to be made as another one.  A gate says that one's
 name; policies and records have the id."""
+
+_LONGEST_ADDRESS = 45
+_MOST_ADDRESSES = 4096
+"""Looked up again for each request: those of the people who are connected."""
 
 
 def user(person_id: str) -> EntityUid:
@@ -51,6 +56,11 @@ def context_at(
 
 def is_address(text: str) -> bool:
     """Whether *text* is an IPv4 or IPv6 address without a zone."""
+    return len(text) <= _LONGEST_ADDRESS and _reads_as_address(text)
+
+
+@lru_cache(_MOST_ADDRESSES)
+def _reads_as_address(text: str) -> bool:
     try:
         ip_address(text)
     except ValueError:
