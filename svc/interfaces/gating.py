@@ -42,6 +42,11 @@ class RequestVerdict:
     basis: tuple[int, ...] = ()
     request_hint: str = ""
 
+    @property
+    def is_recorded(self) -> bool:
+        """Whether it is on record: a denial that is not makes no edit."""
+        return bool(self.basis)
+
 
 class IGatedStream(Interface):
     """One direction of a gated session: bytes are held until the gate decides about them."""
@@ -115,10 +120,10 @@ class IGatedSession(Interface):
 
     async def refuse(
         action: str, facts: Mapping[str, ContextValue], size: int, reason: str
-    ) -> None:
+    ) -> RequestVerdict:
         """Deny, and record, a request that the gate itself refuses, whatever policy says of it.
 
-        Only bytes of a denied request can be replaced by an edit.
+        Only bytes of a request that was denied on record can be replaced by an edit.
 
         Args:
             action: As for :meth:`decide`, and so are the facts and the size.

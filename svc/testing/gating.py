@@ -18,7 +18,7 @@ from twisted.python.failure import Failure
 
 from svc.audit.log.record import Sealer
 from svc.audit.spool.entry_forms import seal_request
-from svc.errors import Denied
+from svc.errors import Denied, SvcError
 from svc.interfaces.kinds import ServedKind, request_reader
 from svc.model.audit.decision_ids import DecisionIds
 from svc.model.audit.record import AuditRecord
@@ -81,6 +81,7 @@ class PlayedSession:
         records: What was recorded, in order; each could be sealed.
         failure: Why the gate broke the session off; None while it did not.
         version: Of the policy; a test that changes it says so.
+        unrecordable: Why nothing can be recorded; None while it can.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class PlayedSession:
         self.requestable: frozenset[str] = frozenset()
         self.records: list[AuditRecord] = []
         self.failure: Failure | None = None
+        self.unrecordable: SvcError | None = None
         self.is_over = False
         self._allows = allows
         self._words = vocabulary(kind_terms(kind.terms))
@@ -181,6 +183,8 @@ class PlayedSession:
         return end
 
     async def _write(self, decided: GatedRequest | GatedNote, uid: str) -> None:
+        if self.unrecordable is not None:
+            raise self.unrecordable
         record = as_record(
             decided, origin="p" * 26, session_uid=uid, now=1.0, entropy=self.session.entropy
         )

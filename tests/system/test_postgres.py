@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -100,6 +101,7 @@ class PsqlTests(DatabaseCase):
         self.check_cancel()
         self.check_command()
         self.check_requests()
+        self.check_unrecorded()
         self.check_cut()
         self.assertIn("verified", self.gateway.verify())
 
@@ -326,6 +328,26 @@ class PsqlTests(DatabaseCase):
         finally:
             self.person = approver
         self.gateway.set_policy(POLICY + NO_DDL)
+
+    def check_unrecorded(self) -> None:
+        """What a full disk has no room to record does not reach the server, and says why."""
+        running = self.started()
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write("SELECT 'here';\n")
+        running.stdin.flush()
+        self.assertEqual(running.stdout.readline(), "here\n")
+        pid = self.gateway.child(PROXY).pid
+        before = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, before[1]))
+        try:
+            _, told = running.communicate("SELECT svc_not_there();\n", timeout=60)
+        finally:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+        self.assertIn("FATAL:  57P01: svc: the session has ended: the Proxy could not rec", told)
+        log = (self.server.directory / "log").read_text("utf-8")
+        self.assertNotIn("svc_not_there", log)
+        until("statements pass", lambda: self.run_psql("SELECT 1;\n").stdout == "1\n")
 
     def check_cut(self) -> None:
         """A session that the policy no longer allows ends with the reason in its own words."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from attrs import define, evolve, field
 from twisted.internet.defer import Deferred
 
-from svc.errors import Malformed
+from svc.errors import Malformed, SvcError
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
 from svc.kinds.postgres.effects import TextEffects, union
 from svc.kinds.postgres.long_texts import effects_of
@@ -28,6 +28,7 @@ from svc.kinds.postgres.messages import (
 )
 from svc.kinds.postgres.pipeline import Decided, Pipeline
 from svc.kinds.postgres.terms import OPAQUE, QUERY
+from svc.model.session.ending import NOT_RECORDED
 
 PASSES = RequestVerdict(allowed=True, decision_id="")
 """Of what is never denied: the end of a transaction."""
@@ -96,11 +97,12 @@ class PostgresGate:
         """Record a message that never reaches the server: no edit is made without a denial."""
         self._fresh = None
         first = await _first(stream, size)
-        await self.session.refuse(OPAQUE, effects.facts, first, effects.incomplete)
+        _check_recorded(await self.session.refuse(OPAQUE, effects.facts, first, effects.incomplete))
 
     async def _deny(
         self, stream: IGatedStream, size: int, denial: Decided, *, simply: bool
     ) -> None:
+        _check_recorded(denial.verdict)
         first = await _first(stream, size)
         if self.pipeline.is_skipping:  # since it was decided
             await drop(stream, size)
@@ -284,6 +286,16 @@ class PostgresGate:
             await stream.pass_on(at)
             if not self.pipeline.is_full:
                 self._make_room()
+
+
+def _check_recorded(verdict: RequestVerdict) -> None:
+    """Return where a denial is on record.
+
+    Raises:
+        SvcError: it is not: it may make no edit, and so ends the session (ADR 35).
+    """
+    if not verdict.is_recorded:
+        raise SvcError(f"no record of a statement: {verdict.reason}", reason=NOT_RECORDED)
 
 
 def told(denial: Decided) -> Mapping[str, str]:

@@ -221,8 +221,7 @@ class Exchange:
         is_unsure = bool(head.headers.all(b"expect"))
         is_long = (head.body.length or 0) > MOST_DROPPED
         # A denial that nobody recorded is no denial to the Connector: nothing passes after it.
-        is_recorded = bool(verdict.basis)
-        is_last = head.is_last or is_unsure or is_long or not is_recorded
+        is_last = head.is_last or is_unsure or is_long or not verdict.is_recorded
         self.turns.owe(Turn(head.method, edit=DENIED, values=_denial(head, verdict, is_last)))
         stream = self.session.requests
         stream.edit(len(raw), DROP, {})

@@ -43,6 +43,7 @@ PEER_SILENT = "peer_silent"
 CUT_SHORT = "cut_short"
 NOT_PROLONGED = "grant_not_prolonged"
 SESSION_MISMATCH = "session_mismatch"
+NOT_RECORDED = "not_recorded"
 
 GATED_FAULTS = frozenset(
     {
@@ -89,6 +90,7 @@ ENDINGS = MappingProxyType(
         PEER_SILENT: "the other end was not heard of for 90 seconds",
         CUT_SHORT: "it was cut before the other end had closed it",
         NOT_PROLONGED: "Authority did not prolong it in time",
+        NOT_RECORDED: "the Proxy could not record a request of it, and so did not pass it on",
         SESSION_MISMATCH: "its Proxy's records are not what its Connector passed on",
         "tunnel_closed": "the Connector closed its tunnel",
         "tunnel_transport_error": "the connection to the Connector was lost",
@@ -149,6 +151,7 @@ TRANSIENT = frozenset(
         CONNECTOR_STOPPING,
         DRAINING,
         NOT_PROLONGED,
+        NOT_RECORDED,
         PEER_SILENT,
         PROXY_GONE,
         "carry_ended",

@@ -25,7 +25,7 @@ from svc.lanes.rendezvous import Rendezvous
 from svc.lanes.splice import Splice, SpliceEnded
 from svc.messages.control import AuthorizeAnswer, CountedEnd
 from svc.messages.session import encode_opened
-from svc.model.session.ending import BROKEN, CANCELLED, CLOSED, TARGET_CLOSED
+from svc.model.session.ending import BROKEN, CANCELLED, CLOSED, NOT_RECORDED, TARGET_CLOSED
 from svc.model.session.session import DIRECT, IN_TUNNEL
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
@@ -261,6 +261,8 @@ class Carried(Protocol):
             # Told at once, if it was the client's call that ended.
             if _lost(self._call) is not None:
                 self.break_off(CANCELLED)
+            elif failure.check(SvcError) and failure.value.reason == NOT_RECORDED:
+                self.break_off(NOT_RECORDED)
             else:
                 self.break_off(self._end_frame_reader.reason or self._why_lost())
 

@@ -194,9 +194,9 @@ class GatedSession:
 
     async def refuse(
         self, action: str, facts: Mapping[str, ContextValue], size: int, reason: str
-    ) -> None:
+    ) -> RequestVerdict:
         """See IGatedSession."""
-        await self._decided(action, facts, size, reason)
+        return await self._decided(action, facts, size, reason)
 
     async def _decided(
         self, action: str, facts: Mapping[str, ContextValue], size: int, refused: str

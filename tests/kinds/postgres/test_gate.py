@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.errors import Malformed
+from svc.errors import Malformed, SpoolFull
 from svc.kinds.postgres.messages import fields_of, message
 from tests.kinds.postgres.talk import (
     BOUND,
@@ -91,6 +91,23 @@ class SimpleTests(SynchronousTestCase):
             error("42601", "svc_denied_"),
         ):
             self.assertEqual(talk.answers(said), said)
+
+    def test_no_room_for_its_record(self) -> None:
+        """What cannot be recorded does not pass, and ends the session, whichever message it is."""
+        for asked in (
+            query("SELECT 1"),
+            query("DROP TABLE a"),
+            parse("", "SELECT 1"),
+            bind("", "not_there"),
+            execute("not_there"),
+        ):
+            talk = Talk()
+            talk.played.unrecordable = SpoolFull("the queue is full", retry_after=1.0)
+            self.assertEqual(talk.asks(asked), b"")
+            failure = talk.played.failure
+            assert failure is not None
+            self.assertEqual(failure.value.reason, "not_recorded")
+            self.assertEqual(talk.decided, [])
 
     def test_opaque(self) -> None:
         """What cannot be read is another action, which this policy does not allow."""
