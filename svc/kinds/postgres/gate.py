@@ -62,18 +62,57 @@ class PostgresGate:
         """From the person."""
         stream = self.session.requests
         while (head := await stream.at_least(HEAD)) is not None:
+            await self._until_room()
+            if not self.pipeline.is_skipping:
+                undecided = self._undecided(stream.held)
+                if undecided:
+                    await stream.pass_on(undecided)
+                    continue
             size = size_of(head)
             take = _REQUESTS.get(head[0])
-            if take is None:
+            if take is None and head[0] not in _CARRIED:
                 raise Malformed("a request that the PostgreSQL protocol does not have")
-            await self._until_room()
             if self.pipeline.is_skipping and head[0] in DECIDED:
                 await self._refuse(stream, size, SKIPPED)
                 await drop(stream, size)  # the server would only read past it
-            elif self.pipeline.is_skipping and head[0] not in b"SX":
+            elif take is None or (self.pipeline.is_skipping and head[0] not in b"SX"):
+                if head[0] == _SYNC:
+                    self.pipeline.synced()
                 await stream.pass_on(size)  # the server reads past it
             else:
                 await take(self, stream, size)
+
+    def _undecided(self, held: bytes) -> int:
+        """How many bytes, from the first, are messages that need no decision; they are noted.
+
+        Nothing is waited for here, so what a client has sent at once passes at once.
+        """
+        at, pipeline = 0, self.pipeline
+        while len(held) - at >= HEAD and not pipeline.is_full:
+            note = _CARRIED.get(held[at])
+            if note is not None:
+                note(pipeline)
+            elif held[at] != _EXECUTE or not self._goes_on(held, at):
+                break
+            at += size_of(held, at)
+            # The rest of one that has not come whole is passed as it comes.
+        return at
+
+    def _goes_on(self, held: bytes, at: int) -> bool:
+        """Whether an Execute is the first of a portal whose verdict stands: one request with it."""
+        size = size_of(held, at)
+        if size > LONGEST_NAMES or len(held) - at < size:
+            return False
+        name, _ = name_at(held[at + HEAD : at + size])
+        portal = self.pipeline.portal(name)
+        if portal is None or portal.fresh is None or not self._stands(portal.fresh):
+            return False
+        portal.fresh = None
+        self.pipeline.executed(portal.candidates)
+        return True
+
+    def _stands(self, fresh: RequestVerdict) -> bool:
+        return fresh is PASSES or self.session.stands(fresh)
 
     async def _until_room(self) -> None:
         """Read no further while the server owes as much as we keep."""
@@ -209,7 +248,7 @@ class PostgresGate:
         fresh: RequestVerdict | None,
     ) -> Decided:
         """The verdict of the message before, where it stands: both are one request."""
-        if fresh is not None and (fresh is PASSES or self.session.stands(fresh)):
+        if fresh is not None and self._stands(fresh):
             return Decided(fresh, candidates[0])
         effects = union(tuple(resolved(self.pipeline, one) for one in candidates))
         return Decided(await self._decide(stream, size, effects), effects)
@@ -229,26 +268,11 @@ class PostgresGate:
                 note()
             await stream.pass_on(size)
 
-    async def _describe(self, stream: IGatedStream, size: int) -> None:
-        self.pipeline.described()  # shows no rows
-        await stream.pass_on(size)
-
     async def _close(self, stream: IGatedStream, size: int) -> None:
         body = await names(stream, size)
         name, _ = name_at(body, 1)
         if not self.pipeline.is_skipping:  # since its beginning came: the server reads past it
             self.pipeline.closed(name if body[:1] == b"S" else None)
-        await stream.pass_on(size)
-
-    async def _sync(self, stream: IGatedStream, size: int) -> None:
-        self.pipeline.synced()
-        await stream.pass_on(size)
-
-    async def _copy_end(self, stream: IGatedStream, size: int) -> None:
-        self.pipeline.copied()
-        await stream.pass_on(size)
-
-    async def _plain(self, stream: IGatedStream, size: int) -> None:
         await stream.pass_on(size)
 
     # -- answers
@@ -375,17 +399,27 @@ _REQUESTS: Mapping[int, Take] = {
     ord("F"): PostgresGate._call,
     ord("P"): PostgresGate._parse,
     ord("B"): PostgresGate._bind,
-    ord("D"): PostgresGate._describe,
     ord("E"): PostgresGate._execute,
     ord("C"): PostgresGate._close,
-    ord("S"): PostgresGate._sync,
-    ord("c"): PostgresGate._copy_end,
-    ord("f"): PostgresGate._copy_end,
-    ord("d"): PostgresGate._plain,
-    ord("H"): PostgresGate._plain,
-    ord("X"): PostgresGate._plain,
 }
 
+
+def _is_plain(_: Pipeline) -> None:
+    """Of a message to which the server owes nothing."""
+
+
+_CARRIED: Mapping[int, Callable[[Pipeline], None]] = {
+    ord("D"): Pipeline.described,  # shows no rows
+    ord("S"): Pipeline.synced,
+    ord("c"): Pipeline.copied,
+    ord("f"): Pipeline.copied,
+    ord("d"): _is_plain,
+    ord("H"): _is_plain,
+    ord("X"): _is_plain,
+}
+"""What needs no decision, and none of whose bytes are read."""
+
+_EXECUTE, _SYNC = ord("E"), ord("S")
 _LOOKED_AT = frozenset(b"123TnCIsGEZS")
 _READ = frozenset(b"CEZS")
 """Those of them whose body is read."""
