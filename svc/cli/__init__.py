@@ -112,7 +112,10 @@ def config_first(words: Sequence[str]) -> list[str]:
 @click.version_option(__version__, "--version", message="svc %(version)s")
 @click.pass_context
 def svc(context: click.Context, config: str | None) -> None:
-    """An access gateway: roles authority, proxy, connector, all; and the person's side."""
+    """Reach servers, databases, web applications and Kubernetes APIs through an access gateway.
+
+    The roles of a gateway are authority, proxy and connector; `all` runs the three in one process.
+    """
     context.obj = Globals(config, os.environ)
 
 

@@ -180,7 +180,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "no_new_sessions": "why no session can be opened now; empty where one can",
         "not_ready": "the reasons why it is not ready",
         "connected": "whether there is a connection",
-        "running": "whether the resident runs",
+        "running": "whether `svc up` runs",
         "served": "whether a Connector serves the resource now",
         "problem": "the problem; empty if there is none",
         # counts
@@ -188,7 +188,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "connectors": "how many Connectors are connected",
         "proxies": "how many Proxies are connected",
         "open_sessions": "how many sessions are open",
-        "sessions": "how many sessions the resident carries",
+        "sessions": "how many sessions `svc up` carries",
         "held_rows": "rows of the audit queue that are held",
         "queued_rows": "rows of the audit queue",
         "records": "records of a log, or that a head covers",

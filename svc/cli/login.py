@@ -240,13 +240,15 @@ def _id_token(globals_: Globals, path: Path | None) -> str:
 
 @click.command()
 @click.option(
-    "--keep-files", is_flag=True, help="Leave the identity, which is good no more, where it is."
+    "--keep-files",
+    is_flag=True,
+    help="Keep the files of the identity, which is not valid any more.",
 )
 @own_directory_option
 @json_option
 @click.pass_obj
 def logout(globals_: Globals, keep_files: bool, as_json: bool) -> None:
-    """End your sign-in on this machine: its certificate and its renewal are good no more."""
+    """Sign out on this machine: the certificate becomes invalid and is not renewed."""
     import shutil
 
     from svc.client.signin import SignInFile

@@ -39,8 +39,12 @@ def open_resource(globals_: Globals, name: str | None, only_print: bool) -> None
 
 
 @click.command("db")
-@click.option("--role", metavar="ROLE", help="The database role; psql's own default without it.")
-@click.option("--database", metavar="NAME", help="The database; the role's name without it.")
+@click.option(
+    "--role", metavar="ROLE", help="The database role; by default, the one that psql chooses."
+)
+@click.option(
+    "--database", metavar="NAME", help="The database; by default, the one with the role's name."
+)
 @click.argument("name")
 @own_directory_option
 @click.pass_obj
@@ -80,7 +84,7 @@ def kubeconfig(globals_: Globals, out: Path | None) -> None:
     """Print one kubeconfig of all your clusters, with a context `svc-NAME` for each.
 
     The addresses are those of your `svc up`, which also keeps a file for each cluster in `kube/` of
-    its state directory.  A file that svc has not written is not written over.
+    its state directory.  A file that svc did not write is not overwritten.
     """
     from svc.kinds.kube.kubeconfig import kubeconfig as written
 
@@ -148,7 +152,7 @@ def _status(globals_: Globals) -> dict[str, Any]:
     told = ask_status(person_side(globals_))
     if told is None:
         raise SvcError(
-            "the resident is not running; start it with: svc up",
+            "`svc up` is not running; start it in another terminal, and leave it there: svc up",
             reason="no_resident",
             fault=Fault.UNAVAILABLE,
         )

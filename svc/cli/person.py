@@ -118,7 +118,7 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
     told = _ask(side, refresh=False)
     if told is None:
         endpoints = run(lambda reactor: _listed(with_reactor(side, reactor)))
-        hint(["no local addresses: the resident is not running; start it with: svc up"])
+        hint(["no local addresses: `svc up` is not running; start it in another terminal"])
     else:
         why = [one["text"] for one in told["no_new_sessions"]]
         endpoints = with_problem(told["endpoints"], why)
@@ -222,7 +222,7 @@ async def _why(side: PersonSide, decision_id: str) -> Any:
     "parameters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="What else the kind of the resource takes; may be repeated.",
+    help="A parameter of the resource's kind; may be repeated.",
 )
 @own_directory_option
 @click.pass_obj

@@ -33,7 +33,7 @@ def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
         ("cluster", status["cluster"]),
         ("agent", status["agent"]) if status.get("agent") else ("person", status["person"]),
         ("certificate", left),
-        ("resident", "running" if status["running"] else "not running (svc up)"),
+        ("svc up", "running" if status["running"] else "not running"),
     ]
     if status["running"]:
         proxy = status["proxy"]

@@ -64,7 +64,13 @@ _DEMO = (
     help="A DNS name or IP address under which people reach the Proxy; may be repeated.  [default: "
     "localhost]",
 )
-@click.option("--public-port", default=7400, show_default=True, type=click.IntRange(1, 65535))
+@click.option(
+    "--public-port",
+    default=7400,
+    show_default=True,
+    type=click.IntRange(1, 65535),
+    help="The port at which people and Connectors reach the Proxy.",
+)
 @click.option(
     "--authority-port",
     default=7401,

@@ -46,7 +46,7 @@ from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity, check_material
 from svc.pki.identity_store import IdentityStore, StoredIdentity
 from svc.pki.tls import client_context
-from svc.rpc.client.channel import dial
+from svc.rpc.client.channel import CANNOT_CONNECT, dial
 from svc.rpc.client.endpoints import dialed, lane_to
 from svc.rpc.client.tls import TlsEndpoint
 from svc.rpc.connection import Keepalive
@@ -183,8 +183,14 @@ class PersonSide:
             try:
                 return await way.dial()
             except SvcError as e:
-                problem = SvcError(f"{way.address}: {e.text}", reason=e.reason, fault=e.fault)
+                hint = f"; {self._addresses}" if e.reason == CANNOT_CONNECT else ""
+                text = f"{way.address}: {e.text}{hint}"
+                problem = SvcError(text, reason=e.reason, fault=e.fault)
         raise problem
+
+    @property
+    def _addresses(self) -> str:
+        return f"is the Proxy running, and endpoints.proxy right in {self.settings.path}?"
 
     def freshness(self) -> Freshness:
         """Says when a connection to a Proxy is to be made again."""

@@ -35,10 +35,11 @@ from svc.pki.issue import der
 from svc.pki.join import blame_the_clock
 from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
 from svc.pki.verify import root_cluster
-from svc.rpc.client.channel import dial
+from svc.rpc.client.channel import CANNOT_CONNECT, dial
 from svc.rpc.client.endpoints import dialed
 from svc.rpc.connection import HANDSHAKE_SECONDS
 from svc.rpc.endpoint import StreamClientEndpoint
+from svc.rpc.status import UNKNOWN_METHOD
 from svc.runtime.context import Runtime
 
 VERIFY_FAILED = "certificate verify failed"
@@ -194,6 +195,9 @@ async def ask_through_proxy(
         await channel.close()
 
 
+_CHECK = "; check that this is the address of a Proxy, and that the Proxy runs"
+
+
 async def ask_authority(
     runtime: Runtime,
     pinned: PinnedCluster,
@@ -216,7 +220,12 @@ async def ask_authority(
         try:
             return await ask_through_proxy(dialed(clock, proxy), clock, pinned, ask)
         except SvcError as e:
+            if e.reason == UNKNOWN_METHOD:
+                text = "what answers there is no Proxy, or an older one; check the address"
+                problem = SvcError(f"{proxy}: {text}", reason=e.reason, fault=e.fault)
+                continue
             if e.fault not in _NEXT_PROXY or e.reason.startswith("provider_"):
                 raise
-            problem = SvcError(f"{proxy}: {e.text}", reason=e.reason, fault=e.fault)
+            hint = _CHECK if e.reason == CANNOT_CONNECT else ""
+            problem = SvcError(f"{proxy}: {e.text}{hint}", reason=e.reason, fault=e.fault)
     raise problem

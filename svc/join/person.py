@@ -73,8 +73,11 @@ def prepare(directory: Path) -> Path:
     Raises:
         ConfigError: it is not this user's alone.
     """
+    missing = [one for one in (directory, *directory.parents) if not one.exists()]
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for one in reversed(missing):
+            # Of one in ~/.svc, that is private too: whoever signs in there later needs it so.
+            one.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise ConfigError("--dir", f"{directory}: {error.strerror}") from None
     check_directory(directory, os.geteuid())

@@ -16,6 +16,7 @@ from svc.wire.status import Code, Status
 from svc.wire.streams import Stream
 
 DOMAIN = "svc"
+UNKNOWN_METHOD = "unknown_method"
 
 MAX_RETRY_SECS = 3600.0
 """A peer's word of when to ask again counts for no longer."""

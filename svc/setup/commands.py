@@ -25,8 +25,8 @@ from svc.setup.plan import (
 
 PERSON = "ada"
 _SPARE = "db1"
-_ADMINISTRATOR = '"$HOME/.svc-administrator"'
-"""Its own directory: the person who joined before it has ``~/.svc``."""
+_ADMINISTRATOR = '"$HOME/.svc/administrator"'
+"""Its own directory: the person who joined before has ``~/.svc`` itself."""
 
 
 @frozen

@@ -10,7 +10,12 @@ from twisted.internet.protocol import Factory
 from twisted.logger import ILogObserver, LogEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.resident.refused import RecentRefusals, policies_of, refused_text
+from svc.client.resident.refused import (
+    RecentRefusals,
+    policies_of,
+    refused_text,
+    wrong_kind,
+)
 from svc.client.sessions import ClientSession, SessionIntent, check_ceiling, check_grant
 from svc.errors import Denied, SvcError, Unavailable
 from svc.messages.session import encode_request
@@ -207,6 +212,17 @@ class SessionTests(SynchronousTestCase):
         line = refused_text("db1", refusal)
         for part in ("db1", "denied", DECISION, "ops-only"):
             self.assertIn(part, line)
+
+    def test_what_next(self) -> None:
+        """A resource that is not there, or of another kind, is refused with what to type."""
+        absent = SvcError("db9: no such resource is connected", reason="unknown")
+        self.assertIn("see what you may use: svc resources list", refused_text("db9", absent))
+        for found, said in (
+            ("web", "use `svc open x`, or run this with --kind web"),
+            ("postgres", "use `svc db x`, or run this with --kind postgres"),
+            ("tcp", "x: is a tcp resource; run this with --kind tcp"),
+        ):
+            self.assertIn(said, wrong_kind("x", "ssh", found, absent).text)
 
     def test_a_proxy_that_says_something_else(self) -> None:
         """A first frame that does not open ends the session, on both sides."""

@@ -220,9 +220,9 @@ class CommandTests(MakingCase):
             self.assertEqual(
                 login,
                 f"svc login --first-administrator --code-file {code} --proxy localhost:7400 "
-                f'--ca-pin {"ab" * 32} --dir "$HOME/.svc-administrator"',
+                f'--ca-pin {"ab" * 32} --dir "$HOME/.svc/administrator"',
             )
-            self.assertEqual(status, 'svc authority --dir "$HOME/.svc-administrator" status')
+            self.assertEqual(status, 'svc authority --dir "$HOME/.svc/administrator" status')
 
     def test_kinds_are_enabled_for_the_person(self) -> None:
         """A kind that does not come with svc has a command for the configuration of people."""

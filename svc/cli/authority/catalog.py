@@ -22,7 +22,9 @@ def resources() -> None:
     "--kind", required=True, type=WORD, help="A resource kind that is enabled, such as tcp or ssh."
 )
 @click.option("--node", type=WORD, help="The Connector that serves it, by id or name.")
-@click.option("--label", "given", multiple=True, type=WORD, metavar="K=V", help="May be repeated.")
+@click.option(
+    "--label", "given", multiple=True, type=WORD, metavar="K=V", help="A label; may be repeated."
+)
 @json_option
 @click.pass_context
 def add_resource(

@@ -42,7 +42,7 @@ def add_identity(
 @json_option
 @click.pass_context
 def remove_identity(context: click.Context, id: str, reason: str | None, as_json: bool) -> None:
-    """Let an account sign in no more; certificates that it signed in with are revoked.
+    """Stop an account from signing in; the certificates it got by signing in are revoked.
 
     ID is as `identities list` shows it.
     """
@@ -64,7 +64,7 @@ def remove_identity(context: click.Context, id: str, reason: str | None, as_json
 @json_option
 @click.pass_context
 def list_identities(context: click.Context, as_json: bool) -> None:
-    """List the accounts that sign in, and as whom."""
+    """List the provider's accounts that can sign in, and the person that each signs in as."""
     answer = admin(context)("ListIdentities", pb.ListIdentitiesRequest(), pb.ListIdentitiesResponse)
     rows = [[row.person, row.subject, row.issuer, row.id] for row in answer.identities]
     result = [

@@ -48,7 +48,7 @@ def policy() -> None:
 @click.option(
     "--break-glass",
     is_flag=True,
-    help="Without the approvals of others; only for who is named in policy.break_glass.",
+    help="Set it without approvals; only for those named in policy.break_glass.",
 )
 @json_option
 @click.pass_context

@@ -62,8 +62,8 @@ def replay_policy(
 ) -> None:
     """Decide recorded requests again by the policy in FILE ("-": stdin); nothing changes.
 
-    Shows what would be decided otherwise than by the active policy, by person, resource and
-    action, and what the log cannot say.  The exit status does not depend on what is found.
+    Shows which decisions would differ from those of the active policy, by person, resource and
+    action, and what the log cannot tell.  The exit status does not depend on what is found.
     The last line names the replay, for `policy set --require-replay`.
     """
     from svc.ops.replay.span import ReplaySpan

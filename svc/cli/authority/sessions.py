@@ -19,9 +19,11 @@ def sessions() -> None:
 
 
 _person_option = click.option(
-    "--person", type=WORD, metavar="P", help="Of a person, by name or id."
+    "--person", type=WORD, metavar="P", help="Sessions of a person, by name or id."
 )
-_resource_option = click.option("--resource", type=WORD, metavar="ID", help="To a resource.")
+_resource_option = click.option(
+    "--resource", type=WORD, metavar="ID", help="Sessions to a resource."
+)
 
 
 @sessions.command("list")

@@ -154,7 +154,7 @@ def _exchange(asked: socket.socket, question: dict[str, Any]) -> dict[str, Any]:
             data += piece
     except OSError as error:
         raise Unavailable(
-            f"the resident does not answer: {error}", reason="resident_silent"
+            f"`svc up` runs, and does not answer: {error}", reason="resident_silent"
         ) from None
     answer = _question(bytes(data))
     refusal = answer.get("error")

@@ -154,12 +154,20 @@ def policies_of(error: SvcError) -> tuple[str, ...]:
     return tuple(name for name in error.details.get("policies", "").split(",") if name)
 
 
+_OWN_COMMAND = {"kube": "svc kubeconfig", "postgres": "svc db {}", "web": "svc open {}"}
+"""What a person types to use a resource of a kind, where that is not ssh or proxy-ssh."""
+
+_UNKNOWN = "unknown"
+
+
 def wrong_kind(resource: str, kind: str, found: str, refusal: SvcError) -> SvcError:
     """The refusal of a session of *kind*, for a resource that is of the kind *found*."""
     if found in ("", kind):
         return refusal
+    own = _OWN_COMMAND.get(found)
+    instead = f"use `{own.format(resource)}`, or run this" if own else "run this"
     return SvcError(
-        f"{resource}: is a {found} resource; run this with --kind {found}",
+        f"{resource}: is a {found} resource; {instead} with --kind {found}",
         reason=refusal.reason,
         fault=refusal.fault,
         details=refusal.details,
@@ -176,6 +184,8 @@ def refused_text(resource: str, error: SvcError) -> str:
     policies = policies_of(error)
     if policies:
         parts.append(f"policies {', '.join(policies)}")
+    if error.reason == _UNKNOWN:
+        parts.append("see what you may use: svc resources list")
     command = known_command(error.details.get("request", ""))
     if command:
         parts.append(f"to ask for access: {command}")

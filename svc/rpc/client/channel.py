@@ -33,6 +33,7 @@ from svc.wire.turns import too_many_streams
 
 _log = Logger(namespace="svc_rpc")
 
+CANNOT_CONNECT = "cannot_connect"
 TURN_SECONDS = 10.0
 """How long a call waits for its turn where the server allows no further one now."""
 
@@ -283,7 +284,7 @@ async def connect(endpoint: IStreamClientEndpoint, connection: Protocol) -> None
         if isinstance(failed, SvcError):
             raise
         raise Unavailable(
-            f"cannot connect: {dial_failure(failed)}", reason="cannot_connect"
+            f"cannot connect: {dial_failure(failed)}", reason=CANNOT_CONNECT
         ) from failed
 
 

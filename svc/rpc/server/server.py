@@ -30,6 +30,7 @@ from svc.rpc.peer import host_of
 from svc.rpc.server.call import ServerCall, draining
 from svc.rpc.server.connection_limits import ConnectionLimits
 from svc.rpc.shutdown import GracefulShutdown
+from svc.rpc.status import UNKNOWN_METHOD
 from svc.wire.connection import Connection
 from svc.wire.events import CallOpened, Event, GoingAway
 from svc.wire.limits import WireLimits
@@ -221,9 +222,7 @@ class RpcServerFactory(Factory):
         """
         serve = self._methods.get(method)
         if serve is None:
-            raise SvcError(
-                "no such method here", reason="unknown_method", fault=Fault.UNIMPLEMENTED
-            )
+            raise SvcError("no such method here", reason=UNKNOWN_METHOD, fault=Fault.UNIMPLEMENTED)
         return serve
 
     async def drain(self, seconds: float) -> None:

@@ -55,7 +55,8 @@ def approve_policy(
 ) -> None:
     """Approve PROPOSAL: sign, with the key of your own identity, exactly what is shown.
 
-    Another person than the proposer has to, whom the policy permits the action approvePolicy.
+    The approver must not be the proposer, and the policy must permit them the action
+    approvePolicy.
     """
     from svc.cli.authority.changes.page import review_page
     from svc.cli.authority.changes.signer import signed_decision, signing_person
@@ -98,7 +99,7 @@ def approve_policy(
 def reject_policy(
     context: click.Context, proposal: str, reason: str, identity: Path | None, as_json: bool
 ) -> None:
-    """Reject PROPOSAL, which closes it; who proposed it takes it back."""
+    """Reject PROPOSAL, which closes it; the proposer withdraws it in the same way."""
     from svc.cli.authority.changes.page import review_page
     from svc.cli.authority.changes.signer import signed_decision, signing_person
     from svc.model.policy.approval import ApprovalDecision

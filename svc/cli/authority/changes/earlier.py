@@ -27,7 +27,7 @@ NEEDS_APPROVAL = "policy_needs_approval"
 @click.option(
     "--break-glass",
     is_flag=True,
-    help="Set it without approvals; only for who is named in policy.break_glass.",
+    help="Set it without approvals; only for those named in policy.break_glass.",
 )
 @identity_option
 @json_option

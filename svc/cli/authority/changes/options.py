@@ -23,7 +23,12 @@ identity_option = click.option(
     help="The client's configuration whose identity signs (default: ~/.svc/client.toml).",
 )
 
-reason_option = click.option("--reason", default="", metavar="TEXT", help="Why; others read it.")
+reason_option = click.option(
+    "--reason",
+    default="",
+    metavar="TEXT",
+    help="The reason, for the approvers and the audit record.",
+)
 
 
 def asks_often(command: Callable[..., _R]) -> Callable[..., _R]:

@@ -54,8 +54,8 @@ def propose_policy(
 ) -> None:
     """Propose the policy in FILE ("-": stdin) to others, who have a day to approve it.
 
-    The proposal is signed with your own identity where you have one; a proposal without one is the
-    control socket's operator's, and needs an approval more.
+    The proposal is signed with your own identity if you have one.  Otherwise it counts as proposed
+    by the operator of the control socket, and needs one more approval.
     """
     if unsigned and identity is not None:
         raise click.UsageError("--unsigned and --identity: give only one of them")

@@ -44,9 +44,9 @@ def review_policy(
     again: bool,
     as_json: bool,
 ) -> None:
-    """Show PROPOSAL with all that an approval of it binds; without PROPOSAL, list what waits.
+    """Show PROPOSAL with all that an approval of it binds; without it, list open proposals.
 
-    PROPOSAL is an id, or how it begins.
+    PROPOSAL is an id or its beginning.
     """
     from svc.cli.authority.changes.page import review_page
 

@@ -20,7 +20,14 @@ def accounts() -> None:
 
 @accounts.command("add")
 @click.argument("person", type=WORD)
-@click.option("--group", "groups", multiple=True, type=WORD, metavar="G", help="May be repeated.")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    type=WORD,
+    metavar="G",
+    help="A group of the person; may be repeated.",
+)
 @click.option("--create-groups", is_flag=True, help="Create groups that do not exist.")
 @click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the code.  [default: a day]")
 @json_option
@@ -35,7 +42,8 @@ def add_account(
 ) -> None:
     """Create and print a one-time code with which PERSON sets a password; it is not shown again.
 
-    Somebody who does not exist is added, in the groups; a code that waits is withdrawn.
+    If there is no such person, one is added, in the groups given.  An unused earlier code is
+    withdrawn.
     """
     request = pb.AddAccountRequest(
         person=person, groups=groups, create_groups=create_groups, ttl_secs=ttl or 0
@@ -47,7 +55,7 @@ def add_account(
 @json_option
 @click.pass_context
 def list_accounts(context: click.Context, as_json: bool) -> None:
-    """List accounts: who can sign in with what, and whose code still waits."""
+    """List accounts: how each person can sign in, and whose one-time code is unused."""
     answer = admin(context)("ListAccounts", pb.ListAccountsRequest(), pb.ListAccountsResponse)
     rows = [
         [row.name or row.person_id, row.state, list(row.second_factors), row.recovery_codes]
@@ -76,10 +84,10 @@ def list_accounts(context: click.Context, as_json: bool) -> None:
 def reset_account(
     context: click.Context, person: str, ttl: int | None, reason: str | None, as_json: bool
 ) -> None:
-    """Take password, second factors and codes of PERSON away, and print a new one-time code.
+    """Remove the password, second factors and codes of PERSON, and print a new one-time code.
 
-    PERSON is given by id or name.  Sign-ins are renewed no more; certificates last to their end,
-    unless `persons revoke` ends them.
+    PERSON is given by id or name.  Sign-ins are not renewed any more; certificates stay valid
+    until they expire, unless `persons revoke` ends them.
     """
     request = pb.AddAccountRequest(person=person, reset=True, ttl_secs=ttl or 0, note=reason or "")
     _give_code(context, request, as_json)

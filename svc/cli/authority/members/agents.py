@@ -55,7 +55,7 @@ def agents() -> None:
     "issuer",
     type=WORD,
     metavar="URL",
-    help="It enrolls by ID tokens of this issuer instead of a one-use token.",
+    help="The agent joins with ID tokens of this issuer instead of a one-use token.",
 )
 @click.option(
     "--oidc-audience",
@@ -127,7 +127,7 @@ def add_agent(
 @json_option
 @click.pass_context
 def list_agents(context: click.Context, route: str | None, as_json: bool) -> None:
-    """List all agents, whose they are, and when each opened a session last."""
+    """List all agents with their owners, and when each last opened a session."""
     request = pb.ListAgentsRequest(route=route or "")
     answer = admin(context)("ListAgents", request, pb.ListAgentsResponse)
     rows = [
@@ -144,7 +144,7 @@ def list_agents(context: click.Context, route: str | None, as_json: bool) -> Non
 @json_option
 @click.pass_context
 def revoke_agent(context: click.Context, agent: str, reason: str | None, as_json: bool) -> None:
-    """Revoke an agent for good: its sessions end, and it opens no others.
+    """Revoke an agent for good: its sessions end, and it cannot open others.
 
     AGENT is a name or an id.  To let the program work again, add another agent.
     """

@@ -45,7 +45,7 @@ def list_groups(context: click.Context, as_json: bool) -> None:
 @groups.command("members")
 @click.argument("group", type=WORD)
 @click.option("--add", "adds", multiple=True, type=WORD, metavar="P", help="Add a person.")
-@click.option("--remove", "removes", multiple=True, type=WORD, metavar="P", help="Take one out.")
+@click.option("--remove", "removes", multiple=True, type=WORD, metavar="P", help="Remove a person.")
 @reason_option
 @json_option
 @click.pass_context
@@ -57,7 +57,7 @@ def members(
     reason: str | None,
     as_json: bool,
 ) -> None:
-    """List the members of GROUP, or add people and take people out, by id or name.
+    """List the members of GROUP, or add and remove people, given by id or name.
 
     Both options may be repeated; all of the changes are made, or none.  Open sessions are decided
     again at once.
@@ -85,14 +85,14 @@ def members(
 
 @groups.command("remove")
 @click.argument("group", type=WORD)
-@click.option("--with-members", is_flag=True, help="Although there are people in it.")
+@click.option("--with-members", is_flag=True, help="Remove it even if people are in it.")
 @reason_option
 @json_option
 @click.pass_context
 def remove_group(
     context: click.Context, group: str, with_members: bool, reason: str | None, as_json: bool
 ) -> None:
-    """Remove GROUP; a policy that names it matches nobody by it any more."""
+    """Remove GROUP; a policy that names it then matches nobody through it."""
     request = pb.RemoveGroupRequest(group=group, with_members=with_members, note=reason or "")
     answer = admin(context)("RemoveGroup", request, pb.RemoveGroupResponse)
     result = {"name": group, "members": answer.left}

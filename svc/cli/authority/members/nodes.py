@@ -147,7 +147,9 @@ def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
 
 @nodes.command("publication")
 @click.argument("node", type=WORD)
-@click.option("--set", "mode", type=click.Choice(["manual", "automatic"]), help="Another way.")
+@click.option(
+    "--set", "mode", type=click.Choice(["manual", "automatic"]), help="Change it to this."
+)
 @json_option
 @click.pass_context
 def publication(context: click.Context, node: str, mode: str | None, as_json: bool) -> None:

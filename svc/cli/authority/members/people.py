@@ -21,7 +21,14 @@ def persons() -> None:
 
 @persons.command("add")
 @click.argument("name", type=WORD)
-@click.option("--group", "groups", multiple=True, type=WORD, metavar="G", help="May be repeated.")
+@click.option(
+    "--group",
+    "groups",
+    multiple=True,
+    type=WORD,
+    metavar="G",
+    help="A group of the person; may be repeated.",
+)
 @click.option("--create-groups", is_flag=True, help="Create groups that do not exist.")
 @click.option("--join-groups", is_flag=True, help="Add an existing person to the groups.")
 @click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the token.")
@@ -139,10 +146,10 @@ def show_person(context: click.Context, person: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def revoke_person(context: click.Context, person: str, reason: str | None, as_json: bool) -> None:
-    """Make all certificates, sign-ins and unused tokens of PERSON worthless; the person stays.
+    """Revoke all certificates, sign-ins and unused tokens of PERSON; the person stays.
 
     For a lost laptop: open sessions end at once, and the person joins or signs in again.  To
-    let somebody go, use `persons remove`.
+    remove somebody, use `persons remove`.
     """
     request = pb.ChangePersonRequest(person=person, note=reason or "")
     answer = admin(context)("RevokeCredentials", request, pb.RevokeCredentialsResponse)
@@ -168,7 +175,7 @@ def revoke_person(context: click.Context, person: str, reason: str | None, as_js
 @json_option
 @click.pass_context
 def remove_person(context: click.Context, person: str, reason: str | None, as_json: bool) -> None:
-    """Let PERSON, given by id or name, go for good; to pause a person, use `persons disable`.
+    """Remove PERSON, given by id or name, for good; to pause a person, use `persons disable`.
 
     The person's sessions end at once and no certificate is accepted any more; unused tokens are
     withdrawn, and the person is in no group.  Id and name stay taken, so that older records

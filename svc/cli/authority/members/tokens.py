@@ -22,7 +22,7 @@ def tokens() -> None:
 @json_option
 @click.pass_context
 def list_tokens(context: click.Context, also_used: bool, as_json: bool) -> None:
-    """List the join tokens that were not used, until they expire; never their secrets."""
+    """List the unused join tokens that have not expired, without their secrets."""
     request = pb.ListTokensRequest(all=also_used)
     answer = admin(context)("ListTokens", request, pb.ListTokensResponse)
     rows = [
@@ -45,7 +45,7 @@ def list_tokens(context: click.Context, also_used: bool, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def revoke_token(context: click.Context, id: str, reason: str | None, as_json: bool) -> None:
-    """Withdraw the token ID, as `tokens list` shows it; nobody joins with it any more."""
+    """Withdraw the token ID, as `tokens list` shows it; nobody can join with it."""
     request = pb.RevokeTokenRequest(id=id, note=reason or "")
     answer = admin(context)("RevokeToken", request, pb.RevokeTokenResponse)
     text = f"withdrew {id}" if answer.changed else f"{id} was used or withdrawn before"
