@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from attrs import define, field
+from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred
 
 from svc.errors import Malformed, SvcError
@@ -63,6 +63,18 @@ LINGER = 1024 * 1024
 """What is still read, and dropped, after the last answer, so that it arrives."""
 
 
+@frozen
+class _Rest:
+    """What follows a request's head."""
+
+    body: Body
+    upgrades: bool
+    is_last: bool
+
+
+_NOTHING = _Rest(Body(), upgrades=False, is_last=False)
+
+
 class _Last(Exception):
     """No further request of this connection is read."""
 
@@ -97,6 +109,8 @@ class Exchange:
     turns: Turns = field(init=False)
     _interim: int = field(default=0, init=False)
     _has_passed: bool = field(default=False, init=False)
+    _was_switched: bool | None = field(default=None, init=False)
+    """Whether the target has switched to another protocol; None: it was not asked to."""
     _is_switched: Deferred[bool] = field(factory=Deferred, init=False)
     _end: EndScan | None = field(default=None, init=False)
 
@@ -108,8 +122,8 @@ class Exchange:
         """From the person: what is denied, or cannot be read, is dropped and answered here."""
         stream = self.session.requests
         try:
-            while (raw := await self._head()) is not None:
-                await self._request(raw)
+            while (rest := await self._next_request()) is not None:
+                await self._pass_rest(rest)
         except BadHead as fault:
             self._refuse(fault)
         except _Last:
@@ -125,16 +139,26 @@ class Exchange:
 
     async def answers(self) -> None:
         """From the target, each for the request that it belongs to."""
-        stream = self.session.answers
         try:
-            while (raw := await _head(stream)) is not None:
-                await self._answer(raw)
+            while (scan := await self._next_answer()) is not None:
+                await self._pass_answer(scan)
         except BadHead as fault:
             self._replace(fault)
 
-    async def _head(self) -> bytes | None:
+    # What reads a head has returned before the rest passes, which may take days: it keeps nothing.
+
+    async def _next_request(self) -> _Rest | None:
+        """What follows the head of the next request, which has passed or was answered here."""
         await self.turns.fewer_than(MOST_OWED)
-        return await _head(self.session.requests)
+        raw = await _head(self.session.requests)
+        return None if raw is None else await self._request(raw)
+
+    async def _next_answer(self) -> BodyScan | None:
+        """The body of the next answer, whose head has passed, and those of interim answers."""
+        while (raw := await _head(self.session.answers)) is not None:
+            if (scan := await self._answer(raw)) is not None:
+                return scan
+        return None
 
     def say_why(self) -> None:
         """The last word of a session that is broken off, where one can be said."""
@@ -144,7 +168,7 @@ class Exchange:
         elif self.turns.is_waiting:
             self.session.answers.insert(ENDED, values)
 
-    async def _request(self, raw: bytes) -> None:
+    async def _request(self, raw: bytes) -> _Rest:
         head = read_request(raw, self.reading.protocols)
         action, facts = self.reading.asked(head)
         if head.upgrades:
@@ -157,31 +181,33 @@ class Exchange:
             if said is not None:
                 await self.session.refuse(action, facts, size=len(raw), reason=ANSWERED_HERE)
                 await self._answer_here(raw, head, said)
-                return
+                return _NOTHING
         # The head alone: more of the request may be held by now.
         verdict = await self.session.decide(action, facts, size=len(raw))
         if not verdict.allowed:
             await self._deny(raw, head, verdict)
-            return
-        stream = self.session.requests
+            return _NOTHING
         over = self.session.watch(action, facts)
         self.turns.owe(Turn(head.method, request=head, over=over))
         self._has_passed = True
-        await stream.pass_on(len(raw))
-        if head.upgrades:
-            await self._upgrade(stream)
-        if head.body.length != 0:
-            await self._pass_body(stream, head.body)
-        if head.is_last:
-            raise _Last
+        await self.session.requests.pass_on(len(raw))
+        if head.upgrades or head.is_last or head.body.length != 0:
+            return _Rest(head.body, upgrades=head.upgrades, is_last=head.is_last)
+        return _NOTHING
 
-    async def _pass_body(self, stream: IGatedStream, body: Body) -> None:
-        try:
-            await _pass(stream, BodyScan(body))
-        except Malformed as fault:
-            if not self.turns.spoil(_refusal(fault)):
-                raise
-            raise _Last from fault
+    async def _pass_rest(self, rest: _Rest) -> None:
+        stream = self.session.requests
+        if rest.upgrades:
+            await self._upgrade(stream)
+        if rest.body.length != 0:
+            try:
+                await _pass(stream, BodyScan(rest.body))
+            except Malformed as fault:
+                if not self.turns.spoil(_refusal(fault)):
+                    raise
+                raise _Last from fault
+        if rest.is_last:
+            raise _Last
 
     async def _upgrade(self, stream: IGatedStream) -> None:
         """Until the target has answered nothing passes; where it refuses, nothing ever will."""
@@ -232,8 +258,9 @@ class Exchange:
     def _refuse(self, fault: BadHead) -> None:
         self.turns.owe(_refusal(fault))
 
-    async def _answer(self, raw: bytes) -> None:
-        stream, turn = self.session.answers, self.turns.current()
+    async def _answer(self, raw: bytes) -> BodyScan | None:
+        """Pass a head on; None: it is an interim answer's."""
+        turn = self.turns.current()
         head = read_answer(raw)
         body = head.body_for(turn.method)
         asked = turn.request
@@ -241,25 +268,30 @@ class Exchange:
             raise Malformed("the target answers what it was not asked")
         if head.status == SWITCHING and not switch_of(asked).is_answered_by(head):
             raise BadHead("the target switches to what nobody asked for", reason="switch")
-        await stream.pass_on(len(raw))
+        await self.session.answers.pass_on(len(raw))
         if head.is_interim:
             self._interim += 1
             if self._interim > MOST_INTERIM:
                 raise Malformed("the target sends too many interim answers")
-            return
-        self._interim = 0
-        if head.status == SWITCHING:
-            # Watched until its end: it is the connection's last request.
-            self._end = self.reading.end_of(asked, head, None)
+            return None
+        self._interim, is_switched = 0, head.status == SWITCHING
+        scan = BodyScan(Body(length=None)) if is_switched else BodyScan(body, MOST_TRAILERS)
+        self._end = self.reading.end_of(asked, head, None if is_switched else scan)
+        if self._end is not None:
+            self.turns.lasts()
+        if asked.upgrades:
+            self._was_switched = is_switched
+        return scan
+
+    async def _pass_answer(self, scan: BodyScan) -> None:
+        if self._was_switched:
             self._is_switched.callback(True)
-            await _pass(stream, BodyScan(Body(length=None)), self._end)
-            return
-        scan = BodyScan(body, MOST_TRAILERS)
-        self._end = self.reading.end_of(asked, head, scan)
-        await _pass(stream, scan, self._end)
+        await _pass(self.session.answers, scan, self._end)
+        if self._was_switched:
+            return  # watched until its end: it is the connection's last request
         self._end = None
         self.turns.end()
-        if asked.upgrades:
+        if self._was_switched is False:
             self._is_switched.callback(False)
 
     def _replace(self, fault: BadHead) -> None:

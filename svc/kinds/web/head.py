@@ -61,6 +61,15 @@ class BadHead(Malformed):
 
 Header = tuple[bytes, bytes]
 _NO_WORDS: frozenset[bytes] = frozenset()
+_LONGEST_SHARED = 40
+
+
+def _lower(name: bytes) -> bytes:
+    """A name in lower case; the usual ones are the same object in all heads."""
+    return _shared_lower(name) if len(name) <= _LONGEST_SHARED else name.lower()
+
+
+_shared_lower = lru_cache(256)(bytes.lower)
 
 
 @frozen
@@ -68,18 +77,20 @@ class Headers:
     """The header fields of one head, in their order, each as it was written."""
 
     fields: tuple[Header, ...]
-    _values: Mapping[bytes, list[bytes]] = field(init=False, eq=False, repr=False)
+    _last: Mapping[bytes, bytes] = field(init=False, eq=False, repr=False)
 
-    @_values.default
-    def _by_name(self) -> Mapping[bytes, list[bytes]]:
-        found: dict[bytes, list[bytes]] = {}
-        for name, value in self.fields:
-            found.setdefault(name.lower(), []).append(value)
-        return found
+    @_last.default
+    def _by_name(self) -> Mapping[bytes, bytes]:
+        return {_lower(name): value for name, value in self.fields}
 
     def all(self, name: bytes) -> list[bytes]:
         """The values under this name, which is in lower case."""
-        return self._values.get(name) or []
+        last = self._last.get(name)
+        if last is None:
+            return []
+        if len(self._last) == len(self.fields):
+            return [last]
+        return [value for word, value in self.fields if word.lower() == name]
 
     def one(self, name: bytes) -> bytes:
         """The only value under this name; empty where there is none, or several."""
@@ -88,10 +99,9 @@ class Headers:
 
     def words(self, name: bytes) -> frozenset[bytes]:
         """The members of the lists under this name, in lower case."""
-        found = self._values.get(name)
-        if found is None:
+        if name not in self._last:
             return _NO_WORDS
-        joined = b",".join(found).lower()
+        joined = b",".join(self.all(name)).lower()
         return frozenset(word.strip() for word in joined.split(b",")) - {b""}
 
 

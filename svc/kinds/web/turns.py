@@ -7,10 +7,9 @@ when the answer before it has ended.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Mapping
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.internet.defer import Deferred
 
 from svc.errors import Malformed
@@ -54,7 +53,7 @@ class Turns:
     insert: Insert
     answered: int = field(default=0, init=False)
     is_worded: bool = field(default=False, init=False)
-    _owed: deque[Turn] = field(factory=deque, init=False)
+    _owed: list[Turn] = field(factory=list, init=False)
     _has_begun: bool = field(default=False, init=False)
     _waiting: list[tuple[int, Deferred[None]]] = field(factory=list, init=False)
 
@@ -74,9 +73,13 @@ class Turns:
         self._has_begun = True
         return self._owed[0]
 
+    def lasts(self) -> None:
+        """The answer that has begun may last: what was asked is not kept for so long."""
+        self._owed[0] = evolve(self._owed[0], request=None)
+
     def end(self) -> None:
         """The target's answer has come whole."""
-        self._owed.popleft().over()
+        self._owed.pop(0).over()
         self._has_begun = self.is_worded = False
         self.answered += 1
         self._go_on()
@@ -104,7 +107,7 @@ class Turns:
 
     def _go_on(self) -> None:
         while self._owed and self._owed[0].edit:
-            turn = self._owed.popleft()
+            turn = self._owed.pop(0)
             self.insert(turn.edit, turn.values)
             self.answered += 1
             self.is_worded = True

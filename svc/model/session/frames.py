@@ -13,7 +13,6 @@ have a seq of their own, because they overtake data that waits at the gate.
 from __future__ import annotations
 
 import struct
-from collections import deque
 from enum import IntEnum
 from hashlib import sha256
 
@@ -185,7 +184,8 @@ class FrameMarks:
     """The places and tags of frames whose bytes are not done with."""
 
     def __init__(self) -> None:
-        self._frames: deque[tuple[int, int, int, bytes]] = deque()
+        # Mostly empty, and as a deque it would take 760 bytes even then.
+        self._frames: list[tuple[int, int, int, bytes]] = []
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -202,9 +202,10 @@ class FrameMarks:
 
     def drop(self, before: int) -> None:
         """Forget the frames that end at or before this offset."""
-        frames = self._frames
-        while frames and frames[0][1] <= before:
-            frames.popleft()
+        frames, done = self._frames, 0
+        while done < len(frames) and frames[done][1] <= before:
+            done += 1
+        del frames[:done]
 
     def digest(self, offset: int, size: int) -> bytes:
         """A digest of the tags of all frames that have bytes of this range.

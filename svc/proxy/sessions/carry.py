@@ -186,9 +186,13 @@ class Carried(Protocol):
         if self._carry is not None and not self._carry_over.called:
             self._carry_over.errback(_broken(reason))
 
+    async def _say_opened(self) -> None:
+        """Tell the client its grant, before any byte of the target; nobody needs it afterwards."""
+        opened, self._opened = self._opened, b""
+        await self._call.send(opened)
+
     async def _join(self, carry: IRpcCall) -> RelayedBytes:
-        # The client learns its grant before any byte of the target.
-        await self._call.send(self._opened)
+        await self._say_opened()
         return await join_streams(
             cast(IRawEnd, self._call),
             cast(IRawEnd, carry),

@@ -332,7 +332,7 @@ class GatedCarried(Carried):
 
     async def _join(self, carry: IRpcCall) -> RelayedBytes:
         session = self._session
-        await self._call.send(self._opened)
+        await self._say_opened()
         person = PassingStream(cast(MessageEnd, self._call))
         connector = PassingStream(cast(MessageEnd, carry))
         session.requests.out, session.answers.out = connector, person
