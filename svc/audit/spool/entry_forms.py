@@ -31,7 +31,6 @@ _AROUND = 64
 """Bytes of an entry's numbers, and of what is around a personal value."""
 
 _HASH = 64
-_TIME = '"time":"{}"}}'
 _MARK_BYTES = 16
 
 MAX_KEPT = 1024
@@ -50,7 +49,8 @@ class EntryForm:
         record: The record that it was made of; another one fits if it says the same decision.
         first: Up to the decision, in pieces: the hash of a hidden value goes between two.
         hidden: Path and text of each, in the order of the pieces.
-        size: Bytes of the entry without what is of one record alone, and of what is beside it.
+        size: Bytes of the entry without what is of one record alone.
+        beside: Bytes of what is beside it.
     """
 
     record: RequestRecord
@@ -59,6 +59,7 @@ class EntryForm:
     policies: str
     reason: str
     size: int
+    beside: int
 
     @classmethod
     def of(
@@ -100,7 +101,10 @@ class EntryForm:
             hidden=tuple(hidden),
             policies=policies if record.policies else "",
             reason=f',"reason":{write_plain(_tidied(record.reason))}' if record.reason else "",
-            size=sum(len(one.encode()) for one in (*first, policies, record.reason)),
+            size=sum(len(one.encode()) for one in (*first, policies, record.reason))
+            + _HASH * len(hidden)
+            + _AROUND,
+            beside=sum(len(path) + len(value.encode()) + _AROUND for path, value in hidden),
         )
 
     def is_of(self, record: RequestRecord) -> bool:
@@ -120,29 +124,31 @@ class EntryForm:
             Malformed: it is too large, or what is of this record alone may not be written.
         """
         _check(record)
-        values, first = [], [self.first[0]]
+        values, before = [], self.first[0]
         for (path, value), piece in zip(self.hidden, self.first[1:], strict=True):
             salt = entropy(SALT_BYTES)
-            values.append(RequestValue(index=0, path=path, salt=salt, value=value))
-            first += (value_hash(path, salt, value), piece)
-        kept = sum(len(path) + len(value.encode()) + _AROUND for path, value in self.hidden)
-        own = "" if record.frames is None else f'","frames":"{record.frames.hex()}'
-        place = "" if record.range is None else f',"range":[{record.range[0]},{record.range[1]}]'
-        before = f'{"".join(first)}{record.decision_id}{own}"{self.policies}{place}{self.reason},'
-        after = _TIME.format(rfc3339(record.time))
-        size = self.size + len(record.decision_id) + len(own) + len(place) + len(after)
-        size += _HASH * len(values) + _AROUND
-        if max(size, kept) > MAX_ENTRY_BYTES or len(values) > _MAX_VALUES:
+            values.append(RequestValue(0, path, salt, value))
+            before += value_hash(path, salt, value) + piece
+        own, place = record.decision_id, record.range
+        if record.frames is not None:
+            own += f'","frames":"{record.frames.hex()}'
+        own += f'"{self.policies}'
+        if place is not None:
+            own += f',"range":[{place[0]},{place[1]}]'
+        after = f'"time":"{rfc3339(record.time)}"}}'
+        size = self.size + len(own) + len(after)
+        if max(size, self.beside) > MAX_ENTRY_BYTES or len(values) > _MAX_VALUES:
             raise Malformed("it is too large")
-        values.sort(key=lambda one: one.path)
+        if len(values) > 1:
+            values.sort(key=lambda one: one.path)
         return SealedRequest(
-            numbers=record.numbers,
-            common=(record.policy_version, record.entities_digest, record.request.resource.type),
-            decision_id=record.decision_id,
-            before=before,
-            after=after,
-            values=tuple(values),
-            size=size + kept,
+            record.numbers,
+            (record.policy_version, record.entities_digest, record.request.resource.type),
+            record.decision_id,
+            f"{before}{own}{self.reason},",
+            after,
+            tuple(values),
+            size + self.beside,
         )
 
 

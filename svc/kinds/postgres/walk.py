@@ -33,6 +33,7 @@ from svc.kinds.postgres.nodes import (
     RUNNING_TEXT,
 )
 from svc.kinds.postgres.reading import changes_reading
+from svc.kinds.postgres.shapes import shape_of
 
 Node = Mapping[str, Any]
 
@@ -56,9 +57,26 @@ class Scope:
     tables: set[str]
 
 
+_MOST_SHAPES = 4096
+_shapes: dict[bytes, TextEffects] = {}
+
+
 @lru_cache(4096)
 def text_effects(text: bytes, longest: int = LONGEST) -> TextEffects:
-    """What a text would do, or why nobody knows; the same text is read once."""
+    """What a text would do, or why nobody knows; the same text, or its shape, is read once."""
+    shape = shape_of(text) if len(text) <= longest else None
+    known = None if shape is None else _shapes.get(shape)
+    if known is not None:
+        return known
+    found = _read(text, longest)
+    if shape is not None and not found.incomplete:
+        if len(_shapes) >= _MOST_SHAPES:
+            _shapes.clear()
+        _shapes[shape] = found
+    return found
+
+
+def _read(text: bytes, longest: int) -> TextEffects:
     try:
         tree = parse_tree(text, longest)
     except Unreadable as why:

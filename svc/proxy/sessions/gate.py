@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from attrs import define, evolve
+from attrs import define
 
 from svc.errors import SvcError
 from svc.interfaces.gating import RequestVerdict
@@ -131,7 +131,7 @@ class Gate:
             known = self._remembered(opened, basis, action, facts, approved)
             if known is not None:
                 self.on_decision(counted, known.decision)
-                return evolve(known, decision_id=self.request_ids.next())
+                return known.again(self.request_ids.next())
             decision, reason = self._decided(opened, action, facts, approved)
             hint = self._hint(opened, decision)
         except SvcError:

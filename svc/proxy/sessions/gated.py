@@ -101,6 +101,27 @@ class GatedRequest:
     range: tuple[int, int] | None = None
     frames: bytes | None = None
 
+    def again(
+        self, decision_id: str, range: tuple[int, int] | None = None, frames: bytes | None = None
+    ) -> GatedRequest:
+        """The same decision on another request, or with its place; ``evolve`` costs much more."""
+        return GatedRequest(
+            self.request,
+            self.resource_kind,
+            self.decision,
+            decision_id,
+            self.policies,
+            self.policy_version,
+            self.entities_digest,
+            self.reason,
+            self.source_address,
+            self.numbers,
+            self.request_hint,
+            self.basis,
+            range,
+            frames,
+        )
+
 
 @frozen
 class GatedNote:
@@ -244,9 +265,8 @@ class GatedSession:
         range_ = self.requests.request_range(self._numbered + 1, size)
         self._numbered = range_.n
         try:
-            ranged = evolve(
-                decided, range=(range_.offset, range_.offset + range_.size), frames=range_.tags
-            )
+            place = range_.offset, range_.offset + range_.size
+            ranged = decided.again(decided.decision_id, place, range_.tags)
             await self.write(ranged, self.opened.request.session_uid)
         except BaseException:
             # Of a number that is lost amid others the Connector never hears: it ends the session.

@@ -29,7 +29,8 @@ from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
 
-TOGETHER_SECS = 0.05
+TOGETHER_SECS = 0.2
+"""A call with its transaction and its head costs Authority as much as some hundred entries."""
 
 _TIMEOUT = 10.0
 _MOVED_WAIT = 1.0
