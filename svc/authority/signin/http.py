@@ -24,6 +24,9 @@ from svc.runtime.services import bounded
 
 MAX_ANSWER = 256 * 1024
 ANSWER_SECS = 10.0
+_UNVERIFIED = "certificate verify failed"
+"""What OpenSSL says of a chain that ends in no authority which is trusted."""
+
 _HEADERS = {b"accept": [b"application/json"], b"user-agent": [b"svc"]}
 _FORM = {b"content-type": [b"application/x-www-form-urlencoded"]}
 
@@ -136,4 +139,10 @@ def _words(failed: BaseException) -> str:
         return _words(cause.value)
     if isinstance(failed, VerificationError):
         return "the server's certificate is for another host"
-    return dial_failure(failed)
+    words = dial_failure(failed)
+    if _UNVERIFIED in words:
+        words += (
+            "; if the certificate is of an authority of your own, the operator names that in "
+            "oidc.ca_file"
+        )
+    return words

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from attrs import define, field, frozen
 from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
 
 from svc.authority.signin.http import ProviderAnswer, ProviderHttp
 from svc.authority.signin.id_token import ExpectedToken, check_claims, read_token, refuse
@@ -26,6 +27,8 @@ KEYS_AGAIN_SECS = 60.0
 
 FAILED_SECS = 5.0
 """So long a failure to fetch either is every caller's answer, and no other try is made."""
+
+_log = Logger(namespace="svc_authority")
 
 _T = TypeVar("_T")
 _MAX_URL = 2048
@@ -206,6 +209,7 @@ class Provider:
             return read(await self.http.get(url))
         except ProviderFault as fault:
             self._failed = url, self.clock.seconds(), fault
+            _log.warn("identity provider not usable", reason=fault.reason, text=fault.text)
             raise
 
     async def _usable_keys(self) -> ProviderKeys:

@@ -90,8 +90,7 @@ class _Resolved:
         hosts = [host for host in found if self.reach.allows(host)]
         if found and not hosts:
             raise ProviderFault(
-                f"{self.host}: is on an address that is not public; the operator can allow it in "
-                "oidc.reach",
+                f"{self.host}: its address is not public; the operator can allow it in oidc.reach",
                 reason="provider_address",
             )
         problem: Exception = ProviderFault(f"{self.host}: no such host")

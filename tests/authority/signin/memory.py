@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from attrs import define, evolve, field
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
@@ -94,11 +94,13 @@ class MemoryProvider:
     Attributes:
         answers: By path; a list is used up, its last one stays.
         is_silent: No answer comes.
+        breaks: What a request breaks by, if it does.
     """
 
     answers: dict[str, list[tuple[int, Any]]] = field(factory=dict)
     asked: list[tuple[str, dict[str, str]]] = field(factory=list)
     is_silent: bool = False
+    breaks: Exception | None = None
 
     def __attrs_post_init__(self) -> None:
         self.answer(WELL_KNOWN, METADATA)
@@ -127,6 +129,8 @@ class MemoryProvider:
         self.asked.append((path, sent))
         if self.is_silent:
             return Deferred()
+        if self.breaks is not None:
+            return fail(self.breaks)
         listed = self.answers[path]
         status, body = listed.pop(0) if len(listed) > 1 else listed[0]
         data = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -5,7 +5,10 @@ from __future__ import annotations
 from ipaddress import ip_network
 from typing import Any
 
+from OpenSSL.SSL import Error as TlsError
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from twisted.web.client import ResponseNeverReceived
 
 from svc.authority.signin.http import MAX_ANSWER
 from svc.authority.signin.id_token import ExpectedToken
@@ -13,6 +16,7 @@ from svc.authority.signin.reach import ProviderReach
 from tests.authority.house import outcome, refusal_of, value_of
 from tests.authority.signin.memory import METADATA, WELL_KNOWN, SignInHouse
 from tests.authority.signin.tokens import CLIENT, ISSUER, key_set, rsa_jwk, signed
+from tests.support.logged import logged
 
 
 class MetadataTests(SynchronousTestCase):
@@ -51,6 +55,18 @@ class MetadataTests(SynchronousTestCase):
                 at = SignInHouse()
                 at.agent.answer(WELL_KNOWN, body, status=status)
                 self.assertEqual(refusal_of(at.begin()).reason, reason)
+
+    def test_unverified(self) -> None:
+        """A certificate that nobody trusts is told with the key to set, also in the log."""
+        at = SignInHouse()
+        at.agent.breaks = ResponseNeverReceived(
+            [Failure(TlsError([("SSL routines", "", "certificate verify failed")]))]
+        )
+        events = logged(self)
+        refused = refusal_of(at.begin())
+        self.assertEqual(refused.reason, "provider_unreachable")
+        self.assertIn("names that in oidc.ca_file", refused.text)
+        self.assertIn(refused.text, [event.get("text") for event in events])
 
     def test_silent(self) -> None:
         """A provider that says nothing is waited for ten seconds."""
