@@ -264,7 +264,18 @@ def logout(globals_: Globals, keep_files: bool, as_json: bool) -> None:
         identity = TransportIdentity.load(IdentityStore(directory), runs_in.now)
         return end_sign_in(runs_in, place, identity)
 
-    run(ending)
+    try:
+        run(ending)
+    except SvcError as refusal:
+        if refusal.reason != "sign_in_unknown":
+            raise
+        raise SvcError(
+            "there is no sign-in to end: this identity came by a join token, or its sign-in is "
+            f"over; to stop using it here, delete {directory / 'identity'}; to make it invalid "
+            "everywhere, have your operator run: svc authority persons revoke NAME",
+            reason=refusal.reason,
+            fault=refusal.fault,
+        ) from None
     SignInFile(directory).write(0)
     if not keep_files:
         shutil.rmtree(directory / "identity")

@@ -7,6 +7,7 @@ person's eyes beside it goes to stderr.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,8 @@ def up(globals_: Globals) -> int:
         lines.settle(log_filter, profile)
         return refused(lines, refusal)
     stop_on_hangup(reactor)
+    if sys.stderr.isatty():
+        hint(["leave this running; in another terminal, type: svc resources list; Ctrl-C ends it"])
     return Running(reactor, lines).run(client)
 
 

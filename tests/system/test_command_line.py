@@ -40,6 +40,13 @@ class PersonTests(SynchronousTestCase):
             self.assertEqual((stranger.status, stranger.stdout), (1, ""))
             self.assertNotIn("tcp", stranger.stderr)
 
+    def test_nothing_to_sign_out_of(self) -> None:
+        """Whoever joined by a token is told that no sign-in ends, and what to do instead."""
+        told = ada().svc("logout")
+        self.assertEqual(told.status, 1)
+        self.assertIn("there is no sign-in to end: this identity came by a join token", told.stderr)
+        self.assertTrue((ada().directory / "identity").exists())
+
 
 class DatabaseTests(SynchronousTestCase):
     """A database behind the gateway, as stock tools open it."""

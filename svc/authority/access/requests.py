@@ -44,7 +44,7 @@ from svc.model.short_ids import whole_id
 from svc.model.signing import Signed
 from svc.policy.requestable import would_turn
 
-HIDDEN_TEXT = "access denied, or no such resource"
+HIDDEN_TEXT = "access denied, or no such resource; see what you may use: svc resources list"
 UNKNOWN_TEXT = "no such request, or it is not one that you may see; list them: svc requests list"
 MAX_LISTED = 500
 _SALT_BYTES = 16
