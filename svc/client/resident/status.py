@@ -14,7 +14,7 @@ from svc.client.own_certificate import check_own, identity_status
 from svc.client.resident.handed import HandedSessions
 from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import Resident
-from svc.errors import Denied, Malformed
+from svc.errors import Denied, Fault, Malformed, SvcError
 from svc.interfaces.identity import IIdentity
 from svc.model.audit.record import rfc3339
 from svc.model.session.lacking import LACKING
@@ -51,8 +51,8 @@ class StatusService:
         """The state of everything; fetched again first where the question says ``refresh``.
 
         Raises:
-            SvcError: an unknown question, or no Proxy answered in time; at once where none
-                would, because the certificate is not good now.
+            SvcError: an unknown question, or the Proxy that is connected did not answer in time;
+                at once where none would, because the certificate is not good now.
         """
         if question.get("ask") != "status":
             raise Malformed("control: unknown request")
@@ -62,8 +62,11 @@ class StatusService:
                 check_own(self.identity)
             try:
                 await bounded(self.clock, _REFRESH_SECS, self.link.refreshed(), "the Proxy")
-            except Denied:
-                pass  # the status says so
+            except SvcError as refusal:
+                is_away = refusal.fault is Fault.DEADLINE and not self.link.proxy
+                if not (isinstance(refusal, Denied) or is_away):
+                    raise
+                # The status says so: refused, or not connected and why.
         waiting = None if self.link.proxy == "" else await self.waiting()
         return {**self._status(), "requests_to_decide": waiting}
 

@@ -359,10 +359,19 @@ class StatusTests(SynchronousTestCase):
         self.assertTrue(self.successResultOf(answering)["running"])
 
     def test_refresh_in_vain(self) -> None:
-        """Where no Proxy answers, the caller is told so in time."""
+        """Where the Proxy does not answer, the caller is told so in time."""
         answering = self.ask(ask="status", refresh=True)
         self.clock.advance(16)
         self.assertEqual(self.failureResultOf(answering, SvcError).value.reason, "deadline")
+
+    def test_refresh_without_a_proxy(self) -> None:
+        """Where no Proxy is connected, the status says so and why, instead of a bare refusal."""
+        self.link.proxy, self.link.problem = "", "cannot connect: connection refused"
+        answering = self.ask(ask="status", refresh=True)
+        self.clock.advance(16)
+        told = self.successResultOf(answering)
+        self.assertEqual(told["proxy"]["connected"], False)
+        self.assertEqual(told["proxy"]["problem"], "cannot connect: connection refused")
 
     def test_refresh_after_the_end(self) -> None:
         """With a certificate that has ended nobody is waited for: the answer names the end."""
