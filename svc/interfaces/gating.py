@@ -76,6 +76,9 @@ class IGatedStream(Interface):
             Malformed: a stream holds no *size* bytes at most; or it ends amid them.
         """
 
+    def ahead(most: int) -> bytes:
+        """What is held now, of that the first *most* bytes."""
+
     async def pass_on(size: int) -> None:
         """Pass on the next *size* bytes as they are, those that are still to come as they come.
 

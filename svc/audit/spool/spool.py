@@ -70,6 +70,8 @@ class Spool:
     committed: Callable[[], object]
     has_room: Callable[[], object]
     buffering: IReactorTime | None = None
+    in_turn: Callable[[Callable[[], object]], object] | None = None
+    _is_turn_asked: bool = False
     _soon: IDelayedCall | None = None
     _retried: list[_Waiter] = field(factory=list)
     _waiting: deque[_Waiter] = field(factory=deque)
@@ -143,12 +145,24 @@ class Spool:
             durable = Deferred()
         self._waiting.append((entry, durable))
         if not self._is_writing:
-            if self.buffering is None or len(self._waiting) >= BATCH:
+            if len(self._waiting) >= BATCH or (self.buffering is None and self.in_turn is None):
                 self._begin()
-            elif self._soon is None:
-                self._soon = self.buffering.callLater(BUFFERED_SECS, self._flush)
+            elif self.buffering is None:
+                self._begin_in_turn()
+            else:
+                self._begin_late()
         if durable is not None:
             await durable
+
+    def _begin_in_turn(self) -> None:
+        if self.in_turn is not None and not self._is_turn_asked:
+            self._is_turn_asked = True
+            self.in_turn(self._turn_over)
+
+    def _turn_over(self) -> None:
+        self._is_turn_asked = False
+        if self._waiting and not self._is_writing:
+            self._begin()
 
     def _flush(self) -> None:
         self._soon = None
@@ -241,12 +255,22 @@ class Spool:
     def _written(self) -> None:
         """Go on with what was asked for meanwhile, by those just answered too."""
         self._is_writing, self._in_batch = False, 0
-        if self._waiting:
-            self._begin()
-        else:
+        if not self._waiting:
             idle, self._idle = self._idle, []
             for one in idle:
                 one.callback(None)
+        elif self._idle or len(self._waiting) >= BATCH:
+            self._begin()
+        elif all(durable is None for _, durable in self._waiting):
+            self._begin_late()  # what has passed already waits for more, as before
+        elif self.in_turn is not None:
+            self._begin_in_turn()
+        else:
+            self._begin()
+
+    def _begin_late(self) -> None:
+        if self.buffering is not None and self._soon is None:
+            self._soon = self.buffering.callLater(BUFFERED_SECS, self._flush)
 
     def _report(self, refusal: SvcError | None = None) -> None:
         """Say once that the spool fills, and once that there is room again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 
 from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
@@ -168,6 +169,7 @@ def make_spooling(
         committed=lambda: delivery.committed(),
         has_room=has_room,
         buffering=runtime.reactor if settings.audit.requests == "buffered" else None,
+        in_turn=partial(runtime.reactor.callLater, 0),
     )
     delivery = SpoolDelivery(spool=spool, channel=channel, tasks=tasks, clock=runtime.reactor)
     journal = EndsJournal(

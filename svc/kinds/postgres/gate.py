@@ -39,6 +39,9 @@ UNKNOWN_STATEMENT = TextEffects(effects=frozenset({"read"}), incomplete="unknown
 SKIPPED = TextEffects(incomplete="skipped")
 LONG_TEXT = TextEffects(incomplete="text_too_long")
 
+_AHEAD = 4096
+"""So much of what is held is looked at in one step."""
+
 
 async def serve(session: IGatedSession) -> None:
     """One session, from the server's greeting to its end."""
@@ -61,10 +64,12 @@ class PostgresGate:
     async def requests(self) -> None:
         """From the person."""
         stream = self.session.requests
-        while (head := await stream.at_least(HEAD)) is not None:
-            await self._until_room()
+        while await stream.at_least(HEAD) is not None:
+            if self.pipeline.is_full:
+                await self._until_room()
+            head = stream.ahead(_AHEAD)
             if not self.pipeline.is_skipping:
-                undecided = self._undecided(stream.held)
+                undecided = self._undecided(head)
                 if undecided:
                     await stream.pass_on(undecided)
                     continue
@@ -80,7 +85,7 @@ class PostgresGate:
                     self.pipeline.synced()
                 await stream.pass_on(size)  # the server reads past it
             else:
-                await take(self, stream, size)
+                await take(self, stream, size, head)
 
     def _undecided(self, held: bytes) -> int:
         """How many bytes, from the first, are messages that need no decision; they are noted.
@@ -89,18 +94,17 @@ class PostgresGate:
         """
         at, pipeline = 0, self.pipeline
         while len(held) - at >= HEAD and not pipeline.is_full:
+            size = size_of(held, at)
             note = _CARRIED.get(held[at])
             if note is not None:
                 note(pipeline)
-            elif held[at] != _EXECUTE or not self._goes_on(held, at):
+            elif held[at] != _EXECUTE or not self._goes_on(held, at, size):
                 break
-            at += size_of(held, at)
-            # The rest of one that has not come whole is passed as it comes.
+            at += size  # the rest of one that has not come whole is passed as it comes
         return at
 
-    def _goes_on(self, held: bytes, at: int) -> bool:
+    def _goes_on(self, held: bytes, at: int, size: int) -> bool:
         """Whether an Execute is the first of a portal whose verdict stands: one request with it."""
-        size = size_of(held, at)
         if size > LONGEST_NAMES or len(held) - at < size:
             return False
         name, _ = name_at(held[at + HEAD : at + size])
@@ -126,10 +130,10 @@ class PostgresGate:
             room.callback(None)
 
     async def _decide(
-        self, stream: IGatedStream, size: int, effects: TextEffects
+        self, stream: IGatedStream, size: int, effects: TextEffects, head: bytes = b""
     ) -> RequestVerdict:
         action = OPAQUE if effects.incomplete else QUERY
-        first = await _first(stream, size)
+        first = size if size <= len(head) else await _first(stream, size)
         return await self.session.decide(action, effects.facts, first)
 
     async def _refuse(self, stream: IGatedStream, size: int, effects: TextEffects) -> None:
@@ -150,25 +154,25 @@ class PostgresGate:
         stream.edit(first, "deny", {"decision": denial.verdict.decision_id})
         await drop(stream, size - first)
 
-    async def _text(self, stream: IGatedStream, size: int) -> bytes | None:
+    async def _text(self, stream: IGatedStream, size: int, head: bytes) -> bytes | None:
         """The body of a message that holds a text; None: it is too long to be read."""
         if size > LONGEST_TEXT:
             return None
-        return (await whole(stream, size))[HEAD:size]
+        return (head if size <= len(head) else await whole(stream, size))[HEAD:size]
 
-    async def _query(self, stream: IGatedStream, size: int) -> None:
-        body = await self._text(stream, size)
+    async def _query(self, stream: IGatedStream, size: int, head: bytes) -> None:
+        body = await self._text(stream, size, head)
         text = b"" if body is None else _ended(body)
         effects = LONG_TEXT if body is None else await effects_of(self.session, text)
         effects = resolved(self.pipeline, effects)
         if ends_transaction(text) and effects.ends_transaction:
             verdict = PASSES
         else:
-            verdict = await self._decide(stream, size, effects)
+            verdict = await self._decide(stream, size, effects, head)
         await self._ask_simply(stream, size, verdict, effects)
 
-    async def _call(self, stream: IGatedStream, size: int) -> None:
-        verdict = await self._decide(stream, size, FUNCTION_CALL)
+    async def _call(self, stream: IGatedStream, size: int, head: bytes) -> None:
+        verdict = await self._decide(stream, size, FUNCTION_CALL, head)
         await self._ask_simply(stream, size, verdict, FUNCTION_CALL)
 
     async def _ask_simply(
@@ -181,11 +185,11 @@ class PostgresGate:
                 self.pipeline.asked_simply(effects.changes)
             await stream.pass_on(size)
 
-    async def _parse(self, stream: IGatedStream, size: int) -> None:
+    async def _parse(self, stream: IGatedStream, size: int, head: bytes) -> None:
         self._fresh = None
-        body = await self._text(stream, size)
+        body = await self._text(stream, size, head)
         if body is None:
-            body, text, effects = await names(stream, size), b"", LONG_TEXT
+            body, text, effects = await names(stream, size, head), b"", LONG_TEXT
             name, _ = name_at(body)
         else:
             name, after = name_at(body)
@@ -195,7 +199,7 @@ class PostgresGate:
         if ends_transaction(text) and effects.ends_transaction:
             verdict = PASSES
         else:
-            verdict = await self._decide(stream, size, asked)
+            verdict = await self._decide(stream, size, asked, head)
 
         def note() -> None:
             self.pipeline.parsed(name, effects)
@@ -203,8 +207,8 @@ class PostgresGate:
 
         await self._pass(stream, size, Decided(verdict, asked), note)
 
-    async def _bind(self, stream: IGatedStream, size: int) -> None:
-        body = await names(stream, size)
+    async def _bind(self, stream: IGatedStream, size: int, head: bytes) -> None:
+        body = await names(stream, size, head)
         portal, after = name_at(body)
         statement, _ = name_at(body, after)
         candidates = self.pipeline.behind(statement)
@@ -222,22 +226,22 @@ class PostgresGate:
         effects = tuple(one.effects for one in candidates)
         is_its = fresh is not None and (statement, effects) == (fresh[0], (fresh[1],))
         answer = await self._decide_again(
-            stream, size, effects, fresh[2] if fresh and is_its else None
+            stream, size, effects, fresh[2] if fresh and is_its else None, head
         )
         await self._pass(
             stream, size, answer, lambda: self.pipeline.bound(portal, effects, answer.verdict)
         )
 
-    async def _execute(self, stream: IGatedStream, size: int) -> None:
-        name, _ = name_at(await names(stream, size))
+    async def _execute(self, stream: IGatedStream, size: int, head: bytes) -> None:
+        name, _ = name_at(await names(stream, size, head))
         portal = self.pipeline.portal(name)
         candidates: tuple[TextEffects, ...] = ()
         if portal is None:
-            verdict = await self._decide(stream, size, UNKNOWN_PORTAL)
+            verdict = await self._decide(stream, size, UNKNOWN_PORTAL, head)
             answer = Decided(verdict, UNKNOWN_PORTAL)
         else:
             candidates, fresh, portal.fresh = portal.candidates, portal.fresh, None
-            answer = await self._decide_again(stream, size, candidates, fresh)
+            answer = await self._decide_again(stream, size, candidates, fresh, head)
         await self._pass(stream, size, answer, lambda: self.pipeline.executed(candidates))
 
     async def _decide_again(
@@ -246,12 +250,13 @@ class PostgresGate:
         size: int,
         candidates: tuple[TextEffects, ...],
         fresh: RequestVerdict | None,
+        head: bytes,
     ) -> Decided:
         """The verdict of the message before, where it stands: both are one request."""
         if fresh is not None and self._stands(fresh):
             return Decided(fresh, candidates[0])
-        effects = union(tuple(resolved(self.pipeline, one) for one in candidates))
-        return Decided(await self._decide(stream, size, effects), effects)
+        effects = union(tuple([resolved(self.pipeline, one) for one in candidates]))
+        return Decided(await self._decide(stream, size, effects, head), effects)
 
     async def _pass(
         self,
@@ -268,8 +273,8 @@ class PostgresGate:
                 note()
             await stream.pass_on(size)
 
-    async def _close(self, stream: IGatedStream, size: int) -> None:
-        body = await names(stream, size)
+    async def _close(self, stream: IGatedStream, size: int, head: bytes) -> None:
+        body = await names(stream, size, head)
         name, _ = name_at(body, 1)
         if not self.pipeline.is_skipping:  # since its beginning came: the server reads past it
             self.pipeline.closed(name if body[:1] == b"S" else None)
@@ -341,6 +346,8 @@ def told(denial: Decided) -> Mapping[str, str]:
 
 def resolved(pipeline: Pipeline, effects: TextEffects) -> TextEffects:
     """A text's effects, with those of the prepared statements that its EXECUTEs may run."""
+    if not effects.executes:
+        return effects
     found = [effects]
     for name in sorted(effects.executes):
         candidates = [one.effects for one in pipeline.behind(name)]
@@ -377,10 +384,14 @@ async def _first(stream: IGatedStream, size: int) -> int:
     return first
 
 
-async def names(stream: IGatedStream, size: int) -> bytes:
-    """The beginning of a message's body, with the names in it."""
+async def names(stream: IGatedStream, size: int, head: bytes) -> bytes:
+    """The beginning of a message's body, with the names in it.
+
+    Args:
+        head: What of the message was there.
+    """
     first = min(size, HEAD + LONGEST_NAMES)
-    return (await whole(stream, first))[HEAD:first]
+    return (head if first <= len(head) else await whole(stream, first))[HEAD:first]
 
 
 async def drop(stream: IGatedStream, size: int) -> None:
@@ -392,7 +403,7 @@ async def drop(stream: IGatedStream, size: int) -> None:
         size -= first
 
 
-Take = Callable[[PostgresGate, IGatedStream, int], Awaitable[None]]
+Take = Callable[[PostgresGate, IGatedStream, int, bytes], Awaitable[None]]
 
 _REQUESTS: Mapping[int, Take] = {
     ord("Q"): PostgresGate._query,

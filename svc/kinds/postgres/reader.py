@@ -47,6 +47,10 @@ class PostgresRequests:
         starts: list[Request] = []
         at = 0
         while at < len(data):
+            if not self._head and (size := _whole(data, at)):
+                starts.append(self._message(data, at, size, is_denied))
+                at += size
+                continue
             if not self._head:
                 self._start = self._at + at
                 starts.append((self._start, False, 0))
@@ -59,9 +63,10 @@ class PostgresRequests:
                 self._size = size_of(bytes(self._head))
             at = self._take(data, at)
             if self._at + at == self._start + self._size:
-                if self._head[0] in DECIDED and self._needs(is_denied(self._start)):
-                    end = self._start + min(self._size, LONGEST_TEXT)
-                    starts.append((self._start, True, end))
+                if self._head[0] in DECIDED:
+                    head = bytes(self._head)
+                    if self._needs(head, self._size, is_denied(self._start)):
+                        starts.append((self._start, True, _end(self._start, self._size)))
                 self._head.clear()
         self._at += len(data)
         return starts
@@ -72,15 +77,26 @@ class PostgresRequests:
         self._head += data[at : min(end, at + _ENOUGH - len(self._head))]
         return end
 
-    def _needs(self, is_denied: bool) -> bool:
-        kind, body = self._head[0], bytes(self._head[HEAD:])
+    def _message(
+        self, data: bytes, at: int, size: int, is_denied: Callable[[int], bool]
+    ) -> Request:
+        """One that has come whole."""
+        start = self._at + at
+        if data[at] in DECIDED:
+            head = data[at : at + min(size, _ENOUGH)]
+            if self._needs(head, size, is_denied(start)):
+                return start, True, _end(start, size)
+        return start, False, 0
+
+    def _needs(self, head: bytes, size: int, is_denied: bool) -> bool:
+        kind, body = head[0], head[HEAD:]
         if kind in b"QF":
-            whole = self._size == HEAD + len(body)
+            whole = size == HEAD + len(body)
             return not (kind == ord("Q") and whole and ends_transaction(body[:-1]))
         first, after = text_at(body)
         if kind == ord("P"):
             self._fresh = None if is_denied else first
-            return self._size > _ENOUGH or not ends_transaction(text_at(body, after)[0])
+            return size > _ENOUGH or not ends_transaction(text_at(body, after)[0])
         if kind == ord("B"):
             fresh, self._fresh = self._fresh, None
             if not is_denied and len(self._portals) < _MOST_PORTALS:
@@ -89,3 +105,15 @@ class PostgresRequests:
         is_fresh = first in self._portals
         self._portals.discard(first)
         return not is_fresh
+
+
+def _whole(data: bytes, at: int) -> int:
+    """The size of the message that begins here, if it has come whole; or 0."""
+    if len(data) - at < HEAD:
+        return 0
+    size = size_of(data, at)
+    return size if size <= len(data) - at else 0
+
+
+def _end(start: int, size: int) -> int:
+    return start + min(size, LONGEST_TEXT)

@@ -252,9 +252,13 @@ class RequestChain:
             self._needed(start, needs, end, is_edited)
         if self._is_last:
             return
-        if not is_edited and (
-            any(self._is_denied(start) for start in starts)
-            or (offset not in starts[:1] and self._is_denied(before))
+        if (
+            not is_edited
+            and self._is_any_denied
+            and (
+                any(self._is_denied(start) for start in starts)
+                or (offset not in starts[:1] and self._is_denied(before))
+            )
         ):
             raise _refused("the Proxy passed a request on that it had denied")
         self._placed(offset, offset + len(data), starts)
@@ -280,6 +284,10 @@ class RequestChain:
             holds = after < len(starts) and starts[after] < one.offset + one.size
             if holds or (first <= one.offset and not is_start):
                 raise _refused("a decision of a gated session is not about one whole request")
+
+    @property
+    def _is_any_denied(self) -> bool:
+        return any(not one.allowed for one in self._at.values())
 
     def _is_denied(self, start: int) -> bool:
         decided = self._at.get(start)

@@ -74,6 +74,10 @@ class GatedStream(Protocol):
         """See IGatedStream."""
         return bytes(self._held)
 
+    def ahead(self, most: int) -> bytes:
+        """See IGatedStream."""
+        return bytes(self._held[:most])
+
     async def until(self, mark: bytes | Pattern[bytes], most: int) -> bytes | None:
         """See IGatedStream."""
         most = min(most, MAX_HELD)  # past it nothing more is read, so no mark would come
@@ -187,7 +191,7 @@ class GatedStream(Protocol):
             # Its receiver would refuse it; until then we would tell wrong offsets of it.
             raise Malformed("a frame is not at the offset where it belongs", reason=FRAME_ORDER)
         else:
-            self._take(frame, bytes(message))
+            self._take(frame, message if type(message) is bytes else bytes(message))
 
     def readConnectionLost(self) -> None:
         """The peer writes no more."""
@@ -235,7 +239,8 @@ class GatedStream(Protocol):
         if self._has_enough():
             self._is_full = True
             self._pace()
-        self._wake()
+        if self._waiting is not None:
+            self._wake()
 
     def _has_enough(self) -> bool:
         return len(self._held) >= MAX_HELD or len(self._marks) >= MAX_FRAMES_HELD // 2

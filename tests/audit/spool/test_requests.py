@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from typing import Any
 
 from attrs import evolve
@@ -81,6 +82,24 @@ class DurableTests(RequestCase):
             self.successResultOf(one)
         self.assertEqual(self.disk.syncs, 1)
         self.assertEqual(self.batches(), [[1], list(range(2, 52))])
+
+    def test_in_turn(self) -> None:
+        """All that are asked for in one turn of the reactor are one batch, the first among them."""
+        turns: list[Callable[[], object]] = []
+        self.sink.in_turn = turns.append
+        for _ in range(2):
+            asked = [self.ask() for _ in range(5)]
+            self.assertEqual((len(turns), self.thread.asked), (1, []))
+            turns.pop()()
+            late = self.ask()
+            self.thread.run()
+            for one in asked:
+                self.successResultOf(one)
+            self.assertNoResult(late)
+            turns.pop()()
+            self.thread.run()
+            self.successResultOf(late)
+        self.assertEqual([len(batch) for batch in self.batches()], [5, 1, 5, 1])
 
     def test_many(self) -> None:
         """A write that is too much for one batch has several."""
@@ -184,6 +203,22 @@ class BufferedTests(RequestCase):
         for number in range(BATCH):
             self.successResultOf(self.ask(holder=str(number % 8)))
         self.assertEqual(len(self.thread.asked), 1)
+
+    def test_during_a_write(self) -> None:
+        """What passes during a write waits for others, too, and is written when the spool ends."""
+        assert self.clock is not None
+        self.successResultOf(self.ask())
+        self.clock.advance(BUFFERED_SECS)
+        for _ in range(3):
+            self.successResultOf(self.ask())
+        self.thread.run()
+        self.assertEqual(self.thread.asked, [])
+        self.successResultOf(self.ask())
+        closing = Deferred.fromCoroutine(self.sink.close())
+        while self.thread.asked:
+            self.thread.run()
+        self.successResultOf(closing)
+        self.assertEqual(self.batches(), [[1], [2, 3, 4, 5]])
 
     def test_refused(self) -> None:
         """What passed stays until the disk takes it; meanwhile nothing more passes."""

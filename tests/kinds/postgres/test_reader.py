@@ -16,14 +16,21 @@ Denied = Callable[[int], bool]
 
 class PostgresRequestsTests(SynchronousTestCase):
     def needing(self, *messages: bytes, denied: tuple[int, ...] = (), step: int = 7) -> list[int]:
-        """Which of them need a decision, counted from 0."""
+        """Which of them need a decision, counted from 0, whether they come whole or in pieces."""
+        found = self._needing(messages, denied, step)
+        self.assertEqual(self._needing(messages, denied, len(b"".join(messages))), found)
+        return found
+
+    def _needing(
+        self, messages: tuple[bytes, ...], denied: tuple[int, ...], step: int
+    ) -> list[int]:
         data, reader = b"".join(messages), PostgresRequests()
         offsets = [len(b"".join(messages[:n])) for n in range(len(messages))]
         starts: list[Request] = []
         for at in range(0, len(data), step):
             is_denied: Denied = lambda start: offsets.index(start) in denied  # noqa: E731
             starts += reader.feed(data[at : at + step], is_denied)
-        self.assertEqual([start for start, needs, _ in starts if not needs], offsets)
+        self.assertEqual(list(dict.fromkeys(start for start, _, _ in starts)), offsets)
         for start, needs, end in starts:
             size = len(messages[offsets.index(start)])
             self.assertEqual(end, start + min(size, LONGEST_TEXT) if needs else 0)

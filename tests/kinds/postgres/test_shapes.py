@@ -16,47 +16,9 @@ from tests.kinds.postgres.test_effects import cases
 
 _DIGITS = re.compile(r"[0-9]+")
 _TEXTS = [text for _, _, text in cases() if shape_of(text.encode())]
-_WORDS = st.sampled_from(
-    [
-        "SELECT",
-        "FROM",
-        "a",
-        "t1",
-        "s.b2",
-        "1",
-        "23",
-        "4.5",
-        ".6",
-        "7e8",
-        "0x9",
-        "1_0",
-        "(",
-        ")",
-        ",",
-        "*",
-        "-",
-        "+",
-        "<>",
-        "=",
-        "WHERE",
-        "LIMIT",
-        "ORDER",
-        "BY",
-        "lo_get",
-        "CAST",
-        "AS",
-        "numeric",
-        "INTO",
-        "VALUES",
-        "FOR",
-        "UPDATE",
-        "pg_settings",
-        "UNION",
-        "interval",
-        ";",
-        "nextval",
-    ]
-)
+_TOKENS = """SELECT FROM a t1 s.b2 1 23 4.5 .6 7e8 0x9 1_0 ( ) , * - + <> = WHERE LIMIT ORDER BY
+    lo_get CAST AS numeric INTO VALUES FOR UPDATE pg_settings UNION interval ; nextval"""
+_WORDS = st.sampled_from(_TOKENS.split())
 
 
 def effects(text: bytes) -> object:
