@@ -37,7 +37,8 @@ def with_flag(flag: int, more: bytes) -> Callable[[bytes], bytes]:
 def good_attestation() -> bytes:
     """What a key registers for this cluster, without a statement."""
     key = SoftKey()
-    credential = SoftCredential(b"c" * 32, CLUSTER, {}, ec.generate_private_key(ec.SECP256R1()))
+    private = ec.generate_private_key(ec.SECP256R1())
+    credential = SoftCredential(id=b"c" * 32, rp_id=CLUSTER, user={}, key=private)
     data = key.authenticator_data(CLUSTER, credential)
     return cbor.encode({"fmt": "none", "attStmt": {}, "authData": data})
 
