@@ -62,8 +62,7 @@ _REACH_SECS = 10.0
 
 
 HOW_TO_BEGIN = (
-    "sign in with `svc login`, or join with a token and `svc join`; both need --proxy and --ca-pin "
-    "from your operator the first time"
+    "sign in with `svc login --proxy HOST:PORT --ca-pin PIN`, or join with a token and `svc join`"
 )
 
 
@@ -183,14 +182,11 @@ class PersonSide:
             try:
                 return await way.dial()
             except SvcError as e:
-                hint = f"; {self._addresses}" if e.reason == CANNOT_CONNECT else ""
-                text = f"{way.address}: {e.text}{hint}"
+                text = f"{way.address}: {e.text}"
+                if e.reason == CANNOT_CONNECT:
+                    text += f"; check that the Proxy runs, and its address in {self.settings.path}"
                 problem = SvcError(text, reason=e.reason, fault=e.fault)
         raise problem
-
-    @property
-    def _addresses(self) -> str:
-        return f"is the Proxy running, and endpoints.proxy right in {self.settings.path}?"
 
     def freshness(self) -> Freshness:
         """Says when a connection to a Proxy is to be made again."""
