@@ -13,8 +13,8 @@ from time import monotonic
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway.processes import run, svc_command, until
-from svc.testing.gateway.settings import AUTHORITY, POLICY
+from svc.testing.gateway.processes import until
+from svc.testing.gateway.settings import POLICY
 from tests.system.board import DASHBOARD, enable, web
 from tests.system.marked import Crowd
 
@@ -81,9 +81,7 @@ unless {{ context has path && ({" || ".join(own)}) }};
 
     def audit(self, *words: str) -> str:
         """What a command on the log prints, which may be long."""
-        config = str(self.gateway.files.config(AUTHORITY))
-        command = svc_command("--config", config, "authority", "audit", *words)
-        return run(command, self.gateway.directory, seconds=PATIENCE).checked().stdout
+        return self.gateway.operator("audit", *words, seconds=PATIENCE).stdout
 
     def recorded(self, after: int) -> list[tuple[str, str, str, str]]:
         """Person, session, path and decision of each request, once all of them are in the log."""

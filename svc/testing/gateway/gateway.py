@@ -35,6 +35,9 @@ from svc.testing.gateway.settings import (
 )
 
 _PUBLIC_NAMES = ("--public-name", "localhost", "--public-name", "127.0.0.1")
+_LONG_LOG_SECS = 300.0
+"""How long a whole log may take on a machine that does other things."""
+
 _SAMPLE = re.compile(r"(?P<name>[a-z_]+)(?:\{(?P<labels>[^}]*)\})? (?P<value>\S+)\Z")
 
 
@@ -164,11 +167,13 @@ class Gateway:
 
     # The operator
 
-    def operator(self, *words: str, stdin: bytes = b"", check: bool = True) -> Ran:
-        """``svc --config … authority`` with *words*."""
+    def operator(
+        self, *words: str, stdin: bytes = b"", check: bool = True, seconds: float = 30.0
+    ) -> Ran:
+        """``svc --config … authority`` with *words*; a failure if it takes longer."""
         config = str(self.files.config(self.child(AUTHORITY).name))
         command = svc_command("--config", config, "authority", *words)
-        ran = run(command, self.directory, stdin=stdin)
+        ran = run(command, self.directory, stdin=stdin, seconds=seconds)
         return ran.checked() if check else ran
 
     def set_policy(self, text: str) -> None:
@@ -201,7 +206,7 @@ class Gateway:
 
     def verify(self) -> str:
         """Verify the chain; what the command said."""
-        return self.operator("audit", "verify").stdout
+        return self.operator("audit", "verify", seconds=_LONG_LOG_SECS).stdout
 
     def status(self) -> dict[str, Any]:
         """``authority status``."""
