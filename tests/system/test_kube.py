@@ -142,12 +142,11 @@ class KubeTests(SynchronousTestCase):
     def recorded(self, ran: Ran) -> list[dict[str, Any]]:
         """The log, once what kubectl printed of a denial is in it."""
         printed = ran.stderr.partition("svc why ")[2].split()[0]
-        return until(
+        until(
             "the denial in the log",
-            lambda: (
-                printed in {one["decision_id"] for one in self.decisions()} and self.decisions()
-            ),
+            lambda: printed in {one["decision_id"] for one in self.decisions()},
         )
+        return self.decisions()
 
     @proves("G-SES-09", "G-ERR-16", "G-OPEN-56")
     def test_forbidden(self) -> None:

@@ -273,7 +273,7 @@ class WebTests(SynchronousTestCase):
         self.assertIn("svc resources list", refused.stderr)
 
     def test_a_kind_that_is_not_enabled(self) -> None:
-        """Whose file leaves the kind out is told which it is, and the line to add; then it works."""
+        """Whose file leaves the kind out is told which, and the line to add; then it works."""
         bob = self.web.gateway.add_person("bob", "ops")
         self.addCleanup(self.web.gateway.people.remove, bob)
         config = bob.directory / "client.toml"
