@@ -70,7 +70,7 @@ def rows(directory: Path, records: int) -> list[Row]:
 
 def timed(log: StorePlace, span: ReplaySpan) -> tuple[float, Replayed]:
     """How long a replay took, and what it found."""
-    job = ReplayJob(text=candidate(_SHORT // 2), active=_ACTIVE, active_version=1, rows=0)
+    job = ReplayJob(text=candidate(_SHORT // 2), active=_ACTIVE, active_version=1)
     began = time.perf_counter()
     done = replay(log, job, WORDS, span)
     return time.perf_counter() - began, done

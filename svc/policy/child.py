@@ -87,10 +87,16 @@ def main() -> int:
     return answer(sys.stdin.buffer, sys.stdout.buffer)
 
 
-def confine(cpu_seconds: int = CPU_SECONDS) -> None:
-    """Give up what this process does not need: time, memory, files, core dumps."""
+def confine(cpu_seconds: int = CPU_SECONDS, *, growing: bool = False) -> None:
+    """Give up what this process does not need: time, memory, files, core dumps.
+
+    Args:
+        growing: Its time is given by :func:`limit_cpu`, again and again.
+    """
+    if growing:
+        limit_cpu(cpu_seconds)
     for what, most in (
-        (resource.RLIMIT_CPU, cpu_seconds),
+        *(() if growing else ((resource.RLIMIT_CPU, cpu_seconds),)),
         (resource.RLIMIT_AS, MEMORY),
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
@@ -98,6 +104,13 @@ def confine(cpu_seconds: int = CPU_SECONDS) -> None:
         _, hard = resource.getrlimit(what)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(what, (most, most))
+
+
+def limit_cpu(seconds: int) -> None:
+    """Let this process take so much time in all, from its start on."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    most = seconds if hard == resource.RLIM_INFINITY else min(seconds, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
 
 
 def answer(stdin: BinaryIO, stdout: BinaryIO) -> int:

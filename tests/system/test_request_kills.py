@@ -91,7 +91,7 @@ class Both:
         token.chmod(0o600)
         web, kube = (f"127.0.0.1:{port}" for port in self.ports)
         more = {"tls": "off", "token_file": str(token), "groups": ["svc:people"]}
-        offered = (
+        offered: tuple[GatewayTarget, ...] = (
             GatewayTarget("board", web, "web"),
             GatewayTarget("prod", kube, "kube", more=more),
         )
@@ -270,10 +270,10 @@ class RequestKills(SynchronousTestCase):
     def _statements(self, name: str, answered: list[str], over: Event) -> None:
         """Of tables that are not there: only the server can say so, of what was allowed."""
         host, port = self.both.person.endpoint(name)
-        place = {"host": host, "port": port, "user": USER, "dbname": "postgres"}
+        place = f"host={host} port={port} user={USER} dbname=postgres connect_timeout=5"
         while not over.is_set():
             try:
-                with psycopg.connect(**place, autocommit=True, connect_timeout=5) as connection:
+                with psycopg.connect(place, autocommit=True) as connection:
                     while not over.wait(0.01):
                         number = str(next(self.numbers))
                         try:

@@ -46,8 +46,15 @@ def request_of(
     """What Cedar was asked, but for the facts."""
     return {
         "action": entry["cedar_action"],
-        "principal": caller(session.person_id).form(),
         "request_kind": entry["action"],
+        **sides_of(header, session),
+    }
+
+
+def sides_of(header: RequestHeader, session: RequestSession) -> dict[str, Any]:
+    """Who asks, and of what, in a request of this session."""
+    return {
+        "principal": caller(session.person_id).form(),
         "resource": {"id": session.resource_id, "type": header.resource_type},
     }
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from attrs import frozen
 
-from svc.audit.log.entries import SessionOf, no_session, request_of
+from svc.audit.log.entries import SessionOf, no_session, sides_of
 from svc.audit.log.record import PERSONAL
 from svc.audit.log.verify import ChainFault, PersonalOf, batch_at, is_hidden
 from svc.model.audit.batch import BATCH_EVENT, RequestBatch, is_batch
@@ -26,6 +26,7 @@ BY_AUTHORITY = "authority"
 BY_PROXY = "proxy"
 
 _EVENTS = (SESSION_START.name, SESSION_REFUSED.name, REQUEST_DECISION.name)
+_loads = json.JSONDecoder().decode
 _MARKS = tuple(f'"event":"{name}"'.encode() for name in (*_EVENTS, BATCH_EVENT))
 _OF_THE_POLICY = "denied"
 """The reason of a session's refusal by the policy; for any other one the policy allowed it."""
@@ -95,11 +96,15 @@ def recorded_requests(
 
 def _entries(seq: int, batch: RequestBatch, session_of: SessionOf) -> Iterator[RecordedRequest]:
     """The requests of a batch; a denied one without facts could not be recorded exactly."""
+    sides: dict[int, Mapping[str, Any]] = {}
     for index, entry in enumerate(batch.entries):
-        header = batch.header(index)
-        session = session_of(header.session_uid)
-        if session is None:
-            raise ChainFault(seq, "record", f"the session of its request {index} is not known")
+        header, at = batch.header(index), entry["session"]
+        known = sides.get(at)
+        if known is None:
+            session = session_of(header.session_uid)
+            if session is None:
+                raise ChainFault(seq, "record", f"the session of its request {index} is not known")
+            known = sides[at] = sides_of(header, session)
         context = entry.get("context")
         if not isinstance(context, dict):
             continue
@@ -109,7 +114,12 @@ def _entries(seq: int, batch: RequestBatch, session_of: SessionOf) -> Iterator[R
             seq=seq,
             time=str(entry.get("time")),
             session_uid=header.session_uid,
-            form={**request_of(entry, header, session), "context": told},
+            form={
+                "action": entry["cedar_action"],
+                "request_kind": entry["action"],
+                "context": told,
+                **known,
+            },
             erased=erased,
             decision=str(entry.get("decision")),
             policies=tuple(map(str, entry.get("policies", ()))),
@@ -191,8 +201,8 @@ def _value(path: str, fact: Any, values: Mapping[str, str]) -> Any:
     """The fact with what is personal in it; None where that was erased."""
     if type(fact) is not dict:
         return fact
-    if set(fact) == {PERSONAL}:
+    if len(fact) == 1 and PERSONAL in fact:
         kept = values.get(path)
-        return None if kept is None else json.loads(kept)
+        return None if kept is None else _loads(kept)
     parts = {name: _value(f"{path}.{name}", part, values) for name, part in fact.items()}
     return None if None in parts.values() else parts

@@ -150,7 +150,7 @@ class ReplayDesk:
         from svc.policy.replay.lines import ReplayJob
 
         job = ReplayJob(
-            text=self.text, active=self._active.text, active_version=self._active.version, rows=0
+            text=self.text, active=self._active.text, active_version=self._active.version
         )
         return replay(self.place, job, self.words, span)
 

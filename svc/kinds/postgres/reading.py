@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from svc.errors import Malformed
 from svc.kinds.postgres.messages import text_at
+from svc.model.session.ending import READING_CHANGED
 
 READING: Mapping[str, str] = {"client_encoding": "UTF8", "standard_conforming_strings": "on"}
 """They are part of the session's start, so RESET, SET DEFAULT and DISCARD ALL lead back to them,
@@ -47,5 +48,6 @@ def check_reported(body: bytes) -> None:
         setting = name.decode("ascii")
         raise Malformed(
             f"{setting} of the session is no longer {wanted}, so statements cannot be decided; "
-            f"connect again, and leave {setting} as it is"
+            f"connect again, and leave {setting} as it is",
+            reason=READING_CHANGED,
         )

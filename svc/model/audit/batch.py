@@ -12,8 +12,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from hashlib import sha256
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Any
 
 from attrs import field, frozen
@@ -159,7 +161,13 @@ class RequestBatch:
 
     def values(self, index: int) -> tuple[RequestValue, ...]:
         """The personal values of one entry."""
-        return tuple(one for one in self.personal if one.index == index)
+        return self._of_entries.get(index, ())
+
+    @cached_property
+    def _of_entries(self) -> Mapping[int, tuple[RequestValue, ...]]:
+        return {
+            index: tuple(some) for index, some in groupby(self.personal, key=attrgetter("index"))
+        }
 
     def header(self, index: int) -> RequestHeader:
         """The header of an entry's session."""

@@ -44,6 +44,7 @@ CUT_SHORT = "cut_short"
 NOT_PROLONGED = "grant_not_prolonged"
 SESSION_MISMATCH = "session_mismatch"
 NOT_RECORDED = "not_recorded"
+READING_CHANGED = "reading_changed"
 
 GATED_FAULTS = frozenset(
     {
@@ -91,6 +92,7 @@ ENDINGS = MappingProxyType(
         CUT_SHORT: "it was cut before the other end had closed it",
         NOT_PROLONGED: "Authority did not prolong it in time",
         NOT_RECORDED: "the Proxy could not record a request of it, and so did not pass it on",
+        READING_CHANGED: "a setting that decides how the target reads requests was changed",
         SESSION_MISMATCH: "its Proxy's records are not what its Connector passed on",
         "tunnel_closed": "the Connector closed its tunnel",
         "tunnel_transport_error": "the connection to the Connector was lost",

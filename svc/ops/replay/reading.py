@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 
 from attrs import define, field
 
+from svc.audit.log.entries import RequestSession
 from svc.audit.log.requests import RecordedRequest, recorded_requests
 from svc.audit.log.verify import ChainFault, follow
 from svc.interfaces.store import ITransaction
@@ -22,6 +23,9 @@ from svc.policy.replay.lines import SliceWindow, request_line, slice_line
 
 MOST_NAMES = 200_000
 """So many people and resources are told apart."""
+
+ROWS = 16
+"""So many are taken apart at once: each may be a batch of 256 requests."""
 
 MOST_NAMED = 500
 """So many slices are asked for at once."""
@@ -63,6 +67,7 @@ class RecordedRequestReader:
     last_hash: bytes = GENESIS
     _sent: SliceWindow = field(factory=SliceWindow, init=False)
     _openings: OrderedDict[str, str] = field(factory=OrderedDict, init=False)
+    _sessions: dict[str, RequestSession] = field(factory=dict, init=False)
     _begun: bool = field(default=False, init=False)
     _since: str = field(init=False)
     _until: str = field(init=False)
@@ -77,7 +82,8 @@ class RecordedRequestReader:
         def look(tx: ITransaction) -> None:
             for batch in batches(tx.audit, first, last - first + 1):
                 self._follow(batch)
-                send(self._batch(tx, batch))
+                for start in range(0, len(batch), ROWS):
+                    send(self._batch(tx, batch[start : start + ROWS]))
 
         self.place.look("policy replay", look)
 
@@ -93,7 +99,8 @@ class RecordedRequestReader:
         texts = self._texts(tx, {one.entities_digest for one in wanted})
         lines: list[bytes] = []
         for request in wanted:
-            _check_form(request)
+            if request.index is None:
+                _check_form(request)
             self.coverage.count(request)
             digest = self._slice(tx, request, texts)
             text = texts.get(digest)
@@ -105,8 +112,16 @@ class RecordedRequestReader:
         return b"".join(lines)
 
     def _recorded(self, tx: ITransaction, batch: Sequence[ChainRow]) -> Iterator[RecordedRequest]:
-        sessions = lru_cache(_REMEMBERED)(partial(session_of, tx))
-        return recorded_requests([batch], personal_of(tx.audit), sessions)
+        return recorded_requests([batch], personal_of(tx.audit), partial(self._session, tx))
+
+    def _session(self, tx: ITransaction, uid: str) -> RequestSession | None:
+        """Whose a session is, which never changes."""
+        found = self._sessions.get(uid)
+        if found is None and (found := session_of(tx, uid)) is not None:
+            if len(self._sessions) >= _REMEMBERED:
+                self._sessions.clear()
+            self._sessions[uid] = found
+        return found
 
     def _texts(self, tx: ITransaction, digests: set[str]) -> dict[str, str]:
         """The slices of a batch; those that were sent may be let go before it ends."""

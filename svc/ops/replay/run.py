@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from svc.model.audit.record import rfc3339
 from svc.model.canonical import encode
@@ -60,8 +60,6 @@ def replay(place: StorePlace, job: ReplayJob, vocabulary: Vocabulary, span: Repl
     check_size(job.text, limits)
     first, last = place.look("policy replay", lambda tx: stretch(tx, span))
     reader = RecordedRequestReader(place, span)
-    rows = max(0, last - first + 1)
-    job = evolve(job, rows=rows)
     with ReplayProcess() as child:
         child.send(job.line(vocabulary, limits))
         for start in range(first, last + 1, TURN):

@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from svc.errors import Malformed, SvcError
 from svc.model.policy.access import AccessRequest, EntityUid
-from svc.policy.child import CPU_SECONDS, confine, try_policy
+from svc.policy.child import CPU_SECONDS, confine, limit_cpu, try_policy
 from svc.policy.claims import refuse_claims
 from svc.policy.compile import compile_policy, read_policies
 from svc.policy.engine import CompiledPolicy
 from svc.policy.prescan import PolicyLimits
 from svc.policy.refusals import REASONS
-from svc.policy.replay.lines import MAX_LINE, SliceWindow
+from svc.policy.replay.lines import MAX_LINE, VOLATILE, SliceWindow
 from svc.policy.replay.outcome import ERASED, NO_ENTITIES, NOT_ASKABLE, ReplayTally, Verdicted
 from svc.policy.replay.slices import SlicedEngines, entities_of_slice
 from svc.policy.terms_json import terms_from_form
-from svc.policy.vocabulary import vocabulary_of_terms
+from svc.policy.vocabulary import ActionShape, vocabulary_of_terms
 
 _loads = json.JSONDecoder().decode
 
-ROWS_A_SECOND = 500
-"""A record takes a tenth of the time that this gives it."""
+REQUESTS_A_SECOND = 500
+"""A request takes a tenth of the time that this gives it."""
+
+_MANY = 1000
+"""So many lines are read before they get their time."""
+
+MOST_COMPARED = 8 * 1024 * 1024
+"""Characters of requests that are remembered with what was said of them."""
 
 
 def main() -> int:
@@ -43,8 +49,8 @@ def answer(stdin: BinaryIO, stdout: BinaryIO, *, confined: bool = True) -> int:
     try:
         job = json.loads(_line(stdin))
         if confined:
-            confine(CPU_SECONDS + int(job["rows"]) // ROWS_A_SECOND)
-        outcome = _replayed(job, stdin)
+            confine(CPU_SECONDS, growing=True)
+        outcome = _replayed(job, _lines(stdin, confined=confined))
     except SvcError as refusal:
         outcome = {"reason": refusal.reason, "text": refusal.text}
         if refusal.reason not in REASONS:
@@ -61,7 +67,22 @@ def _line(stdin: BinaryIO) -> bytes:
     return line
 
 
-def _replayed(job: Any, stdin: BinaryIO) -> dict[str, Any]:
+def _lines(stdin: BinaryIO, *, confined: bool) -> Iterator[str]:
+    """All of them; the time that the process may take grows with their number."""
+    taken = 0
+    while line := _line(stdin):
+        taken += 1
+        if confined and taken % _MANY == 0:
+            limit_cpu(CPU_SECONDS + taken // REQUESTS_A_SECOND)
+        yield line.decode()
+
+
+def _is_askable(shape: ActionShape, facts: Mapping[str, Any]) -> bool:
+    checks = shape.checks
+    return all(name in checks and checks[name](value) for name, value in facts.items())
+
+
+def _replayed(job: Any, lines: Iterator[str]) -> dict[str, Any]:
     words = vocabulary_of_terms(terms_from_form(job["terms"]))
     limits = PolicyLimits(**job["limits"])
     try_policy(job["text"], words, limits)
@@ -69,10 +90,26 @@ def _replayed(job: Any, stdin: BinaryIO) -> dict[str, Any]:
     refuse_claims(candidate.claims)
     active = compile_policy(job["active"], words, (), job["active_version"], 0, limits)
     replay = Replay(SlicedEngines(candidate), SlicedEngines(active))
-    while line := _line(stdin):
-        replay.take(line.decode())
+    for line in lines:
+        replay.take(line)
     named = set(read_policies(job["text"], words, limits))
     return {**replay.tally.form(), "unused": sorted(named - replay.tally.determining)}
+
+
+@frozen
+class Compared:
+    """A request, but for its volatile facts, and what both policies say of it whatever those are.
+
+    Attributes:
+        shape: Says what its volatile facts have to be.
+    """
+
+    person: str
+    resource: str
+    action: str
+    before: Verdicted
+    after: Verdicted
+    shape: ActionShape
 
 
 @define
@@ -87,47 +124,71 @@ class Replay:
     active: SlicedEngines
     tally: ReplayTally = field(factory=ReplayTally)
     _slices: SliceWindow = field(factory=SliceWindow, init=False)
+    _compared: dict[str, Compared] = field(factory=dict, init=False)
+    _size: int = field(default=0, init=False)
 
     def take(self, line: str) -> None:
         """One line: a slice, or a request."""
         if line[0] == "S":
             digest, _, text = line[1:-1].partition(" ")
             self._slices.add(digest, text)
+            return
+        number, volatile, rest = line[1:-1].split("\t")
+        seq, facts = int(number), _loads(volatile)
+        known = self._compared.get(rest)
+        if known is not None and _is_askable(known.shape, facts):
+            self._tell(seq, known)
         else:
-            self._request(*_loads(line[1:]))
+            self._request(seq, facts, rest)
 
-    def _request(
-        self,
-        seq: int,
-        digest: str,
-        form: Any,
-        erased: Iterable[str],
-        decision: str,
-        policies: Iterable[str],
-        version: int,
-    ) -> None:
-        request = _request_of(form)
-        lacking = frozenset(erased)
+    def _tell(self, seq: int, known: Compared) -> None:
+        self.tally.compare(
+            seq,
+            known.person,
+            known.resource,
+            known.action,
+            before=known.before,
+            after=known.after,
+        )
+
+    def _request(self, seq: int, facts: Mapping[str, Any], rest: str) -> None:
+        digest, form, erased, decision, policies, version = _loads(rest)
+        form["context"].update(facts)
+        request, lacking = _request_of(form), frozenset(erased)
         after = self._decided(self.candidate, digest, request, lacking)
         if isinstance(after, str):
             self.tally.cannot_decide(seq, after)
             return
+        is_ours = version == self.active.base.version
         before = (
             Verdicted(decision, tuple(policies))
-            if version == self.active.base.version
+            if is_ours
             else self._decided(self.active, digest, request, lacking)
         )
         if isinstance(before, str):
             self.tally.cannot_decide(seq, before)
             return
-        self.tally.compare(
-            seq,
-            request.principal.id,
-            request.resource.id,
-            request.action,
+        compared = Compared(
+            person=request.principal.id,
+            resource=request.resource.id,
+            action=request.action,
             before=before,
             after=after,
+            shape=self.candidate.base.vocabulary.shapes[request.action],
         )
+        self._tell(seq, compared)
+        engines = (self.candidate,) if is_ours else (self.candidate, self.active)
+        if not any(one.base.reads_any(request, VOLATILE) for one in engines):
+            self._remember(rest, compared)
+
+    def _remember(self, rest: str, compared: Compared) -> None:
+        """The oldest are let go."""
+        self._compared[rest] = compared
+        self._size += len(rest)
+        while self._size > MOST_COMPARED:
+            oldest = next(iter(self._compared))
+            del self._compared[oldest]
+            self._size -= len(oldest)
 
     def _decided(
         self, engines: SlicedEngines, digest: str, request: AccessRequest, erased: frozenset[str]

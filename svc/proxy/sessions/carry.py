@@ -25,7 +25,14 @@ from svc.lanes.rendezvous import Rendezvous
 from svc.lanes.splice import Splice, SpliceEnded
 from svc.messages.control import AuthorizeAnswer, CountedEnd
 from svc.messages.session import encode_opened
-from svc.model.session.ending import BROKEN, CANCELLED, CLOSED, NOT_RECORDED, TARGET_CLOSED
+from svc.model.session.ending import (
+    BROKEN,
+    CANCELLED,
+    CLOSED,
+    NOT_RECORDED,
+    READING_CHANGED,
+    TARGET_CLOSED,
+)
 from svc.model.session.session import DIRECT, IN_TUNNEL
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
@@ -38,6 +45,9 @@ _log = Logger(namespace="svc_proxy")
 
 _WORD_SECS = 1.0
 """How long a session whose lane broke may go without a word why; its ends wait longer."""
+
+_OF_THE_GATE = frozenset({NOT_RECORDED, READING_CHANGED})
+"""Why a gate ends a session of itself."""
 
 _FAULTS = {CANCELLED: Fault.CANCELLED}
 _TUNNEL = "tunnel_"
@@ -265,8 +275,8 @@ class Carried(Protocol):
             # Told at once, if it was the client's call that ended.
             if _lost(self._call) is not None:
                 self.break_off(CANCELLED)
-            elif failure.check(SvcError) and failure.value.reason == NOT_RECORDED:
-                self.break_off(NOT_RECORDED)
+            elif (stated := getattr(failure.value, "reason", "")) in _OF_THE_GATE:
+                self.break_off(stated)
             else:
                 self.break_off(self._end_frame_reader.reason or self._why_lost())
 

@@ -78,7 +78,8 @@ def _fetch(kept: Path) -> None:
 
 def texts(script: str) -> Iterator[str]:
     """The texts that psql would send of it, one for each query; rows for COPY are left out."""
-    at, start, depth, words = 0, 0, 0, []
+    at, start, depth = 0, 0, 0
+    words: list[str] = []
     while at < len(script):
         token = _TOKEN.match(script, at)
         assert token is not None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from io import BytesIO
 from random import Random
 from typing import Any
@@ -55,7 +57,7 @@ def recorded(
 
 def replayed(candidate: str, active: str, *parts: bytes) -> Any:
     """What the child says of these lines."""
-    job = ReplayJob(text=candidate, active=active, active_version=VERSION, rows=9)
+    job = ReplayJob(text=candidate, active=active, active_version=VERSION)
     out = BytesIO()
     data = job.line(WORDS, PolicyLimits()) + b"".join(parts)
     assert answer(BytesIO(data), out, confined=False) == 0
@@ -117,6 +119,31 @@ class ReplayTests(SynchronousTestCase):
                 "last_seq": 2,
             },
         )
+
+    def test_made_again(self) -> None:
+        """A request that was made before is decided once, unless a policy reads when it is made."""
+        active = engine(ALL, VERSION)
+        asked = [ask("u1", hour=9, now=now) for now in (100, 200, 300, 200)]
+        lines = [recorded(active, one, n) for n, one in enumerate(asked)]
+        late = NIGHT.replace("night", "late").replace("hour > 20", "now > 200")
+        late = late.replace("has hour", "has now")
+        for candidate, changed in ((ALL + NIGHT, 0), (ALL + late, 1)):
+            found = replayed(candidate, ALL, *lines)
+            self.assertEqual((found["decided"], found["changed"]), (4, changed), candidate)
+        wrong = recorded(active, asked[0], 4).replace(b'"now":100', b'"now":"x"')
+        found = replayed(ALL, ALL, *lines, wrong)
+        self.assertEqual((found["decided"], found["undecidable"]["not_in_vocabulary"]), (4, 1))
+
+    def test_given_time(self) -> None:
+        """The time that the process may take grows with what it is given, to no end but that."""
+        code = (
+            "import resource; from svc.policy.child import confine, limit_cpu; "
+            "confine(5, growing=True); limit_cpu(7); "
+            "print(*resource.getrlimit(resource.RLIMIT_CPU))"
+        )
+        said = subprocess.check_output([sys.executable, "-c", code], text=True).split()
+        self.assertEqual(said[0], "7")
+        self.assertNotEqual(said[1], "7")
 
     def test_erased_facts(self) -> None:
         """What a policy reads and was erased makes a request undecidable, by no other policy."""
