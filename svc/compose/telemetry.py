@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from attrs import define
@@ -28,7 +29,7 @@ from svc.proxy.tunnels.refusals import RelayStreams
 from svc.runtime.services import AllReady, BoundPort
 from svc.telemetry.lag import ReactorLag
 from svc.telemetry.listener import Documents, telemetry_site
-from svc.telemetry.metrics import Metrics
+from svc.telemetry.metrics import Counter, Metrics
 
 _log = Logger(namespace="svc")
 
@@ -100,8 +101,12 @@ def decisions_meter(metrics: Metrics) -> Callable[[str, str, float], None]:
 def gate_meter(metrics: Metrics) -> Callable[[str, str], None]:
     """Moves the per-request series: kind, decision word."""
 
+    @cache
+    def counter(kind: str, word: str) -> Counter:  # both are of closed lists
+        return metrics.counter("svc_request_authorize_total", kind=kind, decision=word)
+
     def count(kind: str, word: str) -> None:
-        metrics.counter("svc_request_authorize_total", kind=kind, decision=word).inc()
+        counter(kind, word).inc()
 
     return count
 

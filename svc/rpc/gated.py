@@ -204,20 +204,20 @@ class PassingStream(StreamTransport):
     def pass_on(self, message: Part) -> None:
         """Pass on a frame as it came."""
         if not self._is_over:
-            self._flush()
+            if self._unsaid is not None:
+                self._flush()
             self._send(b"", [message], len(message))
 
     def note(self, note: GateNote, message: Part | None = None) -> None:
         """Say this in this turn, and pass on the frame that it is about, if there is one."""
         if self._is_over:
             return
-        joined = None
-        if self._unsaid is not None and message is None:
-            joined = self._unsaid[0].joined(note)
-        if self._unsaid is not None and joined is not None:
-            self._unsaid = joined, self._unsaid[1]
-            return
-        self._flush()
+        if self._unsaid is not None:
+            joined = self._unsaid[0].joined(note) if message is None else None
+            if joined is not None:
+                self._unsaid = joined, self._unsaid[1]
+                return
+            self._flush()
         self._unsaid = note, message
         self._flush_asked = True
         self._end.before_writing(self._flush)

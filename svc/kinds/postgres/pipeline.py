@@ -198,7 +198,8 @@ class Pipeline:
             raise Malformed(f"a session opens more than {MOST_NAMES} portals")
         before = self._portals.get(portal)
         made = Portal(candidates, self._cycle, verdict)
-        self._more_kept(made.size - (before.size if before else 0))
+        if before is None or before.candidates != candidates:
+            self._more_kept(made.size - (before.size if before else 0))
         self._portals[portal] = made
         self._owed.append(Owed("2"))
 
@@ -362,5 +363,5 @@ class Pipeline:
         self._done += 1
         if body == b"I":
             last = self._done - 1
-            gone = [name for name, portal in self._portals.items() if portal.cycle < last]
-            self._kept -= sum(self._portals.pop(name).size for name in gone)
+            for name in [name for name, each in self._portals.items() if each.cycle < last]:
+                self._kept -= self._portals.pop(name).size

@@ -248,7 +248,10 @@ class GatedStream(Protocol):
     def _pass(self, to: int, edits: tuple[Edit, ...] = ()) -> None:
         """The other end may pass on what is before this offset; all of it that came goes on."""
         now = min(to, self._came)
-        del self._held[: now - self.passed]
+        if now == self._came:
+            self._held.clear()
+        else:
+            del self._held[: now - self.passed]
         self.passed, self._read = now, 0
         self._marks.drop(now)
         is_said = to <= self._pass_to and not self._decided and not edits

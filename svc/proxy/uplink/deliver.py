@@ -29,7 +29,7 @@ from svc.runtime.services import BackgroundTasks
 
 _log = Logger(namespace="svc_proxy")
 
-TOGETHER_SECS = 0.2
+TOGETHER_SECS = 0.5
 """A call with its transaction and its head costs Authority as much as some hundred entries."""
 
 _TIMEOUT = 10.0
