@@ -18,6 +18,7 @@ from contrib.bench import (
     attacked,
     auditing,
     calls,
+    crowded,
     deciding,
     drains,
     figures,
@@ -284,6 +285,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
         bench.ways, bench.ssh, bench.sink, bench.directory, bench.megabytes
     ),
     **IN_TURNS,
+    "crowded": lambda bench: crowded.rows(bench.sink.port, bench.scale),
     "stalled": lambda bench: figures.stalled_rows(bench.tunnelled, bench.megabytes),
     "silent": lambda bench: silent.rows(bench.ours),
     "floods": lambda bench: floods.rows(bench.sink.port),

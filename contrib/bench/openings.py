@@ -44,7 +44,7 @@ def measure(
     for way in ways.values():
         for _ in range(_WARM):
             round_trip(way.address)
-    one_by_one = in_turns(ways, scale.rounds, partial(_opened, count=alone))
+    one_by_one = in_turns(ways, scale.rounds, partial(opened, count=alone))
     together = in_turns(ways, scale.rounds, partial(_opened_at_once, count=many))
     tables, rows = [], []
     for case, turns in ((_ONE_BY_ONE, one_by_one), (_TOGETHER, together)):
@@ -64,7 +64,8 @@ def _spreads(turns: Sequence[Turn]) -> list[tuple[float, float]]:
     return [turn.spread for turn in turns if turn.spread is not None]
 
 
-def _opened(way: Way, count: int) -> Turn:
+def opened(way: Way, count: int) -> Turn:
+    """Sessions opened one after another."""
     before = way.cpu_seconds()
     took = sorted(round_trip(way.address) for _ in range(count))
     after = way.cpu_seconds()

@@ -14,7 +14,6 @@ from typing import Any
 from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
-    IOpenSSLClientConnectionCreator,
     IProtocol,
     IProtocolFactory,
     IReactorTime,
@@ -63,6 +62,7 @@ from svc.proto.gate.v1 import session_pb2 as pb
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import FrameKind, data_frame, open_frame, parse_frame
 from svc.rpc.gated import GatedEnds, TaggedStream
+from svc.rpc.tls import HandshakeSource
 from svc.runtime.services import bounded
 from svc.telemetry.escape import escaped
 from svc.tunnel.moves import MovingEndpoint
@@ -105,7 +105,7 @@ class SessionDialer:
     channel: Callable[[], IRpcChannel]
     identity: IIdentity
     verifier: IChainVerifier
-    connector_tls: Callable[[Callable[[], str]], IOpenSSLClientConnectionCreator]
+    connector_tls: Callable[[Callable[[], str]], HandshakeSource]
     clock: IReactorTime
     now: Callable[[], float]
     entropy: Entropy
@@ -240,10 +240,9 @@ class ClientSession:
                 endpoint = MovingEndpoint(
                     below=endpoint, clock=dialer.clock, after=after, ask=self._carried_enough
                 )
-            creator = dialer.connector_tls(self._connector_id)
             endpoint = SessionTlsEndpoint(
                 below=endpoint,
-                make=creator.clientConnectionForTLS,
+                begin=dialer.connector_tls(self._connector_id).begin,
                 clock=dialer.clock,
                 seconds=dialer.handshake_secs,
                 early=self._begin_with,

@@ -15,7 +15,6 @@ from typing import Any, Protocol, cast
 from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import (
-    IOpenSSLServerConnectionCreator,
     IStreamClientEndpoint,
 )
 from twisted.logger import Logger
@@ -43,6 +42,7 @@ from svc.model.session.ending import (
 )
 from svc.model.signing import Purpose, Signed
 from svc.ratelimit.repeats import RepeatCounter
+from svc.rpc.tls import HandshakeSource
 from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
 from svc.tunnel.grant_end import GrantEnd
@@ -128,7 +128,7 @@ class ConnectorSessions:
     kinds: Mapping[str, ServedKind]
     reactor: Any
     reach: Reach
-    session_tls: Callable[[bytes], IOpenSSLServerConnectionCreator]
+    session_tls: Callable[[bytes], HandshakeSource]
     now: Callable[[], float]
     on_event: Callable[[SessionEvent], object]
     times: TunnelTimes = field(factory=TunnelTimes)
@@ -333,12 +333,11 @@ class ConnectorSessions:
     async def _carry(self, admitted: AdmittedSession, relay: Relay, carrying: Carrying) -> None:
         carry: Any = carrying
         if self.kinds[admitted.target.kind].opaque:
-            tls = self.session_tls(admitted.person.sha256)
             moving = MovingEndpoint(carry, self.reactor)
             self._moving[admitted.grant.proxy_id, admitted.grant.session_uid] = moving
             carry = SessionTlsEndpoint(
                 below=moving,
-                make=tls.serverConnectionForTLS,
+                begin=self.session_tls(admitted.person.sha256).begin,
                 clock=self.reactor,
                 seconds=self.times.handshake,
                 holds_last=True,

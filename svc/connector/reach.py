@@ -62,6 +62,9 @@ _SPECIAL = tuple(
 )
 """What no target should be: refused unless the reach lists it by itself."""
 
+_MOST_KNOWN = 1024
+"""Addresses whose judgement is remembered; targets have few."""
+
 _NAT64 = ip_network("64:ff9b::/96")
 _SIIT = ip_network("::ffff:0:0:0/96")
 _ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
@@ -77,9 +80,18 @@ class Reach:
     """
 
     listed: tuple[_Network, ...] = ()
+    _known: dict[str, bool] = field(factory=dict, init=False, eq=False, repr=False)
 
     def allows(self, address: str) -> bool:
         """Whether a literal address may be dialed; anything else is not."""
+        known = self._known.get(address)
+        if known is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            known = self._known[address] = self._judged(address)
+        return known
+
+    def _judged(self, address: str) -> bool:
         try:
             really = _really(ip_address(address))
         except ValueError:

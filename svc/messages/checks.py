@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from attrs import field, frozen
 from google.protobuf.message import DecodeError, Message
 
 from svc.errors import Malformed
@@ -50,12 +51,42 @@ def text(value: str, limit: int, what: str, *, empty: bool = False) -> str:
     return value
 
 
-def strings(message: Message, limits: Mapping[str, int], what: str) -> dict[str, str]:
-    """Some string fields of a message, none of them empty, each bounded as :func:`text` does it."""
-    return {
-        name: text(getattr(message, name), limit, f"{what}: {name}")
-        for name, limit in limits.items()
-    }
+@frozen
+class Form:
+    """What is demanded of the plain fields of a message; they are looked at in one pass.
+
+    Attributes:
+        what: The message, as refusals name it.
+        texts: Fields that are not empty, and the most characters of each.
+        optional: Fields that may be empty, likewise.
+        sizes: Fields of bytes, each of one size.
+    """
+
+    what: str
+    texts: Mapping[str, int] = field(factory=dict)
+    optional: Mapping[str, int] = field(factory=dict)
+    sizes: Mapping[str, int] = field(factory=dict)
+
+    def read(self, message: Message) -> dict[str, Any]:
+        """The fields by their names.
+
+        Raises:
+            Malformed: as :func:`text` and :func:`exactly` do.
+        """
+        found: dict[str, Any] = {}
+        for name, limit in self.texts.items():
+            found[name] = value = getattr(message, name)
+            if not 0 < len(value) <= limit:
+                text(value, limit, f"{self.what}: {name}")
+        for name, limit in self.optional.items():
+            found[name] = value = getattr(message, name)
+            if len(value) > limit:
+                text(value, limit, f"{self.what}: {name}", empty=True)
+        for name, size in self.sizes.items():
+            found[name] = value = getattr(message, name)
+            if len(value) != size:
+                exactly(value, size, f"{self.what}: {name}")
+        return found
 
 
 def exactly(value: bytes, size: int, what: str) -> bytes:
@@ -74,7 +105,7 @@ def texts(values: Sequence[str], count: int, limit: int, what: str) -> tuple[str
     """A bounded list of bounded strings."""
     if len(values) > count:
         raise Malformed(f"{what}: more than {count}")
-    return tuple(text(value, limit, what) for value in values)
+    return tuple([text(value, limit, what) for value in values])
 
 
 def certificates(values: Iterable[bytes], what: str, *, empty: bool = False) -> tuple[bytes, ...]:
@@ -84,8 +115,9 @@ def certificates(values: Iterable[bytes], what: str, *, empty: bool = False) -> 
         raise Malformed(f"{what}: missing")
     if len(chain) > MAX_CHAIN_CERTIFICATES:
         raise Malformed(f"{what}: more than {MAX_CHAIN_CERTIFICATES} certificates")
-    if any(not der or len(der) > MAX_CERTIFICATE_BYTES for der in chain):
-        raise Malformed(f"{what}: a certificate is empty or too long")
+    for der in chain:
+        if not 0 < len(der) <= MAX_CERTIFICATE_BYTES:
+            raise Malformed(f"{what}: a certificate is empty or too long")
     return chain
 
 

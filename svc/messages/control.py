@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import certificates, exactly, head, parse, signed_part, text, texts
+from svc.messages.checks import Form, certificates, exactly, head, parse, signed_part, text, texts
 from svc.messages.ended import CountedEnd as CountedEnd
 from svc.messages.ended import ended_messages, read_ended_messages
 from svc.messages.session import signed_grant, signed_grant_message
@@ -41,6 +41,15 @@ _WORD = 63
 _TEXT = 1024
 _POLICIES = 256
 _POLICY = 128
+_PROXY_DECISION = Form(
+    "authorize",
+    optional={"reason": _WORD, "entities_digest": 128, "source_address": _WORD},
+)
+_ANSWER = Form(
+    "answer",
+    texts={"decision_id": _WORD},
+    optional={"reason": _WORD, "text": _TEXT, "request_hint": _TEXT},
+)
 _LARGEST = 2**53
 """Numbers that enter a record stay within what every JSON reader keeps."""
 
@@ -238,13 +247,11 @@ def _proxy_decision(value: pb.ProxyDecision) -> ProxyDecision:
     if value.policy_version > _LARGEST:
         raise Malformed("authorize: policy_version: too large")
     return ProxyDecision(
+        **_PROXY_DECISION.read(value),
         decision_id=value.decision_id,
         decision=value.decision,
-        reason=text(value.reason, _WORD, "authorize: reason", empty=True),
         policies=texts(value.policies, _POLICIES, _POLICY, "authorize: policies"),
         policy_version=value.policy_version,
-        entities_digest=text(value.entities_digest, 128, "authorize: digest", empty=True),
-        source_address=text(value.source_address, _WORD, "authorize: source", empty=True),
     )
 
 
@@ -265,13 +272,10 @@ def answer_message(answer: AuthorizeAnswer) -> pb.AuthorizeResponse:
 def read_answer(message: pb.AuthorizeResponse) -> AuthorizeAnswer:
     """An Answer as it came; the grant's signature is checked by who relies on it."""
     return AuthorizeAnswer(
-        decision_id=text(message.decision_id, _WORD, "answer: decision_id"),
+        **_ANSWER.read(message),
         grant=signed_grant(message.grant) if message.HasField("grant") else None,
-        reason=text(message.reason, _WORD, "answer: reason", empty=True),
-        text=text(message.text, _TEXT, "answer: text", empty=True),
         policies=texts(message.policies, _POLICIES, _POLICY, "answer: policies"),
         may_view=message.may_view,
-        request_hint=text(message.request_hint, _TEXT, "answer: request_hint", empty=True),
         approved=read_approved(message.approved) if message.HasField("approved") else None,
     )
 

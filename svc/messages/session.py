@@ -11,6 +11,8 @@ from svc.messages.checks import (
     FORMAT,
     MAX_HEAD_BYTES,
     MAX_SIGNED_BYTES,
+    UID_BYTES,
+    Form,
     certificates,
     check_form,
     check_format,
@@ -19,7 +21,6 @@ from svc.messages.checks import (
     heads,
     parse,
     signed_part,
-    strings,
     text,
     texts,
     uid,
@@ -44,21 +45,40 @@ MAX_OPERATIONS = 64
 
 _NAME = 253
 _WORD = 63
-_OF_REQUEST = {
-    "cluster": _NAME,
-    "resource": _NAME,
-    "kind": _WORD,
-    "action": _WORD,
-    "proxy_id": _WORD,
-}
-_OF_GRANT = {
-    "cluster": _NAME,
-    "person_id": _WORD,
-    "resource": _NAME,
-    "kind": _WORD,
-    "connector_id": _WORD,
-    "proxy_id": _WORD,
-}
+_REQUEST = Form(
+    "session request",
+    texts={
+        "cluster": _NAME,
+        "resource": _NAME,
+        "kind": _WORD,
+        "action": _WORD,
+        "proxy_id": _WORD,
+    },
+    sizes={"session_uid": UID_BYTES, "certificate_sha256": DIGEST_BYTES},
+)
+_GRANT = Form(
+    "grant",
+    texts={
+        "cluster": _NAME,
+        "person_id": _WORD,
+        "resource": _NAME,
+        "kind": _WORD,
+        "connector_id": _WORD,
+        "proxy_id": _WORD,
+    },
+    optional={"resource_identity": _NAME},
+    sizes={
+        "session_uid": UID_BYTES,
+        "request_sha256": DIGEST_BYTES,
+        "person_certificate_sha256": DIGEST_BYTES,
+        "audit_hash": DIGEST_BYTES,
+    },
+)
+_WHY = Form(
+    "why request",
+    texts={"cluster": _NAME, "decision_id": _WORD, "proxy_id": _WORD},
+    sizes={"certificate_sha256": DIGEST_BYTES},
+)
 _POLICY = 256
 
 
@@ -139,18 +159,10 @@ def decode_request(data: bytes, *, relayed: bool = False) -> SessionRequest:
         Malformed: it is none, or says what this build does not know.
     """
     message = parse(pb.SessionRequest, data, MAX_SIGNED_BYTES, "session request")
-    names = strings(message, _OF_REQUEST, "session request")
+    fields = _REQUEST.read(message)
     request = SessionRequest(
-        cluster=names["cluster"],
-        session_uid=uid(message.session_uid, "session request: session_uid"),
-        resource=names["resource"],
-        kind=names["kind"],
-        action=names["action"],
-        proxy_id=names["proxy_id"],
+        **fields | {"session_uid": fields["session_uid"].hex()},
         issued_at_ms=message.issued_at_ms,
-        certificate_sha256=exactly(
-            message.certificate_sha256, DIGEST_BYTES, "session request: certificate_sha256"
-        ),
         parameters=read_pairs(
             [(one.name, one.value) for one in message.parameters], "session request: parameters"
         ),
@@ -235,28 +247,14 @@ def decode_grant(data: bytes, *, relayed: bool = False) -> Grant:
         Malformed: it is none, or says what this build does not know.
     """
     message = parse(pb.Grant, data, MAX_SIGNED_BYTES, "grant")
-    names = strings(message, _OF_GRANT, "grant")
+    fields = _GRANT.read(message)
     grant = Grant(
-        cluster=names["cluster"],
-        session_uid=uid(message.session_uid, "grant: session_uid"),
-        request_sha256=exactly(message.request_sha256, DIGEST_BYTES, "grant: request_sha256"),
-        person_id=names["person_id"],
-        person_certificate_sha256=exactly(
-            message.person_certificate_sha256, DIGEST_BYTES, "grant: person_certificate_sha256"
-        ),
-        resource=names["resource"],
+        **fields | {"session_uid": fields["session_uid"].hex()},
         resource_revision=message.resource_revision,
-        kind=names["kind"],
-        connector_id=names["connector_id"],
-        proxy_id=names["proxy_id"],
         policy_version=message.policy_version,
-        audit_hash=exactly(message.audit_hash, DIGEST_BYTES, "grant: audit_hash"),
         issued_at_ms=message.issued_at_ms,
         open_before_ms=message.open_before_ms,
         end_before_ms=message.end_before_ms,
-        resource_identity=text(
-            message.resource_identity, _NAME, "grant: resource_identity", empty=True
-        ),
         assignment_revision=message.assignment_revision,
         ceiling=read_pairs(
             [(one.name, one.value) for one in message.ceiling.values], "grant: ceiling"
@@ -295,15 +293,7 @@ def encode_why_request(request: WhyRequest) -> bytes:
 def decode_why_request(data: bytes) -> WhyRequest:
     """A question about a decision; its signature is checked by the caller."""
     message = parse(pb.WhyRequest, data, MAX_SIGNED_BYTES, "why request")
-    return WhyRequest(
-        cluster=text(message.cluster, _NAME, "why request: cluster"),
-        decision_id=text(message.decision_id, _WORD, "why request: decision_id"),
-        proxy_id=text(message.proxy_id, _WORD, "why request: proxy_id"),
-        issued_at_ms=message.issued_at_ms,
-        certificate_sha256=exactly(
-            message.certificate_sha256, DIGEST_BYTES, "why request: certificate_sha256"
-        ),
-    )
+    return WhyRequest(**_WHY.read(message), issued_at_ms=message.issued_at_ms)
 
 
 def why_message(

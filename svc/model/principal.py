@@ -30,6 +30,9 @@ class Role(Enum):
     PURPOSE = "purpose"
     CA = "ca"
 
+    # An enum's own hash runs Python code, at every look at a certificate.
+    __hash__ = object.__hash__
+
     @property
     def is_node(self) -> bool:
         """Whether holders of this role are members of the node registry."""

@@ -49,6 +49,8 @@ class Purpose(Enum):
     POLICY_PROPOSAL = "policy-proposal"
     JWT = "jwt"
 
+    __hash__ = object.__hash__  # as that of a role
+
 
 _PREFIX = {purpose: b"svc-" + purpose.value.encode() + b"-v1\0" for purpose in Purpose}
 

@@ -107,7 +107,7 @@ class MessageEnd:
         outcome = self.outcome
         if outcome is not None:
             raise outcome
-        if self.has_ended and self._stream.inbox.is_partial:
+        if self._stream.input_ended and self._stream.inbox.is_partial:
             raise SvcError(
                 "the last message is cut short", reason="truncated", fault=Fault.INTERNAL
             )
@@ -126,7 +126,7 @@ class MessageEnd:
     @property
     def outcome(self) -> SvcError | None:
         """Why the call failed; None while it continues."""
-        if self.refusal is not None:
+        if self.refusal is not None or self._stream.status is None:
             return self.refusal
         return refusal_of_stream(self._stream)
 

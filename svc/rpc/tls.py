@@ -59,6 +59,13 @@ class VerifiedHandshake(Typed):
         """
 
 
+class HandshakeSource(Typed):
+    """Begins the handshakes of one side, each with the same peer."""
+
+    def begin(self) -> VerifiedHandshake:
+        """Called once for each connection."""
+
+
 Begin = Callable[[], VerifiedHandshake]
 """Makes what one connection needs; never blocks."""
 

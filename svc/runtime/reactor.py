@@ -15,6 +15,8 @@ way (docs/adr/0032-lean-polling.md, 0038-what-an-opening-costs.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
 from select import EPOLLIN, EPOLLOUT
 from typing import Any, cast
 
@@ -25,7 +27,7 @@ from twisted.internet.main import installReactor
 from twisted.logger import Logger
 from twisted.python import log
 
-_in_turn = Logger(namespace="svc").failureHandler("while handling a call of the turn")
+_log = Logger(namespace="svc")
 
 MAX_EVENTS = 512
 """Taken from the kernel at a time; the rest is ready still when it is asked again."""
@@ -33,53 +35,147 @@ MAX_EVENTS = 512
 TURN_SECS = 0.01
 """Events that took longer than this together let what is due run before the next of them."""
 
+_LONGEST_POLL = 2_147_483
+"""Seconds: what ``epoll_wait`` takes, in milliseconds."""
+
+_CANCELLED = 50
+"""With more than these in the heap, and more than half of it, the heap is made anew."""
+
 
 class LeanReactor(EPollReactor):
     """See the module."""
 
     def __init__(self) -> None:
         self._next_turn: list[DelayedCall] = []
+        # By time, and of one time in the order asked; the number keeps calls from being compared.
+        self._timed: list[tuple[float, int, DelayedCall]] = []
+        self._number = count()
         super().__init__()  # type: ignore[no-untyped-call]
+
+    def mainLoop(self) -> None:
+        """Turn after turn until the reactor is stopped; an error of a turn is logged."""
+        while self._started:
+            try:
+                while self._started:
+                    self.runUntilCurrent()
+                    timeout = self.timeout()
+                    self.doPoll(timeout if self.running else 0)
+            except BaseException:
+                _log.failure("Unexpected error in main loop")
 
     def callLater(
         self, delay: float, callable: Callable[..., Any], *args: object, **kw: object
     ) -> DelayedCall:
-        if delay != 0:
-            return super().callLater(delay, callable, *args, **kw)
-        call = DelayedCall(
-            self.seconds(), callable, args, kw, _ignore, _ignore, seconds=self.seconds
-        )
-        self._next_turn.append(call)
+        assert delay >= 0, f"{delay} is not greater than or equal to 0 seconds"
+        seconds = self.seconds
+        if delay == 0:
+            call = DelayedCall(seconds(), callable, args, kw, _ignore, _ignore, seconds)
+            self._next_turn.append(call)
+        else:
+            call = DelayedCall(
+                seconds() + delay, callable, args, kw, self._cancelled, self._sooner, seconds
+            )
+            self._newTimedCalls.append(call)
         return call
 
     def getDelayedCalls(self) -> Sequence[IDelayedCall]:
-        coming = [cast(IDelayedCall, call) for call in self._next_turn if not call.cancelled]
-        return [*super().getDelayedCalls(), *coming]
+        timed = {call: None for _, _, call in self._timed if not call.called}
+        calls = [*timed, *self._newTimedCalls, *self._next_turn]
+        return [cast(IDelayedCall, call) for call in calls if not call.cancelled]
 
     def timeout(self) -> float | None:
         """How long the poll may wait: not at all, where a call waits for the next turn."""
-        return 0 if self._next_turn else super().timeout()
+        if self._next_turn:
+            return 0
+        if self._newTimedCalls:
+            self._insertNewDelayedCalls()
+        if not self._timed:
+            return None
+        return max(0, min(_LONGEST_POLL, self._timed[0][0] - self.seconds()))
 
     def runUntilCurrent(self) -> None:
         """What waits for this turn, then what is due; what they ask for waits for the next."""
-        turn, self._next_turn = self._next_turn, []
-        calls = iter(turn)
-        is_over = False
-        while not is_over:
-            with _in_turn:  # one that fails ends the block, and the others go on
-                for call in calls:
-                    self._run_in_turn(call)
-                is_over = True
-        super().runUntilCurrent()
+        if self._next_turn:
+            self._run_turn()
+        if self.threadCallQueue:
+            self._run_from_threads()
+        if self._newTimedCalls:
+            self._insertNewDelayedCalls()
+        if self._timed and self._timed[0][0] <= (now := self.seconds()):
+            self._run_due(now)
+        if self._justStopped:
+            self._justStopped = False
+            self.fireSystemEvent("shutdown")
 
-    def _run_in_turn(self, call: DelayedCall) -> None:
-        if call.cancelled:
-            return
-        if call.delayed_time > 0:  # it was put off meanwhile
-            self._newTimedCalls.append(call)
-            return
-        call.called = 1
-        call.func(*call.args, **call.kw)
+    def _run_turn(self) -> None:
+        turn, self._next_turn = self._next_turn, []
+        for call in turn:
+            if call.cancelled:
+                continue
+            if call.delayed_time > 0:  # it was put off meanwhile
+                call.canceller, call.resetter = self._cancelled, self._sooner
+                self._newTimedCalls.append(call)
+                continue
+            call.called = 1
+            try:
+                call.func(*call.args, **call.kw)
+            except BaseException:
+                _log.failure("while handling a call of the turn")
+
+    def _run_from_threads(self) -> None:
+        # What comes meanwhile waits for the next turn.
+        many = len(self.threadCallQueue)
+        for call, args, kw in self.threadCallQueue[:many]:
+            try:
+                call(*args, **kw)
+            except BaseException:
+                _log.failure("while calling from thread")
+        del self.threadCallQueue[:many]
+        if self.threadCallQueue:
+            self.wakeUp()
+
+    def _run_due(self, now: float) -> None:
+        timed = self._timed
+        while timed and timed[0][0] <= now:
+            at, _, call = heappop(timed)
+            if call.cancelled:
+                self._cancellations = max(0, self._cancellations - 1)
+            elif call.called or call.time != at:
+                pass  # It was put in again, for an earlier time.
+            elif call.delayed_time > 0:
+                self._put_in(call)
+            else:
+                call.called = 1
+                try:
+                    call.func(*call.args, **call.kw)
+                except BaseException:
+                    _log.failure("while handling timed call")
+        if self._cancellations > _CANCELLED and self._cancellations > len(timed) >> 1:
+            self._cancellations = 0
+            # In place: a call that is due may have led here, by a turn within a poll.
+            timed[:] = [one for one in timed if not one[2].cancelled]
+            heapify(timed)
+
+    def _insertNewDelayedCalls(self) -> None:
+        new, self._newTimedCalls = self._newTimedCalls, []
+        for call in new:
+            if call.cancelled:
+                self._cancellations -= 1
+            else:
+                self._put_in(call)
+
+    def _put_in(self, call: DelayedCall) -> None:
+        if call.delayed_time:
+            call.activate_delay()
+        heappush(self._timed, (call.time, next(self._number), call))
+
+    def _sooner(self, call: DelayedCall) -> None:
+        """A call is to be earlier: what stands in the heap for it is passed over at its time."""
+        if call not in self._newTimedCalls:
+            self._put_in(call)
+
+    def _cancelled(self, call: DelayedCall) -> None:
+        self._cancellations += 1
 
     def doPoll(self, timeout: float | None) -> None:
         """Wait until something is ready, and let it work."""

@@ -38,11 +38,9 @@ from zope.interface import implementer
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
 from svc.lanes.bulk import READ_BYTES
+from svc.rpc.tls import Begin, VerifiedHandshake
 from svc.rpc.tls_buffers import release_buffers
 from svc.rpc.tls_records import RECORD_BYTES, Records, is_one_of_data
-
-MakeConnection = Callable[[Any], SSL.Connection]
-"""``serverConnectionForTLS`` or ``clientConnectionForTLS`` of a connection creator."""
 
 _SLACK_BYTES = 1 << 12
 """Room for what OpenSSL adds by itself: a record's own part, the rest of a handshake, alerts."""
@@ -62,8 +60,7 @@ class SessionTls(Protocol):
             provides ``IHalfCloseableProtocol``; else both directions end.
 
     Args:
-        make: Makes the OpenSSL connection; its verdict on the peer comes
-            through :meth:`failVerification` or a failed handshake.
+        begin: Makes the OpenSSL connection and what verifies its peer.
         inner: As the attribute.
         holds_last: Whether what the handshake leaves to be sent waits for what
             is written next: a server's tickets, which nobody waits for.
@@ -72,8 +69,9 @@ class SessionTls(Protocol):
     transport: Any
     disconnecting = False
 
-    def __init__(self, make: MakeConnection, inner: IProtocol, *, holds_last: bool = False) -> None:
-        self._make = make
+    def __init__(self, begin: Begin, inner: IProtocol, *, holds_last: bool = False) -> None:
+        self._begin = begin
+        self._handshake: VerifiedHandshake | None = None
         self.inner = inner
         self._holds_last = holds_last
         self._is_holding = False
@@ -103,11 +101,11 @@ class SessionTls(Protocol):
         For a client; whoever takes it must send it before anything else.  Empty
         where there is none: then the handshake begins with the stream.
         """
-        self._tls = self._make(self)
+        tls = self._begun()
         try:
-            self._tls.do_handshake()
+            tls.do_handshake()
         except SSL.WantReadError:
-            return self._tls.bio_read(_CHUNK_BYTES)
+            return tls.bio_read(_CHUNK_BYTES)
         except SSL.Error:
             pass  # It fails again once the stream stands, and is told then.
         return b""
@@ -117,7 +115,7 @@ class SessionTls(Protocol):
     def connectionMade(self) -> None:
         """Begin the handshake, or go on with it."""
         if self._tls is None:
-            self._tls = self._make(self)
+            self._begun()
         self._shake_hands()
 
     def dataReceived(self, data: bytes) -> None:
@@ -155,10 +153,6 @@ class SessionTls(Protocol):
             self.inner.connectionLost(reason)
         elif not self.secured.called:
             self.secured.errback(reason)
-
-    def failVerification(self, reason: Failure) -> None:
-        """The peer is not whom we accept.  Called by the connection's verifier."""
-        self._fail(reason)
 
     # -- towards the protocol above
 
@@ -283,8 +277,13 @@ class SessionTls(Protocol):
 
     # -- inside
 
+    def _begun(self) -> SSL.Connection:
+        self._handshake = self._begin()
+        self._tls = self._handshake.connection
+        return self._tls
+
     def _shake_hands(self) -> None:
-        assert self._tls is not None
+        assert self._tls is not None and self._handshake is not None
         try:
             self._tls.do_handshake()
         except SSL.WantReadError:
@@ -294,6 +293,11 @@ class SessionTls(Protocol):
             self._flush()
             self._fail(Failure())
             return
+        try:
+            self._handshake.confirm()
+        except SvcError:
+            self._fail(Failure())
+        self._handshake = None
         self._is_holding, self._may_owe = self._holds_last, True
         self._flush_read()
         if self._refused is None:
@@ -400,7 +404,7 @@ class SessionTlsEndpoint:
 
     Args:
         below: Where the stream comes from.
-        make: As of :class:`SessionTls`; whether we are server or client is its matter.
+        begin: As of :class:`SessionTls`; whether we are server or client is its matter.
         seconds: For the handshake, once the stream stands.
         early: Takes a client's first flight, to be sent with what opens the
             stream; without it that flight waits until the stream stands.
@@ -410,7 +414,7 @@ class SessionTlsEndpoint:
     def __init__(
         self,
         below: IStreamClientEndpoint,
-        make: MakeConnection,
+        begin: Begin,
         clock: IReactorTime,
         seconds: float,
         early: Callable[[bytes], object] | None = None,
@@ -418,7 +422,7 @@ class SessionTlsEndpoint:
         holds_last: bool = False,
     ) -> None:
         self._below = below
-        self._make = make
+        self._begin = begin
         self._clock = clock
         self._seconds = seconds
         self._early = early
@@ -456,4 +460,4 @@ class SessionTlsEndpoint:
         inner = factory.buildProtocol(cast(IAddress, address))
         if inner is None:
             return None
-        return SessionTls(self._make, inner, holds_last=self._holds_last)
+        return SessionTls(self._begin, inner, holds_last=self._holds_last)

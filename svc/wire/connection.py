@@ -220,7 +220,8 @@ class Connection(SendingHalf):
 
     def _work(self) -> None:
         machine, left = self._machine, self.limits.turn_work
-        while left > 0 and machine.has_bytes:
+        reader = machine.reader
+        while left > 0 and reader.has_bytes:
             plain = machine.take_data() if self._is_ready else None
             if plain is not None:
                 self.taken += 1

@@ -118,7 +118,12 @@ def _first_words(limits: WireLimits, is_client: bool) -> bytes:
 
 
 class Machine(H2Connection):
-    """One connection's HTTP/2 state.  Its output is a list of parts, in order."""
+    """One connection's HTTP/2 state.  Its output is a list of parts, in order.
+
+    Attributes:
+        reader: Holds what was read.
+        control: The control frames waiting to be written; only to be looked at.
+    """
 
     def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
         super().__init__(configuration(client=is_client))
@@ -129,10 +134,11 @@ class Machine(H2Connection):
         # h2 takes these from an acknowledgement that changes them; ours changes nothing.
         self.max_inbound_frame_size = limits.max_frame
         self.decoder.max_header_list_size = limits.max_header_list
-        self._reader = FrameReader(limits.max_header_list, limits.max_frame, server=not is_client)
-        self.incoming_buffer = self._reader
+        self.reader = FrameReader(limits.max_header_list, limits.max_frame, server=not is_client)
+        self.incoming_buffer = self.reader
         # No more than late frames can concern.
         self._closed_streams = SizeLimitDict(size_limit=max(_FEWEST_CLOSED, 2 * limits.max_streams))
+        self.control = self._data_to_send  # always the same object
         self._parts: list[Part] = []
         # As initiate_connection() and increment_flow_control_window() do, with the same bytes.
         self.state_machine.process_input(ConnectionInputs.SEND_SETTINGS)
@@ -157,7 +163,7 @@ class Machine(H2Connection):
     @property
     def held_control(self) -> int:
         """Bytes of control frames waiting to be written."""
-        return len(self._data_to_send)
+        return len(self.control)
 
     def feed(self, data: bytes) -> None:
         """Keep what was read, for :meth:`take_frame`.
@@ -165,7 +171,7 @@ class Machine(H2Connection):
         Raises:
             ProtocolError: it does not begin as HTTP/2 does.
         """
-        self._reader.add_data(data)
+        self.reader.add_data(data)
 
     def take_frame(self) -> Frame | None:
         """The next whole frame of what was read.
@@ -174,7 +180,7 @@ class Machine(H2Connection):
             ProtocolError: it is none, or one that is not taken.
         """
         try:
-            return next(self._reader, None)
+            return next(self.reader, None)
         except HyperframeError as broken:
             raise ProtocolError(str(broken)) from broken
 
@@ -184,16 +190,17 @@ class Machine(H2Connection):
         That is DATA without flags, whole, within both windows, on a stream that awaits data of no
         named length.  The windows are charged as ``h2`` does; :meth:`take_frame` has all else.
         """
-        reader = self._reader
+        reader = self.reader
         length = reader.plain_data
-        if not length or not self._is_open:
+        state = self.state_machine.state  # compared by identity: a plain enum's hash is slow
+        if not length or (state is not _CLIENT_OPEN and state is not _SERVER_OPEN):
             return None
         stream_id = reader.next_stream
         stream = self.streams.get(stream_id)
         if stream is None or stream._expected_content_length is not None:
             return None
-        state = stream.state_machine
-        if state.state not in _RECEIVING or not state.headers_received:
+        transitions = stream.state_machine
+        if transitions.state not in _RECEIVING or not transitions.headers_received:
             return None
         window = stream._inbound_window_manager
         shared = self._inbound_flow_control_window_manager
@@ -217,31 +224,21 @@ class Machine(H2Connection):
     def work_of(self, frame: Frame) -> int:
         """What a frame costs, in small frames."""
         if isinstance(frame, HeadersFrame):
-            return _HEADERS_WORK + self._reader.fragments + len(frame.data) // _BYTES_A_WORK
+            return _HEADERS_WORK + self.reader.fragments + len(frame.data) // _BYTES_A_WORK
         if isinstance(frame, SettingsFrame):
             # Each may change the window of every stream.
             return 1 + frame.body_len // _BYTES_A_WORK + len(self.streams) // _STREAMS_A_WORK
         return 1
 
     @property
-    def _is_open(self) -> bool:
-        state = self.state_machine.state  # compared by identity: a plain enum's hash is slow
-        return state is _CLIENT_OPEN or state is _SERVER_OPEN
-
-    @property
-    def has_bytes(self) -> bool:
-        """Whether anything of what was read is left."""
-        return self._reader.has_bytes
-
-    @property
     def has_frame(self) -> bool:
         """Whether :meth:`take_frame` may give one without more bytes; it may turn out not to."""
-        return self._reader.has_frame
+        return self.reader.has_frame
 
     @property
     def is_amid_head(self) -> bool:
         """Whether a header block, or a frame other than DATA, has begun and not ended."""
-        return self._reader.is_amid_head
+        return self.reader.is_amid_head
 
     def reset_by_peer(self, stream_id: int) -> bool:
         """Note that the peer reset a closed stream; False if it had done so before."""
@@ -268,13 +265,17 @@ class Machine(H2Connection):
     def send_parts(self, stream_id: int, parts: list[Part], size: int) -> None:
         """Write one DATA frame of *parts*, *size* bytes; the caller has asked :meth:`room`."""
         stream = self.streams[stream_id]
-        may_send = self._is_open and stream.state_machine.state in _SENDING
-        if not may_send:  # h2 says why not; where it may, its states stay as they are.
+        state = self.state_machine.state
+        is_open = state is _CLIENT_OPEN or state is _SERVER_OPEN
+        if (
+            not is_open or stream.state_machine.state not in _SENDING
+        ):  # h2 says why not; where it may, its states stay as they are.
             self.state_machine.process_input(ConnectionInputs.SEND_DATA)
             stream.state_machine.process_input(StreamInputs.SEND_DATA)
         stream.outbound_flow_control_window -= size
         self.outbound_flow_control_window -= size
-        self._move_control()
+        if self.control:
+            self._move_control()
         self._parts.append(_HEADER.pack(size >> 8, size & 0xFF, 0, 0, stream_id))
         self._parts.extend(parts)
 
@@ -340,14 +341,14 @@ class Machine(H2Connection):
 
     def take_parts(self) -> list[Part]:
         """Everything to be written, in order; it is handed over."""
-        self._move_control()
+        if self.control:
+            self._move_control()
         parts, self._parts = self._parts, []
         return parts
 
     def _move_control(self) -> None:
-        if self._data_to_send:
-            self._parts.append(bytes(self._data_to_send))
-            self._data_to_send.clear()
+        self._parts.append(bytes(self.control))
+        self.control.clear()
 
     def _receive_frame(self, frame: Frame) -> list[Event]:
         try:

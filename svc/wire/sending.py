@@ -56,7 +56,7 @@ class SendingHalf:
     @property
     def has_work(self) -> bool:
         """Whether :meth:`pump` would return anything now; ended streams send nothing more."""
-        return (bool(self._dirty) and not self._is_dead) or self._machine.held_control > 0
+        return bool(self._machine.control) or (bool(self._dirty) and not self._is_dead)
 
     def pump(self, budget: int) -> list[Part]:
         """Move queued bytes into frames, streams in turn, about *budget* bytes at most.

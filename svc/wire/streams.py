@@ -48,6 +48,7 @@ class Stream:
         began: When, on the connection's clock.
         head: The size of the header list it began with.
         queued: Bytes waiting to be sent.
+        ending: The fields (client: none) that end our half, when it shall end.
         input_ended: The peer has ended its half; the inbox may still hold messages.
         is_over: Finished or reset; nothing is sent or received any more.
         status: How the peer ended the call, once it did.
@@ -62,7 +63,6 @@ class Stream:
 
     __slots__ = (
         "_connection",
-        "_ending",
         "_grown_at",
         "_owed",
         "_queue",
@@ -71,6 +71,7 @@ class Stream:
         "answered",
         "began",
         "context",
+        "ending",
         "head",
         "headers",
         "id",
@@ -112,7 +113,7 @@ class Stream:
         self.queued = 0
         # None while nothing is queued: even an empty deque takes 760 bytes.
         self._queue: deque[Part] | None = None
-        self._ending: Headers | None = None
+        self.ending: Headers | None = None
         self._window = connection.limits.small_window
         self._taken = 0
         self._owed = 0
@@ -141,7 +142,8 @@ class Stream:
         self.is_waiting = message is None
         if message is not None:
             self._connection.room.release(self.id)
-        self.settle()
+        if self._owed or self.inbox.need > 0:
+            self.settle()
         return message
 
     @property
@@ -214,13 +216,13 @@ class Stream:
 
     def send_parts(self, parts: list[Part], size: int) -> None:
         """Queue one message of *size* bytes given in parts, which are not copied."""
-        if self._ending is not None or self.is_over:
+        if self.ending is not None or self.is_over:
             return
         self._enqueue([prefix(size), *parts], size + 5)
 
     def send_raw(self, chunk: Part) -> None:
         """Queue bytes that are already framed as messages."""
-        if self._ending is None and not self.is_over:
+        if self.ending is None and not self.is_over:
             self._enqueue([chunk], len(chunk))
 
     def _enqueue(self, parts: list[Part], size: int) -> None:
@@ -268,8 +270,8 @@ class Stream:
             callback()
 
     def _end(self, fields: Headers) -> None:
-        if self._ending is None and not self.is_over:
-            self._ending = fields
+        if self.ending is None and not self.is_over:
+            self.ending = fields
             self._connection.wants_to_send(self)
 
     # -- pumped by the connection
@@ -277,12 +279,7 @@ class Stream:
     @property
     def wants_to_send(self) -> bool:
         """Whether a pump would find work, window permitting."""
-        return bool(self._queue) or (self._ending is not None and not self.output_ended)
-
-    @property
-    def ending(self) -> Headers | None:
-        """The fields (client: none) that end our half, when it shall end."""
-        return self._ending
+        return bool(self._queue) or (self.ending is not None and not self.output_ended)
 
     def cut(self, room: int) -> tuple[list[Part], int]:
         """Take up to *room* bytes off the queue, as parts and their size."""

@@ -106,9 +106,9 @@ class Gate:
         answer = encode_opened(self.sign(evolve(grant, **self.change)), DECISION)
         await call.send(self.raw_answer or open_frame(answer))
         self.far.append(Talker())
-        make = ConnectorEnd(self.answering).session(person.sha256).serverConnectionForTLS
+        begin = ConnectorEnd(self.answering).session(person.sha256).begin
         transport = StreamTransport(call)  # type: ignore[arg-type]
-        tls = SessionTls(make, self.far[-1])
+        tls = SessionTls(begin, self.far[-1])
         tls.secured.addErrback(lambda _: None)
         transport.start(tls)
         transport.closed.addBoth(self.ends.append)

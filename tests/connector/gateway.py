@@ -286,7 +286,7 @@ class Gateway:
         tls = (person or self.person_end).session(node)
         endpoint = SessionTlsEndpoint(
             below=tunnel.endpoint(self.order(notice)),
-            make=tls.clientConnectionForTLS,
+            begin=tls.begin,
             clock=self.clock,
             seconds=10,
         )

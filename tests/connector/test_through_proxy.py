@@ -100,7 +100,7 @@ class _JoiningGateway(Gateway):
         tls = self.person_end.session(node)
         endpoint = SessionTlsEndpoint(
             below=StreamClientEndpoint(opened),
-            make=tls.clientConnectionForTLS,
+            begin=tls.begin,
             clock=self.clock,
             seconds=10,
         )

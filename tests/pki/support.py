@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
+from attrs import frozen
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -152,6 +153,16 @@ class End(Protocol):
         self.ended = reason
 
 
+@frozen
+class Unjudged:
+    """A connection whose peer nobody verifies."""
+
+    connection: SSL.Connection
+
+    def confirm(self) -> None:
+        """Whoever it is."""
+
+
 @implementer(IOpenSSLClientConnectionCreator)
 class LegacyClient:
     """A client of a context not made by us."""
@@ -161,9 +172,13 @@ class LegacyClient:
 
     def clientConnectionForTLS(self, protocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         """Called by Twisted for each connection."""
+        return self.begin().connection
+
+    def begin(self) -> Unjudged:
+        """Called for each connection of ours."""
         connection = SSL.Connection(self._context, None)
         connection.set_connect_state()
-        return connection
+        return Unjudged(connection)
 
 
 class Joined:

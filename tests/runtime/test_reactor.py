@@ -207,6 +207,33 @@ class Contract:
         check.assertGreater(self.reactor.timeout(), 50)
         calls[2].cancel()
 
+    def test_timers(self) -> None:
+        """They run at their time, once each, also when it was changed or others were cancelled."""
+        check: Any = self
+        done: list[Any] = []
+        now = [100.0]
+        self.reactor.seconds = lambda: now[0]
+        later = self.reactor.callLater
+        calls = {name: later(at, done.append, name) for name, at in (("a", 5), ("b", 7), ("c", 9))}
+        many = [later(8, done.append, "never") for _ in range(200)]
+        check.assertEqual(self.reactor.timeout(), 5)
+        calls["c"].reset(6)  # sooner
+        calls["b"].reset(2)
+        calls["b"].reset(1)
+        calls["a"].delay(3)
+        later(6, lambda: 1 / 0)
+        for each in many:
+            each.cancel()
+        check.assertEqual(self.reactor.timeout(), 1)
+        check.assertEqual(len(self.reactor.getDelayedCalls()), 4)
+        for at, expected in ((101, "b"), (105, "b"), (106, "bc"), (107.9, "bc"), (120, "bca")):
+            now[0] = at
+            self.reactor.runUntilCurrent()
+            check.assertEqual("".join(done), expected)
+        check.assertEqual(len(check.flushLoggedErrors(ZeroDivisionError)), 1)
+        check.assertEqual(self.reactor.getDelayedCalls(), [])
+        check.assertIsNone(self.reactor.timeout())
+
 
 class LeanTests(Contract, SynchronousTestCase):
     make = LeanReactor

@@ -387,7 +387,7 @@ class CarryTests(HostileCase):
         await genuine.send(open_frame(encode_carry_open(sent.session_uid, sent.secret)))
         target = Listener()
         ada = self.stage.people["ada"].facts.sha256
-        tls = ConnectorEnd(left.identity).session(ada).serverConnectionForTLS
+        tls = ConnectorEnd(left.identity).session(ada).begin
         over = Deferred.fromCoroutine(speak(genuine, SessionTls(tls, target)))
         await within(opening)
         tool.transport.write(b"to the vault")

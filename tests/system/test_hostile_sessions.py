@@ -37,10 +37,11 @@ from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.pki.tls import ClientCertificates, client_context, server_context
 from svc.rpc.frames import open_frame
+from svc.rpc.tls import Begin
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Ran
 from svc.testing.gateway.settings import POLICY, PROXY
-from svc.tunnel.tls import MakeConnection, SessionTls
+from svc.tunnel.tls import SessionTls
 from tests.support.proof import proves
 from tests.system.hostile import notice, speak
 from tests.system.hostile_case import HostileCase, Listener, dialer, listening
@@ -51,9 +52,9 @@ LATER_FIELD = b"\x80\xfa\x01\x07"
 """Field 4000 of a protobuf message, a number: 7."""
 
 
-def inner_tls(make: MakeConnection, inner: Protocol) -> SessionTls:
+def inner_tls(begin: Begin, inner: Protocol) -> SessionTls:
     """One side of TLS inside a stream, of whoever is not expected there."""
-    tls = SessionTls(make, inner)
+    tls = SessionTls(begin, inner)
     tls.secured.addErrback(lambda refused: None)
     return tls
 
@@ -104,7 +105,7 @@ class ClientTests(SessionCase):
         """The Connector's side of the inner TLS, played by somebody else."""
         tls = server_context(identity, ClientCertificates.OPTIONAL, alpn=E2E)
         ended.append(Listener())
-        return inner_tls(tls.serverConnectionForTLS, ended[-1])
+        return inner_tls(tls.begin, ended[-1])
 
     async def test_another_certificate(self) -> None:
         """A client speaks to the grant's Connector: not to the Proxy, not to another node."""
@@ -237,7 +238,7 @@ class ConnectorTests(SessionCase):
             protocol: Protocol = thief
             if identity is not None:
                 tls = client_context(identity.verifier, identity, roles={Role.CONNECTOR}, alpn=E2E)
-                protocol = inner_tls(tls.clientConnectionForTLS, thief)
+                protocol = inner_tls(tls.begin, thief)
             await self.refusal(speak(carry.call, protocol))
             carry.end()
             self.assertEqual(bytes(door.heard[before:]), b"")
@@ -384,7 +385,7 @@ class JoiningTests(SessionCase):
             await call.send(open_frame(b""))
             tls = server_context(self.evil.identity, ClientCertificates.NONE, send_root=True)
             heard.append(Listener())
-            await speak(call, inner_tls(tls.serverConnectionForTLS, heard[-1]))
+            await speak(call, inner_tls(tls.begin, heard[-1]))
 
         self.evil.on_lane = answer
         ran = await self.join("dora", token)

@@ -111,14 +111,14 @@ class Call:
 class End:
     """One end of the session: a tool or target outside, TLS inside, a half of the lane."""
 
-    def __init__(self, reactor: Any, make: Any, number: int) -> None:
+    def __init__(self, reactor: Any, begin: Any, number: int) -> None:
         self.relay = Relay()
         self.ended: list[RelayEnded] = []
         self.relay.done.addCallback(self.ended.append)
         outside, inside = self.relay.left, self.relay.right
         self.outside = Line(reactor, outside)
         outside.makeConnection(self.outside)
-        self.tls = SessionTls(make, inside)
+        self.tls = SessionTls(begin, inside)
         self.call = Call()
         self.call.stream = self.stream = MovingStream(
             inner=self.tls, clock=Clock(), after=None, ask=lambda _: None
@@ -158,8 +158,8 @@ class World:
         accepts = ConnectorEnd(CONNECTOR).session(USER.facts.sha256)
         expects = PersonEnd(USER).session(CONNECTOR.facts.principal.id)
         self.ends = (
-            End(self.reactor, expects.clientConnectionForTLS, PERSON),
-            End(self.reactor, accepts.serverConnectionForTLS, TARGET),
+            End(self.reactor, expects.begin, PERSON),
+            End(self.reactor, accepts.begin, TARGET),
         )
         one, other = self.ends
         one.call.other, other.call.other = other.call, one.call

@@ -94,8 +94,8 @@ class TlsTests(SynchronousTestCase):
         accepts = ConnectorEnd(connector).session(person.facts.sha256)
         expects = PersonEnd(person).session(connector.facts.principal.id)
         self.near, self.far = Ear(), Ear()
-        self.server = SessionTls(accepts.serverConnectionForTLS, self.near)
-        self.client = SessionTls(expects.clientConnectionForTLS, self.far)
+        self.server = SessionTls(accepts.begin, self.near)
+        self.client = SessionTls(expects.begin, self.far)
         self.pipes = (Pipe(), Pipe())
         self.server.makeConnection(self.pipes[0])
         self.client.makeConnection(self.pipes[1])
@@ -124,7 +124,7 @@ class TlsTests(SynchronousTestCase):
 
     def test_begins_before_its_stream(self) -> None:
         """A client's first flight may go ahead of its stream, and is then not sent again."""
-        client = SessionTls(self.client._make, self.far)
+        client = SessionTls(self.client._begin, self.far)
         self.server.dataReceived(client.first_flight())
         self.pipes = (self.pipes[0], Pipe())
         self.client = client
@@ -139,8 +139,8 @@ class TlsTests(SynchronousTestCase):
         """What nobody waits for after the handshake goes with the first word, or with the end."""
         for end, heard in ((False, b"answer"), (True, b"")):
             pipes, ear = (Pipe(), Pipe()), Ear()
-            server = SessionTls(self.server._make, Ear(), holds_last=True)
-            client = SessionTls(self.client._make, ear)
+            server = SessionTls(self.server._begin, Ear(), holds_last=True)
+            client = SessionTls(self.client._begin, ear)
             self.pipes, self.server, self.client = pipes, server, client
             server.makeConnection(pipes[0])
             client.makeConnection(pipes[1])
@@ -169,8 +169,8 @@ class TlsTests(SynchronousTestCase):
             context.add_extra_chain_cert(each)
         refused: list[SvcError] = []
         accepts = ConnectorEnd(connector).session(person.facts.sha256, refused.append)
-        self.server = SessionTls(accepts.serverConnectionForTLS, self.near)
-        self.client = SessionTls(LegacyClient(context).clientConnectionForTLS, self.far)
+        self.server = SessionTls(accepts.begin, self.near)
+        self.client = SessionTls(LegacyClient(context).begin, self.far)
         self.pipes = (Pipe(), Pipe())
         self.server.makeConnection(self.pipes[0])
         self.client.makeConnection(self.pipes[1])
@@ -281,9 +281,7 @@ class TlsTests(SynchronousTestCase):
         world = World()
         expects = PersonEnd(world.identity(Role.USER)).session("a" * 26)
         below = _Below(Pipe())
-        endpoint = SessionTlsEndpoint(
-            below=below, make=expects.clientConnectionForTLS, clock=Clock(), seconds=5.0
-        )
+        endpoint = SessionTlsEndpoint(below=below, begin=expects.begin, clock=Clock(), seconds=5.0)
         connecting = endpoint.connect(Factory.forProtocol(Ear))
         connecting.cancel()
         self.failureResultOf(connecting, CancelledError)

@@ -126,7 +126,7 @@ class Side:
     def check(self) -> None:
         """Every container is within what the limits say."""
         wire, machine = self.wire, self.wire._machine
-        reader = machine._reader
+        reader = machine.reader
         assert len(wire.streams) <= LIMITS.max_streams or self.is_client
         assert set(machine.streams) <= set(wire.streams) or self.is_over
         assert set(wire.blocked) | set(wire._dirty) <= set(wire.streams)
