@@ -140,6 +140,8 @@ def access_rows(
                 "reason": "an incident",
                 "salt": b"\0salt\xff",
                 "asked_secs": 3600,
+                "text_sha256": "",
+                "sealed_text": b"",
                 "uses": 3,
                 "used": 1,
                 "asked_at": 70.0,

@@ -16,6 +16,8 @@ CREATE TABLE access_requests (
     ends_at DOUBLE PRECISION NOT NULL,
     state TEXT COLLATE "C" NOT NULL
         CHECK (state IN ('open', 'approved', 'denied', 'withdrawn')),
+    text_sha256 TEXT COLLATE "C" NOT NULL,
+    sealed_text BYTEA NOT NULL,
     CHECK (ends_at > asked_at),
     CHECK (uses IS NULL OR used <= uses)
 );

@@ -15,6 +15,8 @@ CREATE TABLE access_requests (
     asked_at REAL NOT NULL,
     ends_at REAL NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('open', 'approved', 'denied', 'withdrawn')),
+    text_sha256 TEXT NOT NULL,
+    sealed_text BLOB NOT NULL,
     CHECK (ends_at > asked_at),
     CHECK (uses IS NULL OR used <= uses)
 ) STRICT;

@@ -294,8 +294,9 @@ class ControlService:
     ) -> pb.UseApprovalResponse:
         proxy = self._proxy(call.peer)
         with self.rates.asking(proxy.id):
-            session_uid, action = read_use_approval(request)
-            return use_approval_response(await self.approvals.use(session_uid, action, proxy))
+            session_uid, action, text_sha256 = read_use_approval(request)
+            found = await self.approvals.use(session_uid, action, proxy, text_sha256)
+            return use_approval_response(found)
 
     async def _spooled(self, request: pb.SpooledRequest, call: IRpcCall) -> pb.SpooledResponse:
         proxy = self._proxy(call.peer)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from typing import IO, TYPE_CHECKING, Any
 
 import click
+from attrs import evolve
 
 from svc.cli import Globals
 from svc.cli.confirmation import confirm, require_terminal
@@ -22,7 +25,8 @@ from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
     from svc.client.access import AccessClient
-    from svc.messages.access import AccessEntry
+    from svc.messages.access import AccessEntry, DeniedRequest
+    from svc.model.policy.requested import AccessAsk
 
     _Asked = Callable[[Callable[[AccessClient], Awaitable[Any]]], Awaitable[Any]]
 
@@ -30,8 +34,25 @@ _HOUR = 3600
 
 
 @click.command()
-@click.argument("resource")
+@click.argument("resource", required=False, default="")
 @click.option("--action", default="", metavar="A", help="The action; else opening a session.")
+@click.option(
+    "--decision",
+    default="",
+    metavar="ID",
+    help="Exactly the request that this decision denied, as the denial says.",
+)
+@click.option(
+    "--statement",
+    metavar="TEXT",
+    help="A request of exactly this text; with --action and the session's parameters.",
+)
+@click.option(
+    "--statement-file",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="As --statement, from a file, every byte of it; - reads the input.",
+)
 @click.option("--reason", default="", metavar="TEXT", help="Why, in one line, for the approver.")
 @click.option(
     "--for",
@@ -45,7 +66,7 @@ _HOUR = 3600
     "--uses",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="How many sessions; else any number in that time.",
+    help="How many sessions; else any number in that time, and one use of an exact text.",
 )
 @click.option(
     "--parameter",
@@ -61,30 +82,79 @@ def request(
     globals_: Globals,
     resource: str,
     action: str,
+    decision: str,
+    statement: str | None,
+    statement_file: IO[bytes] | None,
     reason: str,
     secs: int,
     uses: int | None,
     parameters: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Ask for access to RESOURCE; another person has to approve it."""
+    """Ask for access to RESOURCE; another person has to approve it.
+
+    With --decision, --statement or --statement-file it is for one request of exactly that text.
+    """
     from svc.model.policy.requested import AccessAsk
 
+    text = _exact(statement, statement_file)
     ask = AccessAsk(
         resource=resource,
         action=action,
         parameters=parameter_pairs(parameters),
         reason=reason,
         secs=secs,
-        uses=uses,
+        uses=1 if uses is None and (text or decision) else uses,
+        text=text,
     )
-    entry = _called(globals_, lambda client: client.ask(ask))
+    if decision and (resource or action or parameters or text):
+        raise click.UsageError("--decision says the resource and all else by itself")
+    if not decision and not resource:
+        raise click.UsageError("name a RESOURCE, or the --decision of a denial")
+
+    async def asking(asked: _Asked) -> AccessEntry:
+        filed = await asked(lambda client: client.denied(decision)) if decision else None
+        wanted = ask if filed is None else _of_denied(ask, filed)
+        if wanted.text:
+            hint(text_lines(wanted.text))
+        entry: AccessEntry = await asked(lambda client: client.ask(wanted))
+        return entry
+
+    entry = _run(globals_, asking)
     request_id, until = _id(entry), moment(entry.ends_at)
     print_result(
         as_json,
         entry_form(entry),
         [f"request {request_id}: waits for another person's approval until {until}"],
         [f"svc requests show {request_id[:12]}  # what became of it"],
+    )
+
+
+def _exact(statement: str | None, statement_file: IO[bytes] | None) -> bytes:
+    """The exact text that is asked for; empty for none."""
+    from svc.model.policy.requested import MAX_TEXT_BYTES, check_text
+
+    if statement is None and statement_file is None:
+        return b""
+    if statement is not None and statement_file is not None:
+        raise click.UsageError("--statement and --statement-file are two ways to say one thing")
+    if statement_file is not None:
+        text = statement_file.read(MAX_TEXT_BYTES + 1)
+    else:
+        text = os.fsencode(statement or "")
+    if not text:
+        raise click.UsageError("the text is empty")
+    check_text(text)
+    return text
+
+
+def _of_denied(ask: AccessAsk, denied: DeniedRequest) -> AccessAsk:
+    return evolve(
+        ask,
+        resource=denied.resource,
+        action=denied.action,
+        parameters=denied.parameters,
+        text=denied.text,
     )
 
 
@@ -203,10 +273,13 @@ def document_lines(entry: AccessEntry) -> list[str]:
         ("request", terms.get("id")),
         ("person", f"{terms.get('person_name')} ({terms.get('person')})"),
         ("resource", f"{terms.get('resource')} ({terms.get('kind')})"),
-        ("action", f"{terms.get('action')}, and what the policy permits within it"),
+        ("action", f"{terms.get('action')}, {_extent(entry)}"),
         ("parameters", bound or "any that the policy allows"),
         ("for", f"{since(secs) if isinstance(secs, int) else secs} from the approval on"),
-        ("sessions", "any number" if uses is None else f"{uses}, of which {entry.used} are used"),
+        (
+            "uses" if entry.is_exact else "sessions",
+            "any number" if uses is None else f"{uses}, of which {entry.used} are used",
+        ),
         ("reason", terms.get("reason")),
         ("asked at", moment(asked_at) if isinstance(asked_at, int) else ""),
         ("state", entry.state),
@@ -214,7 +287,39 @@ def document_lines(entry: AccessEntry) -> list[str]:
         ("decided by", entry.decided_by),
         ("document", entry.document_sha256.hex()),
     ]
-    return pairs(rows)
+    return [*pairs(rows), *_kept_text(entry)]
+
+
+def _extent(entry: AccessEntry) -> str:
+    return "one exact text" if entry.is_exact else "and what the policy permits within it"
+
+
+def _kept_text(entry: AccessEntry) -> list[str]:
+    """The exact text, held to what an approval binds."""
+    if not entry.is_exact:
+        return []
+    if not entry.text and entry.state != "open":
+        return ["text: not kept any more, as it can be used no more"]
+    return text_lines(entry.exact_text)
+
+
+def text_lines(text: bytes) -> list[str]:
+    """An exact text for a person: nothing in it is invisible, or looks like something else.
+
+    A backslash is doubled, so that what is escaped cannot be taken for what is written.
+    """
+    shown = text.decode("utf-8").replace("\\", "\\\\")
+    *lines, last = shown.split("\n")
+    notes = [] if shown.isascii() else ["it has letters that are not ASCII"]
+    if "\\" in shown:
+        notes.append("a backslash is shown twice")
+    told = "".join(f"; {note}" for note in notes)
+    head = f"text: {len(text)} bytes, SHA-256 {sha256(text).hexdigest()}{told}"
+    return [
+        head,
+        *(f"  | {escaped(line)}\\n" for line in lines),
+        *([f"  | {escaped(last)}"] if last or not lines else []),
+    ]
 
 
 def _id(entry: AccessEntry) -> str:
@@ -240,6 +345,8 @@ def entry_form(entry: AccessEntry) -> dict[str, Any]:
         "expires_at": moment(entry.ends_at) or None,
         "decided_by": entry.decided_by or None,
         "document_sha256": entry.document_sha256.hex(),
+        "text_sha256": terms.get("text_sha256"),
+        "exact_text": entry.exact_text.decode("utf-8") if entry.text else None,
     }
 
 

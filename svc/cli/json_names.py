@@ -79,6 +79,8 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "parameters": "parameters of the session that it is for; no others: any",
         "person_name": "name of the person who asks",
         "requests_to_decide": "how many wait for this person's decision; null: not known",
+        "exact_text": "the exact text that it is for; null: none, or not shown here",
+        "text_sha256": "SHA-256 of that text; null: any request of the action",
         "uses_count": "how many sessions have used it",
         # certificates
         "certificate": "the certificate of the person",

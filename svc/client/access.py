@@ -17,6 +17,7 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.messages.access import (
     NONCE_BYTES,
     SESSION_ACCESS_METHOD,
+    SESSION_DENIED_METHOD,
     AccessCall,
     AccessDecide,
     AccessEntry,
@@ -24,9 +25,12 @@ from svc.messages.access import (
     AccessShow,
     AccessWithdraw,
     AnyAccessCall,
+    DeniedRequest,
     SignedAccessCall,
     access_message,
+    denied_request,
     encode_access_call,
+    read_denied,
     read_entries,
 )
 from svc.model.ids import Entropy
@@ -62,6 +66,16 @@ class AccessClient:
         """File a request.  Raises SvcError."""
         return await self._one(ask)
 
+    async def denied(self, decision_id: str) -> DeniedRequest:
+        """A request of one's own that this Proxy has just denied.  Raises SvcError."""
+        answer = await self.channel().unary(
+            SESSION_DENIED_METHOD,
+            denied_request(decision_id),
+            pb.SessionDeniedResponse,
+            timeout=_SECS,
+        )
+        return read_denied(answer)
+
     async def list(self, to_decide: bool) -> tuple[AccessEntry, ...]:
         """One's own requests, or those that one may decide about."""
         return await self._call(AccessList(to_decide))
@@ -75,8 +89,15 @@ class AccessClient:
         return await self._one(AccessWithdraw(request_id))
 
     async def decide(self, entry: AccessEntry, decision: ApprovalDecision) -> AccessEntry:
-        """Sign a decision about exactly what *entry* shows, and send it."""
+        """Sign a decision about exactly what *entry* shows, and send it.
+
+        Raises:
+            Malformed: an exact text is to be approved, and what came is not that text.
+            SvcError: it was refused.
+        """
         terms = entry.terms
+        if decision is ApprovalDecision.APPROVE:
+            entry.exact_text  # noqa: B018  # raises: nobody could have read it
         request_id, secs = terms.get("id"), terms.get("secs")
         if not isinstance(request_id, str) or not isinstance(secs, int) or secs < 1:
             raise Malformed("request for access: the document has no id or no length of time")

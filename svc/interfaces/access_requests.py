@@ -31,5 +31,8 @@ class IAccessRequests(Interface):
     def decisions(at: float) -> tuple[KeptApproval, ...]:
         """Every decision that has not ended at *at*, by request."""
 
-    def forget(until: float) -> None:
-        """Delete every request that ended before *until*, with its decision."""
+    def forget(until: float, texts_until: float) -> None:
+        """Delete every request that ended before *until*, with its decision.
+
+        Of those that ended before *texts_until* the sealed text is emptied.
+        """

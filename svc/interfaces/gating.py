@@ -106,7 +106,7 @@ class IGatedSession(Interface):
     ending: str = Attribute("The word of why it is broken off, once it is; empty before.")
 
     async def decide(
-        action: str, facts: Mapping[str, ContextValue], size: int = 0
+        action: str, facts: Mapping[str, ContextValue], size: int = 0, text: bytes = b""
     ) -> RequestVerdict:
         """Decide one request by the newest policy, record it durably, count it.
 
@@ -119,6 +119,8 @@ class IGatedSession(Interface):
             size: How many of the bytes held, from the first, are the request.  All of them are
                 replaced by edits if it is denied, or the Connector ends the session.
                 0: those that ``until`` read last; where it read none, the first byte.
+            text: All that the request does, as a person reads it, to be approved exactly; empty:
+                it has no such text.
         """
 
     async def refuse(

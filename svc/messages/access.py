@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
 from attrs import field, frozen
@@ -20,7 +20,13 @@ from svc.messages.checks import (
 )
 from svc.messages.control import approved_message, read_approved
 from svc.model.canonical import Json, decode
-from svc.model.policy.requested import MAX_REASON, AccessAsk, ApprovedAccess
+from svc.model.policy.requested import (
+    MAX_REASON,
+    MAX_TEXT_BYTES,
+    AccessAsk,
+    ApprovedAccess,
+    text_digest,
+)
 from svc.model.session.parameters import read_pairs
 from svc.proto.gate.v1 import control_pb2 as control_pb
 from svc.proto.gate.v1 import session_pb2 as pb
@@ -28,6 +34,7 @@ from svc.proto.gate.v1 import session_pb2 as pb
 SESSION_ACCESS_METHOD = "/gate.v1.Session/Access"
 CONTROL_ACCESS_METHOD = "/gate.v1.Control/Access"
 
+SESSION_DENIED_METHOD = "/gate.v1.Session/Denied"
 USE_APPROVAL_METHOD = "/gate.v1.Control/UseApproval"
 
 NONCE_BYTES = 16
@@ -39,10 +46,31 @@ _ENTRIES = 1_000
 
 @frozen
 class ApprovalForRequests:
-    """An approval that covers one request inside a session, or all of its action (``lasting``)."""
+    """An approval that covers one request inside a session, or all of its action (``lasting``).
 
-    approved: ApprovedAccess
-    lasting: bool
+    Attributes:
+        approved: None: none covers it.
+        exact: Without one: another exact text is approved, so a next request may be covered.
+    """
+
+    approved: ApprovedAccess | None
+    lasting: bool = False
+    exact: bool = False
+
+
+@frozen
+class DeniedRequest:
+    """A request that was denied, as far as one needs it to ask for exactly that one.
+
+    Attributes:
+        parameters: Of its session.
+        text: Exactly what would have passed.
+    """
+
+    resource: str
+    action: str
+    parameters: Mapping[str, str]
+    text: bytes = field(repr=False)
 
 
 @frozen
@@ -107,6 +135,8 @@ class AccessEntry:
     Attributes:
         document: Canonical JSON: exactly what an approval allows.
         decided_by: Name of the approver; empty while nobody decided.
+        text: The exact text that the document names by its SHA-256; empty in lists, and once it
+            can be used no more.
     """
 
     document: bytes
@@ -114,6 +144,7 @@ class AccessEntry:
     ends_at: int
     used: int = 0
     decided_by: str = ""
+    text: bytes = field(default=b"", repr=False)
 
     @property
     def document_sha256(self) -> bytes:
@@ -127,6 +158,27 @@ class AccessEntry:
         if not isinstance(value, dict):
             raise Malformed("request for access: the document is not an object")
         return value
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is for one exact text."""
+        return bool(self.terms.get("text_sha256"))
+
+    @property
+    def exact_text(self) -> bytes:
+        """The text that the document binds; empty of a request for no exact text.
+
+        Raises:
+            Malformed: what came is not that text, or did not come.
+        """
+        bound = self.terms.get("text_sha256") or ""
+        if text_digest(self.text) != bound:
+            raise Malformed(
+                "request for access: its text is not the one that an approval would bind"
+                if self.text
+                else "request for access: its text is not kept any more"
+            )
+        return self.text
 
 
 def encode_access_call(call: AccessCall) -> bytes:
@@ -205,6 +257,7 @@ def _ask_message(ask: AccessAsk) -> pb.AccessAsk:
         reason=ask.reason,
         secs=ask.secs,
         uses=ask.uses or 0,
+        text=ask.text,
     )
 
 
@@ -218,6 +271,7 @@ def _read_ask(message: pb.AccessAsk) -> AccessAsk:
         reason=text(message.reason, MAX_REASON, "access call: reason", empty=True),
         secs=message.secs,
         uses=message.uses or None,
+        text=_exact_text(message.text, "access call: text"),
     )
 
 
@@ -254,6 +308,7 @@ def entries_message(entries: Iterable[AccessEntry]) -> pb.SessionAccessResponse:
                 ends_at=one.ends_at,
                 used=one.used,
                 decided_by=one.decided_by,
+                text=one.text,
             )
             for one in entries
         ]
@@ -273,37 +328,93 @@ def read_entries(message: pb.SessionAccessResponse) -> tuple[AccessEntry, ...]:
             ends_at=one.ends_at,
             used=one.used,
             decided_by=text(one.decided_by, _NAME, "requests for access: decided_by", empty=True),
+            text=_exact_text(one.text, "requests for access: text"),
         )
         for one in message.requests
     )
 
 
-def use_approval_request(session_uid: str, action: str) -> control_pb.UseApprovalRequest:
-    """The question whether an approval covers a request of this action in a session."""
-    return control_pb.UseApprovalRequest(session_uid=bytes.fromhex(session_uid), action=action)
+def _exact_text(value: bytes, what: str) -> bytes:
+    if len(value) > MAX_TEXT_BYTES:
+        raise Malformed(f"{what}: it is longer than {MAX_TEXT_BYTES} bytes")
+    return value
 
 
-def read_use_approval(message: control_pb.UseApprovalRequest) -> tuple[str, str]:
-    """The session and the action."""
+def use_approval_request(
+    session_uid: str, action: str, text_sha256: str = ""
+) -> control_pb.UseApprovalRequest:
+    """The question whether an approval covers a request of this action in a session.
+
+    Args:
+        text_sha256: In hex, of the request's exact text; empty: it has none.
+    """
+    return control_pb.UseApprovalRequest(
+        session_uid=bytes.fromhex(session_uid),
+        action=action,
+        text_sha256=bytes.fromhex(text_sha256),
+    )
+
+
+def read_use_approval(message: control_pb.UseApprovalRequest) -> tuple[str, str, str]:
+    """The session, the action, and the text's digest."""
+    digest = message.text_sha256
+    if digest:
+        exactly(digest, DIGEST_BYTES, "approval: text_sha256")
     return (
         uid(message.session_uid, "approval: session_uid"),
         text(message.action, _WORD, "approval: action"),
+        digest.hex(),
     )
 
 
-def use_approval_response(found: ApprovalForRequests | None) -> control_pb.UseApprovalResponse:
+def use_approval_response(found: ApprovalForRequests) -> control_pb.UseApprovalResponse:
     """The answer as it travels."""
-    if found is None:
-        return control_pb.UseApprovalResponse()
     return control_pb.UseApprovalResponse(
-        approved=approved_message(found.approved), lasting=found.lasting
+        approved=None if found.approved is None else approved_message(found.approved),
+        lasting=found.lasting,
+        exact=found.exact,
     )
 
 
-def read_use_approval_response(
-    message: control_pb.UseApprovalResponse,
-) -> ApprovalForRequests | None:
+def read_use_approval_response(message: control_pb.UseApprovalResponse) -> ApprovalForRequests:
     """The answer as it came."""
-    if not message.HasField("approved"):
-        return None
-    return ApprovalForRequests(read_approved(message.approved), message.lasting)
+    return ApprovalForRequests(
+        approved=read_approved(message.approved) if message.HasField("approved") else None,
+        lasting=message.lasting,
+        exact=message.exact,
+    )
+
+
+def denied_request(decision_id: str) -> pb.SessionDeniedRequest:
+    """The question what was denied."""
+    return pb.SessionDeniedRequest(decision_id=decision_id)
+
+
+def read_denied_request(message: pb.SessionDeniedRequest) -> str:
+    """The id of the decision."""
+    return text(message.decision_id, _WORD, "denied request: decision_id")
+
+
+def denied_message(denied: DeniedRequest) -> pb.SessionDeniedResponse:
+    """What was denied, as it travels."""
+    return pb.SessionDeniedResponse(
+        resource=denied.resource,
+        action=denied.action,
+        parameters=[
+            pb.Parameter(name=name, value=value)
+            for name, value in sorted(denied.parameters.items())
+        ],
+        text=denied.text,
+    )
+
+
+def read_denied(message: pb.SessionDeniedResponse) -> DeniedRequest:
+    """What was denied, as it came."""
+    return DeniedRequest(
+        resource=text(message.resource, _NAME, "denied request: resource"),
+        action=text(message.action, _WORD, "denied request: action"),
+        parameters=read_pairs(
+            [(one.name, one.value) for one in message.parameters], "denied request: parameters"
+        ),
+        text=_exact_text(message.text, "denied request: text"),
+    )

@@ -283,7 +283,10 @@ def read_answer(message: pb.AuthorizeResponse) -> AuthorizeAnswer:
 def approved_message(approved: ApprovedAccess) -> pb.ApprovedAccess:
     """An approval as it travels."""
     return pb.ApprovedAccess(
-        request_id=approved.request_id, approver=approved.approver, ends_at=approved.ends_at
+        request_id=approved.request_id,
+        approver=approved.approver,
+        ends_at=approved.ends_at,
+        exact=approved.exact,
     )
 
 
@@ -295,6 +298,7 @@ def read_approved(message: pb.ApprovedAccess) -> ApprovedAccess:
         request_id=text(message.request_id, _WORD, "answer: approved: request_id"),
         approver=text(message.approver, _WORD, "answer: approved: approver"),
         ends_at=message.ends_at,
+        exact=message.exact,
     )
 
 

@@ -46,6 +46,12 @@ FACTS = (
                 classified="public",
                 help="When it ends, in seconds since the epoch.",
             ),
+            AttributeTerm(
+                name="exact",
+                type="Bool",
+                classified="public",
+                help="It is for the exact text of this one request; absent of any other.",
+            ),
         ),
         classified="public",
         help="The approved request for access that covers this one; absent without one.",

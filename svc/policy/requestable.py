@@ -13,7 +13,7 @@ from cedarpy import pst
 
 from svc.interfaces.policy import IPolicyEngine
 from svc.model.policy.access import AccessRequest
-from svc.model.policy.requested import APPROVED_REQUEST, REQUESTABLE, ApprovedAccess
+from svc.model.policy.requested import APPROVED_REQUEST, REQUESTABLE, approved_fact
 from svc.policy.reads import reads_of
 from svc.policy.refusals import INVALID, refused
 
@@ -42,8 +42,23 @@ def check_requestable(policies: Mapping[str, pst.Template]) -> None:
             )
 
 
-def would_turn(engine: IPolicyEngine, asked: AccessRequest, ends_at: int) -> bool:
-    """Whether an approval would allow what was denied, by a permit that people may ask for."""
-    fact = ApprovedAccess(request_id="", approver="", ends_at=ends_at).fact
-    turned = engine.decide(evolve(asked, context={**asked.context, APPROVED_REQUEST: fact}))
+def would_turn(
+    engine: IPolicyEngine, asked: AccessRequest, ends_at: int, *, exact: bool = False
+) -> bool:
+    """Whether an approval would allow what was denied, by a permit that people may ask for.
+
+    Args:
+        exact: One of the exact text of that request.
+    """
+    turned = engine.decide(_approved(asked, ends_at, exact=exact))
     return turned.allowed and not engine.requestable.isdisjoint(turned.policies)
+
+
+def might_turn(engine: IPolicyEngine, asked: AccessRequest, ends_at: int) -> bool:
+    """Whether an approval of an exact text might allow it, whatever that text does."""
+    return bool(engine.requestable) and engine.may_ever(_approved(asked, ends_at, exact=True))
+
+
+def _approved(asked: AccessRequest, ends_at: int, *, exact: bool) -> AccessRequest:
+    fact = approved_fact("", "", ends_at, exact=exact)
+    return evolve(asked, context={**asked.context, APPROVED_REQUEST: fact})

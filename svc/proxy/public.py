@@ -8,11 +8,18 @@ from attrs import define, evolve, field
 
 from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer, RpcService, streaming, unary
-from svc.messages.access import CONTROL_ACCESS_METHOD, access_message, read_access
+from svc.messages.access import (
+    CONTROL_ACCESS_METHOD,
+    access_message,
+    denied_message,
+    read_access,
+    read_denied_request,
+)
 from svc.messages.control import WHY_METHOD
 from svc.messages.session import read_lane_request, read_why, why_message
 from svc.proto.gate.v1 import session_pb2 as pb
 from svc.proxy.anonymous import AnonymousCalls
+from svc.proxy.denied import DeniedTexts
 from svc.proxy.health import CHECKS, SERVICES, Health
 from svc.proxy.relay import RelayLanes
 from svc.proxy.sessions.granted import peer_chain
@@ -32,6 +39,7 @@ class PublicServices:
 
     Attributes:
         anonymous: What a caller without a certificate is charged for.
+        denied: Texts of denied requests, for the persons who sent them.
         plaintext: The listener is deliberately without TLS: then only Health
             and the join lane answer (rule R18).
     """
@@ -43,6 +51,7 @@ class PublicServices:
     listings: Listings
     channel: Callable[[], IRpcChannel]
     anonymous: AnonymousCalls
+    denied: DeniedTexts
     plaintext: bool = False
     _names: dict[str, str] = field(init=False)
 
@@ -67,6 +76,7 @@ class PublicServices:
                 "List": streaming(self.listings.follow),
                 "Why": unary(pb.SessionWhyRequest, self._why),
                 "Access": unary(pb.SessionAccessRequest, self._access),
+                "Denied": unary(pb.SessionDeniedRequest, self._denied),
                 "Lane": unary(pb.SessionLaneRequest, self._lane),
             },
         )
@@ -122,6 +132,13 @@ class PublicServices:
             pb.SessionAccessResponse,
             timeout=_ACCESS_SECS,
         )
+
+    async def _denied(
+        self, request: pb.SessionDeniedRequest, call: IRpcCall
+    ) -> pb.SessionDeniedResponse:
+        person = self.sessions.person(call).principal
+        found = self.denied.get(person.id, read_denied_request(request))
+        return denied_message(found)
 
     async def _lane(self, request: pb.SessionLaneRequest, call: IRpcCall) -> pb.SessionLaneResponse:
         person = self.sessions.person(call).principal

@@ -79,6 +79,8 @@ class PlayedSession:
 
     Attributes:
         records: What was recorded, in order; each could be sealed.
+        requestable: Policies that people may ask for; the one that decides is ``played``.
+        exact: Texts of denied requests that can be asked for exactly, in order.
         failure: Why the gate broke the session off; None while it did not.
         version: Of the policy; a test that changes it says so.
         unrecordable: Why nothing can be recorded; None while it can.
@@ -91,6 +93,7 @@ class PlayedSession:
         self.version = self.revision = 1
         self.requestable: frozenset[str] = frozenset()
         self.records: list[AuditRecord] = []
+        self.exact: list[bytes] = []
         self.failure: Failure | None = None
         self.unrecordable: SvcError | None = None
         self.is_over = False
@@ -110,7 +113,12 @@ class PlayedSession:
         )
         request = _request(kind, parameters or {})
         opened = GatedOpen(request, kind, person_id="a" * 26, source_address="192.0.2.1")
-        self.session = gate.session(opened, kind.ceiling(request), self._write)
+        self.session = gate.session(
+            opened,
+            kind.ceiling(request),
+            self._write,
+            keep=lambda decision, action, text: self.exact.append(text),
+        )
         self._requests, self._answers = FrameTagger(bytes(32)), FrameTagger(bytes(32))
         chain = RequestChain(request.session_uid, request_reader(kind.dialer))
         self._target = self._connected(self.session.requests, kind.dialer, chain)

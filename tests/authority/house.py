@@ -19,6 +19,7 @@ from svc.authority.access.calls import AccessCalls
 from svc.authority.access.offer import AccessOffers
 from svc.authority.access.records import AccessRecords
 from svc.authority.access.requests import AccessRequestService
+from svc.authority.access.texts import SealedTexts
 from svc.authority.access.uses import RequestApprovals
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.limits import AskRates
@@ -43,6 +44,7 @@ from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
 from svc.compose.authority.state import origin_key
+from svc.compose.drop_ins import load_kinds
 from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.rpc import IRpcCall, Metadata, Peer
 from svc.interfaces.store import IStore, ITransaction
@@ -59,6 +61,7 @@ from svc.model.principal import Role
 from svc.model.session.request import SessionRequest
 from svc.model.signing import PrivateKey, Purpose, sign
 from svc.pki.audit_signatures import origin_verifier
+from svc.pki.credentials import CredentialSeal
 from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key
@@ -75,7 +78,11 @@ from tests.support.nothing import nothing
 
 AUTHORITY = "a" * 26
 ADA, EVE = "b" * 26, "c" * 26
-KINDS: Any = {"tcp": tcp, "ssh": ssh}
+KINDS: Any = {
+    "tcp": tcp,
+    "ssh": ssh,
+    "postgres": load_kinds(["postgres"]).by_name["postgres"],
+}
 WORDS = vocabulary(*(kind_terms(kind.terms) for kind in KINDS.values()))
 OPENS, CALLS = Rate(6000, 1000), Rate(600, 100)
 DOWN = StoreUnavailable("store: down for a test")
@@ -501,6 +508,7 @@ class House:
             entropy=self.entropy,
             max_secs=28800,
             told=self.access_told.append,
+            texts=SealedTexts(CLUSTER, CredentialSeal(self.entropy, b"k" * 32)),
         )
 
     def access_calls(self) -> AccessCalls:

@@ -51,6 +51,7 @@ from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.administration import AdminAdmission
 from svc.proxy.anonymous import AnonymousCalls
+from svc.proxy.denied import DeniedTexts
 from svc.proxy.health import Health
 from svc.proxy.public import PublicServices
 from svc.proxy.relay import LaneMeters, RelayLanes
@@ -380,6 +381,7 @@ class Site:
             listings=self.listings,
             channel=self.link.channel,
             anonymous=anonymous,
+            denied=DeniedTexts(self.clock),
         )
         self.server = RpcServerFactory(
             self.public.services(), self.clock, plaintext=True, admit=self.public.admit

@@ -25,6 +25,7 @@ import psycopg
 import psycopg2.errors
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.postgres import USER
 from svc.testing.gateway.processes import run, svc_command, until
 from svc.testing.gateway.settings import POLICY, PROXY
@@ -44,6 +45,10 @@ permit (principal, action in [Action::"view", Action::"dbConnect"], resource is 
 permit (principal, action == Action::"dbQuery", resource is Database)
 when { context has approved_request };
 """
+BY_TEXT = ON_REQUEST.replace(
+    "context has approved_request",
+    "context has approved_request && context.approved_request has exact",
+)
 NO_OPENS = """@id("no-opens") forbid (principal, action == Action::"dbConnect", resource);\n"""
 DENIED, MISSING = ["42501", True], ["42P01", False]
 PSQL_WORDS = ["psql", "-h", "-p", "5432", "-U", "app", "-d", "postgres"]
@@ -325,9 +330,44 @@ class PsqlTests(DatabaseCase):
             said = self.run_psql("SELECT id FROM orders;\nSELECT id FROM orders;\n")
             self.assertEqual(said.stdout.split(), ["7"], said.stderr)
             self.assertIn("ERROR:  42501", said.stderr)
+            self.gateway.set_policy(POLICY + NO_DDL + BY_TEXT)
+            self.check_exact_text(eve, approver)
         finally:
             self.person = approver
         self.gateway.set_policy(POLICY + NO_DDL)
+
+    def check_exact_text(self, eve: GatewayPerson, approver: GatewayPerson) -> None:
+        """One statement passes once, byte for byte as its approver saw it, and nothing else."""
+        with connected(self.url) as cursor:
+            cursor.execute("INSERT INTO orders VALUES (71)")
+        statement = "DELETE FROM orders\n\tWHERE id = 71;"
+        said = self.run_psql(f"{statement}\n")
+        hint = re.search(r"HINT:  To ask for access: (svc request --decision \w+);", said.stderr)
+        assert hint is not None, said.stderr
+        entry = eve.svc(*hint[1].split()[1:], "--reason", "wrong order", "--json").checked().json
+        self.assertEqual((entry["exact_text"], entry["asked_uses"]), (statement, 1))
+        self.assertEqual(entry["parameters"], {"database": "postgres", "db_role": "app"})
+        id = entry["id"]
+        self.assertIn("does not keep", approver.svc(*hint[1].split()[1:]).stderr)
+        shown = approver.svc("requests", "show", id).checked().stdout
+        self.assertIn("  | DELETE FROM orders\\n\n  | \\tWHERE id = 71;", shown)
+        approver.svc("requests", "approve", id, "--yes").checked()
+        for other in (
+            "DELETE FROM orders\n\tWHERE id = 71 ;",
+            "DELETE FROM orders\n\tWHERE id = 72;",
+            "DELETE FROM orders\n WHERE id = 71;",
+        ):
+            self.assertIn("ERROR:  42501", self.run_psql(f"{other}\n").stderr, other)
+        elsewhere = self.run_psql(f"{statement}\n", database="template1")
+        self.assertIn("ERROR:  42501", elsewhere.stderr)
+        said = self.run_psql(f"{statement}\n{statement}\n")
+        self.assertEqual(said.stderr.count("ERROR:  42501"), 1, said.stderr)
+        with connected(self.url) as cursor:
+            cursor.execute("SELECT count(*) FROM orders WHERE id = 71")
+            self.assertEqual(cursor.fetchone(), (0,))
+        shown = approver.svc("requests", "show", id).checked().stdout
+        self.assertIn("not kept any more", shown)
+        self.gateway.verify()
 
     def check_unrecorded(self) -> None:
         """What a full disk has no room to record does not reach the server, and says why."""

@@ -37,8 +37,10 @@ from svc.model.policy.requested import (
     KeptApproval,
     RequestedAccess,
     RequestState,
+    approved_fact,
     request_document,
 )
+from svc.model.session.session import Session
 
 _log = Logger(namespace="svc_authority")
 
@@ -70,14 +72,39 @@ class ApprovedRequests:
 
         def look(tx: ITransaction) -> ApprovedAccess | None:
             for one in tx.access.of(person_id, now):
-                is_it = one.state is RequestState.APPROVED and not one.is_used_up
-                if is_it and one.covers(resource.identity, action, parameters):
+                if _is_usable(one) and one.covers(resource.identity, action, parameters):
                     found = self._in_force_or_none(tx, one.id)
                     if found is not None:
                         return found
             return None
 
         return await self.store.read("approved requests for access", look)
+
+    async def find_exact(
+        self, session: Session, resource: Resource, action: str, text_sha256: str
+    ) -> tuple[ApprovedAccess | None, bool]:
+        """The approval of one exact text in this session, and whether there is one of any text."""
+        now = self.now()
+
+        def look(tx: ITransaction) -> tuple[ApprovedAccess | None, bool]:
+            wanted = (resource.identity, action)
+            exact = [
+                one
+                for one in tx.access.of(session.person_id, now)
+                if one.text_sha256 and (one.resource_identity, one.action) == wanted
+                if _is_usable(one)
+            ]
+            if not exact:
+                return None, False
+            parameters = _parameters_in(tx, session)
+            for one in exact:
+                if one.covers(resource.identity, action, parameters, text_sha256):
+                    found = self._in_force_or_none(tx, one.id)
+                    if found is not None:
+                        return found, True
+            return None, True
+
+        return await self.store.read("approvals of exact texts", look)
 
     async def of_decision(self, decision_id: str) -> ApprovedAccess | None:
         """The approval in force that a recorded decision stood on; None without one.
@@ -121,7 +148,8 @@ class ApprovedRequests:
         if row is None or row.is_used_up:
             raise ApprovalUsedUp("the approved request was used up; ask again")
         self._in_force(rows, approved.request_id)
-        tx.access.put(evolve(row, used=row.used + 1))
+        row = evolve(row, used=row.used + 1)
+        tx.access.put(evolve(row, sealed_text=b"") if row.is_used_up else row)
         return [ACCESS_REQUESTS.now(tx, row.id)]
 
     def _in_force_or_none(self, tx: ITransaction, request_id: str) -> ApprovedAccess | None:
@@ -142,7 +170,10 @@ class ApprovedRequests:
         require_certificate(rows, kept.certificate_sha256, kept.approver)
         self._check_signature(rows, row, kept)
         return ApprovedAccess(
-            request_id=row.id, approver=kept.approver, ends_at=int(min(row.ends_at, kept.ends_at))
+            request_id=row.id,
+            approver=kept.approver,
+            ends_at=int(min(row.ends_at, kept.ends_at)),
+            exact=bool(row.text_sha256),
         )
 
     def _check_signature(self, rows: SignedRows, row: RequestedAccess, kept: KeptApproval) -> None:
@@ -167,6 +198,20 @@ class ApprovedRequests:
             raise Denied("the kept decision is no approval", reason="approval_mismatch")
 
 
+def _is_usable(row: RequestedAccess) -> bool:
+    return row.state is RequestState.APPROVED and not row.is_used_up
+
+
+def _parameters_in(tx: ITransaction, session: Session) -> dict[str, str]:
+    """What policies could read of the parameters of a session, as its record has them."""
+    for row in tx.audit.by_decision(session.decision_id):
+        record: Any = decode(row.canonical)
+        if record.get("event") == SESSION_START.name:
+            context = record["request"]["context"]
+            return {name: value for name, value in context.items() if isinstance(value, str)}
+    return {}
+
+
 def _named_in(canonical: bytes) -> str:
     """The approved request that a session was opened by, as its record says; or nothing."""
     record: Any = decode(canonical)
@@ -185,8 +230,9 @@ def _fact_in(canonical: bytes, action: str) -> dict[str, Any] | None:
     if (record.get("event"), record.get("cedar_action")) != (ACCESS_USE.name, action):
         return None
     details = record["details"]
-    return {
-        "id": details["access_request"],
-        "approver": details["approved_by"],
-        "expires": details["approved_until"],
-    }
+    return approved_fact(
+        details["access_request"],
+        details["approved_by"],
+        details["approved_until"],
+        exact="text_sha256" in details,
+    )

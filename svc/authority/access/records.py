@@ -41,6 +41,7 @@ class AccessRecords:
             "asked_reason": row.reason or None,
             "asked_secs": row.asked_secs,
             "asked_uses": row.uses,
+            "text_sha256": row.text_sha256 or None,
             "ends_at": rfc3339(row.ends_at),
         }
         self._append(tx, ACCESS_REQUEST, asker, row, details)
@@ -54,13 +55,13 @@ class AccessRecords:
     ) -> None:
         """Another person decided."""
         is_approved = row.state is RequestState.APPROVED
-        details = {
+        details: dict[str, Any] = {
             "person_id": row.person_id,
             "certificate_sha256": kept.certificate_sha256.hex(),
             "document_sha256": decode_approval(kept.payload).document_sha256.hex(),
         }
         if is_approved:
-            details["ends_at"] = rfc3339(row.ends_at)
+            details |= {"ends_at": rfc3339(row.ends_at), "text_sha256": row.text_sha256 or None}
         event = ACCESS_APPROVE if is_approved else ACCESS_DENY
         self._append(tx, event, asker, row, details, is_decided=True)
 

@@ -13,6 +13,7 @@ from typing import Any
 from attrs import define, evolve
 
 from svc.authority.access.records import AccessRecords, Asker
+from svc.authority.access.texts import SealedTexts, check_exact
 from svc.authority.registry.approvals import Approvable, ApprovalRefused, check_new
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.tables import SignedRows
@@ -37,12 +38,13 @@ from svc.model.policy.requested import (
     RequestState,
     check_ask,
     request_document,
+    text_digest,
 )
 from svc.model.policy.requests import context_at, may_approve, may_open, may_view
 from svc.model.session.parameters import facts, resolved
 from svc.model.short_ids import whole_id
 from svc.model.signing import Signed
-from svc.policy.requestable import would_turn
+from svc.policy.requestable import might_turn, would_turn
 
 HIDDEN_TEXT = "access denied, or no such resource; see what you may use: svc resources list"
 UNKNOWN_TEXT = "no such request, or it is not one that you may see; list them: svc requests list"
@@ -72,6 +74,7 @@ class AccessRequestService:
     entropy: Entropy
     max_secs: int
     told: Callable[[str], object]
+    texts: SealedTexts
 
     # -- the person who asks
 
@@ -89,7 +92,7 @@ class AccessRequestService:
         def write(tx: ITransaction) -> tuple[RequestedAccess, bool]:
             rows = self.state_cache.rows(tx)
             require_active(rows.person(asker.person.id))
-            tx.access.forget(row.asked_at - _KEPT_SECS)
+            tx.access.forget(row.asked_at - _KEPT_SECS, row.asked_at)
             waiting = [
                 one
                 for one in tx.access.of(asker.person.id, row.asked_at)
@@ -112,7 +115,7 @@ class AccessRequestService:
         kept, is_new = await self.store.run("ask for access", write)
         if is_new:
             await self._recorded("asked")
-        return self._entry(kept)
+        return self._entry(kept, text=self.texts.opened(kept))
 
     async def own(self, asker: Asker) -> list[AccessEntry]:
         """The requests of this person that have not ended, the oldest first."""
@@ -142,7 +145,12 @@ class AccessRequestService:
                 raise _decided(row.standing(self.now()))
             # In whole seconds, as the others; the table wants the end after the beginning.
             ends_at = max(float(int(self.now())), row.asked_at + 1.0)
-            row = evolve(row, state=RequestState.WITHDRAWN, ends_at=min(row.ends_at, ends_at))
+            row = evolve(
+                row,
+                state=RequestState.WITHDRAWN,
+                ends_at=min(row.ends_at, ends_at),
+                sealed_text=b"",
+            )
             tx.access.put(row)
             self.records.withdrawn(tx, asker, row)
             return row
@@ -173,7 +181,7 @@ class AccessRequestService:
             mine = [one for one, _ in await self._unexpired() if self._may_see(asker, one)]
             request_id = whole_id("request", request_id, [one.id for one in mine]) or request_id
         row, kept = await self._visible(asker, request_id)
-        return self._entry(row, kept)
+        return self._entry(row, kept, self.texts.opened(row))
 
     async def decide(self, asker: Asker, request_id: str, signed: Signed) -> AccessEntry:
         """Take a signed decision; an approval is in force from here on.
@@ -234,19 +242,10 @@ class AccessRequestService:
         if not engine.decide(view).allowed:
             raise Denied(HIDDEN_TEXT)
         action = ask.action or kind.terms.open_action
-        asked = self._asked(asker, ask, kind, target)
-        if engine.decide(asked).allowed:
-            raise SvcError(
-                f"{resource.id}: you have access already",
-                reason="already_allowed",
-                fault=Fault.PRECONDITION,
-            )
-        if not would_turn(engine, asked, int(now) + ask.secs):
-            raise Denied(
-                f"{resource.id}: no policy lets anybody approve this", reason="not_requestable"
-            )
+        self._require_turned(engine, self._asked(asker, ask, kind, target), ask)
+        request_id = random_id(self.entropy)
         return RequestedAccess(
-            id=random_id(self.entropy),
+            id=request_id,
             person_id=asker.person.id,
             resource_id=resource.id,
             resource_identity=resource.identity,
@@ -259,7 +258,27 @@ class AccessRequestService:
             uses=ask.uses,
             asked_at=float(int(now)),
             ends_at=float(int(now) + OPEN_SECS),
+            text_sha256=text_digest(ask.text),
+            sealed_text=self.texts.sealed(request_id, asker.person.id, ask.text),
         )
+
+    def _require_turned(self, engine: IPolicyEngine, asked: AccessRequest, ask: AccessAsk) -> None:
+        """Refuse what an approval would not change.
+
+        What an exact text does is read at the Proxy, so here it is enough that it might.
+        """
+        ends_at = int(self.now()) + ask.secs
+        if not ask.text and engine.decide(asked).allowed:
+            raise SvcError(
+                f"{ask.resource}: you have access already",
+                reason="already_allowed",
+                fault=Fault.PRECONDITION,
+            )
+        turn = might_turn if ask.text else would_turn
+        if not turn(engine, asked, ends_at):
+            raise Denied(
+                f"{ask.resource}: no policy lets anybody approve this", reason="not_requestable"
+            )
 
     def _asked(
         self, asker: Asker, ask: AccessAsk, kind: ServedKind, target: EntityUid
@@ -276,7 +295,9 @@ class AccessRequestService:
                 f"{', '.join(sorted(kind.terms.actions))}",
                 reason="unknown_action",
             )
-        if ask.parameters and action != kind.terms.open_action:
+        if ask.text:
+            check_exact(ask, kind)
+        elif ask.parameters and action != kind.terms.open_action:
             raise Malformed(
                 f"parameters are of a session that is opened, and {action} opens none",
                 reason="bad_request",
@@ -379,20 +400,23 @@ class AccessRequestService:
     def _document(self, row: RequestedAccess) -> Any:
         return request_document(row, self.cluster, self._name(row.person_id))
 
-    def _entry(self, row: RequestedAccess, kept: KeptApproval | None = None) -> AccessEntry:
+    def _entry(
+        self, row: RequestedAccess, kept: KeptApproval | None = None, text: bytes = b""
+    ) -> AccessEntry:
         return AccessEntry(
             document=encode(self._document(row)),
             state=row.standing(self.now()),
             ends_at=int(row.ends_at),
             used=row.used,
             decided_by="" if kept is None else self._name(kept.approver),
+            text=text,
         )
 
 
 def _after(row: RequestedAccess, approval: Approval) -> RequestedAccess:
     """The request once it is decided.  Raises ApprovalRefused: for longer than was asked."""
     if approval.decision is ApprovalDecision.DENY:
-        return evolve(row, state=RequestState.DENIED)
+        return evolve(row, state=RequestState.DENIED, sealed_text=b"")
     if approval.expires_at > approval.made_at + row.asked_secs:
         raise ApprovalRefused("the approval is for longer than was asked")
     return evolve(row, state=RequestState.APPROVED, ends_at=float(approval.expires_at))
@@ -400,7 +424,15 @@ def _after(row: RequestedAccess, approval: Approval) -> RequestedAccess:
 
 def _same(one: RequestedAccess, other: RequestedAccess) -> bool:
     """Whether two requests are for the same, whatever their ids, times and reasons."""
-    alike = ("person_id", "resource_identity", "action", "asked_secs", "uses", "reason")
+    alike = (
+        "person_id",
+        "resource_identity",
+        "action",
+        "asked_secs",
+        "uses",
+        "reason",
+        "text_sha256",
+    )
     is_alike = all(getattr(one, name) == getattr(other, name) for name in alike)
     return is_alike and dict(one.parameters) == dict(other.parameters)
 

@@ -1,8 +1,8 @@
 """Approvals of single requests inside gated sessions, used before the request passes (rule R30).
 
 The Proxy decides such a request, so it asks when its own decision would be turned by an approval.
-It names the session and the action; whose session it is, and which approval covers it, Authority
-knows by itself.
+It names the session, the action and the digest of the request's exact text; whose session it is,
+and which approval covers it, Authority knows by itself.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from svc.messages.access import ApprovalForRequests
 from svc.model.audit.events import ACCESS_USE
 from svc.model.cluster.node import Node
 from svc.model.cluster.person import require_active
+from svc.model.cluster.resource import Resource
 from svc.model.policy.requested import ApprovedAccess
 from svc.model.session.session import Session, SessionState
 from svc.ratelimit.bucket import Buckets, Rate
@@ -51,8 +52,12 @@ class RequestApprovals:
     _uses: Buckets = field(factory=lambda: Buckets(_USES), init=False)
     _lasting: dict[tuple[str, str], str] = field(factory=dict, init=False)
 
-    async def use(self, session_uid: str, action: str, proxy: Node) -> ApprovalForRequests | None:
+    async def use(
+        self, session_uid: str, action: str, proxy: Node, text_sha256: str = ""
+    ) -> ApprovalForRequests:
         """The approval that covers a request of this action in a session; its use is on record.
+
+        One of the request's exact text goes before one of its action.
 
         One use of an approval without a number of uses is for every request of the action in the
         session, so a Proxy that asks again is given it again, without another record.
@@ -70,15 +75,15 @@ class RequestApprovals:
         self._spend(session_uid, proxy)
         resource = self.state_cache.state.catalog.get(session.resource_id)
         if resource is None:
-            return None
+            return ApprovalForRequests(None)
         for _ in range(_ROUNDS):
-            approved = await self.approvals.find(session.person_id, resource, action, {})
+            approved, is_other = await self._found(session, resource, action, text_sha256)
             if approved is None:
-                return None
+                return ApprovalForRequests(None, exact=is_other)
             if self._lasting.get((session_uid, action)) == approved.request_id:
                 return ApprovalForRequests(approved, lasting=True)
             try:
-                is_lasting = await self._used(session, action, approved)
+                is_lasting = await self._used(session, action, approved, text_sha256)
             except ApprovalUsedUp:
                 continue  # Another request was first; there may be another approval.
             if is_lasting:
@@ -86,7 +91,20 @@ class RequestApprovals:
             self.told("used")
             await self.state_cache.catch_up()
             return ApprovalForRequests(approved, is_lasting)
-        return None
+        return ApprovalForRequests(None)
+
+    async def _found(
+        self, session: Session, resource: Resource, action: str, text_sha256: str
+    ) -> tuple[ApprovedAccess | None, bool]:
+        """The approval, and whether one of another exact text is there."""
+        is_other = False
+        if text_sha256:
+            approved, is_other = await self.approvals.find_exact(
+                session, resource, action, text_sha256
+            )
+            if approved is not None:
+                return approved, is_other
+        return await self.approvals.find(session.person_id, resource, action, {}), is_other
 
     def _spend(self, session_uid: str, proxy: Node) -> None:
         wait = self._uses.take(session_uid, self.rates.refusals.seconds())
@@ -100,7 +118,9 @@ class RequestApprovals:
         while len(self._lasting) > _MOST_LASTING:
             del self._lasting[next(iter(self._lasting))]
 
-    async def _used(self, session: Session, action: str, approved: ApprovedAccess) -> bool:
+    async def _used(
+        self, session: Session, action: str, approved: ApprovedAccess, text_sha256: str
+    ) -> bool:
         """Count a use and record it; whether it is for further requests too."""
 
         def write(tx: ITransaction) -> bool:
@@ -122,6 +142,7 @@ class RequestApprovals:
                     "access_request": approved.request_id,
                     "approved_by": approved.approver,
                     "approved_until": approved.ends_at,
+                    "text_sha256": text_sha256 if approved.exact else None,
                     "proxy_id": session.proxy_id,
                 },
                 state=state,

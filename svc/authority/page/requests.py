@@ -83,7 +83,7 @@ def _cells(entry: AccessEntry) -> list[Any]:
     asked_at = terms.get("asked_at")
     return [
         text(f"{terms.get('resource')} ({terms.get('kind')})"),
-        text(terms.get("action")),
+        text(f"{terms.get('action')}, one exact text" if entry.is_exact else terms.get("action")),
         text(given or "any that the policy allows"),
         text(since(secs) if isinstance(secs, int) else secs),
         "any number" if uses is None else text(f"{uses}, of which {entry.used} are used"),

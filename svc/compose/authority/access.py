@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from attrs import define
 
 from svc.authority.access.approved import ApprovedRequests
@@ -9,11 +11,13 @@ from svc.authority.access.calls import AccessCalls
 from svc.authority.access.offer import AccessOffers
 from svc.authority.access.records import AccessRecords
 from svc.authority.access.requests import AccessRequestService
+from svc.authority.access.texts import SealedTexts
 from svc.authority.access.uses import RequestApprovals
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts, engine_of
+from svc.pki.credentials import load_credential_seal
 
 
 @define
@@ -33,6 +37,31 @@ def approved_requests(p: Parts, state_cache: ClusterStateCache) -> ApprovedReque
     )
 
 
+def _texts(p: Parts) -> SealedTexts:
+    seal = load_credential_seal(p.state / "keys", p.runtime.entropy)
+    return SealedTexts(p.settings.cluster, seal)
+
+
+def _counted(p: Parts) -> Callable[[str], None]:
+    def told(word: str) -> None:
+        p.metrics.counter("svc_access_requests_total", event=word).inc()
+
+    return told
+
+
+def _uses(
+    p: Parts, state_cache: ClusterStateCache, rates: AskRates, approvals: ApprovedRequests
+) -> RequestApprovals:
+    return RequestApprovals(
+        approvals=approvals,
+        state_cache=state_cache,
+        store=p.store,
+        recorder=p.recorder,
+        told=_counted(p),
+        rates=rates,
+    )
+
+
 def access_wiring(
     p: Parts,
     state_cache: ClusterStateCache,
@@ -41,13 +70,10 @@ def access_wiring(
     approvals: ApprovedRequests,
 ) -> AccessWiring:
     """Wire it."""
-    most, now = int(p.settings.access.max_secs), p.runtime.now
-
-    def told(word: str) -> None:
-        p.metrics.counter("svc_access_requests_total", event=word).inc()
-
+    cluster, most, now = p.settings.cluster, int(p.settings.access.max_secs), p.runtime.now
+    told = _counted(p)
     requests = AccessRequestService(
-        cluster=p.settings.cluster,
+        cluster=cluster,
         state_cache=state_cache,
         engine=engine_of(policy),
         kinds=p.kinds.by_name,
@@ -58,9 +84,10 @@ def access_wiring(
         entropy=p.runtime.entropy,
         max_secs=most,
         told=told,
+        texts=_texts(p),
     )
     calls = AccessCalls(
-        cluster=p.settings.cluster,
+        cluster=cluster,
         requests=requests,
         state_cache=state_cache,
         verifier=p.identity.verifier,
@@ -69,12 +96,5 @@ def access_wiring(
         now=now,
     )
     offers = AccessOffers(approvals=approvals, now=now, max_secs=most, told=told)
-    uses = RequestApprovals(
-        approvals=approvals,
-        state_cache=state_cache,
-        store=p.store,
-        recorder=p.recorder,
-        told=told,
-        rates=rates,
-    )
+    uses = _uses(p, state_cache, rates, approvals)
     return AccessWiring(requests=requests, calls=calls, offers=offers, uses=uses)

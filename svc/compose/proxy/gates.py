@@ -10,6 +10,7 @@ from svc.compose.drop_ins import Kinds
 from svc.compose.telemetry import gate_meter
 from svc.model.audit.decision_ids import DecisionIds
 from svc.policy.engine import CompiledPolicy
+from svc.proxy.denied import DeniedTexts
 from svc.proxy.sessions.gate import Gate
 from svc.runtime.apart import WorkApart
 from svc.runtime.context import Runtime
@@ -23,9 +24,11 @@ class ProxyGate(AsyncService):
 
     Attributes:
         gate: To be given to whoever asks it.
+        denied: What it denied and people can ask for.
     """
 
     gate: Gate
+    denied: DeniedTexts
     apart: WorkApart
 
     async def stop(self) -> None:
@@ -52,4 +55,4 @@ def proxy_gate(
         apart=apart.run,
         request_ids=DecisionIds(proxy_id, runtime.now, runtime.entropy),
     )
-    return ProxyGate(gate, apart)
+    return ProxyGate(gate, DeniedTexts(runtime.reactor), apart)

@@ -225,6 +225,7 @@ class ProxyAssembly:
             record=recording(
                 spooling.spool, identity.principal.id, now=now, entropy=p.runtime.entropy
             ),
+            keep_denied=deciding.denied.keep_of,
         )
         listings = Listings(
             engine=holder.engine,
@@ -279,6 +280,7 @@ class ProxyAssembly:
             listings=listings,
             channel=link.channel,
             anonymous=anonymous,
+            denied=deciding.denied,
             plaintext=p.settings.proxy.public_plaintext,
         )
         self._serve(identity, public)

@@ -130,11 +130,16 @@ class PostgresGate:
             room.callback(None)
 
     async def _decide(
-        self, stream: IGatedStream, size: int, effects: TextEffects, head: bytes = b""
+        self,
+        stream: IGatedStream,
+        size: int,
+        effects: TextEffects,
+        head: bytes = b"",
+        text: bytes = b"",
     ) -> RequestVerdict:
         action = OPAQUE if effects.incomplete else QUERY
         first = size if size <= len(head) else await _first(stream, size)
-        return await self.session.decide(action, effects.facts, first)
+        return await self.session.decide(action, effects.facts, first, text)
 
     async def _refuse(self, stream: IGatedStream, size: int, effects: TextEffects) -> None:
         """Record a message that never reaches the server: no edit is made without a denial."""
@@ -164,11 +169,13 @@ class PostgresGate:
         body = await self._text(stream, size, head)
         text = b"" if body is None else _ended(body)
         effects = LONG_TEXT if body is None else await effects_of(self.session, text)
+        # An EXECUTE does not show what it runs, so its text is not what somebody could approve.
+        exact = b"" if effects.executes else text
         effects = resolved(self.pipeline, effects)
         if ends_transaction(text) and effects.ends_transaction:
             verdict = PASSES
         else:
-            verdict = await self._decide(stream, size, effects, head)
+            verdict = await self._decide(stream, size, effects, head, exact)
         await self._ask_simply(stream, size, verdict, effects)
 
     async def _call(self, stream: IGatedStream, size: int, head: bytes) -> None:

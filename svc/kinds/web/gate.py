@@ -90,6 +90,17 @@ def asked(head: HttpRequest) -> tuple[str, Mapping[str, ContextValue]]:
     return ACCESS, head.facts if named is None else {**head.facts, NAMED_PERSON: named}
 
 
+def exact_text(head: HttpRequest) -> bytes:
+    """What an approval of exactly this request shows and binds: method and target.
+
+    A body is not read before the decision, so where there is one, the text says so.
+    """
+    text = head.method + b" " + head.target
+    if head.upgrades:
+        return text + b"\n(and whatever is sent after it, as " + head.protocol + b")"
+    return text if head.body.length == 0 else text + b"\n(with any body)"
+
+
 async def serve_requests(session: IGatedSession, reading: RequestReading) -> None:
     """As :func:`serve`, for a kind whose requests are HTTP and are read in another way."""
     exchange = Exchange(session, reading)
@@ -183,7 +194,7 @@ class Exchange:
                 await self._answer_here(raw, head, said)
                 return _NOTHING
         # The head alone: more of the request may be held by now.
-        verdict = await self.session.decide(action, facts, size=len(raw))
+        verdict = await self.session.decide(action, facts, size=len(raw), text=exact_text(head))
         if not verdict.allowed:
             await self._deny(raw, head, verdict)
             return _NOTHING

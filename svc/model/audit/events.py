@@ -91,6 +91,7 @@ DETAILS: Mapping[str, Field] = _by_name(
         meaning="how many sessions access was asked for; absent: any number",
         shape=_NUMBER,
     ),
+    Field("text_sha256", _PERSONAL, "SHA-256, in hex, of the exact text that an approval is for"),
     Field("ends_at", _PUBLIC, "when it ends"),
     Field(name="count", sensitivity=_PUBLIC, meaning="how many", shape=_NUMBER),
     Field(
@@ -355,14 +356,15 @@ ACCESS_REQUEST = _event(
     "access.request",
     "I",
     "a person asked for access that nobody has by the policy alone",
-    "access_request asked_reason asked_secs asked_uses ends_at row_digest proxy_id",
+    "access_request asked_reason asked_secs asked_uses text_sha256 ends_at row_digest proxy_id",
 )
 ACCESS_APPROVE = _event(
     1041,
     "access.approve",
     "I",
     "another person approved a request for access",
-    "access_request person_id certificate_sha256 document_sha256 ends_at row_digest proxy_id",
+    "access_request person_id certificate_sha256 document_sha256 text_sha256 ends_at row_digest "
+    "proxy_id",
 )
 ACCESS_DENY = _event(
     1042,
@@ -383,7 +385,7 @@ ACCESS_USE = _event(
     "access.use",
     "I",
     "a request inside a session, or requests of its sort, passed by an approved request for access",
-    "access_request approved_by approved_until row_digest proxy_id",
+    "access_request approved_by approved_until text_sha256 row_digest proxy_id",
 )
 
 TUNNEL_REGISTERED = _event(

@@ -284,6 +284,9 @@ def access_entry(request: RequestedAccess) -> StateEntry:
         "ends": _exact(request.ends_at),
         "state": request.state.value,
     }
+    if request.text_sha256:
+        text = sha256(request.salt + request.text_sha256.encode("utf-8", "replace"))
+        fields["text"] = text.hexdigest()
     return _entry(f"access:{request.id}", fields, request.ends_at)
 
 

@@ -2,6 +2,9 @@
 
 A request whose approval is in force becomes the fact ``approved_request`` of a session's decision.
 Both rows give somebody something, so they are protected state (rule R8).
+
+A request may be for one exact text: a SQL statement, or the method and target of an HTTP request.
+Then its approval covers a request of exactly these bytes and nothing else (rule R30).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from enum import Enum
+from hashlib import sha256
 from typing import Final
 
 from attrs import field, frozen
@@ -28,9 +32,13 @@ REQUESTABLE: Final = "requestable"
 _COMMAND = re.compile(
     r"svc request [A-Za-z0-9][A-Za-z0-9._-]{0,252}(?: --action [A-Za-z0-9]{1,63})?"
     r"(?: --parameter [a-z0-9_]{1,63}=[A-Za-z0-9._@:/+-]{1,253}){0,16}"
+    r"|svc request --decision [0-9a-f]{32}"
 )
 
 MAX_REASON = 256
+MAX_TEXT_BYTES = 8 * 1024
+"""Of an exact text that can be asked for: what a person can be expected to read."""
+
 MAX_USES = 1_000
 MAX_OPEN = 10
 """Requests of one person that wait for a decision."""
@@ -58,6 +66,7 @@ class AccessAsk:
             value that the policy allows.
         secs: How long, from the approval on.
         uses: How many sessions; None: any number.
+        text: The bytes of the one request that is asked for; empty: any request of the action.
     """
 
     resource: str
@@ -66,6 +75,7 @@ class AccessAsk:
     reason: str = ""
     secs: int
     uses: int | None = None
+    text: bytes = field(default=b"", repr=False)
 
 
 @frozen(kw_only=True)
@@ -78,6 +88,9 @@ class RequestedAccess:
         used: How many sessions have been opened by it.
         ends_at: Of an open one, when it is no longer decided; of an approved one, when the
             approval ends.
+        text_sha256: In hex, of the exact text that it is for; empty: any request of the action.
+        sealed_text: That text, until it can be used no more; in no digest, since what it opens to
+            is held to ``text_sha256``.
     """
 
     id: str
@@ -95,6 +108,8 @@ class RequestedAccess:
     asked_at: float
     ends_at: float
     state: RequestState = RequestState.OPEN
+    text_sha256: str = ""
+    sealed_text: bytes = field(default=b"", repr=False)
 
     def standing(self, now: float) -> str:
         """Its state as people are told it: ``expired`` and ``used`` among others."""
@@ -108,9 +123,12 @@ class RequestedAccess:
         """Whether it opens nothing any more, whatever the time."""
         return self.uses is not None and self.used >= self.uses
 
-    def covers(self, identity: str, action: str, facts: Mapping[str, str]) -> bool:
-        """Whether it was asked for exactly this: the resource, the action, the parameters."""
-        if (self.resource_identity, self.action) != (identity, action):
+    def covers(
+        self, identity: str, action: str, facts: Mapping[str, str], text_sha256: str = ""
+    ) -> bool:
+        """Whether it was asked for exactly this: resource, action, parameters, and the text."""
+        mine = (self.resource_identity, self.action, self.text_sha256)
+        if mine != (identity, action, text_sha256):
             return False
         return all(facts.get(name) == value for name, value in self.parameters.items())
 
@@ -142,16 +160,36 @@ class ApprovedAccess:
     Attributes:
         approver: Id of the person who approved.
         ends_at: Unix seconds; nothing stands on it from then on.
+        exact: Whether it is for the exact text of one request.
     """
 
     request_id: str
     approver: str
     ends_at: int
+    exact: bool = False
 
     @property
     def fact(self) -> dict[str, ContextValue]:
         """The value of ``approved_request`` in a decision."""
-        return {"id": self.request_id, "approver": self.approver, "expires": self.ends_at}
+        return approved_fact(self.request_id, self.approver, self.ends_at, exact=self.exact)
+
+
+def approved_fact(
+    request_id: str, approver: str, ends_at: int, *, exact: bool
+) -> dict[str, ContextValue]:
+    """The value of ``approved_request``; ``exact`` is there only where it holds."""
+    fact: dict[str, ContextValue] = {"id": request_id, "approver": approver, "expires": ends_at}
+    return {**fact, "exact": True} if exact else fact
+
+
+def text_digest(text: bytes) -> str:
+    """What an exact text is known by; empty for none."""
+    return sha256(text).hexdigest() if text else ""
+
+
+def exact_command(decision_id: str) -> str:
+    """What a person types to ask for exactly the request that was denied."""
+    return shlex.join(["svc", "request", "--decision", decision_id])
 
 
 def request_command(
@@ -165,7 +203,7 @@ def request_command(
 
 
 def known_command(text: str) -> str:
-    """*text* if it is what :func:`request_command` makes and a shell reads nothing into it.
+    """*text* if it is such a command and a shell reads nothing into it.
 
     It came over a Proxy, and the person is about to type it.
     """
@@ -173,8 +211,13 @@ def known_command(text: str) -> str:
 
 
 def request_document(request: RequestedAccess, cluster: str, person_name: str) -> dict[str, Json]:
-    """Exactly what an approval allows: the document that its approver is shown and signs."""
+    """Exactly what an approval allows: the document that its approver is shown and signs.
+
+    An exact text stands in it by its SHA-256: whoever shows the text holds it to that.
+    """
+    exact = {"text_sha256": request.text_sha256} if request.text_sha256 else {}
     return {
+        **exact,
         "action": request.action,
         "asked_at": int(request.asked_at),
         "cluster": cluster,
@@ -206,6 +249,34 @@ def check_ask(ask: AccessAsk, most_secs: int) -> None:
         raise _bad(f"access is given for 1 to {most} seconds (access.max_secs)")
     if ask.uses is not None and not 1 <= ask.uses <= MAX_USES:
         raise _bad(f"the number of uses is 1 to {MAX_USES}")
+    if ask.text:
+        check_text(ask.text)
+        if ask.uses is None:
+            raise _bad("an exact text is approved for a number of uses; say how many")
+
+
+def can_be_asked(text: bytes) -> bool:
+    """Whether an approval can be of exactly this."""
+    try:
+        return bool(check_text(text))
+    except Malformed:
+        return False
+
+
+def check_text(text: bytes) -> str:
+    """An exact text as people read it.
+
+    Raises:
+        Malformed: ``bad_request``: it is longer than somebody would read, or no text.
+    """
+    if len(text) > MAX_TEXT_BYTES:
+        raise _bad(
+            f"the text has {len(text)} bytes; at most {MAX_TEXT_BYTES} can be asked for exactly"
+        )
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _bad("the text is not UTF-8, so nobody could read what they approve") from None
 
 
 def _bad(text: str) -> Malformed:

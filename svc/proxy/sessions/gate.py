@@ -16,7 +16,13 @@ from svc.model.cluster.agent import is_delegated
 from svc.model.ids import Entropy, is_agent_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue, Decision, EntityUid
 from svc.model.policy.approval import MAX_VALID_SECS
-from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess, request_command
+from svc.model.policy.requested import (
+    APPROVED_REQUEST,
+    ApprovedAccess,
+    can_be_asked,
+    exact_command,
+    request_command,
+)
 from svc.model.policy.requests import NAMED_PERSON, context_at, may_act_as, may_open, may_view
 from svc.model.session.identity import DENIED
 from svc.model.session.request import SessionRequest
@@ -26,10 +32,12 @@ from svc.proxy.sessions.gated import (
     GatedOpen,
     GatedRequest,
     GatedSession,
+    KeepDenied,
     UseApproval,
     WorkElsewhere,
     WriteGated,
     is_free,
+    not_kept,
     unapproved,
 )
 from svc.proxy.sessions.watched import WatchedRequests
@@ -93,6 +101,7 @@ class Gate:
         write: WriteGated,
         approval: UseApproval = unapproved,
         spend: Callable[[], object] = is_free,
+        keep: KeepDenied = not_kept,
     ) -> GatedSession:
         """What a kind's gate is given: each of its requests is decided here."""
         return GatedSession(
@@ -106,6 +115,7 @@ class Gate:
             spend=spend,
             elsewhere=self.apart,
             approval=approval,
+            keep=keep,
         )
 
     def decide_request(
@@ -114,11 +124,13 @@ class Gate:
         action: str,
         facts: Mapping[str, ContextValue],
         approved: ApprovedAccess | None = None,
+        text: bytes = b"",
     ) -> GatedRequest:
         """Decide one request of an open session.
 
         Args:
             approved: An approval that Authority has counted a use of for this request.
+            text: Its exact text; empty: it has none that could be approved.
 
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
@@ -133,7 +145,8 @@ class Gate:
                 self.on_decision(counted, known.decision)
                 return known.again(self.request_ids.next())
             decision, reason = self._decided(opened, action, facts, approved)
-            hint = self._hint(opened, decision)
+            decision_id = self.request_ids.next()
+            hint = self._hint(opened, decision, decision_id, text)
         except SvcError:
             self.on_decision(counted, "error")
             raise
@@ -143,7 +156,7 @@ class Gate:
             request=decision.request,
             resource_kind=opened.kind.name,
             decision=word,
-            decision_id=self.request_ids.next(),
+            decision_id=decision_id,
             # Which policy keeps whom from being named tells who is there.
             policies=decision.policies if reason != DENIED else (),
             policy_version=decision.policy_version,
@@ -178,22 +191,21 @@ class Gate:
         stands_on = approved or opened.approved or opened.lasting
         return not stands_on and NAMED_PERSON not in facts
 
-    def _hint(self, opened: GatedOpen, decision: Decision) -> str:
+    def _hint(self, opened: GatedOpen, decision: Decision, decision_id: str, text: bytes) -> str:
         """What to type to ask for what was denied; empty where an approval would not turn it."""
         if decision.allowed or decision.decision != "deny":
             return ""
-        asked, engine = decision.request, self.engine()
-        if APPROVED_REQUEST in asked.context or not engine.requestable:
-            return ""
-        if asked.principal.type != "User":
+        asked, engine, command = decision.request, self.engine(), ""
+        if asked.principal.type != "User" or not engine.requestable:
             return ""  # only a person asks
-        if not would_turn(engine, asked, int(self.now()) + MAX_VALID_SECS):
-            return ""
+        ends_at = int(self.now()) + MAX_VALID_SECS
+        if APPROVED_REQUEST not in asked.context and would_turn(engine, asked, ends_at):
+            is_open = asked.action == opened.request.action
+            command = request_command(opened.request.resource, "" if is_open else asked.action)
+        elif can_be_asked(text) and would_turn(engine, asked, ends_at, exact=True):
+            command = exact_command(decision_id)
         view = may_view(opened.person_id, asked.resource, self.now(), opened.source_address)
-        if not engine.decide(view).allowed:
-            return ""
-        is_open = asked.action == opened.request.action
-        return request_command(opened.request.resource, "" if is_open else asked.action)
+        return command if command and engine.decide(view).allowed else ""
 
     def stands(self, verdict: RequestVerdict) -> bool:
         """Whether a verdict of a moment ago was given by what is decided by now."""

@@ -31,7 +31,7 @@ from svc.model.canonical import Json
 from svc.model.cluster.agent import caller_kind
 from svc.model.ids import Entropy, event_id, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
-from svc.model.policy.requested import ApprovedAccess
+from svc.model.policy.requested import ApprovedAccess, can_be_asked, text_digest
 from svc.model.session.ending import GATED_FAULTS
 from svc.model.session.ranges import RangeDecision
 from svc.model.session.request import SessionRequest
@@ -133,19 +133,29 @@ class GatedNote:
 
 
 DecideRequest = Callable[
-    ["GatedOpen", str, Mapping[str, ContextValue], ApprovedAccess | None], GatedRequest
+    ["GatedOpen", str, Mapping[str, ContextValue], ApprovedAccess | None, bytes], GatedRequest
 ]
-"""Decides one request of a session, with an approval for it alone where there is one.
+"""Decides one request of a session, with an approval for it alone where there is one; given its
+exact text, if it has one.
 
 Raises SvcError where no decision is possible.
 """
 
-UseApproval = Callable[[str, str], Awaitable[ApprovalForRequests | None]]
-"""``await use(session_uid, action)``: an approval of the action, one use of it counted; or None."""
+UseApproval = Callable[[str, str, str], Awaitable[ApprovalForRequests]]
+"""``await use(session_uid, action, text_sha256)``: an approval, one use of it counted, if any."""
 
 
-async def unapproved(session_uid: str, action: str) -> None:
+async def unapproved(session_uid: str, action: str, text_sha256: str) -> ApprovalForRequests:
     """Where no approval can be used."""
+    return ApprovalForRequests(None)
+
+
+KeepDenied = Callable[[str, str, bytes], object]
+"""``keep(decision_id, action, text)``: what was denied can be asked for by its exact text."""
+
+
+def not_kept(decision_id: str, action: str, text: bytes) -> None:
+    """Where nobody can ask for it."""
 
 
 WriteGated = Callable[[GatedRequest | GatedNote, str], Awaitable[object]]
@@ -179,6 +189,7 @@ class GatedSession:
         standing: Whether a verdict is still good.
         approval: Asked for where a denial would be turned by one.
         spend: Takes what a request costs its person, or raises TooMany.
+        keep: Keeps the exact text of a request that an approval of it would turn.
     """
 
     opened: GatedOpen
@@ -191,6 +202,7 @@ class GatedSession:
     standing: Callable[[RequestVerdict], bool] = _is_forgotten
     approval: UseApproval = unapproved
     spend: Callable[[], object] = is_free
+    keep: KeepDenied = not_kept
     ending: str = field(default="", init=False)
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
@@ -208,10 +220,10 @@ class GatedSession:
         return await self.elsewhere(work, data, self.opened.person_id)
 
     async def decide(
-        self, action: str, facts: Mapping[str, ContextValue], size: int = 0
+        self, action: str, facts: Mapping[str, ContextValue], size: int = 0, text: bytes = b""
     ) -> RequestVerdict:
         """See IGatedSession."""
-        return await self._decided(action, facts, size, "")
+        return await self._decided(action, facts, size, "", text)
 
     async def refuse(
         self, action: str, facts: Mapping[str, ContextValue], size: int, reason: str
@@ -220,17 +232,24 @@ class GatedSession:
         return await self._decided(action, facts, size, reason)
 
     async def _decided(
-        self, action: str, facts: Mapping[str, ContextValue], size: int, refused: str
+        self,
+        action: str,
+        facts: Mapping[str, ContextValue],
+        size: int,
+        refused: str,
+        text: bytes = b"",
     ) -> RequestVerdict:
         try:
             self.spend()
-            decided = self.decides(self.opened, action, facts, None)
+            decided = self.decides(self.opened, action, facts, None, text)
             if decided.request_hint and not refused:
-                decided = await self._approved(decided, action, facts)
+                decided = await self._approved(decided, action, facts, text)
             if refused:
                 by = () if decided.decision == "allow" else decided.policies
                 decided = evolve(decided, decision="deny", policies=by, reason=refused)
             decided = await self._recorded(decided, size)
+            if decided.request_hint and can_be_asked(text):
+                self.keep(decided.decision_id, action, text)
         except CancelledError:
             raise
         except Exception as error:
@@ -248,17 +267,17 @@ class GatedSession:
         )
 
     async def _approved(
-        self, denied: GatedRequest, action: str, facts: Mapping[str, ContextValue]
+        self, denied: GatedRequest, action: str, facts: Mapping[str, ContextValue], text: bytes
     ) -> GatedRequest:
-        """The decision again, with an approval of the action where there is one."""
+        """The decision again, with an approval of its text or action where there is one."""
         opened = self.opened
-        found = await self.approval(opened.request.session_uid, action)
-        if found is None:
+        found = await self.approval(opened.request.session_uid, action, text_digest(text))
+        if found.approved is None:
             return denied
         opened.latest[action] = found.approved
         if found.lasting:
             opened.lasting[action] = found.approved
-        return self.decides(opened, action, facts, found.approved)
+        return self.decides(opened, action, facts, found.approved, text)
 
     async def _recorded(self, decided: GatedRequest, size: int) -> GatedRequest:
         """The decision with its number and range, once it is durable."""

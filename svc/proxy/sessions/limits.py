@@ -18,7 +18,15 @@ from svc.model.principal import Principal
 from svc.ratelimit.bucket import Rate
 from svc.ratelimit.limits import Budget, RefusalPolicy
 
-_COSTS = {"Open": 1.0, "Why": 1.0, "Access": 1.0, "List": 10.0, "Lane": 0.2, "Admin": 1.0}
+_COSTS = {
+    "Open": 1.0,
+    "Why": 1.0,
+    "Access": 1.0,
+    "Denied": 1.0,
+    "List": 10.0,
+    "Lane": 0.2,
+    "Admin": 1.0,
+}
 """In opens: a list is a decision on each resource there is, a lane is for a session paid for."""
 
 _STRAY_CARRIES = Rate(per_minute=600, burst=600)

@@ -82,6 +82,10 @@ async def _not_recorded(decided: GatedRequest | GatedNote, session_uid: str) -> 
     raise Unavailable("this Proxy does not record requests", reason="audit_spool_unavailable")
 
 
+def _keep_none(opened: GatedOpen, decision_id: str, action: str, text: bytes) -> None:
+    """For a Proxy that is asked for none."""
+
+
 @frozen
 class SessionMeters:
     """The metrics of sessions, each through a callable that knows the series.
@@ -111,6 +115,7 @@ class SessionOpens:
         rates: What a person may ask; :meth:`admit` and the outcome of each open spend it.
         spans: Makes the span of each open.
         direct: Knows which sessions may move to a direct lane.
+        keep_denied: Keeps the text of a denied request that its person can ask for.
         record: Makes the record of what a gate decided or noted durable.
     """
 
@@ -128,6 +133,7 @@ class SessionOpens:
     spans: Spans = no_span
     direct: DirectLanes = field(factory=DirectLanes)
     record: WriteGated = _not_recorded
+    keep_denied: Callable[[GatedOpen, str, str, bytes], object] = _keep_none
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
     prolonged: ProlongedSessions = field(init=False)
@@ -384,9 +390,8 @@ class SessionOpens:
         )
         approvals = SessionApprovals(lambda: self.channel(), self.clock)
         spend = partial(self.rates.requested, opening.person)
-        session = self.gate.session(
-            opened, granted.grant.ceiling, self.record, approvals.use, spend
-        )
+        keep, ceiling = partial(self.keep_denied, opened), granted.grant.ceiling
+        session = self.gate.session(opened, ceiling, self.record, approvals.use, spend, keep)
         return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)
 
     async def _open_lane(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:

@@ -33,24 +33,30 @@ class SessionApprovals:
     clock: IReactorTime
     _none_until: dict[str, float] = field(factory=dict, init=False)
 
-    async def use(self, session_uid: str, action: str) -> ApprovalForRequests | None:
-        """The approval that a request of this action may stand on; a use of it is on record.
+    async def use(
+        self, session_uid: str, action: str, text_sha256: str = ""
+    ) -> ApprovalForRequests:
+        """The approval that a request may stand on; a use of it is on record.
 
         Without an answer there is none: the request is denied, as it would be without asking.
+
+        Args:
+            text_sha256: In hex, of the request's exact text; empty: it has none.
         """
         if self._none_until.get(action, 0.0) > self.clock.seconds():
-            return None
+            return ApprovalForRequests(None)
         try:
             message = await self.channel().unary(
                 USE_APPROVAL_METHOD,
-                use_approval_request(session_uid, action),
+                use_approval_request(session_uid, action, text_sha256),
                 pb.UseApprovalResponse,
                 timeout=_USE_SECS,
             )
             found = read_use_approval_response(message)
         except SvcError as failed:
             _log.info("no approval could be asked for", session=session_uid, reason=failed.reason)
-            found = None
-        if found is None:
+            found = ApprovalForRequests(None)
+        # Where another text is approved, the next request may be that one.
+        if found.approved is None and not found.exact:
             self._none_until[action] = self.clock.seconds() + _NONE_SECS
         return found

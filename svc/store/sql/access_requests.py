@@ -31,10 +31,11 @@ _REQUESTS = RowColumns(
     RequestedAccess,
     "access_requests",
     "id, person_id, resource_id, resource_identity, kind, action, parameters, reason, salt, "
-    "asked_secs, uses, used, asked_at, ends_at, state",
+    "asked_secs, uses, used, asked_at, ends_at, state, text_sha256, sealed_text",
     parameters=_pairs,
     salt=bytes,
     state=RequestState,
+    sealed_text=bytes,
 )
 _DECISIONS = RowColumns(
     KeptApproval,
@@ -71,6 +72,8 @@ class AccessRequests:
             request.asked_at,
             request.ends_at,
             request.state.value,
+            request.text_sha256,
+            request.sealed_text,
         )
         names = _REQUESTS.listed.split(", ")[1:]
         changed = self._db.change(
@@ -119,7 +122,14 @@ class AccessRequests:
     def decisions(self, at: float) -> tuple[KeptApproval, ...]:
         return _DECISIONS.all(self._db, "WHERE ends_at > ? ORDER BY request_id", at)
 
-    def forget(self, until: float) -> None:
+    def forget(self, until: float, texts_until: float) -> None:
+        empty = b""
+        self._db.change(
+            "UPDATE access_requests SET sealed_text = ? WHERE ends_at < ? AND sealed_text <> ?",
+            empty,
+            texts_until,
+            empty,
+        )
         self._db.change(
             "DELETE FROM access_approvals WHERE request_id IN"
             " (SELECT id FROM access_requests WHERE ends_at < ?)",

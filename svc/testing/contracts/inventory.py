@@ -248,9 +248,9 @@ class InventoryContract:
         self.assertEqual((of, unexpired, decisions), (((approved,), (), ()), (approved,), ()))
         with self.assertRaises(AlreadyExists):
             await self.store.run("decide", lambda tx: tx.access.decide(decision))
-        await self.store.run("forget", lambda tx: tx.access.forget(90.5))
+        await self.store.run("forget", lambda tx: tx.access.forget(90.5, 90.5))
         self.assertEqual((await self.store.read("look", look))[0], (approved, None, decision))
-        await self.store.run("forget", lambda tx: tx.access.forget(91.0))
+        await self.store.run("forget", lambda tx: tx.access.forget(91.0, 91.0))
         self.assertEqual((await self.store.read("look", look))[0], (None, None, None))
 
     async def test_assignments_are_counted(self: Any) -> None:

@@ -455,11 +455,11 @@ class RequestTests(Case):
         """A session's requests use an approval of their action, each on record before it passes."""
         uses = self.house.request_approvals()
         session = self.open_session()
-        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)))
+        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)).approved)
         self.decide(self.ask(uses=1), self.house.ada)
         found = value_of(uses.use(session, "tcpConnect", self.proxy))
         self.assertEqual((found.approved.approver, found.lasting), (ADA, False))
-        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)))
+        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)).approved)
         (record,) = self.house.records("access.use")
         self.assertEqual((record["session_uid"], record["actor"]["id"]), (session, EVE))
         facts = value_of(self.house.approvals().facts_of(session, "tcpConnect"))
@@ -480,19 +480,19 @@ class RequestTests(Case):
         self.assertEqual(len(self.house.records("access.use")), 1)
         self.assertEqual(self.house.access_told, [])
         value_of(self.requests.withdraw(self.asker(EVE), str(entry.terms["id"])))
-        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)))
+        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)).approved)
 
     def test_uses_have_a_rate(self) -> None:
         """A Proxy that asks without end for one session is refused, and that is counted."""
         uses, session = self.house.request_approvals(), self.open_session()
         for _ in range(200):
-            self.assertIsNone(value_of(uses.use(session, "view", self.proxy)))
+            self.assertIsNone(value_of(uses.use(session, "view", self.proxy)).approved)
         refusal = refusal_of(uses.use(session, "view", self.proxy))
         self.assertEqual(refusal.reason, "too_many_requests")
         (counted,) = self.house.refusals.refusal_counter.take()
         self.assertEqual((counted.caller.id, counted.budget), (self.proxy.id, "asks"))
         self.house.clock.advance(1)
-        self.assertIsNone(value_of(uses.use(session, "view", self.proxy)))
+        self.assertIsNone(value_of(uses.use(session, "view", self.proxy)).approved)
 
     def test_unknown_sessions_use_up_the_proxys_budget(self) -> None:
         """A Proxy that names sessions it does not have brings what proves nothing."""

@@ -103,6 +103,19 @@ class WebTests(KindContract, SynchronousTestCase):
         played.target_says(OK)
         self.assertTrue(played.person_heard.endswith(OK))
 
+    def test_exact_text(self) -> None:
+        """What can be asked for is method and target; of a body or a stream it says that."""
+        played = PlayedSession(
+            self.kind, lambda action, context: action == "view" or "approved_request" in context
+        )
+        played.requestable = frozenset({"played"})
+        for said in (GET % b"/a?b=%41", posted(b"secret"), put(b"0\r\n\r\n")):
+            played.person_says(said)
+        self.assertEqual(
+            played.exact,
+            [b"GET /a?b=%41", b"POST /x\n(with any body)", b"PUT /x\n(with any body)"],
+        )
+
     def test_in_their_order(self) -> None:
         """Among requests that were sent together, each answer stands where its request does."""
         played = self.played(

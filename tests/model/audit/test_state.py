@@ -147,6 +147,7 @@ requests = st.builds(
     asked_at=moments,
     ends_at=moments,
     state=st.sampled_from(RequestState),
+    text_sha256=text,
 )
 decisions = st.builds(
     KeptApproval,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -51,8 +53,8 @@ class Channel:
     """Authority's answers; a test says which."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str]] = []
-        self.answer: ApprovalForRequests | SvcError | None = None
+        self.asked: list[tuple[str, str, str]] = []
+        self.answer: ApprovalForRequests | SvcError = ApprovalForRequests(None)
 
     async def unary(self, method: str, message: Any, kind: Any, timeout: float) -> Any:
         self.asked.append(read_use_approval(message))
@@ -102,12 +104,16 @@ class ApprovedTests(SynchronousTestCase):
         )
 
     def decided(
-        self, path: str = "/", approved: ApprovedAccess | None = None, **facts: Any
+        self,
+        path: str = "/",
+        approved: ApprovedAccess | None = None,
+        text: bytes = b"",
+        **facts: Any,
     ) -> GatedRequest:
         given = {"method": "GET", "path": path, "upgrade": False, **facts}
-        return self.gate.decide_request(self.opened, "webAccess", given, approved)
+        return self.gate.decide_request(self.opened, "webAccess", given, approved, text)
 
-    def used(self) -> GatedRequest:
+    def used(self, text: bytes = b"") -> GatedRequest:
         """A request as the session decides it, with Authority at hand."""
 
         async def write(decided: Any, uid: str) -> None:
@@ -115,9 +121,9 @@ class ApprovedTests(SynchronousTestCase):
 
         session = self.gate.session(self.opened, {}, write, self.approvals.use)
         facts: dict[str, Any] = {"method": "GET", "path": "/", "upgrade": False}
-        denied = self.gate.decide_request(self.opened, "webAccess", facts)
+        denied = self.gate.decide_request(self.opened, "webAccess", facts, None, text)
         found: list[Any] = []
-        decided = session._approved(denied, "webAccess", facts)
+        decided = session._approved(denied, "webAccess", facts, text)
         Deferred.fromCoroutine(decided).addBoth(found.append)
         request: GatedRequest = found[0]
         return request
@@ -146,14 +152,15 @@ class ApprovedTests(SynchronousTestCase):
 
     def test_nobody_approved_anything_for_the_one_who_is_named(self) -> None:
         """A request that is made as another person is allowed to that one without it."""
-        self.assertEqual(self.decided(approved=APPROVED, **{NAMED_PERSON: "bob"}).decision, "deny")
+        named: dict[str, Any] = {NAMED_PERSON: "bob"}
+        self.assertEqual(self.decided(approved=APPROVED, **named).decision, "deny")
 
     def test_uses(self) -> None:
         """Authority is asked each time for a limited approval, and once for an unlimited one."""
         facts: dict[str, Any] = {"method": "GET", "path": "/", "upgrade": False}
         self.channel.answer = ApprovalForRequests(APPROVED, lasting=False)
         self.assertEqual((self.used().decision, self.opened.lasting), ("allow", {}))
-        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess")])
+        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess", "")])
         self.assertTrue(self.gate.still_allows_request(self.opened, "webAccess", facts))
         self.assertEqual(self.decided().decision, "deny")
         self.channel.answer = ApprovalForRequests(APPROVED, lasting=True)
@@ -166,9 +173,46 @@ class ApprovedTests(SynchronousTestCase):
         self.now = 100.0
         self.assertFalse(self.gate.still_allows_request(self.opened, "webAccess", facts))
 
+    def test_an_exact_text(self) -> None:
+        """Where the policy wants one, the denial names itself, and only that fact turns it."""
+        words = vocabulary(kind_terms(WEB.terms))
+        text = POLICY.replace(
+            "{ context has approved_request }",
+            "{ context has approved_request && context.approved_request has exact }",
+        )
+        engine = compile_policy(text, words, entities_of(FACTS, "gate.example"), 1, 1)
+        self.gate.engine = lambda: engine
+        self.assertEqual(self.decided().request_hint, "")
+        denied = self.decided(text=b"GET /")
+        self.assertEqual(denied.request_hint, f"svc request --decision {denied.decision_id}")
+        self.assertEqual(known_command(denied.request_hint), denied.request_hint)
+        self.assertEqual(self.decided(text=b"GET /" + b"x" * 8192).request_hint, "")
+        self.assertEqual(self.decided(text=b"GET /\xff").request_hint, "")
+        self.assertEqual(self.decided(approved=APPROVED, text=b"GET /").decision, "deny")
+        exact = evolve(APPROVED, exact=True)
+        self.channel.answer = ApprovalForRequests(exact)
+        used = self.used(b"GET /")
+        self.assertEqual(used.decision, "allow")
+        self.assertIs(exact.fact["exact"], True)
+        self.assertEqual(used.request.context["approved_request"], exact.fact)
+        digest = sha256(b"GET /").hexdigest()
+        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess", digest)])
+
+    def test_another_exact_text(self) -> None:
+        """Where Authority says that another text is approved, the next one is asked for at once."""
+        self.channel.answer = ApprovalForRequests(None, exact=True)
+        self.assertEqual((self.used(b"1").decision, self.used(b"2").decision), ("deny", "deny"))
+        self.assertEqual(len(self.channel.asked), 2)
+        self.channel.answer = ApprovalForRequests(None)
+        self.assertEqual((self.used(b"1").decision, self.used(b"2").decision), ("deny", "deny"))
+        self.assertEqual(len(self.channel.asked), 3)
+
     def test_no_approval(self) -> None:
         """A refusal, silence and "none" deny alike, and are not asked for at every request."""
-        for answer in (None, Unavailable("away", reason="authority_unreachable")):
+        for answer in (
+            ApprovalForRequests(None),
+            Unavailable("away", reason="authority_unreachable"),
+        ):
             self.channel.answer = answer
             self.channel.asked.clear()
             self.assertEqual({self.used().decision, self.used().decision}, {"deny"})

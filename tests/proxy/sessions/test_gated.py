@@ -357,6 +357,7 @@ class DecideTests(SynchronousTestCase):
         action: str,
         facts: Any,
         approved: ApprovedAccess | None = None,
+        text: bytes = b"",
     ) -> GatedRequest:
         self.assertIs(opened, self.opened)
         if self.deciding is not None:

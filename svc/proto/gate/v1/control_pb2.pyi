@@ -103,30 +103,36 @@ class AuthorizeResponse(_message.Message):
     def __init__(self, grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., may_view: _Optional[bool] = ..., request_hint: _Optional[str] = ..., approved: _Optional[_Union[ApprovedAccess, _Mapping]] = ...) -> None: ...
 
 class UseApprovalRequest(_message.Message):
-    __slots__ = ("session_uid", "action")
+    __slots__ = ("session_uid", "action", "text_sha256")
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
+    TEXT_SHA256_FIELD_NUMBER: _ClassVar[int]
     session_uid: bytes
     action: str
-    def __init__(self, session_uid: _Optional[bytes] = ..., action: _Optional[str] = ...) -> None: ...
+    text_sha256: bytes
+    def __init__(self, session_uid: _Optional[bytes] = ..., action: _Optional[str] = ..., text_sha256: _Optional[bytes] = ...) -> None: ...
 
 class UseApprovalResponse(_message.Message):
-    __slots__ = ("approved", "lasting")
+    __slots__ = ("approved", "lasting", "exact")
     APPROVED_FIELD_NUMBER: _ClassVar[int]
     LASTING_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
     approved: ApprovedAccess
     lasting: bool
-    def __init__(self, approved: _Optional[_Union[ApprovedAccess, _Mapping]] = ..., lasting: _Optional[bool] = ...) -> None: ...
+    exact: bool
+    def __init__(self, approved: _Optional[_Union[ApprovedAccess, _Mapping]] = ..., lasting: _Optional[bool] = ..., exact: _Optional[bool] = ...) -> None: ...
 
 class ApprovedAccess(_message.Message):
-    __slots__ = ("request_id", "approver", "ends_at")
+    __slots__ = ("request_id", "approver", "ends_at", "exact")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     APPROVER_FIELD_NUMBER: _ClassVar[int]
     ENDS_AT_FIELD_NUMBER: _ClassVar[int]
+    EXACT_FIELD_NUMBER: _ClassVar[int]
     request_id: str
     approver: str
     ends_at: int
-    def __init__(self, request_id: _Optional[str] = ..., approver: _Optional[str] = ..., ends_at: _Optional[int] = ...) -> None: ...
+    exact: bool
+    def __init__(self, request_id: _Optional[str] = ..., approver: _Optional[str] = ..., ends_at: _Optional[int] = ..., exact: _Optional[bool] = ...) -> None: ...
 
 class ConnectorUp(_message.Message):
     __slots__ = ("tunnel", "registration")

@@ -368,20 +368,22 @@ class AccessCall(_message.Message):
     def __init__(self, cluster: _Optional[str] = ..., proxy_id: _Optional[str] = ..., issued_at_ms: _Optional[int] = ..., certificate_sha256: _Optional[bytes] = ..., nonce: _Optional[bytes] = ..., ask: _Optional[_Union[AccessAsk, _Mapping]] = ..., list: _Optional[_Union[AccessList, _Mapping]] = ..., show: _Optional[_Union[AccessShow, _Mapping]] = ..., decide: _Optional[_Union[AccessDecide, _Mapping]] = ..., withdraw: _Optional[_Union[AccessWithdraw, _Mapping]] = ...) -> None: ...
 
 class AccessAsk(_message.Message):
-    __slots__ = ("resource", "action", "parameters", "reason", "secs", "uses")
+    __slots__ = ("resource", "action", "parameters", "reason", "secs", "uses", "text")
     RESOURCE_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     PARAMETERS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     SECS_FIELD_NUMBER: _ClassVar[int]
     USES_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
     resource: str
     action: str
     parameters: _containers.RepeatedCompositeFieldContainer[Parameter]
     reason: str
     secs: int
     uses: int
-    def __init__(self, resource: _Optional[str] = ..., action: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., reason: _Optional[str] = ..., secs: _Optional[int] = ..., uses: _Optional[int] = ...) -> None: ...
+    text: bytes
+    def __init__(self, resource: _Optional[str] = ..., action: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., reason: _Optional[str] = ..., secs: _Optional[int] = ..., uses: _Optional[int] = ..., text: _Optional[bytes] = ...) -> None: ...
 
 class AccessList(_message.Message):
     __slots__ = ("to_decide",)
@@ -411,6 +413,24 @@ class AccessWithdraw(_message.Message):
     id: str
     def __init__(self, id: _Optional[str] = ...) -> None: ...
 
+class SessionDeniedRequest(_message.Message):
+    __slots__ = ("decision_id",)
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
+    decision_id: str
+    def __init__(self, decision_id: _Optional[str] = ...) -> None: ...
+
+class SessionDeniedResponse(_message.Message):
+    __slots__ = ("resource", "action", "parameters", "text")
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    resource: str
+    action: str
+    parameters: _containers.RepeatedCompositeFieldContainer[Parameter]
+    text: bytes
+    def __init__(self, resource: _Optional[str] = ..., action: _Optional[str] = ..., parameters: _Optional[_Iterable[_Union[Parameter, _Mapping]]] = ..., text: _Optional[bytes] = ...) -> None: ...
+
 class SessionAccessRequest(_message.Message):
     __slots__ = ("call", "signature", "chain", "source_address")
     CALL_FIELD_NUMBER: _ClassVar[int]
@@ -430,15 +450,17 @@ class SessionAccessResponse(_message.Message):
     def __init__(self, requests: _Optional[_Iterable[_Union[AccessEntry, _Mapping]]] = ...) -> None: ...
 
 class AccessEntry(_message.Message):
-    __slots__ = ("document", "state", "ends_at", "used", "decided_by")
+    __slots__ = ("document", "state", "ends_at", "used", "decided_by", "text")
     DOCUMENT_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ENDS_AT_FIELD_NUMBER: _ClassVar[int]
     USED_FIELD_NUMBER: _ClassVar[int]
     DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
     document: bytes
     state: str
     ends_at: int
     used: int
     decided_by: str
-    def __init__(self, document: _Optional[bytes] = ..., state: _Optional[str] = ..., ends_at: _Optional[int] = ..., used: _Optional[int] = ..., decided_by: _Optional[str] = ...) -> None: ...
+    text: bytes
+    def __init__(self, document: _Optional[bytes] = ..., state: _Optional[str] = ..., ends_at: _Optional[int] = ..., used: _Optional[int] = ..., decided_by: _Optional[str] = ..., text: _Optional[bytes] = ...) -> None: ...

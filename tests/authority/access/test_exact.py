@@ -1,0 +1,202 @@
+"""Requests for access to one exact text: asked for, shown, approved, used once (rule R30)."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+from attrs import evolve
+
+from svc.errors import Malformed
+from svc.messages.access import AccessEntry
+from svc.messages.control import AuthorizeAnswer
+from svc.model.cluster.resource import Resource
+from svc.model.policy.approval import ApprovalDecision
+from svc.model.policy.requested import AccessAsk
+from tests.authority.access.test_requests import Case as RequestCase
+from tests.authority.house import ADA, EVE, Holder, House, refusal_of, value_of
+
+POLICY = """
+@id("sees") permit (principal, action in [Action::"view", Action::"dbConnect"],
+resource is Database);
+@id("by-text") @requestable permit (principal, action == Action::"dbQuery", resource is Database)
+when { context has approved_request && context.approved_request has exact &&
+       context has effects && !context.effects.contains("ddl") };
+@id("dev-approves")
+permit (principal in Group::"dev", action == Action::"approveAccess", resource);
+"""
+TEXT = b"DELETE FROM orders WHERE id = 7"
+DIGEST = sha256(TEXT).hexdigest()
+OTHER = sha256(TEXT + b" ").hexdigest()
+SESSION = {"database": "shop", "db_role": "app"}
+
+
+class ExactTests(RequestCase):
+    """Ada of the group dev approves; Eve may open sessions on orders, and query nothing."""
+
+    def setUp(self) -> None:
+        self.house = house = House(POLICY)
+
+        def add(tx: Any) -> None:
+            resource = Resource(
+                id="orders", kind="postgres", labels={}, assigned_to=house.connector.id
+            )
+            tx.catalog.add(resource, 1.0)
+
+        house.run(add)
+        house.refresh()
+        house.serve("orders")
+        self.requests, self.issuance = house.requests(), house.issuance()
+        self.uses = house.request_approvals()
+        self.proxy = house.row(house.proxy)
+
+    def ask(self, who: str = EVE, resource: str = "orders", **more: Any) -> AccessEntry:
+        fields = {"action": "dbQuery", "parameters": SESSION, "text": TEXT, "uses": 1}
+        return super().ask(who, resource, **{**fields, **more})
+
+    def session(self, who: Holder | None = None, **parameters: str) -> str:
+        """One that is open; its uid."""
+        ask = self.house.ask(
+            who or self.house.eve,
+            "orders",
+            kind="postgres",
+            action="dbConnect",
+            parameters={**SESSION, **parameters},
+            half=b"h" * 32,
+        )
+        answer = value_of(self.issuance.authorize(ask, self.proxy))
+        assert isinstance(answer, AuthorizeAnswer)
+        self.assertEqual(answer.reason, "")
+        (row,) = (
+            one
+            for one in self.house.run(lambda tx: tx.sessions.open())
+            if one.decision_id == answer.decision_id
+        )
+        return str(row.uid)
+
+    def used(self, session: str, digest: str = DIGEST) -> Any:
+        return value_of(self.uses.use(session, "dbQuery", self.proxy, digest))
+
+    def shown(self, entry: AccessEntry, who: str = ADA) -> AccessEntry:
+        found = value_of(self.requests.show(self.asker(who), str(entry.terms["id"])))
+        assert isinstance(found, AccessEntry)
+        return found
+
+    def test_this_text_once(self) -> None:
+        """An approval of a text covers its bytes, in such a session of that person, once."""
+        entry = self.ask()
+        self.assertEqual((entry.exact_text, entry.terms["text_sha256"]), (TEXT, DIGEST))
+        self.assertEqual(self.shown(entry).exact_text, TEXT)
+        (listed,) = value_of(self.requests.to_decide(self.asker(ADA)))
+        self.assertEqual((listed.text, listed.document), (b"", entry.document))
+        session = self.session()
+        found = self.used(session)
+        self.assertEqual((found.approved, found.exact), (None, False), "asking gives nothing")
+        self.decide(entry, self.house.ada)
+        for digest in (OTHER, ""):
+            found = self.used(session, digest)
+            self.assertEqual((found.approved, found.exact), (None, digest == OTHER))
+        for other in (self.session(self.house.ada), self.session(database="other")):
+            self.assertIsNone(self.used(other).approved)
+        self.assertIsNone(
+            value_of(self.uses.use(session, "dbQueryOpaque", self.proxy, DIGEST)).approved
+        )
+        found = self.used(session)
+        self.assertEqual((found.approved.approver, found.lasting), (ADA, False))
+        self.assertIs(found.approved.fact["exact"], True)
+        again = self.used(session)
+        self.assertEqual((again.approved, again.exact), (None, False))
+        facts = value_of(self.house.approvals().facts_of(session, "dbQuery"))
+        self.assertEqual(facts, [found.approved.fact])
+        self.assertEqual(self.shown(entry).state, "used")
+
+    def test_its_records(self) -> None:
+        """Each of them has the digest as a personal value; none has the text."""
+        self.decide(self.ask(), self.house.ada)
+        self.used(self.session())
+        for event in ("access.request", "access.approve", "access.use"):
+            (record,) = self.house.records(event)
+            self.assertEqual(list(record["details"]["text_sha256"]), ["personal"], event)
+        self.assertNotIn("DELETE", str(self.house.records()))
+
+    def test_the_text_is_kept_no_longer_than_it_is_of_use(self) -> None:
+        """Once it was used, denied, withdrawn or has ended, the store has it no more."""
+
+        def kept() -> set[str]:
+            def look(tx: Any) -> set[str]:
+                return {one.id for one in tx.access.unexpired(0.0) if one.sealed_text}
+
+            found: set[str] = self.house.run(look)
+            return found
+
+        used, denied, withdrawn, ended = (self.ask(reason=str(n)) for n in range(4))
+        self.assertEqual(len(kept()), 4)
+        self.decide(used, self.house.ada)
+        self.used(self.session())
+        self.decide(denied, self.house.ada, decision=ApprovalDecision.DENY)
+        value_of(self.requests.withdraw(self.asker(EVE), str(withdrawn.terms["id"])))
+        self.assertEqual(kept(), {ended.terms["id"]})
+        self.assertEqual(self.shown(denied).text, b"")
+        self.assertRaises(Malformed, lambda: self.shown(denied).exact_text)
+        self.house.clock.advance(24 * 3600 + 1)
+        last = self.ask()
+        self.assertEqual(kept(), {last.terms["id"]})
+
+    def test_changed_by_sql(self) -> None:
+        """Another digest is not in force; another text, or one moved here, is not shown."""
+        one, two = self.ask(), self.ask(text=b"DROP TABLE orders")
+        self.decide(one, self.house.ada)
+        session = self.session()
+        ids = [str(entry.terms["id"]) for entry in (one, two)]
+        put = "UPDATE access_requests SET text_sha256 = '{}' WHERE id = '{}'"
+        self.house.by_sql(put.format(OTHER, ids[0]))
+        for digest in (DIGEST, OTHER):
+            self.assertIsNone(self.used(session, digest).approved)
+        self.house.by_sql(put.format("", ids[0]))
+        self.assertIsNone(self.used(session, "").approved)
+        self.house.by_sql(put.format(DIGEST, ids[0]))
+        self.assertEqual(self.shown(two).exact_text, b"DROP TABLE orders")
+        self.house.by_sql(
+            "UPDATE access_requests SET sealed_text = (SELECT sealed_text FROM access_requests "
+            f"WHERE id = '{ids[0]}') WHERE id = '{ids[1]}'"
+        )
+        self.assertEqual(self.shown(two).text, b"")
+        self.house.by_sql(f"UPDATE access_requests SET sealed_text = x'01' WHERE id = '{ids[1]}'")
+        self.assertEqual(self.shown(two).text, b"")
+        self.assertIsNotNone(self.used(session).approved)
+
+    def test_another_text_is_shown(self) -> None:
+        """A Proxy that shows an approver another text is found out before anything is signed."""
+        entry = evolve(self.ask(), text=b"SELECT 1")
+        with self.assertRaises(Malformed):
+            entry.exact_text  # noqa: B018
+
+    def test_refused(self) -> None:
+        """What nobody could read or use is not filed."""
+        changes: tuple[dict[str, Any], ...] = (
+            {"uses": None},
+            {"text": b"\xff"},
+            {"text": b"x" * 8193},
+            {"parameters": {}},
+            {"parameters": {"database": "shop"}},
+            {"action": "dbConnect"},
+            {"action": ""},
+        )
+        for more in changes:
+            with self.subTest(more):
+                fields = {"action": "dbQuery", "parameters": SESSION, "text": TEXT, "uses": 1}
+                refusal = self.not_asked(resource="orders", **{**fields, **more})
+                self.assertEqual(refusal.reason, "bad_request")
+        ask = AccessAsk(
+            resource="orders",
+            action="dbQueryOpaque",
+            parameters=SESSION,
+            text=TEXT,
+            uses=1,
+            secs=60,
+        )
+        refusal = refusal_of(self.requests.ask(self.asker(EVE), ask))
+        self.assertEqual(refusal.reason, "not_requestable")
+
+
+del RequestCase
