@@ -15,6 +15,7 @@ from zope.interface import implementer
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
 from svc.authority.access.approved import ApprovedRequests
+from svc.authority.access.approvers import Approvers
 from svc.authority.access.calls import AccessCalls
 from svc.authority.access.offer import AccessOffers
 from svc.authority.access.records import AccessRecords
@@ -490,8 +491,13 @@ class House:
 
     def approvals(self) -> ApprovedRequests:
         """Approved requests for access, as sessions use them."""
+        approvers = Approvers(lambda: self.policy.engine, KINDS)
         return ApprovedRequests(
-            cluster=CLUSTER, state_cache=self.state_cache, store=self.store, now=self.now
+            cluster=CLUSTER,
+            state_cache=self.state_cache,
+            store=self.store,
+            now=self.now,
+            may_approve=approvers.may_still,
         )
 
     def requests(self) -> AccessRequestService:

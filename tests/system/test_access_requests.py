@@ -118,6 +118,19 @@ class AccessRequestTests(SynchronousTestCase):
         self.assertIn("the time that was granted is over", session.said())
         self.assertIn("to ask for access", self.through().stderr)
 
+    def test_the_approver_is_let_go(self) -> None:
+        """A running session ends within a reload pass, and is told why."""
+        (cleo,) = (one for one in self.gateway.people if one.name == "cleo")
+        id = self.asked("--for", "10m")
+        self.decided(cleo, "approve", id).checked()
+        session = ProxySsh(self.bob)
+        session.open()
+        self.gateway.operator("persons", "disable", "cleo")
+        self.assertEqual(session.process.wait(60), 1)
+        self.assertIn("who approved it was let go", session.said())
+        self.assertEqual(self.through().status, 1)
+        self.told(self.bob, "requests", "withdraw", id)
+
     def test_no(self) -> None:
         """What was denied, or taken back by who asked, opens nothing."""
         id = self.asked("--for", "10m")

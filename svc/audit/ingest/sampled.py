@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from svc.audit.log.entries import RequestSession, request_of
 from svc.model.audit.batch import RequestBatch
 from svc.model.canonical import decode
 from svc.model.policy.access import AccessRequest, request_from_form
+from svc.model.policy.requested import APPROVED_REQUEST
 from svc.model.session.session import Session
 
 Pick = Callable[[], bool]
@@ -29,6 +30,8 @@ class SampledAllow:
         proxy_id: Of the Proxy that decided it, by Authority's own row of the session.
         at: When it was decided, in Unix seconds: as the Proxy says, but not before the session.
         entities_digest: Of what it was decided over, as the Proxy says.
+        is_picked: Whether it is to be decided again; of one that is not, only the approval that it
+            says it stood on is looked at.
     """
 
     session_uid: str
@@ -38,6 +41,7 @@ class SampledAllow:
     request: AccessRequest
     policy_version: int
     entities_digest: str
+    is_picked: bool = True
 
 
 def pick_none() -> bool:
@@ -48,12 +52,19 @@ def pick_none() -> bool:
 def sampled_allows(
     batch: RequestBatch, session_row: Callable[[str], Session | None], pick: Pick
 ) -> tuple[SampledAllow, ...]:
-    """Some of the allowed requests of a batch that was checked, in their order."""
-    return tuple(
-        _sampled(batch, index, entry, session_row)
-        for index, entry in enumerate(batch.entries)
-        if entry["decision"] == "allow" and pick()
-    )
+    """Some of the allowed requests of a batch that was checked, in their order.
+
+    All of those are among them that say that they stood on an approval: its uses are counted.
+    """
+    found = []
+    for index, entry in enumerate(batch.entries):
+        if entry["decision"] != "allow":
+            continue
+        is_picked = pick()
+        if is_picked or APPROVED_REQUEST in entry["context"]:
+            one = _sampled(batch, index, entry, session_row)
+            found.append(one if is_picked else evolve(one, is_picked=False))
+    return tuple(found)
 
 
 def _sampled(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define, evolve, frozen
 from cryptography import x509
 from twisted.logger import Logger
 
@@ -51,14 +51,42 @@ class ApprovalUsedUp(Denied):
     reason = "approval_used_up"
 
 
+@frozen
+class UsedApproval:
+    """An approval that requests of an action in a session may have stood on.
+
+    Attributes:
+        fact: What their decisions read of it.
+        most: How many requests; None: any number.
+    """
+
+    fact: dict[str, Any]
+    most: int | None
+
+    @property
+    def id(self) -> str:
+        """Of the approved request."""
+        return str(self.fact["id"])
+
+    def with_more(self, other: UsedApproval) -> UsedApproval:
+        """Both uses of one approval as one."""
+        are_counted = self.most is not None and other.most is not None
+        return evolve(self, most=(self.most or 0) + (other.most or 0) if are_counted else None)
+
+
 @define
 class ApprovedRequests:
-    """The approvals in force, by what they cover."""
+    """The approvals in force, by what they cover.
+
+    Attributes:
+        may_approve: Whether somebody, by id, may still approve a request at all.
+    """
 
     cluster: str
     state_cache: ClusterStateCache
     store: IReadOnlyStore
     now: Callable[[], float]
+    may_approve: Callable[[str, RequestedAccess], bool] = lambda approver, row: True
 
     async def find(
         self, person_id: str, resource: Resource, action: str, parameters: Mapping[str, str]
@@ -122,17 +150,23 @@ class ApprovedRequests:
 
         return await self.store.read("the approval of a session", look)
 
-    async def facts_of(self, session_uid: str, action: str) -> list[dict[str, Any]]:
-        """Each approval that requests of this action in a session may have stood on, as a fact.
+    async def facts_of(self, session_uid: str, action: str) -> list[UsedApproval]:
+        """Each approval that requests of this action in a session may have stood on.
 
         Whether it is still in force is not looked at: this is about what was decided.
         """
 
-        def look(tx: ITransaction) -> list[dict[str, Any]]:
+        def look(tx: ITransaction) -> list[UsedApproval]:
             session = tx.sessions.get(session_uid)
             rows = () if session is None else tx.audit.by_decision(session.decision_id)
-            found = (_fact_in(row.canonical, action) for row in rows)
-            return [fact for fact in found if fact is not None]
+            found: dict[str, UsedApproval] = {}
+            for row in rows:
+                one = _used_in(row.canonical, action)
+                if one is None:
+                    continue
+                before = found.get(one.id)
+                found[one.id] = one if before is None else before.with_more(one)
+            return [_counted(tx, one) for one in found.values()]
 
         return await self.store.read("the approvals of a session", look)
 
@@ -164,10 +198,7 @@ class ApprovedRequests:
         row, kept = rows.access_request(request_id), rows.access_decision(request_id)
         if row is None or kept is None or row.state is not RequestState.APPROVED:
             raise ApprovalUsedUp("the request is not approved")
-        require_active(rows.person(kept.approver))
-        # By its signed record, also where it has ended: records are known for a day longer, and no
-        # approval lasts longer than that.  The stored end may be anybody's.
-        require_certificate(rows, kept.certificate_sha256, kept.approver)
+        self._check_approver(rows, row, kept)
         self._check_signature(rows, row, kept)
         return ApprovedAccess(
             request_id=row.id,
@@ -175,6 +206,41 @@ class ApprovedRequests:
             ends_at=int(min(row.ends_at, kept.ends_at)),
             exact=bool(row.text_sha256),
         )
+
+    def lost(self, tx: ITransaction) -> list[str]:
+        """The approved requests that have not ended and whose approver is accepted no more."""
+        rows, found = self.state_cache.rows(tx), []
+        for kept in tx.access.decisions(self.now()):
+            row = tx.access.get(kept.request_id)
+            if row is None or row.state is not RequestState.APPROVED:
+                continue
+            try:
+                self._check_approver(rows, row, kept)
+            except Denied:
+                found.append(row.id)
+        return found
+
+    def standing_on(self, tx: ITransaction, request_id: str) -> list[Session]:
+        """The open sessions that this approval opened, or that have used it since."""
+        row = tx.access.get(request_id)
+        theirs = () if row is None else tx.sessions.open_of_person(row.person_id)
+        return [
+            one
+            for one in theirs
+            if row is not None and one.resource_id == row.resource_id
+            if any(
+                _is_by(each.canonical, request_id) for each in tx.audit.by_decision(one.decision_id)
+            )
+        ]
+
+    def _check_approver(self, rows: SignedRows, row: RequestedAccess, kept: KeptApproval) -> None:
+        """Refuse an approver who was let go, or may approve this no more."""
+        require_active(rows.person(kept.approver))
+        # By its signed record, also where it has ended: records are known for a day longer, and no
+        # approval lasts longer than that.  The stored end may be anybody's.
+        require_certificate(rows, kept.certificate_sha256, kept.approver)
+        if not self.may_approve(kept.approver, row):
+            raise Denied("the approver may approve this no more", reason="approver_gone")
 
     def _check_signature(self, rows: SignedRows, row: RequestedAccess, kept: KeptApproval) -> None:
         person = require_active(rows.person(row.person_id))
@@ -221,18 +287,34 @@ def _named_in(canonical: bytes) -> str:
     return "" if found is None else str(found["id"])
 
 
-def _fact_in(canonical: bytes, action: str) -> dict[str, Any] | None:
-    """The approval that a record of Authority's says such requests stood on."""
+def _is_by(canonical: bytes, request_id: str) -> bool:
+    """Whether a record says that a session was opened by this request, or has used it."""
+    if _named_in(canonical) == request_id:
+        return True
+    record: Any = decode(canonical)
+    is_use = record.get("event") == ACCESS_USE.name
+    return is_use and bool(record["details"].get("access_request") == request_id)
+
+
+def _used_in(canonical: bytes, action: str) -> UsedApproval | None:
+    """The approval that a record of Authority's says such requests stood on: one use, or any."""
     record: Any = decode(canonical)
     if record.get("event") == SESSION_START.name:
         fact: dict[str, Any] | None = record["request"]["context"].get(APPROVED_REQUEST)
-        return fact
+        return None if fact is None else UsedApproval(fact, None)
     if (record.get("event"), record.get("cedar_action")) != (ACCESS_USE.name, action):
         return None
     details = record["details"]
-    return approved_fact(
+    used = approved_fact(
         details["access_request"],
         details["approved_by"],
         details["approved_until"],
         exact="text_sha256" in details,
     )
+    return UsedApproval(used, 1)
+
+
+def _counted(tx: ITransaction, one: UsedApproval) -> UsedApproval:
+    """One use of an approval without a number of uses is for any number of requests."""
+    row = tx.access.get(one.id)
+    return evolve(one, most=None) if row is None or row.uses is None else one

@@ -101,6 +101,19 @@ class SessionAdmin:
             self._tell([found], found.end_reason)
         return found
 
+    async def end_found(
+        self, find: Callable[[ITransaction], list[Session]], actor: Actor, reason: str
+    ) -> None:
+        """End the open sessions that *find* gives, whose persons are told this reason."""
+
+        def ask(tx: ITransaction) -> list[Session]:
+            found = find(tx)
+            for one in found:
+                self._ask(tx, one, actor, reason, {})
+            return found
+
+        self._tell(await self.store.run("end sessions", ask), reason)
+
     def _ask(
         self,
         tx: ITransaction,
@@ -118,6 +131,7 @@ class SessionAdmin:
             resource_id=session.resource_id,
             resource_kind=session.kind,
             decision_id=session.decision_id,
+            reason=reason,
             details={
                 "person_id": session.person_id,
                 "proxy_id": session.proxy_id,

@@ -7,13 +7,14 @@ enter the log, at random, and asks the policy itself.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 from twisted.logger import Logger
 
 from svc.audit.ingest.sampled import SampledAllow
+from svc.authority.access.approved import UsedApproval
 from svc.authority.policy.recent import RecentEngines
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.model.clocks import MAX_APART_SECS
@@ -29,6 +30,9 @@ ONE_IN = 64
 """Of this many allowed requests one is decided again, which takes some 0.2 ms: less than a
 fiftieth of what judging and writing their records takes."""
 
+
+MOST_CLAIMED = 10_000
+"""Uses of approvals by sessions that are counted; past these the one used longest ago is not."""
 
 HELD_SECS = 180.0
 """A request that was decided reaches the Connector sooner: 90 s of silence end the
@@ -47,11 +51,15 @@ class SampledAllows:
     Attributes:
         approvals: Gives each approval that requests of an action in a session may have stood on,
             as Authority's own records have it, given the session's uid and the action.
+
+    An approval of a number of uses may stand in no more allowed requests than Authority counted
+    for the session.  What was recorded before another Authority led is not counted.
     """
 
     engines: RecentEngines
     gated: GatedSessions
-    approvals: Callable[[str, str], Awaitable[list[dict[str, Any]]]]
+    approvals: Callable[[str, str], Awaitable[list[UsedApproval]]]
+    _claims: OrderedDict[tuple[str, str, str], set[str]] = field(factory=OrderedDict, init=False)
 
     async def decide_again(self, sampled: Iterable[SampledAllow]) -> None:
         """Hold each against the policy; a session with a wrong one ends, and its Proxy with it.
@@ -59,8 +67,10 @@ class SampledAllows:
         Raises:
             SvcError: what was found is not on record yet; the next checkpoint writes it.
         """
+        known: dict[tuple[str, str], list[UsedApproval]] = {}
         for one in map(self._placed, sampled):
-            if self._is_wrong(one) or not await self._is_approved(one):
+            is_wrong = one.is_picked and self._is_wrong(one)
+            if is_wrong or not await self._is_approved(one, known):
                 _log.error(
                     "a Proxy says that the policy allowed what it does not allow",
                     proxy=one.proxy_id,
@@ -78,7 +88,9 @@ class SampledAllows:
         settled_at = self.gated.settled_at(one.session_uid)
         return one if settled_at is None else evolve(one, at=max(one.at, settled_at - HELD_SECS))
 
-    async def _is_approved(self, one: SampledAllow) -> bool:
+    async def _is_approved(
+        self, one: SampledAllow, known: dict[tuple[str, str], list[UsedApproval]]
+    ) -> bool:
         """Whether the approval that the Proxy says it stood on, if it says so, is none of its own.
 
         The policy believes the fact, so nobody but Authority may have made it.
@@ -89,7 +101,24 @@ class SampledAllows:
         ends_at = fact.get("expires") if isinstance(fact, Mapping) else None
         if not isinstance(ends_at, int) or one.at > ends_at + MAX_APART_SECS:
             return False
-        return fact in await self.approvals(one.session_uid, one.request.action)
+        place = (one.session_uid, one.request.action)
+        if place not in known:
+            known[place] = await self.approvals(*place)
+        used = next((each for each in known[place] if each.fact == fact), None)
+        return used is not None and self._is_within(one, used)
+
+    def _is_within(self, one: SampledAllow, used: UsedApproval) -> bool:
+        """Whether no more requests stood on it than uses were counted, before they passed."""
+        if used.most is None:
+            return True
+        place = (one.session_uid, one.request.action, used.id)
+        claims = self._claims.setdefault(place, set())
+        self._claims.move_to_end(place)
+        if len(claims) <= used.most:
+            claims.add(one.decision_id)
+        while len(self._claims) > MOST_CLAIMED:
+            self._claims.popitem(last=False)
+        return len(claims) <= used.most
 
     def _is_wrong(self, one: SampledAllow) -> bool:
         """Whether no engine that the Proxy can have had allows it.

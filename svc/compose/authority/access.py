@@ -7,6 +7,7 @@ from collections.abc import Callable
 from attrs import define
 
 from svc.authority.access.approved import ApprovedRequests
+from svc.authority.access.approvers import Approvers
 from svc.authority.access.calls import AccessCalls
 from svc.authority.access.offer import AccessOffers
 from svc.authority.access.records import AccessRecords
@@ -30,10 +31,17 @@ class AccessWiring:
     uses: RequestApprovals
 
 
-def approved_requests(p: Parts, state_cache: ClusterStateCache) -> ApprovedRequests:
+def approved_requests(
+    p: Parts, state_cache: ClusterStateCache, policy: PolicyInForce
+) -> ApprovedRequests:
     """Wire what sessions use."""
+    approvers = Approvers(engine_of(policy), p.kinds.by_name)
     return ApprovedRequests(
-        cluster=p.settings.cluster, state_cache=state_cache, store=p.store, now=p.runtime.now
+        cluster=p.settings.cluster,
+        state_cache=state_cache,
+        store=p.store,
+        now=p.runtime.now,
+        may_approve=approvers.may_still,
     )
 
 

@@ -9,7 +9,9 @@ from svc.authority.registry.admin import RegistryAdmin, registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.sessions.admin import SessionAdmin
+from svc.authority.sessions.standing import StandingSessions
 from svc.authority.signin.links import IdentityLinks
+from svc.authority.state.recorder import node
 from svc.compose.authority.ingest import AuditQueue
 from svc.compose.authority.lifecycle import (
     AuthorityRole,
@@ -83,6 +85,12 @@ def admin_service(
         records=AskedRecords(p.store, p.recorder).show,
         status=status,
     )
+
+
+def standing_sessions(p: Parts, rooms: SharedServices) -> StandingSessions:
+    """Wire what ends sessions whose approver is there no more."""
+    me = node(p.identity.principal.id)
+    return StandingSessions(rooms.access.uses.approvals, _session_admin(p, rooms), me)
 
 
 def _session_admin(p: Parts, rooms: SharedServices) -> SessionAdmin:

@@ -21,6 +21,7 @@ from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.end import SessionEnds
+from svc.authority.sessions.standing import StandingSessions
 from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.state.adopt import adoption_request_file
 from svc.authority.state.cache import ClusterStateCache
@@ -114,6 +115,7 @@ class Startup(AsyncService):
     unsigned: UnsignedRows
     issuers: IssuerRotation
     accounts: AccountAdmin
+    standing: StandingSessions
 
     async def start(self) -> None:
         """Learn what is in force, enter ourselves, write it down, bring the policy in force."""
@@ -152,6 +154,7 @@ class Startup(AsyncService):
             self.role.ready.met(POLICY)
         await self.unsigned.name(reading.unsigned)
         await self.issuers.follow(leads=True)
+        await self.standing.look()
 
     async def beat(self) -> None:
         """One heartbeat of the snapshot."""

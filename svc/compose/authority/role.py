@@ -13,7 +13,7 @@ from svc.authority.ha.lease import Leadership
 from svc.authority.refusals import WINDOW_SECS, FinalSummary
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.write_probe import WRITES, StoreWrites
-from svc.compose.authority.admin import admin_service
+from svc.compose.authority.admin import admin_service, standing_sessions
 from svc.compose.authority.checkpoints import AUDIT, audit_heads
 from svc.compose.authority.control import control_service
 from svc.compose.authority.ingest import audit_queue
@@ -185,6 +185,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         unsigned=rooms.unsigned,
         issuers=rooms.issuers,
         accounts=admin.accounts,
+        standing=standing_sessions(p, rooms),
     )
     turn = LeaderGate(
         leadership=p.leadership,

@@ -166,7 +166,7 @@ def shared_services(p: Parts) -> SharedServices:
         in_thread=in_pool(p.runtime.reactor),
         now=now,
     )
-    approvals = approved_requests(p, state_cache)
+    approvals = approved_requests(p, state_cache, policy)
     gated = GatedSessions(
         cluster=cluster,
         state_cache=state_cache,

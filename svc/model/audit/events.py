@@ -324,7 +324,7 @@ SESSION_ASKED_END = _event(
     1008,
     "session.end_asked",
     "I",
-    "an operator, or the session's own person, ended a session",
+    "an operator, the session's own person, or the end of an approval ended a session",
     "person_id proxy_id connector_id note local_uid",
 )
 REQUEST_DECISION = _event(

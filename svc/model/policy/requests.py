@@ -18,6 +18,9 @@ NAMED_PERSON = "named_person"
 """The fact of a request that its person asks to be made as another one.  A gate says that one's
 name; policies and records have the id."""
 
+REQUESTED_ACTION = "requested_action"
+"""The fact of ``approveAccess``: what the request is for."""
+
 _LONGEST_ADDRESS = 45
 _MOST_ADDRESSES = 4096
 """Looked up again for each request: those of the people who are connected."""
@@ -93,7 +96,7 @@ def may_approve(person_id: str, target: EntityUid, action: str, now: float) -> A
         principal=user(person_id),
         action="approveAccess",
         resource=target,
-        context={**context_at(now), "requested_action": action},
+        context={**context_at(now), REQUESTED_ACTION: action},
     )
 
 

@@ -32,6 +32,7 @@ NOT_TOLD = "not_told"
 ENDED_BY_OPERATOR = "ended_by_operator"
 ENDED_BY_PERSON = "ended_by_person"
 REVOKED_CERTIFICATE = "revoked_certificate"
+APPROVER_GONE = "approver_gone"
 
 FRAME_UNTAGGED = "frame_untagged"
 FRAME_ALTERED = "frame_altered"
@@ -73,6 +74,7 @@ ENDINGS = MappingProxyType(
         "revoked": "the person was revoked",
         ENDED_BY_OPERATOR: "an operator ended it",
         ENDED_BY_PERSON: "its person ended it on the browser page",
+        APPROVER_GONE: "who approved it was let go, or may approve it no more",
         REVOKED_CERTIFICATE: "an operator revoked the person's certificates",
         DISABLED_PERSON: "the person was disabled by an operator",
         DISABLED_OWNER: "the owner of the agent was disabled by an operator",

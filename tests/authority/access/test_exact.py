@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
+from svc.authority.access.approved import UsedApproval
 from svc.errors import Malformed
 from svc.messages.access import AccessEntry
 from svc.messages.control import AuthorizeAnswer
@@ -107,7 +108,7 @@ class ExactTests(RequestCase):
         again = self.used(session)
         self.assertEqual((again.approved, again.exact), (None, False))
         facts = value_of(self.house.approvals().facts_of(session, "dbQuery"))
-        self.assertEqual(facts, [found.approved.fact])
+        self.assertEqual(facts, [UsedApproval(found.approved.fact, 1)])
         self.assertEqual(self.shown(entry).state, "used")
 
     def test_its_records(self) -> None:

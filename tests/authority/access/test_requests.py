@@ -8,6 +8,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.access.approved import UsedApproval
 from svc.authority.access.records import Asker
 from svc.errors import SvcError, TooMany
 from svc.messages.access import AccessEntry
@@ -139,6 +140,21 @@ class Case(SynchronousTestCase):
         answer = value_of(self.issuance.authorize(ask, self.proxy))
         assert isinstance(answer, AuthorizeAnswer)
         return answer
+
+    def open_session(self) -> str:
+        """A session of eve's on prod2, as Authority keeps it."""
+        session = Session(
+            uid="5" * 32,
+            person_id=EVE,
+            resource_id="prod2",
+            kind="tcp",
+            connector_id=self.house.connector.id,
+            proxy_id=self.proxy.id,
+            decision_id="6" * 32,
+            started_at=self.house.now(),
+        )
+        self.house.run(lambda tx: tx.sessions.insert(session))
+        return session.uid
 
 
 class RequestTests(Case):
@@ -463,7 +479,7 @@ class RequestTests(Case):
         (record,) = self.house.records("access.use")
         self.assertEqual((record["session_uid"], record["actor"]["id"]), (session, EVE))
         facts = value_of(self.house.approvals().facts_of(session, "tcpConnect"))
-        self.assertEqual(facts, [found.approved.fact])
+        self.assertEqual(facts, [UsedApproval(found.approved.fact, 1)])
         self.assertEqual(value_of(self.house.approvals().facts_of(session, "view")), [])
         self.decide(self.ask(), self.house.ada)
         self.assertTrue(value_of(uses.use(session, "tcpConnect", self.proxy)).lasting)
@@ -509,18 +525,3 @@ class RequestTests(Case):
         for uid, proxy in ((session, other), ("0" * 32, self.proxy)):
             refusal = refusal_of(uses.use(uid, "tcpConnect", proxy))
             self.assertEqual(refusal.reason, "unknown_session")
-
-    def open_session(self) -> str:
-        """A session of eve's on prod2, as Authority keeps it."""
-        session = Session(
-            uid="5" * 32,
-            person_id=EVE,
-            resource_id="prod2",
-            kind="tcp",
-            connector_id=self.house.connector.id,
-            proxy_id=self.proxy.id,
-            decision_id="6" * 32,
-            started_at=self.house.now(),
-        )
-        self.house.run(lambda tx: tx.sessions.insert(session))
-        return session.uid

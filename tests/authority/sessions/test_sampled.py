@@ -7,6 +7,8 @@ from typing import Any
 
 from attrs import evolve
 
+from svc.audit.ingest.sampled import pick_none
+from svc.authority.access.approved import UsedApproval
 from svc.authority.policy.recent import LAG_SECS, RecentEngines
 from svc.authority.sessions.sampled import ONE_IN, WRONG_ALLOW, SampledAllows, at_random
 from svc.errors import SvcError
@@ -98,6 +100,46 @@ class SampledTests(Queue):
         asked = evolve(made.request, context={**made.request.context, "approved_request": fact})
         found = self.drained(evolve(made, request=asked))
         self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
+
+    def by(self, used: UsedApproval, count: int) -> list[dict[str, Any]]:
+        """What is found of so many allows by an approval, of which none is picked."""
+
+        async def approvals(session_uid: str, action: str) -> list[UsedApproval]:
+            return [used]
+
+        sampled = SampledAllows(self.recent, self.gated, approvals)
+        self.leader.drains = evolve(
+            self.leader.drains, pick=pick_none, decide_again=sampled.decide_again
+        )
+        made = [self.request() for _ in range(count)]
+        return self.drained(
+            *(
+                evolve(
+                    one,
+                    request=evolve(
+                        one.request,
+                        context={**one.request.context, "approved_request": dict(used.fact)},
+                    ),
+                )
+                for one in made
+            )
+        )
+
+    def test_an_approval_used_more_often_than_counted(self) -> None:
+        """Each allow by an approval of a number of uses is held against what Authority counted."""
+        fact = {"id": "r1", "approver": EVE, "expires": 2**40}
+        found = self.by(UsedApproval(fact, 2), 3)
+        self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
+
+    def test_as_often_as_counted(self) -> None:
+        """What was counted, and an approval without a number of uses, is good."""
+        fact = {"id": "r1", "approver": EVE, "expires": 2**40}
+        self.assertEqual(self.by(UsedApproval(fact, 2), 2), [])
+
+    def test_any_number(self) -> None:
+        """An approval without a number of uses is good for any."""
+        fact = {"id": "r1", "approver": EVE, "expires": 2**40}
+        self.assertEqual(self.by(UsedApproval(fact, None), 5), [])
 
     def test_what_was_in_force_then(self) -> None:
         """A policy that has just been replaced may still have decided; one long gone may not."""
