@@ -138,10 +138,15 @@ class StateLedger:
     Args:
         verify: Judges the signature of each.
         view: What this process goes by.
+
+    Attributes:
+        told: What the records of a row say of it, by its subject and digest, of rows that were
+            missing or altered.  To find it out, every record is read.
     """
 
     verify: OriginVerifier
     view: StateView = field(factory=StateView)
+    told: dict[tuple[str, bytes], Mapping[str, str]] = field(factory=dict, init=False)
     _known: dict[bytes, StateChange] = field(factory=dict, init=False)
     _entries: dict[str, tuple[object, StateEntry]] = field(factory=dict, init=False)
     _tail: Tail | None = field(default=None, init=False)

@@ -14,7 +14,7 @@ from svc.authority.accounts.codes import code_sha256, enrollment_code
 from svc.authority.accounts.enrollment import has_administrator, refuse_administrator
 from svc.authority.accounts.first import FirstAdministratorCode
 from svc.authority.accounts.secrets import SealedSecrets
-from svc.authority.registry.credentials import end_sign_ins
+from svc.authority.registry.credentials import end_hidden_sign_ins, end_sign_ins
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.secrets import remove_secrets
 from svc.authority.registry.words import (
@@ -71,7 +71,7 @@ class AccountAdmin:
                     f"factor away, use `svc authority accounts reset {known.name}`"
                 )
             remove_secrets(tx, self.people.recorder, known, actor, note)
-            ended = end_sign_ins(tx, self.people.tokens, known, actor) if request.reset else 0
+            ended = self._end_sign_ins(tx, known, actor) if request.reset else 0
             row = self.secrets.new(
                 known.id,
                 SecretKind.ENROLLMENT,
@@ -97,6 +97,12 @@ class AccountAdmin:
             expires_at=int(row.expires_at or 0),
             sign_ins_ended=ended,
         )
+
+    def _end_sign_ins(self, tx: ITransaction, known: Person, actor: Actor) -> int:
+        """End all of a person's sign-ins, whatever the store shows of them; how many."""
+        tokens = self.people.tokens
+        hidden = end_hidden_sign_ins(tx, tokens, known, actor)  # while the others are as signed
+        return hidden + end_sign_ins(tx, tokens, known, actor)
 
     def _has_account(self, tx: ITransaction, known: Person) -> bool:
         rows = self.people.recorder.rows(tx).secrets_of(known.id)
@@ -153,7 +159,7 @@ class AccountAdmin:
         def remove(tx: ITransaction) -> tuple[Person, bool, int]:
             known = known_person(self.people.recorder.rows(tx), request.person)
             changed = remove_secrets(tx, self.people.recorder, known, actor, note) > 0
-            ended = end_sign_ins(tx, self.people.tokens, known, actor)
+            ended = self._end_sign_ins(tx, known, actor)
             return known, changed, ended
 
         known, changed, ended = await self.people.store.run("remove an account", remove)

@@ -11,7 +11,7 @@ from attrs import define, evolve
 
 from svc.authority.registry.tokens import TokenAdmin
 from svc.authority.registry.words import known_person, optional_note
-from svc.authority.state.credentials import AlteredCredential, altered_credentials
+from svc.authority.state.credentials import AlteredCredential, altered_credentials, hidden_of
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import CERTIFICATES, SIGN_INS, TOKENS
 from svc.interfaces.store import ITransaction
@@ -108,6 +108,26 @@ def end_sign_ins(tx: ITransaction, tokens: TokenAdmin, known: Person, actor: Act
         state = [SIGN_INS.now(tx, one.id)]
         tokens.recorder.append(tx, SIGN_IN_END, actor, details=details, state=state)
     return len(found)
+
+
+def end_hidden_sign_ins(tx: ITransaction, tokens: TokenAdmin, known: Person, actor: Actor) -> int:
+    """End the person's sign-ins whose rows are missing or altered, so that none renews if it is
+    put back; how many.
+
+    Raises:
+        StateUnsigned: the records of state are not those that were verified.
+    """
+    rows, now = tokens.recorder.rows(tx), tokens.now()
+    hidden = sorted(hidden_of(rows, SIGN_INS, "person_id", known.id, now))
+    for subject in hidden:
+        sign_in_id = subject.partition(":")[2]
+        row = tx.sign_ins.get(sign_in_id)
+        if row is not None:
+            tx.sign_ins.put(evolve(row, ended_at=now, refresh=b""))
+        details = {"person_id": known.id, "sign_in_id": sign_in_id}
+        state = [SIGN_INS.now(tx, sign_in_id)]
+        tokens.recorder.append(tx, SIGN_IN_END, actor, details=details, state=state)
+    return len(hidden)
 
 
 def withdraw_tokens(

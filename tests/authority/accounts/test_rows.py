@@ -133,6 +133,27 @@ class AlteredRowTests(AccountCase):
                 self.assertEqual(self.renewal_reason(), "sign_in_ended")
                 value_of(self.at.sign_in("eve", code=self.eve.code()))
 
+    def test_a_hidden_sign_in(self) -> None:
+        """A sign-in whose row was away or altered at a reset or removal does not renew after it."""
+
+        def reset() -> None:
+            self.at.code("ada", reset=True)
+
+        def remove() -> None:
+            value_of(self.at.admin.remove(pb.RemoveAccountRequest(person="ada"), ROOT))
+
+        for change in ("DELETE FROM sign_ins", "UPDATE sign_ins SET ends_at = ends_at + 1"):
+            for taken in (reset, remove):
+                with self.subTest(change, taken=taken.__name__):
+                    self.setUp()
+                    self.house.by_sql("CREATE TEMP TABLE away AS SELECT * FROM sign_ins", change)
+                    taken()
+                    self.assertTrue(self.house.records("sign_in.end"))
+                    self.house.by_sql(
+                        "DELETE FROM sign_ins", "INSERT INTO sign_ins SELECT * FROM away"
+                    )
+                    self.assertEqual(self.renewal_reason(), "state_unsigned")
+
     def test_hidden_from_removal(self) -> None:
         """The same of an account that is removed: the answer and the record say that it was."""
         self.hide()

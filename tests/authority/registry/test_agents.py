@@ -457,6 +457,20 @@ class SqlTests(AgentCase):
         self.assertEqual(len(self.house.records("renew.refused")), 4)
         self.assertEqual(refusal_of(self.renewing(agent, new_key())).reason, "identity_cloned")
 
+    def test_many_ask_about_a_hidden_row(self) -> None:
+        """What records say of a row that is missing is read once, and not by each renewal."""
+        other = self.join(self.add("other").token)
+        agent = self.join(self.add().token)
+        self.house.by_sql(f"DELETE FROM agent_certificates WHERE agent_id = '{other.id}'")
+        value_of(self.renewing(agent, new_key()))
+        told = self.house.recorder.ledger.told
+        self.assertEqual([said["agent_id"] for said in told.values()], [other.id])
+        said = next(iter(told.values()))
+        again = self.join(self.add("third").token)
+        value_of(self.renewing(again, new_key()))
+        self.assertIs(next(iter(told.values())), said)
+        self.assertEqual(refusal_of(self.renewing(other, new_key())).reason, "state_unsigned")
+
     def test_forged_certificate(self) -> None:
         """A certificate of the cluster's own CA that no record names opens nothing."""
         agent = self.join(self.add().token)
