@@ -17,6 +17,7 @@ from packaging.version import Version
 from twisted.trial.unittest import SynchronousTestCase
 
 import svc
+from tests.support.proof import proves
 from tests.support.wheels import ROOT, own_copy, own_wheel, run_python
 
 ROLES = ["svc-all", "svc-authority", "svc-client", "svc-connector", "svc-proxy"]
@@ -166,6 +167,7 @@ class WheelTests(SynchronousTestCase):
             self.names = set(wheel.namelist())
             wheel.extractall(self.unpacked)
 
+    @proves("G-OPEN-19")
     def test_every_file_is_in_it(self) -> None:
         """Each module, proto file, stub and type marker of svc is in the wheel."""
         kinds = ("*.py", "*.pyi", "*.proto", "py.typed", "*.cedar", "*.cedarschema", "*.json")

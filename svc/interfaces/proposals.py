@@ -25,6 +25,9 @@ class IProposals(Interface):
     def close(proposal_id: str, state: ProposalState, version: int | None = None) -> bool:
         """Close an open proposal; whether it was open.  *version*: what it became."""
 
+    def forget(until: float) -> None:
+        """Delete every proposal that expired before *until*, with the decisions about it."""
+
 
 class IPolicyApprovals(Interface):
     """What people decided about proposed policies."""

@@ -188,7 +188,6 @@ ACTIONS = (
     _administer("viewPolicy", "Read the texts of policies."),
     _administer("editPolicy", "Propose, change and activate policies."),
     _administer("approvePolicy", "Approve or reject a policy that another person proposed."),
-    _administer("approveRequest", "Approve another person's request."),
     _administer("manageNodes", "Add and revoke nodes."),
     _administer("managePersons", "Add and revoke people, agents and groups."),
     _administer("manageResources", "Change the catalog."),

@@ -150,6 +150,11 @@ def _decisions() -> tuple[MetricSeries, ...]:
             event=("asked", "approved", "denied", "withdrawn", "used"),
         ),
         _gauge(
+            "svc_access_requests_open",
+            _A,
+            "Requests for access that wait for a decision, as the last reload pass found them.",
+        ),
+        _gauge(
             "svc_policy_version_applied",
             _A,
             "Policy version this instance decides by.",

@@ -98,6 +98,18 @@ class HealthTests(SynchronousTestCase):
         self.assertIn(answers[1], ("UNIMPLEMENTED", "UNAUTHENTICATED"))
         self.assertIn(answers[2], ("UNIMPLEMENTED", "UNAUTHENTICATED"))
 
+    @proves("G-OPEN-19")
+    def test_no_reflection(self) -> None:
+        """The public listener describes its services to nobody, whatever certificate they have."""
+        methods = tuple(
+            f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+            for version in ("v1", "v1alpha")
+        )
+        public = {**self.public, "methods": methods}
+        anybody, person = probes(public, public | {"pair": pair(ada().directory)})
+        self.assertEqual(person, ["UNIMPLEMENTED"] * 2)
+        self.assertLessEqual(set(anybody), {"UNIMPLEMENTED", "UNAUTHENTICATED"})
+
     @proves("G-HLT-04")
     def test_authority(self) -> None:
         """No listener of the Authority answers a health call, whoever asks.

@@ -97,6 +97,7 @@ def moved(deployment: str | None = None) -> Metrics:
 
 
 OURS = (
+    "svc_access_requests_open",
     "svc_access_requests_total",
     "svc_audit_spool_denied_total",
     "svc_budget_refused_total",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from svc.authority.access.records import AccessRecords, Asker
 from svc.authority.access.texts import SealedTexts, check_exact
@@ -50,8 +50,12 @@ HIDDEN_TEXT = "access denied, or no such resource; see what you may use: svc res
 UNKNOWN_TEXT = "no such request, or it is not one that you may see; list them: svc requests list"
 MAX_LISTED = 500
 _SALT_BYTES = 16
+FORGET_EVERY_SECS = 600.0
+"""So long after its end the text of a request is still there at most, while Authority runs."""
+
 _KEPT_SECS = 30 * 86400
-"""How long a row is kept once it has ended; the audit log has what became of it."""
+"""How long a row is kept once it has ended, of a proposed policy too: the audit log has what
+became of it."""
 
 
 @define(kw_only=True)
@@ -75,6 +79,7 @@ class AccessRequestService:
     max_secs: int
     told: Callable[[str], object]
     texts: SealedTexts
+    _forget_after: float = field(default=0.0, init=False)
 
     # -- the person who asks
 
@@ -99,7 +104,7 @@ class AccessRequestService:
                 if one.state is RequestState.OPEN
             ]
             for one in waiting:
-                if _same(one, row) and rows.access_request(one.id) is not None:
+                if one.is_like(row) and rows.access_request(one.id) is not None:
                     return one, False
             if len(waiting) >= MAX_OPEN:
                 raise SvcError(
@@ -227,6 +232,28 @@ class AccessRequestService:
     async def waiting(self, asker: Asker) -> int:
         """How many requests wait for a decision that this person may make."""
         return len(await self.to_decide(asker))
+
+    async def sweep(self) -> int:
+        """How many requests wait for a decision; what is past its time is deleted now and then.
+
+        Proposed policies are deleted with them: they wait for people's decisions as well.
+
+        Raises:
+            SvcError: the store cannot be asked.
+        """
+        at = self.now()
+
+        def look(tx: ITransaction) -> int:
+            return sum(one.standing(at) == "open" for one in tx.access.unexpired(at))
+
+        def forget(tx: ITransaction) -> None:
+            tx.access.forget(at - _KEPT_SECS, at)
+            tx.proposals.forget(at - _KEPT_SECS)
+
+        if at >= self._forget_after:
+            await self.store.run("forget requests for access", forget)
+            self._forget_after = at + FORGET_EVERY_SECS
+        return await self.store.read("count requests for access", look)
 
     # -- inside
 
@@ -420,21 +447,6 @@ def _after(row: RequestedAccess, approval: Approval) -> RequestedAccess:
     if approval.expires_at > approval.made_at + row.asked_secs:
         raise ApprovalRefused("the approval is for longer than was asked")
     return evolve(row, state=RequestState.APPROVED, ends_at=float(approval.expires_at))
-
-
-def _same(one: RequestedAccess, other: RequestedAccess) -> bool:
-    """Whether two requests are for the same, whatever their ids, times and reasons."""
-    alike = (
-        "person_id",
-        "resource_identity",
-        "action",
-        "asked_secs",
-        "uses",
-        "reason",
-        "text_sha256",
-    )
-    is_alike = all(getattr(one, name) == getattr(other, name) for name in alike)
-    return is_alike and dict(one.parameters) == dict(other.parameters)
 
 
 def _unknown() -> SvcError:

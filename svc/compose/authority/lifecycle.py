@@ -12,6 +12,7 @@ from twisted.logger import Logger
 
 from svc import __version__
 from svc.audit.checkpoint.signer import HeadWriter
+from svc.authority.access.requests import AccessRequestService
 from svc.authority.accounts.admin import AccountAdmin
 from svc.authority.control import ControlService
 from svc.authority.enroll.issuers import IssuerRotation
@@ -116,6 +117,7 @@ class Startup(AsyncService):
     issuers: IssuerRotation
     accounts: AccountAdmin
     standing: StandingSessions
+    requests: AccessRequestService
 
     async def start(self) -> None:
         """Learn what is in force, enter ourselves, write it down, bring the policy in force."""
@@ -155,6 +157,8 @@ class Startup(AsyncService):
         await self.unsigned.name(reading.unsigned)
         await self.issuers.follow(leads=True)
         await self.standing.look()
+        waiting = await self.requests.sweep()
+        self.parts.metrics.gauge("svc_access_requests_open").set(waiting)
 
     async def beat(self) -> None:
         """One heartbeat of the snapshot."""

@@ -186,6 +186,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         issuers=rooms.issuers,
         accounts=admin.accounts,
         standing=standing_sessions(p, rooms),
+        requests=rooms.access.requests,
     )
     turn = LeaderGate(
         leadership=p.leadership,

@@ -123,6 +123,20 @@ class RequestedAccess:
         """Whether it opens nothing any more, whatever the time."""
         return self.uses is not None and self.used >= self.uses
 
+    def is_like(self, other: RequestedAccess) -> bool:
+        """Whether both are for the same, whatever their ids and times."""
+        alike = (
+            "person_id",
+            "resource_identity",
+            "action",
+            "asked_secs",
+            "uses",
+            "reason",
+            "text_sha256",
+        )
+        is_alike = all(getattr(self, name) == getattr(other, name) for name in alike)
+        return is_alike and dict(self.parameters) == dict(other.parameters)
+
     def covers(
         self, identity: str, action: str, facts: Mapping[str, str], text_sha256: str = ""
     ) -> bool:

@@ -116,6 +116,7 @@ class Gate:
             elsewhere=self.apart,
             approval=approval,
             keep=keep,
+            counted=self.on_decision,
         )
 
     def decide_request(
@@ -126,7 +127,7 @@ class Gate:
         approved: ApprovedAccess | None = None,
         text: bytes = b"",
     ) -> GatedRequest:
-        """Decide one request of an open session.
+        """Decide one request of an open session; the session counts what comes of it.
 
         Args:
             approved: An approval that Authority has counted a use of for this request.
@@ -142,7 +143,6 @@ class Gate:
             basis = self._basis()
             known = self._remembered(opened, basis, action, facts, approved)
             if known is not None:
-                self.on_decision(counted, known.decision)
                 return known.again(self.request_ids.next())
             decision, reason = self._decided(opened, action, facts, approved)
             decision_id = self.request_ids.next()
@@ -151,7 +151,6 @@ class Gate:
             self.on_decision(counted, "error")
             raise
         word = decision.decision if reason != DENIED else "deny"
-        self.on_decision(counted, word)
         decided = GatedRequest(
             request=decision.request,
             resource_kind=opened.kind.name,

@@ -190,6 +190,7 @@ class GatedSession:
         approval: Asked for where a denial would be turned by one.
         spend: Takes what a request costs its person, or raises TooMany.
         keep: Keeps the exact text of a request that an approval of it would turn.
+        counted: Told each request's kind and final decision, once.
     """
 
     opened: GatedOpen
@@ -203,6 +204,7 @@ class GatedSession:
     approval: UseApproval = unapproved
     spend: Callable[[], object] = is_free
     keep: KeepDenied = not_kept
+    counted: Callable[[str, str], object] = lambda kind, word: None
     ending: str = field(default="", init=False)
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
@@ -247,6 +249,7 @@ class GatedSession:
             if refused:
                 by = () if decided.decision == "allow" else decided.policies
                 decided = evolve(decided, decision="deny", policies=by, reason=refused)
+            self.counted(decided.request.request_kind, decided.decision)
             decided = await self._recorded(decided, size)
             if decided.request_hint and can_be_asked(text):
                 self.keep(decided.decision_id, action, text)

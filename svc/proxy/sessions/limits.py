@@ -111,6 +111,11 @@ class PersonRates:
         """
         self.denials.charge(person_of(person))
 
+    def granted(self, person: Principal, decision: str) -> None:
+        """A session opens: where our own decision denied it, an approval turned it."""
+        if decision != "allow":
+            self.denials.give_back(person_of(person))
+
 
 @define
 class ConnectorRates:

@@ -82,10 +82,6 @@ async def _not_recorded(decided: GatedRequest | GatedNote, session_uid: str) -> 
     raise Unavailable("this Proxy does not record requests", reason="audit_spool_unavailable")
 
 
-def _keep_none(opened: GatedOpen, decision_id: str, action: str, text: bytes) -> None:
-    """For a Proxy that is asked for none."""
-
-
 @frozen
 class SessionMeters:
     """The metrics of sessions, each through a callable that knows the series.
@@ -133,7 +129,7 @@ class SessionOpens:
     spans: Spans = no_span
     direct: DirectLanes = field(factory=DirectLanes)
     record: WriteGated = _not_recorded
-    keep_denied: Callable[[GatedOpen, str, str, bytes], object] = _keep_none
+    keep_denied: Callable[[GatedOpen, str, str, bytes], object] = lambda *what: None
     _per_person: dict[str, int] = field(factory=dict)
     _open: dict[str, str] = field(factory=dict)
     prolonged: ProlongedSessions = field(init=False)
@@ -333,6 +329,7 @@ class SessionOpens:
         if granted is None:
             self._count_denied(opening)
             raise self._refused(answer, opening.span)
+        self.rates.granted(opening.person, opening.decision.decision)
         return granted
 
     def _count_denied(self, opening: PendingSession) -> None:

@@ -80,6 +80,14 @@ class Proposals:
         sql = "UPDATE policy_proposals SET state = ?, version = ? WHERE id = ? AND state = 'open'"
         return bool(self._db.change(sql, state.value, version, proposal_id))
 
+    def forget(self, until: float) -> None:
+        self._db.change(
+            "DELETE FROM policy_approvals WHERE proposal_id IN"
+            " (SELECT id FROM policy_proposals WHERE expires_at < ?)",
+            until,
+        )
+        self._db.change("DELETE FROM policy_proposals WHERE expires_at < ?", until)
+
 
 @implementer(IPolicyApprovals)
 @frozen

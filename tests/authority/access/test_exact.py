@@ -142,6 +142,17 @@ class ExactTests(RequestCase):
         self.house.clock.advance(24 * 3600 + 1)
         last = self.ask()
         self.assertEqual(kept(), {last.terms["id"]})
+        self.assertEqual(value_of(self.requests.sweep()), 1)
+        self.house.clock.advance(24 * 3600 + 1)
+        self.assertEqual((value_of(self.requests.sweep()), kept()), (0, set()))
+
+        def rows(tx: Any) -> int:
+            return len(tx.access.unexpired(0.0))
+
+        self.assertEqual(self.house.run(rows), 5)
+        self.house.clock.advance(30 * 24 * 3600)
+        value_of(self.requests.sweep())
+        self.assertEqual(self.house.run(rows), 0)
 
     def test_changed_by_sql(self) -> None:
         """Another digest is not in force; another text, or one moved here, is not shown."""

@@ -393,6 +393,16 @@ class EndTests(Proposing):
         every = value_of(self.reviews.list_proposals(pb.ListProposalsRequest(all=True), ROOT))
         self.assertEqual([one.state for one in every.proposals], ["expired"])
 
+    def test_deleted_in_the_end(self) -> None:
+        """Thirty days after its day it is deleted with its approvals; only the log has it then."""
+        requests = self.house.requests()
+        for secs, left in ((30 * 86400, 1), (86401, 0)):
+            self.house.clock.advance(secs)
+            value_of(requests.sweep())
+            listing = self.reviews.list_proposals(pb.ListProposalsRequest(all=True), ROOT)
+            self.assertEqual(len(value_of(listing).proposals), left)
+        self.assertTrue(self.house.records("policy.propose"))
+
     def test_certificate_that_ended(self) -> None:
         """A certificate that ended in order leaves its approvals alone, and makes no new one."""
         short = self.house.person(FAY, lifetime=600.0)

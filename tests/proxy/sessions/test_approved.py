@@ -73,12 +73,13 @@ class ApprovedTests(SynchronousTestCase):
         words = vocabulary(kind_terms(WEB.terms))
         engine = compile_policy(POLICY, words, entities_of(FACTS, "gate.example"), 1, 1)
         self.now = 1.0
+        self.counted: list[tuple[str, str]] = []
         self.gate = Gate(
             engine=lambda: engine,
             kinds={"web": WEB},
             now=lambda: self.now,
             entropy=bytes,
-            on_decision=lambda kind, word: None,
+            on_decision=lambda kind, word: self.counted.append((kind, word)),
             request_ids=DecisionIds("p" * 26, lambda: 1.0, bytes),
             apart=self._apart,
         )
@@ -172,6 +173,24 @@ class ApprovedTests(SynchronousTestCase):
         self.assertEqual(self.decided().decision, "deny", "Authority is to be asked again")
         self.now = 100.0
         self.assertFalse(self.gate.still_allows_request(self.opened, "webAccess", facts))
+
+    def test_counted_once(self) -> None:
+        """A request counts as what came of it, also where an approval has turned its denial."""
+
+        async def write(decided: Any, uid: str) -> None:
+            """It is durable."""
+
+        facts: dict[str, Any] = {"method": "GET", "path": "/", "upgrade": False}
+        for answer, word in ((None, "deny"), (APPROVED, "allow")):
+            self.clock.advance(3)
+            self.counted.clear()
+            self.channel.answer = ApprovalForRequests(answer)
+            session = self.gate.session(self.open(), {}, write, self.approvals.use)
+            session.requests.dataReceived(b"GET / HTTP/1.1")
+            found: list[Any] = []
+            deciding = session.decide("webAccess", facts, 14)
+            Deferred.fromCoroutine(deciding).addBoth(found.append)
+            self.assertEqual((found[0].allowed, self.counted), (word == "allow", [("web", word)]))
 
     def test_an_exact_text(self) -> None:
         """Where the policy wants one, the denial names itself, and only that fact turns it."""

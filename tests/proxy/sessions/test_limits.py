@@ -12,6 +12,7 @@ from svc.messages.control import AuthorizeAnswer, CountedEnd
 from svc.messages.session import LIST_METHOD, OPEN_METHOD, encode_open, encode_request
 from svc.messages.tunnel import CARRY_METHOD, REGISTER_METHOD, OpenNotice, Renew, encode_carry_open
 from svc.model.audit.record import Actor, rfc3339
+from svc.model.policy.requested import ApprovedAccess
 from svc.model.principal import Role
 from svc.model.session.tunnels import TunnelEnded
 from svc.model.signing import Purpose
@@ -27,6 +28,10 @@ from tests.proxy.pieces import ProxyTests, Talk
 from tests.telemetry.recorded import Recorded
 
 SEEN_ONLY = '@id("seen") permit (principal, action == Action::"view", resource);'
+ON_REQUEST = (
+    '@id("on-request") @requestable permit (principal, action == Action::"tcpConnect", resource)'
+    " when { context has approved_request };"
+)
 TOO_MANY = "too_many_requests"
 
 
@@ -108,6 +113,19 @@ class PersonTests(RateTests):
     def test_allowed_costs_no_denial(self) -> None:
         """A person whose sessions are granted never meets the budget of denials."""
         self.site.node()
+        for _ in range(5):
+            talk = self.site.open(self.wire)
+            self.assertEqual(talk.reason, "")
+            talk.stream.cancel()
+            self.site.turn()
+
+    def test_approved_costs_no_denial(self) -> None:
+        """What an approval opens was denied by the Proxy's policy alone: that is no denial."""
+        self.site.node()
+        asking = self.authority._bundle(("db1", "db2"), 8, version=4, text=ON_REQUEST)
+        self.authority.publish(self.authority.frame(asking))
+        self.authority.approved = ApprovedAccess(request_id="r1", approver="p" * 26, ends_at=2**40)
+        self.site.turn()
         for _ in range(5):
             talk = self.site.open(self.wire)
             self.assertEqual(talk.reason, "")
