@@ -2,7 +2,7 @@
 CREATE TABLE person_secrets (
     id TEXT NOT NULL UNIQUE,
     person_id TEXT NOT NULL REFERENCES persons (id),
-    kind TEXT NOT NULL CHECK (kind IN ('enrollment', 'password', 'totp', 'key', 'recovery')),
+    kind TEXT NOT NULL CHECK (kind IN ('enrollment', 'password', 'totp', 'key', 'passkey', 'recovery')),
     sealed BLOB NOT NULL CHECK (length(sealed) > 0),
     added_at REAL NOT NULL,
     expires_at REAL,

@@ -209,6 +209,9 @@ class AdminService:
             "RemoveAccount": self._guarded(
                 account_pb2.RemoveAccountRequest, MANAGE_PERSONS, accounts.remove
             ),
+            "RemovePasskey": self._guarded(
+                account_pb2.RemovePasskeyRequest, MANAGE_PERSONS, accounts.remove_passkey
+            ),
             "FirstAdministrator": self._guarded(
                 account_pb2.FirstAdministratorRequest,
                 MANAGE_PERSONS,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from attrs import frozen
@@ -21,6 +23,19 @@ _FEW = 2
 
 
 @frozen
+class PasskeyWords:
+    """What somebody asked of passkeys.
+
+    Attributes:
+        is_used: To sign in with one, or with *enrolls* to make the first.
+        is_added: To add one to the account that is there.
+    """
+
+    is_used: bool
+    is_added: bool
+
+
+@frozen
 class LocalWords:
     """How somebody signs in without a provider.
 
@@ -33,20 +48,51 @@ class LocalWords:
     is_first: bool
     code_file: Path | None
     has_key: bool
+    passkey: PasskeyWords
 
-    async def run(self, machine: MachineSignIn) -> SignedInHere:
+    @property
+    def is_asked(self) -> bool:
+        """Whether somebody asked for what no provider has."""
+        by_passkey = self.passkey.is_used or self.passkey.is_added
+        return self.enrolls or self.has_key or by_passkey or self.name is not None
+
+    def check(self) -> None:
+        """Refuse options that ask for two things.
+
+        Raises:
+            UsageError: they do.
+        """
+        if self.passkey.is_used and (self.passkey.is_added or self.has_key):
+            raise UsageError("--passkey excludes --add-passkey and --security-key")
+        if self.passkey.is_added and self.enrolls:
+            raise UsageError(
+                "--add-passkey is for an account that is there; use --enroll --passkey"
+            )
+
+    async def run(
+        self, machine: MachineSignIn, open_browser: Callable[[str], object] | None
+    ) -> SignedInHere:
         """Ask what is needed, and sign in.
 
         Raises:
             SvcError: refused or not reached.
         """
-        from svc.join.account import LocalLogin
+        from svc.join.account import LocalLogin, PasskeyBrowser
 
-        login = LocalLogin(machine=machine, ask=ask, show_uri=show_uri, key=self._key(machine))
+        passkey = self.passkey
+        login = LocalLogin(
+            machine=machine,
+            ask=ask,
+            show_uri=show_uri,
+            key=self._key(machine),
+            browser=PasskeyBrowser(open_browser, passkey.is_used),
+        )
+        if passkey.is_used and not self.enrolls:
+            return await login.by_passkey()
         name = self.name or ask("Name", False)
-        if not self.enrolls:
-            return await login.sign_in(name)
-        return await self._enroll(login, name)
+        if self.enrolls:
+            return await self._enroll(login, name)
+        return await (login.by_passkey(name) if passkey.is_added else login.sign_in(name))
 
     async def _enroll(self, login: LocalLogin, name: str) -> SignedInHere:
         code = _code(self.code_file)
@@ -61,6 +107,66 @@ class LocalWords:
         from svc.join.security_key import usb_security_key
 
         return usb_security_key(machine.show, ask)
+
+
+def local_options(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of people without a provider, which the command gets as ``words``."""
+
+    @click.option("--name", metavar="NAME", help="Your name there; asked for by default.")
+    @click.option(
+        "--enroll",
+        is_flag=True,
+        help="With a one-time code from your operator, set your password and second factor.",
+    )
+    @click.option(
+        "--first-administrator",
+        is_flag=True,
+        help="The same with the code in first-administrator.code, on the Authority's host.",
+    )
+    @click.option(
+        "--code-file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="File with the one-time code; asked for by default.",
+    )
+    @click.option(
+        "--security-key",
+        is_flag=True,
+        help="The second factor is a security key (FIDO2) on USB, not a code.",
+    )
+    @click.option(
+        "--passkey",
+        is_flag=True,
+        help="Sign in with a passkey, in a browser; with --enroll it is the second factor.",
+    )
+    @click.option(
+        "--add-passkey",
+        is_flag=True,
+        help="Sign in with password and second factor, and add a passkey to your account.",
+    )
+    @wraps(command)
+    def gathered(
+        *args: Any,
+        name: str | None,
+        enroll: bool,
+        first_administrator: bool,
+        code_file: Path | None,
+        security_key: bool,
+        passkey: bool,
+        add_passkey: bool,
+        **others: Any,
+    ) -> None:
+        words = LocalWords(
+            name=name,
+            enrolls=enroll or first_administrator,
+            is_first=first_administrator,
+            code_file=code_file,
+            has_key=security_key,
+            passkey=PasskeyWords(passkey, add_passkey),
+        )
+        command(*args, words=words, **others)
+
+    return gathered
 
 
 def ask(what: str, is_hidden: bool) -> str:

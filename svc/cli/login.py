@@ -15,12 +15,12 @@ from svc.cli import Globals
 from svc.cli.control import run
 from svc.cli.directory import own_directory_option
 from svc.cli.join import directory_option, runtime
+from svc.cli.local_login import LocalWords, local_options
 from svc.cli.output import json_option, print_list, print_result
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
-    from svc.cli.local_login import LocalWords
     from svc.join.account import SignedInHere
     from svc.join.sign_in import SignedInPerson, SignInPlace
 
@@ -66,28 +66,7 @@ if TYPE_CHECKING:
     help="Sign in with a password and a second factor that the Authority keeps; by default where "
     "it has no provider.",
 )
-@click.option("--name", metavar="NAME", help="Your name there; asked for by default.")
-@click.option(
-    "--enroll",
-    is_flag=True,
-    help="With a one-time code from your operator, set your password and second factor.",
-)
-@click.option(
-    "--first-administrator",
-    is_flag=True,
-    help="The same with the code in first-administrator.code, on the Authority's host.",
-)
-@click.option(
-    "--code-file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="File with the one-time code; asked for by default.",
-)
-@click.option(
-    "--security-key",
-    is_flag=True,
-    help="The second factor is a security key (FIDO2) on USB, not a code.",
-)
+@local_options
 @click.option(
     "--check",
     is_flag=True,
@@ -105,11 +84,7 @@ def login(
     device: bool,
     id_token_file: Path | None,
     local: bool,
-    name: str | None,
-    enroll: bool,
-    first_administrator: bool,
-    code_file: Path | None,
-    security_key: bool,
+    words: LocalWords,
     check: bool,
     as_json: bool,
 ) -> None:
@@ -117,8 +92,7 @@ def login(
 
     At your identity provider; where the Authority has none, with a password and a second factor.
     """
-    from svc.cli.local_login import LocalWords
-
+    words.check()
     place = _place(globals_, proxies, pin, directory, authority)
     if check:
         _check(globals_, place, as_json)
@@ -129,14 +103,8 @@ def login(
         id_token=_id_token(globals_, id_token_file),
         by_device=device,
         opener=None if no_browser else _open_browser,
-        is_local=local or enroll or first_administrator or security_key or name is not None,
-        words=LocalWords(
-            name=name,
-            enrolls=enroll or first_administrator,
-            is_first=first_administrator,
-            code_file=code_file,
-            has_key=security_key,
-        ),
+        is_local=local or words.is_asked,
+        words=words,
     )
     option = "" if directory is None else f" --dir {shlex.quote(str(directory))}"
     _print(run(ways.sign_in), option, as_json)
@@ -162,7 +130,7 @@ class _Ways:
         show = lambda line: click.echo(line, err=True)  # noqa: E731
         mine = MachineSignIn(runtime(self.globals_, reactor), self.place, show)
         if self.is_local:
-            return await self.words.run(mine)
+            return await self.words.run(mine, self.opener)
         if self.id_token:
             return await mine.by_token(self.id_token)
         if self.by_device:
@@ -172,7 +140,7 @@ class _Ways:
         except SvcError as refused:
             if not needs_account(refused):
                 raise
-        return await self.words.run(mine)
+        return await self.words.run(mine, self.opener)
 
 
 def _check(globals_: Globals, place: SignInPlace, as_json: bool) -> None:

@@ -138,6 +138,8 @@ def _assembled(
             listeners |= _on_tcp(made.listeners)
             if made.page is not None:
                 listeners["page"] = made.page
+            if made.sign_in is not None:
+                listeners["sign_in"] = made.sign_in
         elif role == "proxy":
             from svc.compose.proxy.role import make_proxy
 

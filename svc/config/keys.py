@@ -14,6 +14,7 @@ from attrs import frozen
 
 from svc.config import forms as f
 from svc.config.principals import principals
+from svc.config.public_name import PUBLIC_NAME
 
 ROLES = ("authority", "proxy", "connector", "all", "client")
 NODES = ("authority", "proxy", "connector", "all")
@@ -928,6 +929,48 @@ def _accounts() -> tuple[Key, ...]:
                 "Passwords that are checked at the same time, but always fewer than there are"
                 " processors, unless there is one; each takes 19 MiB meanwhile."
             ),
+        ),
+        *_passkeys(),
+    )
+
+
+def _passkeys() -> tuple[Key, ...]:
+    """Of people who sign in with a passkey, in a browser."""
+    return (
+        Key(
+            path="accounts.passkeys.public_name",
+            form=PUBLIC_NAME,
+            default=None,
+            roles=_AUTHORITY,
+            meaning=(
+                "The DNS name at which people's browsers reach this Authority, with `:PORT` unless"
+                " it is 443; passkeys are made for this name and are of no use under another."
+                " Absent: no passkeys."
+            ),
+        ),
+        Key(
+            path="accounts.passkeys.listen",
+            form=f.LISTEN,
+            default="",
+            roles=_AUTHORITY,
+            meaning="Where the sign-in page of that name is served.",
+        ),
+        Key(
+            path="accounts.passkeys.cert",
+            form=f.PATH,
+            default=None,
+            roles=_AUTHORITY,
+            meaning=(
+                "PEM file with the certificate of that name and its chain, from an authority that"
+                " browsers trust; read again when it changes."
+            ),
+        ),
+        Key(
+            path="accounts.passkeys.key",
+            form=f.PATH,
+            default=None,
+            roles=_AUTHORITY,
+            meaning="PEM file of its private key, which only the Authority's user can read.",
         ),
     )
 

@@ -40,6 +40,7 @@ def check(
     yield from _joining(tree)
     yield from _public(tree)
     yield from _page(tree)
+    yield from _passkeys(tree)
     yield from _timing(tree)
     yield from _store(tree)
     if "store_url" not in origin:
@@ -95,6 +96,19 @@ def _page(tree: Tree) -> Iterator[ConfigError]:
         return  # the form says what is wrong
     if not is_local:
         yield ConfigError("page.listen", "must be a loopback address, such as 127.0.0.1:7405")
+
+
+_PASSKEYS = "accounts.passkeys"
+
+
+def _passkeys(tree: Tree) -> Iterator[ConfigError]:
+    """All of the listener, or nothing of it."""
+    paths = [f"{_PASSKEYS}.{name}" for name in ("public_name", "listen", "cert", "key")]
+    given = [path for path in paths if lookup(tree, path) not in (None, "")]
+    if given:
+        for path in paths:
+            if path not in given:
+                yield ConfigError(path, f"required with {given[0]}")
 
 
 _SHORTER = (

@@ -206,12 +206,23 @@ class OidcSettings:
 
 
 @frozen
+class PasskeySettings:
+    """``[accounts.passkeys]``: people who sign in with a passkey, in a browser."""
+
+    public_name: Address | None
+    listen: Address | None
+    cert: str | None
+    key: str | None
+
+
+@frozen
 class AccountsSettings:
     """``[accounts]``: people who sign in without a provider."""
 
     password_min: int
     renew_secs: int
     hash_threads: int
+    passkeys: PasskeySettings
 
 
 @frozen

@@ -15,7 +15,7 @@ from attrs import field, frozen
 
 from svc import __version__
 from svc.errors import Fault, SvcError
-from svc.join.sign_in import MachineSignIn, SignedInPerson
+from svc.join.sign_in import BrowserVisit, MachineSignIn, OpenBrowser, SignedInPerson
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
 from svc.proto.gate.v1 import account_pb2 as pb
@@ -25,6 +25,8 @@ CHALLENGE_METHOD = "/gate.v1.LocalSignIn/Challenge"
 SIGN_IN_METHOD = "/gate.v1.LocalSignIn/SignIn"
 BEGIN_METHOD = "/gate.v1.LocalSignIn/BeginEnrollment"
 COMPLETE_METHOD = "/gate.v1.LocalSignIn/CompleteEnrollment"
+BEGIN_PASSKEY_METHOD = "/gate.v1.LocalSignIn/BeginPasskey"
+COMPLETE_PASSKEY_METHOD = "/gate.v1.LocalSignIn/CompletePasskey"
 NOT_CONFIGURED = "sign_in_not_configured"
 """The reason of a cluster without a provider."""
 
@@ -80,18 +82,33 @@ class SignedInHere:
 
 
 @frozen
+class PasskeyBrowser:
+    """How passkeys are asked for.
+
+    Attributes:
+        open: None: the person opens the address.
+        enrolls: Whether the second factor of an enrollment is a passkey.
+    """
+
+    open: OpenBrowser | None = None
+    enrolls: bool = False
+
+
+@frozen
 class LocalLogin:
     """One sign-in, or enrollment, from this machine.
 
     Attributes:
         show_uri: Shows what an authenticator app reads.
         key: None: the second factor is a code.
+        browser: Where passkeys are used and made.
     """
 
     machine: MachineSignIn
     ask: Ask
     show_uri: Callable[[str], object]
-    key: SecurityKey | None
+    key: SecurityKey | None = None
+    browser: PasskeyBrowser = PasskeyBrowser()
 
     async def sign_in(self, name: str) -> SignedInHere:
         """Ask for password and second factor, and sign in.
@@ -101,8 +118,71 @@ class LocalLogin:
         """
         store = IdentityStore(self.machine.place.directory)
         key = store.pending_key()
+        asked = await self._asked(name, make_request(key))
+        answer = await self.machine.unary(SIGN_IN_METHOD, asked, pb.LocalSignInResponse)
+        return self._taken(store, key, answer)
+
+    async def by_passkey(self, adds_to: str | None = None) -> SignedInHere:
+        """Sign in with a passkey, in a browser.
+
+        Args:
+            adds_to: Whose account gets a new one, after password and second factor, instead.
+
+        Raises:
+            SvcError: refused or not reached; nothing was replaced.
+        """
+        store = IdentityStore(self.machine.place.directory)
+        key = store.pending_key()
+        added_to = None if adds_to is None else await self._asked(adds_to, make_request(key))
+
+        async def begin(port: int) -> pb.BrowserAttempt:
+            asked = pb.BeginPasskeyRequest(
+                csr=make_request(key),
+                port=port,
+                version=__version__,
+                sent_at_ms=self._now_ms(),
+                added_to=added_to,
+            )
+            begun: pb.BrowserAttempt = await self.machine.unary(
+                BEGIN_PASSKEY_METHOD, asked, pb.BrowserAttempt
+            )
+            return begun
+
+        async def end(attempt: str, query: str) -> SignedInHere:
+            completed = pb.CompletePasskeyRequest(attempt=attempt, query=query)
+            answer = await self.machine.unary(
+                COMPLETE_PASSKEY_METHOD, completed, pb.LocalSignInResponse
+            )
+            return self._taken(store, key, answer)
+
+        return await self._visited(begin, end)
+
+    async def _visited(
+        self,
+        begin: Callable[[int], Awaitable[pb.BrowserAttempt]],
+        end: Callable[[str, str], Awaitable[SignedInHere]],
+    ) -> SignedInHere:
+        async def visit(port: int) -> BrowserVisit:
+            begun = await begin(port)
+            self.machine.show("Use your passkey in the browser; if none opens, open this address:")
+            return BrowserVisit(
+                url=begun.url,
+                state=begun.state,
+                expires_in=float(begun.expires_in),
+                attempt=begun.attempt,
+            )
+
+        return await self.machine.visited(
+            visit,
+            lambda visit, query: end(visit.attempt, query),
+            self.browser.open,
+            lambda done: done.person.name,
+        )
+
+    async def _asked(self, name: str, csr: bytes) -> pb.LocalSignInRequest:
+        """Password and second factor, which the person is asked for."""
         asked = pb.LocalSignInRequest(
-            csr=make_request(key),
+            csr=csr,
             name=name,
             password=self.ask("Password", True),
             device=self._device(),
@@ -113,8 +193,7 @@ class LocalLogin:
             asked.code = self.ask("Code from the authenticator app, or a recovery code", False)
         else:
             await self._sign(asked, self.key)
-        answer = await self.machine.unary(SIGN_IN_METHOD, asked, pb.LocalSignInResponse)
-        return self._taken(store, key, answer)
+        return asked
 
     async def enroll(
         self, name: str, code: str, password: str, *, first_administrator: bool
@@ -126,22 +205,38 @@ class LocalLogin:
         """
         store = IdentityStore(self.machine.place.directory)
         key = store.pending_key()
-        begun = await self.machine.unary(
-            BEGIN_METHOD,
-            pb.BeginEnrollmentRequest(
-                csr=make_request(key),
-                name=name,
-                code=code,
-                first_administrator=first_administrator,
-                password=password,
-                security_key=self.key is not None,
-                version=__version__,
-                sent_at_ms=self._now_ms(),
-            ),
-            pb.BeginEnrollmentResponse,
+        asked = pb.BeginEnrollmentRequest(
+            csr=make_request(key),
+            name=name,
+            code=code,
+            first_administrator=first_administrator,
+            password=password,
+            security_key=self.key is not None,
+            version=__version__,
+            sent_at_ms=self._now_ms(),
         )
+        if self.browser.enrolls:
+            return await self._enrolled(store, key, asked)
+        begun = await self.machine.unary(BEGIN_METHOD, asked, pb.BeginEnrollmentResponse)
         answer = await self._completed(name, begun)
         return self._taken(store, key, answer)
+
+    async def _enrolled(
+        self, store: IdentityStore, key: Any, asked: pb.BeginEnrollmentRequest
+    ) -> SignedInHere:
+        """Complete an enrollment in a browser."""
+
+        async def begin(port: int) -> pb.BrowserAttempt:
+            asked.passkey, asked.port = True, port
+            begun = await self.machine.unary(BEGIN_METHOD, asked, pb.BeginEnrollmentResponse)
+            browser: pb.BrowserAttempt = begun.browser
+            return browser
+
+        async def end(attempt: str, query: str) -> SignedInHere:
+            completed = pb.CompleteEnrollmentRequest(attempt=attempt, query=query)
+            return self._taken(store, key, await self._complete(completed))
+
+        return await self._visited(begin, end)
 
     async def _completed(
         self, name: str, begun: pb.BeginEnrollmentResponse

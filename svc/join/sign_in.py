@@ -7,10 +7,10 @@ ciphertext only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from socket import gethostname
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 from twisted.internet.defer import Deferred
@@ -51,6 +51,11 @@ _POLL_AGAIN = (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.EXHAUSTED)
 
 Show = Callable[[str], object]
 """Shows a line to the person, at once."""
+
+OpenBrowser = Callable[[str], object]
+"""Opens a URL; where there is none, the person does."""
+
+_T = TypeVar("_T")
 
 
 @frozen
@@ -94,6 +99,20 @@ class SignedInPerson:
 
 
 @frozen
+class BrowserVisit:
+    """Where a browser goes for an attempt.
+
+    Attributes:
+        state: What it brings back.
+    """
+
+    url: str
+    state: str
+    expires_in: float
+    attempt: str
+
+
+@frozen
 class MachineSignIn:
     """One sign-in from this machine."""
 
@@ -101,7 +120,7 @@ class MachineSignIn:
     place: SignInPlace
     show: Show
 
-    async def by_browser(self, open_browser: Callable[[str], object] | None) -> SignedInPerson:
+    async def by_browser(self, open_browser: OpenBrowser | None) -> SignedInPerson:
         """Sign in with a browser on this machine.
 
         Args:
@@ -112,22 +131,57 @@ class MachineSignIn:
         """
         store = IdentityStore(self.place.directory)
         key = store.pending_key()
+
+        async def begin(port: int) -> BrowserVisit:
+            begun = await self._begin(make_request(key), "code", port)
+            issuer = escaped(begun.issuer)
+            self.show(f"Sign in at {issuer}; if no browser opens, open this address:")
+            return BrowserVisit(
+                url=begun.url,
+                state=begun.state,
+                expires_in=float(begun.expires_in),
+                attempt=begun.attempt,
+            )
+
+        async def end(visit: BrowserVisit, query: str) -> SignedInPerson:
+            asked = pb.SignInCompleteRequest(attempt=visit.attempt, query=query)
+            answer = await self.unary(COMPLETE_METHOD, asked, pb.SignInResponse)
+            return self.adopt(store, key, answer)
+
+        return await self.visited(begin, end, open_browser, lambda done: done.name)
+
+    async def visited(
+        self,
+        begin: Callable[[int], Awaitable[BrowserVisit]],
+        end: Callable[[BrowserVisit, str], Awaitable[_T]],
+        open_browser: OpenBrowser | None,
+        name_of: Callable[[_T], str],
+    ) -> _T:
+        """Have a browser go somewhere, and take what it brings back to 127.0.0.1.
+
+        Args:
+            begin: Given the port; says to the person what is opened.
+            end: Given the query.
+            name_of: Whom the browser is told of at the end.
+
+        Raises:
+            SvcError: refused, denied, not reached, or nobody came back in time.
+        """
         loopback = LoopbackRedirect(self.runtime.reactor)
         refusal: SvcError | None = None
         name = ""
         try:
-            port = await loopback.listen()
-            begun = await self._begin(make_request(key), "code", port)
-            loopback.expect(begun.state)
-            self._show_begin(begun, open_browser)
+            visit = await begin(await loopback.listen())
+            loopback.expect(visit.state)
+            self.show(escaped(visit.url))
+            if open_browser is not None:
+                open_browser(visit.url)
             query = await bounded(
-                self.runtime.reactor, float(begun.expires_in), loopback.query, "the sign-in"
+                self.runtime.reactor, visit.expires_in, loopback.query, "the sign-in"
             )
-            asked = pb.SignInCompleteRequest(attempt=begun.attempt, query=query)
-            answer = await self.unary(COMPLETE_METHOD, asked, pb.SignInResponse)
-            signed_in = self.adopt(store, key, answer)
-            name = signed_in.name
-            return signed_in
+            done = await end(visit, query)
+            name = name_of(done)
+            return done
         except SvcError as failed:
             refusal = failed
             raise
@@ -188,14 +242,6 @@ class MachineSignIn:
         return await self._ask(
             lambda channel: channel.unary(method, asked, answer, timeout=_CALL_SECS)
         )
-
-    def _show_begin(
-        self, begun: pb.SignInBeginResponse, open_browser: Callable[[str], object] | None
-    ) -> None:
-        self.show(f"Sign in at {escaped(begun.issuer)}; if no browser opens, open this address:")
-        self.show(escaped(begun.url))
-        if open_browser is not None:
-            open_browser(begun.url)
 
     async def _begin(self, csr: bytes, flow: str, port: int = 0) -> pb.SignInBeginResponse:
         asked = pb.SignInBeginRequest(

@@ -309,6 +309,27 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "must be a loopback address",
     ),
     (
+        "a passkey name that is an address",
+        "authority",
+        '[accounts.passkeys]\npublic_name = "192.0.2.1"',
+        "accounts.passkeys.public_name",
+        "must be a DNS name in lower case",
+    ),
+    (
+        "a passkey name with a path",
+        "authority",
+        '[accounts.passkeys]\npublic_name = "sign-in.example.org/"',
+        "accounts.passkeys.public_name",
+        "must be a DNS name in lower case",
+    ),
+    (
+        "a passkey name alone",
+        "authority",
+        '[accounts.passkeys]\npublic_name = "sign-in.example.org"',
+        "accounts.passkeys.cert",
+        "required with accounts.passkeys.public_name",
+    ),
+    (
         "renewal past lease",
         "client",
         "[tunnel]\nlease_renew_secs = 91",

@@ -71,6 +71,8 @@ REMOTE: dict[str, Typed] = {
     "identities remove": Typed("nosuch", "(", 1),
     "accounts add": Typed("eve", "\n"),
     "accounts list": Typed(says="eve"),
+    "accounts passkeys": Typed("eve"),
+    "accounts remove-passkey": Typed("eve nosuch", "there is no such passkey"),
     "accounts reset": Typed("eve", "\n"),
     "accounts remove": Typed("eve", "removed the account of"),
     "agents add": Typed("bot --owner eve", "svcj1_"),

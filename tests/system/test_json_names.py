@@ -195,6 +195,8 @@ class NamesTests(SynchronousTestCase):
             ("agents", "revoke", "deployer"),
             ("accounts", "add", "dora"),
             ("accounts", "list"),
+            ("accounts", "passkeys"),
+            ("accounts", "remove-passkey", "dora", "nosuch"),
             ("accounts", "reset", "dora"),
             ("accounts", "remove", "dora"),
             ("accounts", "first-administrator"),

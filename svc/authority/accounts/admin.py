@@ -16,7 +16,7 @@ from svc.authority.accounts.first import FirstAdministratorCode
 from svc.authority.accounts.secrets import SealedSecrets
 from svc.authority.registry.credentials import end_hidden_sign_ins, end_sign_ins
 from svc.authority.registry.people import PeopleAdmin
-from svc.authority.registry.secrets import remove_secrets
+from svc.authority.registry.secrets import remove_passkey, remove_secrets
 from svc.authority.registry.words import (
     already_exists,
     checked_name,
@@ -36,7 +36,7 @@ from svc.proto.gate.v1 import account_pb2 as pb
 CODE_SECS = 86_400
 _log = Logger(namespace="svc_authority")
 _MOST_SECS = 7 * 86_400
-_SECOND_FACTORS = (SecretKind.TOTP, SecretKind.KEY)
+_SECOND_FACTORS = (SecretKind.TOTP, SecretKind.KEY, SecretKind.PASSKEY)
 
 
 @define
@@ -168,6 +168,30 @@ class AccountAdmin:
             id=known.id, name=known.known_name, changed=changed, sign_ins_ended=ended
         )
 
+    async def remove_passkey(
+        self, request: pb.RemovePasskeyRequest, actor: Actor
+    ) -> pb.RemovePasskeyResponse:
+        """Take one passkey of an account away; all sign-ins of the person end.
+
+        By which of its passkeys somebody signed in is not known afterwards.
+        """
+        note = optional_note(request.note)
+
+        def remove(tx: ITransaction) -> tuple[Person, bool, int]:
+            recorder = self.people.recorder
+            known = known_person(recorder.rows(tx), request.person)
+            changed = remove_passkey(
+                tx, recorder, known, actor, passkey_id=request.passkey, note=note
+            )
+            ended = end_sign_ins(tx, self.people.tokens, known, actor) if changed else 0
+            return known, changed, ended
+
+        known, changed, ended = await self.people.store.run("remove a passkey", remove)
+        await self.people.state_cache.refresh()
+        return pb.RemovePasskeyResponse(
+            id=known.id, name=known.known_name, changed=changed, sign_ins_ended=ended
+        )
+
     async def first_administrator(
         self, request: pb.FirstAdministratorRequest, actor: Actor
     ) -> pb.FirstAdministratorResponse:
@@ -214,4 +238,9 @@ class AccountAdmin:
             second_factors=sorted({kind.value for kind in kinds if kind in _SECOND_FACTORS}),
             recovery_codes=kinds.count(SecretKind.RECOVERY),
             code_expires_at=int(code) if waits else 0,
+            passkeys=[
+                pb.PasskeyRow(id=one.id, added_at=int(one.added_at))
+                for one in sorted(rows, key=lambda one: one.added_at)
+                if one.kind is SecretKind.PASSKEY
+            ],
         )

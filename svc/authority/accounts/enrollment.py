@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from attrs import define, field
 
+from svc.authority.accounts.browser import NewPasskey, PasskeyOwner, step_of
 from svc.authority.accounts.codes import (
     code_sha256,
     is_totp,
@@ -20,6 +21,7 @@ from svc.authority.accounts.codes import (
     totp_uri,
 )
 from svc.authority.accounts.first import FirstAdministratorCode
+from svc.authority.accounts.passkeys import Passkeys
 from svc.authority.accounts.passwords import PasswordHashes, check_password
 from svc.authority.accounts.refusals import EnrollmentRefused
 from svc.authority.accounts.secrets import SealedSecrets
@@ -54,7 +56,8 @@ class PendingEnrollment:
     Attributes:
         person_id: Empty for the first administrator, who is nobody yet.
         code_id: The row of the code.
-        totp: The secret; empty where a security key is to be registered.
+        totp: The secret; empty where a security key or passkey is to be registered.
+        new_id: Of a person who is added.
     """
 
     name: str
@@ -63,6 +66,7 @@ class PendingEnrollment:
     code: str = field(repr=False)
     hashed: str = field(repr=False)
     totp: bytes = field(repr=False)
+    new_id: str = ""
     tries: int = 0
 
     @property
@@ -82,6 +86,7 @@ class Enrollments:
     site: KeySite
     first: FirstAdministratorCode
     groups: GroupAdmin
+    passkeys: Passkeys
     password_min: int
     now: Callable[[], float]
 
@@ -93,6 +98,8 @@ class Enrollments:
         Raises:
             SvcError: the code is not good, or the password is not taken.
         """
+        if asked.passkey:
+            self.passkeys.configured  # noqa: B018 - raises, before the code is looked for
         known: Person | None = None
         began = self.sign_ins.clock.seconds()
         try:
@@ -108,17 +115,31 @@ class Enrollments:
                 await self.sign_ins.until_told(began)
             raise
         hashed = await self.hashes.hash(asked.password)
-        attempt = self.attempts.begin(Flow.LOCAL, bound.csr, bound.key_sha256, ATTEMPT_SECS)
-        totp = b"" if asked.security_key else totp_secret(self.secrets.entropy)
+        has_key = asked.security_key or asked.passkey
         pending = PendingEnrollment(
             name=asked.name,
             person_id="" if known is None else known.id,
             code_id=code_id,
             code=asked.code,
             hashed=hashed,
-            totp=totp,
+            totp=b"" if has_key else totp_secret(self.secrets.entropy),
+            new_id=person_id(self.secrets.entropy) if known is None else "",
         )
-        attempt.enrollment = pending
+        return self._begun(bound, asked, pending)
+
+    def _begun(
+        self, bound: Bound, asked: pb.BeginEnrollmentRequest, pending: PendingEnrollment
+    ) -> pb.BeginEnrollmentResponse:
+        if asked.passkey:
+            handle = (pending.person_id or pending.new_id).encode("ascii")
+            owner = PasskeyOwner(name=pending.name, handle=handle)
+            attempt = self.passkeys.begin(bound, asked.port, owner)
+            attempt.enrollment = pending
+            return pb.BeginEnrollmentResponse(
+                attempt=attempt.id, browser=self.passkeys.told(attempt)
+            )
+        attempt = self.attempts.begin(Flow.LOCAL, bound.csr, bound.key_sha256, ATTEMPT_SECS)
+        attempt.enrollment, totp = pending, pending.totp
         return pb.BeginEnrollmentResponse(
             attempt=attempt.id,
             expires_in=int(ATTEMPT_SECS),
@@ -222,6 +243,10 @@ class Enrollments:
         self, attempt: Attempt, pending: PendingEnrollment, asked: pb.CompleteEnrollmentRequest
     ) -> tuple[SecretKind, bytes, int]:
         """Its kind, what is sealed of it, and its counter."""
+        if attempt.browser is not None:
+            done = step_of(attempt).taken(attempt, self.passkeys.configured, asked.query)
+            assert isinstance(done, NewPasskey)
+            return SecretKind.PASSKEY, done.key.kept, done.count
         if not pending.totp:
             key, count = registered(
                 self.site,
@@ -285,7 +310,7 @@ class Enrollments:
         self._check_nobody(tx, pending.name)
         recorder, entropy = self.sign_ins.entrance.recorder, self.secrets.entropy
         added = Person(
-            person_id(entropy), pending.name, groups=(ADMINISTRATORS,), salt=entropy(SALT_BYTES)
+            pending.new_id, pending.name, groups=(ADMINISTRATORS,), salt=entropy(SALT_BYTES)
         )
         actor = person(added.id)
         self.groups.ensure(tx, ADMINISTRATORS, actor)

@@ -29,14 +29,15 @@ from svc.authority.accounts.security_keys import (
     asserted,
 )
 from svc.model.cluster.account import RECOVERY_CODES, PersonSecret, SecretKind
+from svc.model.cluster.person import Person
 
 
 @frozen
 class Presented:
-    """What somebody presents besides the password.
+    """What somebody presents besides the password; a passkey's answer comes without one.
 
     Attributes:
-        answer: A security key's, to *challenge*; instead of *code*.
+        answer: A key's, to *challenge*; instead of *code*.
     """
 
     code: str = field(repr=False)
@@ -57,6 +58,20 @@ class SecondFactor:
     kind: SecretKind
     row: PersonSecret | None = None
     counter: int | None = None
+    why: str = ""
+
+
+@frozen
+class FoundAccount:
+    """Whom a name is of.
+
+    Attributes:
+        rows: What the person signs in by; none where there is no account.
+        why: There is none that can be used.
+    """
+
+    known: Person | None
+    rows: Sequence[PersonSecret] = field(default=(), repr=False)
     why: str = ""
 
 
@@ -81,7 +96,8 @@ class AccountJudge:
     def second_factor(self, rows: Iterable[PersonSecret], presented: Presented) -> SecondFactor:
         """What is presented besides the password."""
         if presented.answer is not None:
-            return self._key(rows, presented.challenge, presented.answer)
+            kept = self._of(rows, SecretKind.KEY, 1)
+            return self._key(self.site, kept, presented.challenge, presented.answer)
         if is_totp(presented.code):
             return self._totp(rows, presented.code)
         return self._recovery(rows, presented.code)
@@ -103,20 +119,26 @@ class AccountJudge:
         row = next((one for one in kept if one.id == found and one not in self.decoys), None)
         return SecondFactor(SecretKind.RECOVERY, row, why="" if row else "recovery_wrong")
 
-    def _key(
-        self, rows: Iterable[PersonSecret], challenge: bytes, answer: KeyAnswer
+    def passkey(
+        self, site: KeySite, rows: Iterable[PersonSecret], challenge: bytes, answer: KeyAnswer
     ) -> SecondFactor:
-        kept = self._of(rows, SecretKind.KEY, 1)
+        """What a passkey answered; it verified its holder, so it needs no password beside it."""
+        return self._key(site, self._of(rows, SecretKind.PASSKEY, 1), challenge, answer)
+
+    def _key(
+        self, site: KeySite, kept: Sequence[PersonSecret], challenge: bytes, answer: KeyAnswer
+    ) -> SecondFactor:
+        kind = kept[0].kind
         keys = [(row, RegisteredKey.read(self.secrets.open(row).value)) for row in kept]
         # Another's key is judged by the first: the refusal is the same, and so is its time.
         row, key = next(
             (one for one in keys if one[1].credential_id == answer.credential_id), keys[0]
         )
         try:
-            counter = asserted(self.site, challenge, key, row.counter, answer)
+            counter = asserted(site, challenge, key, row.counter, answer)
         except KeyRefused as refused:
-            return SecondFactor(SecretKind.KEY, why=refused.reason)
-        return SecondFactor(SecretKind.KEY, row, counter)
+            return SecondFactor(kind, why=refused.reason)
+        return SecondFactor(kind, row, counter)
 
     def _of(
         self, rows: Iterable[PersonSecret], kind: SecretKind, least: int
@@ -141,6 +163,7 @@ def decoy_account(
         (SecretKind.PASSWORD, hashes.hash_now(entropy(16).hex()).encode()),
         (SecretKind.TOTP, totp_secret(entropy)),
         (SecretKind.KEY, key.kept),
+        (SecretKind.PASSKEY, RegisteredKey(entropy(32), new_public()).kept),
     ]
     for _ in range(RECOVERY_CODES):
         values.append((SecretKind.RECOVERY, code_sha256(recovery_code(entropy))))

@@ -14,13 +14,20 @@ class LocalSignInRefused(SvcError):
 
     fault = Fault.DENIED
     reason = "sign_in_failed"
+    words = "name, password or second factor is not right"
 
     def __init__(self, why: str) -> None:
         super().__init__(
-            "name, password or second factor is not right, or there were too many tries: after "
-            "several in a row wait for up to a quarter of an hour; your operator can see the reason"
+            f"{self.words}, or there were too many tries: after several in a row wait for up to a "
+            "quarter of an hour; your operator can see the reason"
         )
         self.why = why
+
+
+class PasskeyRefused(LocalSignInRefused):
+    """The same of a passkey."""
+
+    words = "this passkey signs nobody in"
 
 
 class EnrollmentRefused(SvcError):

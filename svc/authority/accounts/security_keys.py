@@ -1,8 +1,9 @@
-"""What a security key registers and asserts (WebAuthn), judged; pure.
+"""What a security key or passkey registers and asserts (WebAuthn), judged; pure.
 
 A key works for this cluster and for this program: the relying party is the cluster's name,
 and the origin has a scheme that no browser gives to a page, so what a page has a key sign
-is of no use here.  The challenge is of one attempt, and so of the certificate's key.
+is of no use here.  A passkey works for the public name, and for pages under it alone.  The
+challenge is of one attempt, and so of the certificate's key.
 """
 
 from __future__ import annotations
@@ -25,12 +26,16 @@ from svc.model.canonical import decode, encode
 ALGORITHMS = (-7, -8)
 """ES256 and EdDSA, of COSE."""
 
+PASSKEY_ALGORITHMS = (-7, -8, -257)
+"""And RS256, which the TPMs of many laptops have alone."""
+
 MAX_CLIENT_DATA = 4096
 MAX_ATTESTATION = 16_384
 _MAX_AUTHENTICATOR_DATA = 2048
 _MAX_SIGNATURE = 512
 _MAX_CREDENTIAL_ID = 1023
-_SCHEME = "svc"
+_SCHEME, _HTTPS = "svc", 443
+_RS256, _MODULUS, _EXPONENT = -257, -1, -2
 _MALFORMED = (
     ValueError,
     LookupError,
@@ -45,7 +50,7 @@ _T = TypeVar("_T")
 
 
 class KeyRefused(SignInRefused):
-    """What a security key answered is not taken; ``reason`` says why."""
+    """What a security key or passkey answered is not taken; ``reason`` says why."""
 
 
 @frozen
@@ -53,20 +58,30 @@ class KeySite:
     """Who a key signs for.
 
     Attributes:
-        rp_id: The relying party: the cluster's name.
+        rp_id: The relying party.
+        origin: What the client data must name.
+        algorithms: Those that are taken, of COSE.
     """
 
     rp_id: str
+    origin: str
+    algorithms: tuple[int, ...]
 
-    @property
-    def origin(self) -> str:
-        """What the client data of a key must name; no browser gives it to a page."""
-        return f"{_SCHEME}://{self.rp_id}"
+    @classmethod
+    def of_cluster(cls, cluster: str) -> KeySite:
+        """For keys that this program asks; no browser gives that origin to a page."""
+        return cls(cluster, f"{_SCHEME}://{cluster}", ALGORITHMS)
+
+    @classmethod
+    def of_name(cls, host: str, port: int) -> KeySite:
+        """For passkeys, which browsers use on pages of that name."""
+        shown = host if port == _HTTPS else f"{host}:{port}"
+        return cls(host, f"https://{shown}", PASSKEY_ALGORITHMS)
 
 
 @frozen
 class RegisteredKey:
-    """A security key, as it is kept.
+    """A security key or passkey, as it is kept.
 
     Attributes:
         public: The public key, as COSE in CBOR.
@@ -115,10 +130,10 @@ def registered(
     data = made.credential_data
     if data is None or not 0 < len(data.credential_id) <= _MAX_CREDENTIAL_ID:
         raise _refused("malformed", "there is no credential in it")
-    if data.public_key.get(3) not in ALGORITHMS:
-        raise _refused("algorithm", "its algorithm is neither ES256 nor EdDSA")
+    if data.public_key.get(3) not in site.algorithms:
+        raise _refused("algorithm", "its algorithm is none of those that were asked for")
     public = _parsed(lambda: cbor.encode(dict(data.public_key)))
-    if not _is_usable(public):
+    if not _is_of_fair_size(data.public_key) or not _is_usable(public):
         raise _refused("algorithm", "its public key is not one of its algorithm")
     return RegisteredKey(bytes(data.credential_id), public), made.counter
 
@@ -149,6 +164,16 @@ def asserted(
     if (made.counter or count) and made.counter <= (count or 0):
         raise _refused("count", "its signature count went back: there may be a copy of it")
     return made.counter
+
+
+def _is_of_fair_size(public: Mapping[int, Any]) -> bool:
+    """Whether the time to check a signature is as usual; that of RS256 grows with the key."""
+    modulus, exponent = public.get(_MODULUS), public.get(_EXPONENT)
+    if public.get(3) != _RS256:
+        return True
+    if not isinstance(modulus, bytes) or not isinstance(exponent, bytes):
+        return False
+    return 256 <= len(modulus) <= 512 and len(exponent) <= 4
 
 
 def _is_usable(public: bytes) -> bool:
@@ -190,7 +215,7 @@ def _check_client_data(site: KeySite, challenge: bytes, data: bytes, type: str) 
     if not compare_digest(found.challenge, challenge):
         raise _refused("challenge", "it answers to another attempt")
     if found.origin != site.origin or found.cross_origin:
-        raise _refused("origin", "it was made for a page or for another cluster")
+        raise _refused("origin", "it was made for another page or another cluster")
 
 
 def _check_authenticator(site: KeySite, made: AuthenticatorData) -> None:
@@ -210,4 +235,4 @@ def _parsed(read: Callable[[], _T]) -> _T:
 
 
 def _refused(word: str, text: str) -> KeyRefused:
-    return KeyRefused(f"the answer of the security key was refused: {text}", reason=f"key_{word}")
+    return KeyRefused(f"the answer of the key was refused: {text}", reason=f"key_{word}")

@@ -9,6 +9,7 @@ from attrs import define
 from svc.authority.accounts.codes import MAX_CODE
 from svc.authority.accounts.enrollment import Enrollments
 from svc.authority.accounts.opened import Presented
+from svc.authority.accounts.passkeys import Passkeys
 from svc.authority.accounts.passwords import MAX_PASSWORD_BYTES
 from svc.authority.accounts.secrets import MAX_DEVICE_BYTES
 from svc.authority.accounts.security_keys import KeyAnswer, KeySite
@@ -32,6 +33,7 @@ class LocalSignInService:
 
     sign_ins: LocalSignIns
     enrollments: Enrollments
+    passkeys: Passkeys
     attempts: Attempts
     issuer: CertificateIssuer
     site: KeySite
@@ -46,6 +48,8 @@ class LocalSignInService:
                 "SignIn": unary(pb.LocalSignInRequest, self._sign_in),
                 "BeginEnrollment": unary(pb.BeginEnrollmentRequest, self._begin),
                 "CompleteEnrollment": unary(pb.CompleteEnrollmentRequest, self._complete),
+                "BeginPasskey": unary(pb.BeginPasskeyRequest, self._begin_passkey),
+                "CompletePasskey": unary(pb.CompletePasskeyRequest, self._complete_passkey),
             },
         )
 
@@ -64,11 +68,6 @@ class LocalSignInService:
     async def _sign_in(
         self, request: pb.LocalSignInRequest, call: IRpcCall
     ) -> pb.LocalSignInResponse:
-        self._check(request)
-        if len(request.code) > MAX_CODE or len(request.device) > MAX_DEVICE_BYTES:
-            raise Malformed("sign-in: the code or what names the machine is too long")
-        if bool(request.code) == request.HasField("assertion"):
-            raise Malformed("sign-in: it needs a code, or a security key's answer")
         try:
             bound, presented = self._presented(request)
         except AttemptOver as over:
@@ -78,12 +77,17 @@ class LocalSignInService:
 
     def _presented(self, request: pb.LocalSignInRequest) -> tuple[Bound, Presented]:
         """What it is bound to, and what is presented besides the password."""
+        self._check(request)
+        if len(request.code) > MAX_CODE or len(request.device) > MAX_DEVICE_BYTES:
+            raise Malformed("sign-in: the code or what names the machine is too long")
+        if bool(request.code) == request.HasField("assertion"):
+            raise Malformed("sign-in: it needs a code, or a security key's answer")
         if not request.HasField("assertion"):
             bound = Bound(Flow.LOCAL, request.csr, self.issuer.examine(request.csr).sha256)
             return bound, Presented(request.code)
         attempt = self.attempts.take(request.attempt, Flow.LOCAL)
-        if attempt.enrollment is not None:
-            raise Malformed("sign-in: this attempt is an enrollment")
+        if attempt.enrollment is not None or attempt.browser is not None:
+            raise Malformed("sign-in: this attempt is an enrollment, or a browser's")
         made = request.assertion
         answer = KeyAnswer(
             credential_id=made.credential_id,
@@ -107,13 +111,35 @@ class LocalSignInService:
     ) -> pb.LocalSignInResponse:
         return await self.enrollments.complete(request)
 
+    async def _begin_passkey(
+        self, request: pb.BeginPasskeyRequest, call: IRpcCall
+    ) -> pb.BrowserAttempt:
+        self._check_told(request.version, request.sent_at_ms)
+        key_sha256 = self.issuer.examine(request.csr).sha256
+        bound, passkeys = Bound(Flow.LOCAL, request.csr, key_sha256), self.passkeys
+        if not request.HasField("added_to"):
+            return passkeys.told(passkeys.begin(bound, request.port))
+        asked = request.added_to
+        asked.csr = request.csr
+        _, presented = self._presented(asked)
+        attempt = await passkeys.begin_added(bound, request.port, asked, presented, call.peer.host)
+        return passkeys.told(attempt)
+
+    async def _complete_passkey(
+        self, request: pb.CompletePasskeyRequest, call: IRpcCall
+    ) -> pb.LocalSignInResponse:
+        return await self.passkeys.complete(request)
+
     def _check(self, request: pb.LocalSignInRequest | pb.BeginEnrollmentRequest) -> None:
         """Bounds, before anything is looked for."""
         if not 0 < len(request.name) <= _MAX_NAME or not request.name.isprintable():
             raise Malformed(f"sign-in: the name must have 1 to {_MAX_NAME} printable characters")
         if not 0 < len(request.password.encode()) <= MAX_PASSWORD_BYTES:
             raise Malformed(f"sign-in: the password must have 1 to {MAX_PASSWORD_BYTES} bytes")
-        if len(request.version) > _VERSION:
+        self._check_told(request.version, request.sent_at_ms)
+
+    def _check_told(self, version: str, sent_at_ms: int) -> None:
+        if len(version) > _VERSION:
             raise Malformed("sign-in: the version is too long")
-        if request.sent_at_ms:
-            check_clock(request.sent_at_ms / 1000, self.now(), _SET_THE_CLOCK)
+        if sent_at_ms:
+            check_clock(sent_at_ms / 1000, self.now(), _SET_THE_CLOCK)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
+from typing import Generic, TypeVar
 
-from attrs import define, field, frozen
+from attrs import define, frozen
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from svc.authority.accounts.lockout import Lockouts
-from svc.authority.accounts.opened import AccountJudge, Presented, SecondFactor
+from svc.authority.accounts.opened import (
+    AccountJudge,
+    FoundAccount,
+    Presented,
+    SecondFactor,
+)
 from svc.authority.accounts.passwords import PasswordHashes
 from svc.authority.accounts.refusals import LocalSignInRefused
 from svc.authority.accounts.secrets import MAX_DEVICE_BYTES, SealedSecrets
@@ -23,7 +29,7 @@ from svc.authority.signin.entrance import Bound, Entrance
 from svc.authority.signin.links import link_account
 from svc.authority.signin.refusals import SignInRefused
 from svc.authority.state.recorder import ANONYMOUS, person
-from svc.authority.state.tables import SECRETS, StateUnsigned
+from svc.authority.state.tables import SECRETS, SignedRows, StateUnsigned
 from svc.errors import SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import ACCOUNT_USE, SIGN_IN_REFUSED
@@ -37,20 +43,19 @@ from svc.proto.gate.v1 import account_pb2 as pb
 _log = Logger(namespace="svc_authority")
 
 ANSWER_STEP_SECS = 0.25
+_T = TypeVar("_T")
 
 
 @frozen
-class FoundAccount:
-    """Whom a name is of.
+class Proven(Generic[_T]):
+    """What came of a sign-in that was good.
 
     Attributes:
-        rows: What the person signs in by; none where there is no account.
-        why: There is none that can be used.
+        source: Who tried: a machine where this person signed in before, or an address.
     """
 
-    known: Person | None
-    rows: Sequence[PersonSecret] = field(default=(), repr=False)
-    why: str = ""
+    result: _T
+    source: str
 
 
 @define
@@ -83,6 +88,26 @@ class LocalSignIns:
         Raises:
             SvcError: it is refused; the true reason is on record.
         """
+        proven = await self.proven(
+            bound, asked, presented, host, lambda tx, *proof: self.let_in(tx, bound, *proof)
+        )
+        signed_in, left = proven.result
+        device = asked.device if proven.source.startswith(_DEVICE) else b""
+        return await self.answer(bound, signed_in, left, device)
+
+    async def proven(
+        self,
+        bound: Bound,
+        asked: pb.LocalSignInRequest,
+        presented: Presented,
+        host: str,
+        then: Callable[[ITransaction, FoundAccount, SecondFactor], _T],
+    ) -> Proven[_T]:
+        """Judge what somebody presents, and do something in the transaction that uses it up.
+
+        Raises:
+            SvcError: as of :meth:`sign_in`.
+        """
         began = self.clock.seconds()
         account = await self.entrance.store.read(
             "find an account", lambda tx: self._find(tx, asked.name)
@@ -91,18 +116,26 @@ class LocalSignIns:
         may_try = self.lockouts.begin(asked.name, source)
         try:
             factor = await self._judged(account, asked.password, presented, may_try)
-            signed_in, left = await self.entrance.store.run(
-                "sign in", lambda tx: self._let_in(tx, bound, account, factor)
-            )
+            result = await self.entrance.store.run("sign in", lambda tx: then(tx, account, factor))
         except SvcError as refusal:
             await self.record(bound, refusal, account.known)
             if isinstance(refusal, LocalSignInRefused):
                 await self.until_told(began)
             raise
         self.lockouts.succeeded(asked.name, source)
+        return Proven(result, source)
+
+    async def answer(
+        self, bound: Bound, signed_in: SignedIn, left: int, device: bytes = b""
+    ) -> pb.LocalSignInResponse:
+        """What somebody who was let in is told.
+
+        Args:
+            left: How many recovery codes are.
+            device: By what this machine is known already.
+        """
         await self.entrance.refresh()
         _log.info("signed in", person=signed_in.person.id, flow=bound.flow.value)
-        device = asked.device if source.startswith(_DEVICE) else b""
         return pb.LocalSignInResponse(
             signed_in=self.entrance.answer(signed_in),
             device=device or self.secrets.device(signed_in.person.id),
@@ -117,12 +150,31 @@ class LocalSignIns:
 
     def _find(self, tx: ITransaction, name: str) -> FoundAccount:
         rows = self.entrance.recorder.rows(tx)
+        return self._found(
+            rows, lambda: rows.person_named(name), otherwise=lambda: tx.people.named(name)
+        )
+
+    def find_of(self, tx: ITransaction, person_id: str) -> FoundAccount:
+        """The account of the person that a passkey names."""
+        rows = self.entrance.recorder.rows(tx)
+        return self._found(
+            rows, lambda: rows.person(person_id), otherwise=lambda: tx.people.get(person_id)
+        )
+
+    def _found(
+        self,
+        rows: SignedRows,
+        look: Callable[[], Person | None],
+        *,
+        otherwise: Callable[[], Person | None],
+    ) -> FoundAccount:
+        """The account of a person; *otherwise* finds one whose row is unsigned, for the record."""
         found: Sequence[PersonSecret] = ()
         try:
-            known = rows.person_named(name)
+            known = look()
             found = rows.secrets_of("" if known is None else known.id)
         except StateUnsigned:
-            return FoundAccount(tx.people.named(name), why=StateUnsigned.reason)
+            return FoundAccount(otherwise(), why=StateUnsigned.reason)
         finally:
             # As many digests for a name that nobody has.
             for decoy in self.judge.decoys[len(found) :]:
@@ -161,9 +213,22 @@ class LocalSignIns:
             raise LocalSignInRefused(why or factor.why)
         return factor
 
-    def _let_in(
+    def let_in(
         self, tx: ITransaction, bound: Bound, account: FoundAccount, factor: SecondFactor
     ) -> tuple[SignedIn, int]:
+        """Use up what was judged, and let its person in; how many recovery codes are left."""
+        known, password = self.use(tx, account, factor)
+        left = sum(one.kind is SecretKind.RECOVERY for one in tx.secrets.of(known.id))
+        return self.admit(tx, bound, known, password), left
+
+    def use(
+        self, tx: ITransaction, account: FoundAccount, factor: SecondFactor
+    ) -> tuple[Person, PersonSecret]:
+        """Use up what was judged; whose it is, and their password.
+
+        Raises:
+            LocalSignInRefused: it was used, or is not in force any more.
+        """
         assert account.known is not None
         assert factor.row is not None
         known = self.admission.active_person(tx, account.known.id)
@@ -184,8 +249,7 @@ class LocalSignIns:
             details={"person_id": known.id, "second_factor": factor.kind.value},
             state=[SECRETS.now(tx, factor.row.id)],
         )
-        left = sum(one.kind is SecretKind.RECOVERY for one in tx.secrets.of(known.id))
-        return self.admit(tx, bound, known, used[0]), left
+        return known, used[0]
 
     def admit(
         self, tx: ITransaction, bound: Bound, known: Person, password: PersonSecret

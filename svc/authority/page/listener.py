@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
@@ -29,10 +29,11 @@ class PageRequest(TelemetryRequest):
     """A request whose body is a small form; what is larger cuts the connection."""
 
     form: bytes = b""
+    most_form = MAX_FORM
 
     def handleContentChunk(self, data: bytes) -> None:
         """Keep a small form."""
-        if len(self.form) + len(data) > MAX_FORM:
+        if len(self.form) + len(data) > self.most_form:
             cast(PageChannel, self.channel).cut()
         else:
             self.form += data
@@ -56,6 +57,13 @@ class PageSite(Site):
         """Nothing."""
 
 
+class AnswersRequests(Protocol):
+    """What makes the answers."""
+
+    async def answer(self, ask: IncomingRequest, host: str) -> Answer:
+        """See :meth:`Pages.answer`."""
+
+
 class PageResource(Resource):
     """Answers every path; see :func:`page_site`."""
 
@@ -64,7 +72,7 @@ class PageResource(Resource):
     def __init__(
         self,
         *,
-        pages: Pages,
+        pages: AnswersRequests,
         host: Callable[[], str],
         is_on: Callable[[], bool],
         clock: IReactorTime,
@@ -140,6 +148,7 @@ def _ask_of(request: PageRequest) -> IncomingRequest:
         sites=all_of(b"sec-fetch-site"),
         types=all_of(b"content-type"),
         body=request.form,
+        peer=str(getattr(cast(Any, request).getClientAddress(), "host", "")),
     )
 
 

@@ -76,7 +76,8 @@ class IncomingRequest:
     """A request as it came; of each header field every value, in order.
 
     Attributes:
-        body: Of a form; at most :data:`MAX_FORM` bytes.
+        body: Bounded by who listens.
+        peer: The address that it came from.
     """
 
     method: str
@@ -89,6 +90,7 @@ class IncomingRequest:
     sites: Sequence[bytes] = ()
     types: Sequence[bytes] = ()
     body: bytes = field(default=b"", repr=False)
+    peer: str = ""
 
 
 @frozen

@@ -10,9 +10,10 @@ from svc.authority.state.credentials import hidden_of
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import SECRETS
 from svc.interfaces.store import ITransaction
-from svc.model.audit.events import ACCOUNT_REMOVE
+from svc.model.audit.events import ACCOUNT_PASSKEY_REMOVE, ACCOUNT_REMOVE
 from svc.model.audit.record import Actor
 from svc.model.audit.state import MAX_ROWS, StateEntry
+from svc.model.cluster.account import SecretKind
 from svc.model.cluster.person import Person
 
 
@@ -38,6 +39,40 @@ def remove_secrets(
             state=gone[start : start + MAX_ROWS],
         )
     return len(gone)
+
+
+def remove_passkey(
+    tx: ITransaction,
+    recorder: Recorder,
+    known: Person,
+    actor: Actor,
+    *,
+    passkey_id: str,
+    note: dict[str, str],
+) -> bool:
+    """Remove one passkey of a person, with its record; whether there was one.
+
+    Raises:
+        StateUnsigned: the records of state are not those that were verified.
+    """
+    rows, subject = recorder.rows(tx), SECRETS.subject(passkey_id)
+    theirs = set(hidden_of(rows, SECRETS, "person_id", known.id, recorder.now()))
+    for one in tx.secrets.of(known.id):
+        entry = SECRETS.entry_of(one)
+        is_theirs = rows.is_signed(entry) or rows.seen.get(entry.subject) is None
+        if one.kind is SecretKind.PASSKEY and is_theirs:
+            theirs.add(entry.subject)
+    if subject not in theirs:
+        return False
+    tx.secrets.remove(passkey_id)
+    recorder.append(
+        tx,
+        ACCOUNT_PASSKEY_REMOVE,
+        actor,
+        details={"person_id": known.id, **note},
+        state=[StateEntry(subject, None)],
+    )
+    return True
 
 
 def take_secrets(tx: ITransaction, recorder: Recorder, known: Person) -> list[StateEntry]:

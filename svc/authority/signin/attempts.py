@@ -42,6 +42,7 @@ class Attempt:
         due: When the provider may be polled again, on the clock.
         is_polled: Whether the provider is being asked right now.
         enrollment: What a person with a one-time code is about to set.
+        browser: What a browser is to do with a passkey.
     """
 
     id: str
@@ -56,6 +57,7 @@ class Attempt:
     due: float = 0.0
     is_polled: bool = False
     enrollment: object | None = field(default=None, repr=False)
+    browser: object | None = field(default=None, repr=False)
 
     @property
     def state(self) -> str:
@@ -128,7 +130,7 @@ class Attempts:
         """
         found = self._known.get(attempt_id)
         if found is None or found.flow is not flow:
-            raise self._unknown()
+            raise self.unknown()
         if self.clock.seconds() >= found.ends:
             self.end(found)
             raise AttemptOver(found)
@@ -144,7 +146,8 @@ class Attempts:
         """Forget it."""
         self._known.pop(attempt.id, None)
 
-    def _unknown(self) -> SignInRefused:
+    def unknown(self) -> SignInRefused:
+        """The refusal of one that is not under way here."""
         return SignInRefused(
             "this sign-in is not under way here: it was used, or the Authority was restarted; "
             "run `svc login` again",

@@ -13,6 +13,7 @@ from svc.authority.accounts.enrollment import Enrollments
 from svc.authority.accounts.first import FirstAdministratorCode
 from svc.authority.accounts.lockout import Lockouts
 from svc.authority.accounts.opened import AccountJudge, decoy_account
+from svc.authority.accounts.passkeys import Passkeys
 from svc.authority.accounts.passwords import PasswordCost, PasswordHashes
 from svc.authority.accounts.secrets import SealedSecrets
 from svc.authority.accounts.security_keys import KeySite
@@ -38,6 +39,7 @@ class AccountRooms:
 
     service: LocalSignInService
     sign_ins: LocalSignIns
+    passkeys: Passkeys
     secrets: SealedSecrets
     first: FirstAdministratorCode
 
@@ -69,6 +71,7 @@ def account_rooms(
         entropy=runtime.entropy,
         in_thread=in_pool(runtime.reactor),
     )
+    passkeys = _passkeys(p, sign_ins, attempts)
     enrollments = Enrollments(
         sign_ins=sign_ins,
         attempts=attempts,
@@ -77,18 +80,27 @@ def account_rooms(
         site=sign_ins.judge.site,
         first=first,
         groups=_groups(p, state_cache, rights),
+        passkeys=passkeys,
         password_min=p.settings.accounts.password_min,
         now=runtime.now,
     )
     service = LocalSignInService(
         sign_ins=sign_ins,
         enrollments=enrollments,
+        passkeys=passkeys,
         attempts=attempts,
         issuer=p.issuer,
         site=sign_ins.judge.site,
         now=runtime.now,
     )
-    return AccountRooms(service=service, sign_ins=sign_ins, secrets=sign_ins.secrets, first=first)
+    rooms = (service, sign_ins, passkeys, sign_ins.secrets, first)
+    return AccountRooms(*rooms)
+
+
+def _passkeys(p: Parts, sign_ins: LocalSignIns, attempts: Attempts) -> Passkeys:
+    name = p.settings.accounts.passkeys.public_name
+    site = None if name is None else KeySite.of_name(name.host, name.port)
+    return Passkeys(site=site, sign_ins=sign_ins, attempts=attempts)
 
 
 def _groups(p: Parts, state_cache: ClusterStateCache, rights: RightsCheck) -> GroupAdmin:
@@ -117,7 +129,7 @@ def _sign_ins(p: Parts, entrance: Entrance) -> LocalSignIns:
         clock=runtime.reactor,
         judge=AccountJudge(
             secrets=secrets,
-            site=KeySite(p.settings.cluster),
+            site=KeySite.of_cluster(p.settings.cluster),
             decoys=decoy_account(secrets, hashes, unused_public_key),
             now=runtime.now,
         ),

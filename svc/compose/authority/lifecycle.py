@@ -72,12 +72,14 @@ class AuthorityRole(AsyncMultiService):
         listeners: By the names of ``listening.json``.
         documents: What it publishes on the telemetry listener, by path.
         page: The listener of the browser page; None where there is none.
+        sign_in: That of the sign-in page, under the public name; likewise.
     """
 
     ready: Readiness
     listeners: dict[str, RpcListener]
     documents: dict[bytes, Callable[[], bytes]] = field(factory=dict)
     page: BoundPort | None = None
+    sign_in: BoundPort | None = None
 
     def __attrs_pre_init__(self) -> None:
         AsyncMultiService.__init__(self)

@@ -18,12 +18,24 @@ from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.explain import Explainer
 from svc.compose.authority.parts import Parts, engine_of
 from svc.compose.authority.shared import SharedServices
+from svc.compose.authority.sign_in_page import SignInListener, sign_in_listener
 from svc.compose.listeners.addresses import server_endpoint
 from svc.runtime.services import BoundPort
 from svc.runtime.threads import in_pool
 
 
-def page_listener(p: Parts, rooms: SharedServices) -> BoundPort | None:
+def page_listeners(
+    p: Parts, rooms: SharedServices
+) -> tuple[BoundPort | None, SignInListener | None]:
+    """The page for people behind the gate, and the sign-in page under the public name.
+
+    Raises:
+        ConfigError: the public name's certificate is refused.
+    """
+    return _page_listener(p, rooms), sign_in_listener(p, rooms.accounts.passkeys)
+
+
+def _page_listener(p: Parts, rooms: SharedServices) -> BoundPort | None:
     """The listener, where the configuration asks for one."""
     address = p.settings.page.listen
     if address is None:

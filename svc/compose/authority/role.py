@@ -31,7 +31,7 @@ from svc.compose.authority.lifecycle import (
     state_beginning,
 )
 from svc.compose.authority.listeners import Administration, ListenerGates, made_listeners
-from svc.compose.authority.page import page_listener
+from svc.compose.authority.page import page_listeners
 from svc.compose.authority.parts import (
     Foundations,
     LeafRenewal,
@@ -146,8 +146,14 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     clock, rooms, listeners = p.runtime.reactor, shared_services(p), made_listeners(p)
     queue = audit_queue(p, rooms, heads.writer)
     documents = {KEY_SET_PATH: rooms.token_keys.published}
-    page = page_listener(p, rooms)
-    role = AuthorityRole(ready=ready, listeners=listeners, documents=documents, page=page)
+    page, passkeys = page_listeners(p, rooms)
+    role = AuthorityRole(
+        ready=ready,
+        listeners=listeners,
+        documents=documents,
+        page=page,
+        sign_in=None if passkeys is None else passkeys.port,
+    )
     writes = _store_writes(p, ready)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
@@ -243,6 +249,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         Serves(role, p.serving),
         *listeners.values(),
         *(() if page is None else (page,)),
+        *(() if passkeys is None else (passkeys.port, passkeys.reading)),
     ):
         role.addService(service)
     return role

@@ -583,8 +583,22 @@ ACCOUNT_USE = _event(
     2062,
     "account.use",
     "I",
-    "a second factor was accepted together with the password",
+    "a passkey, or a second factor together with the password, was accepted",
     "person_id second_factor row_digest",
+)
+ACCOUNT_PASSKEY = _event(
+    2064,
+    "account.passkey",
+    "I",
+    "a person added a passkey to their account",
+    "person_id key_digest row_digest",
+)
+ACCOUNT_PASSKEY_REMOVE = _event(
+    2065,
+    "account.passkey_remove",
+    "I",
+    "a passkey of a person was removed",
+    "person_id note row_digest local_uid",
 )
 ACCOUNT_REMOVE = _event(
     2063,

@@ -22,6 +22,9 @@ CODE_FILE = "first-administrator.code"
 
 RECOVERY_CODES = 10
 
+MAX_PASSKEYS = 10
+"""Of one account."""
+
 
 class SecretKind(Enum):
     """What a row proves; the words are in the store and in records."""
@@ -30,6 +33,7 @@ class SecretKind(Enum):
     PASSWORD = "password"
     TOTP = "totp"
     KEY = "key"
+    PASSKEY = "passkey"
     RECOVERY = "recovery"
 
 
@@ -39,9 +43,9 @@ class PersonSecret:
 
     Attributes:
         sealed: Of a password its Argon2id hash, of a one-use code its SHA-256, of TOTP the secret,
-            of a security key its id and public key.
-        counter: Of TOTP the last step whose code was taken, of a security key its signature
-            count; None while nothing was taken.
+            of a security key or passkey its id and public key.
+        counter: Of TOTP the last step whose code was taken, of a security key or passkey its
+            signature count; None while nothing was taken.
         expires_at: Of an enrollment code.
     """
 

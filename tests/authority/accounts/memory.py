@@ -13,6 +13,7 @@ from svc.authority.accounts.enrollment import Enrollments
 from svc.authority.accounts.first import FirstAdministratorCode
 from svc.authority.accounts.lockout import Lockouts
 from svc.authority.accounts.opened import AccountJudge, decoy_account
+from svc.authority.accounts.passkeys import Passkeys
 from svc.authority.accounts.passwords import PasswordCost, PasswordHashes
 from svc.authority.accounts.secrets import SealedSecrets
 from svc.authority.accounts.security_keys import KeySite
@@ -51,7 +52,7 @@ class AccountHouse:
             cluster=CLUSTER, seal=entrance.admission.seal, now=now, entropy=house.entropy
         )
         self.hashes = PasswordHashes([inline], cost)
-        self.site = KeySite(CLUSTER)
+        self.site = KeySite.of_cluster(CLUSTER)
         self.judge = AccountJudge(
             secrets=self.secrets,
             site=self.site,
@@ -74,6 +75,11 @@ class AccountHouse:
             path=self.directory / CODE_FILE, now=now, entropy=house.entropy, in_thread=inline
         )
         attempts = self.provider.service.attempts
+        self.passkeys = Passkeys(
+            site=KeySite.of_name("sign-in.example.org", 443),
+            sign_ins=self.sign_ins,
+            attempts=attempts,
+        )
         self.enrollments = Enrollments(
             sign_ins=self.sign_ins,
             attempts=attempts,
@@ -82,23 +88,29 @@ class AccountHouse:
             site=self.site,
             first=self.first,
             groups=house.groups(),
+            passkeys=self.passkeys,
             password_min=12,
             now=now,
         )
         self.service = LocalSignInService(
             sign_ins=self.sign_ins,
             enrollments=self.enrollments,
+            passkeys=self.passkeys,
             attempts=attempts,
             issuer=entrance.issuer,
             site=self.site,
             now=now,
         )
-        self.admin = AccountAdmin(
-            people=house.people(),
+
+    @property
+    def admin(self) -> AccountAdmin:
+        """What operators ask."""
+        return AccountAdmin(
+            people=self.house.people(),
             secrets=self.secrets,
             first=self.first,
             ca_pin="ab" * 32,
-            now=now,
+            now=self.house.now,
         )
 
     # -- the operator

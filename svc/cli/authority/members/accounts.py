@@ -15,7 +15,7 @@ from svc.telemetry.escape import escaped
 
 @click.group(cls=Group)
 def accounts() -> None:
-    """People who sign in with a password and a second factor, without a provider."""
+    """People who sign in with a password or passkey that is kept here, without a provider."""
 
 
 @accounts.command("add")
@@ -104,6 +104,59 @@ def remove_account(context: click.Context, person: str, reason: str | None, as_j
     answer = admin(context)("RemoveAccount", request, pb.RemoveAccountResponse)
     called = f"{escaped(answer.name)} ({answer.id})" if answer.name else answer.id
     told = "removed the account of" if answer.changed else "there is no account of"
+    result = {
+        "id": answer.id,
+        "name": answer.name or None,
+        "changed": answer.changed,
+        "sign_ins_ended": answer.sign_ins_ended,
+    }
+    print_result(as_json, result, [f"{told} {called}; {answer.sign_ins_ended} sign-in(s) end"])
+
+
+@accounts.command("passkeys")
+@click.argument("person", type=WORD, required=False)
+@json_option
+@click.pass_context
+def list_passkeys(context: click.Context, person: str | None, as_json: bool) -> None:
+    """List passkeys: whose they are and since when; only those of PERSON, if it is given."""
+    answer = admin(context)("ListAccounts", pb.ListAccountsRequest(), pb.ListAccountsResponse)
+    found = [
+        (account, one)
+        for account in answer.accounts
+        if person in (None, account.name, account.person_id)
+        for one in account.passkeys
+    ]
+    rows = [[one.name or one.person_id, row.id, moment(row.added_at)] for one, row in found]
+    result = [
+        {
+            "id": row.id,
+            "person": one.person_id,
+            "name": one.name or None,
+            "created_at": moment(row.added_at),
+        }
+        for one, row in found
+    ]
+    print_list(as_json, result, ["NAME", "ID", "CREATED"], rows)
+
+
+@accounts.command("remove-passkey")
+@click.argument("person", type=WORD)
+@click.argument("passkey", type=WORD)
+@reason_option
+@json_option
+@click.pass_context
+def remove_passkey(
+    context: click.Context, person: str, passkey: str, reason: str | None, as_json: bool
+) -> None:
+    """Remove PASSKEY, given by its id, of PERSON, given by id or name.
+
+    Sign-ins of that person are renewed no more, as any of them may have come by it; certificates
+    last to their end, unless `persons revoke` ends them.
+    """
+    request = pb.RemovePasskeyRequest(person=person, passkey=passkey, note=reason or "")
+    answer = admin(context)("RemovePasskey", request, pb.RemovePasskeyResponse)
+    called = f"{escaped(answer.name)} ({answer.id})" if answer.name else answer.id
+    told = "removed the passkey of" if answer.changed else "there is no such passkey of"
     result = {
         "id": answer.id,
         "name": answer.name or None,

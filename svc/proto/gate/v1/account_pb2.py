@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from svc.proto.gate.v1 import sign_in_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_sign__in__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fsvc/proto/gate/v1/account.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/sign_in.proto\"\x1f\n\x10\x43hallengeRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\"V\n\x11\x43hallengeResponse\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x11\n\tchallenge\x18\x02 \x01(\x0c\x12\r\n\x05rp_id\x18\x03 \x01(\t\x12\x0e\n\x06origin\x18\x04 \x01(\t\"\xbf\x01\n\x12LocalSignInRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08password\x18\x04 \x01(\t\x12\x0c\n\x04\x63ode\x18\x05 \x01(\t\x12(\n\tassertion\x18\x06 \x01(\x0b\x32\x15.gate.v1.KeyAssertion\x12\x0e\n\x06\x64\x65vice\x18\x07 \x01(\x0c\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x12\n\nsent_at_ms\x18\t \x01(\x03\"i\n\x0cKeyAssertion\x12\x15\n\rcredential_id\x18\x01 \x01(\x0c\x12\x13\n\x0b\x63lient_data\x18\x02 \x01(\x0c\x12\x1a\n\x12\x61uthenticator_data\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"\x86\x01\n\x13LocalSignInResponse\x12*\n\tsigned_in\x18\x01 \x01(\x0b\x32\x17.gate.v1.SignInResponse\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\x0c\x12\x1b\n\x13recovery_codes_left\x18\x03 \x01(\r\x12\x16\n\x0erecovery_codes\x18\x04 \x03(\t\"\xab\x01\n\x16\x42\x65ginEnrollmentRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04\x63ode\x18\x03 \x01(\t\x12\x1b\n\x13\x66irst_administrator\x18\x04 \x01(\x08\x12\x10\n\x08password\x18\x05 \x01(\t\x12\x14\n\x0csecurity_key\x18\x06 \x01(\x08\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x12\n\nsent_at_ms\x18\x08 \x01(\x03\"\x97\x01\n\x17\x42\x65ginEnrollmentResponse\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x12\n\nexpires_in\x18\x02 \x01(\r\x12\x10\n\x08totp_uri\x18\x03 \x01(\t\x12\x11\n\tchallenge\x18\x04 \x01(\x0c\x12\r\n\x05rp_id\x18\x05 \x01(\t\x12\x0e\n\x06origin\x18\x06 \x01(\t\x12\x13\n\x0buser_handle\x18\x07 \x01(\x0c\"j\n\x19\x43ompleteEnrollmentRequest\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12.\n\x0cregistration\x18\x03 \x01(\x0b\x32\x18.gate.v1.KeyRegistration\";\n\x0fKeyRegistration\x12\x13\n\x0b\x63lient_data\x18\x01 \x01(\x0c\x12\x13\n\x0b\x61ttestation\x18\x02 \x01(\x0c\"y\n\x11\x41\x64\x64\x41\x63\x63ountRequest\x12\x0e\n\x06person\x18\x01 \x01(\t\x12\x0e\n\x06groups\x18\x02 \x03(\t\x12\x15\n\rcreate_groups\x18\x03 \x01(\x08\x12\x10\n\x08ttl_secs\x18\x04 \x01(\x03\x12\r\n\x05reset\x18\x05 \x01(\x08\x12\x0c\n\x04note\x18\x06 \x01(\t\"j\n\x12\x41\x64\x64\x41\x63\x63ountResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0e\n\x06\x63\x61_pin\x18\x03 \x01(\t\x12\x12\n\nexpires_at\x18\x04 \x01(\x03\x12\x16\n\x0esign_ins_ended\x18\x05 \x01(\r\"\x15\n\x13ListAccountsRequest\"\x85\x01\n\nAccountRow\x12\x11\n\tperson_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x16\n\x0esecond_factors\x18\x04 \x03(\t\x12\x16\n\x0erecovery_codes\x18\x05 \x01(\r\x12\x17\n\x0f\x63ode_expires_at\x18\x06 \x01(\x03\"=\n\x14ListAccountsResponse\x12%\n\x08\x61\x63\x63ounts\x18\x01 \x03(\x0b\x32\x13.gate.v1.AccountRow\"4\n\x14RemoveAccountRequest\x12\x0e\n\x06person\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"Z\n\x15RemoveAccountResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x63hanged\x18\x03 \x01(\x08\x12\x16\n\x0esign_ins_ended\x18\x04 \x01(\r\"\x1b\n\x19\x46irstAdministratorRequest\">\n\x1a\x46irstAdministratorResponse\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nexpires_at\x18\x02 \x01(\x03\x32\xc4\x02\n\x0bLocalSignIn\x12\x42\n\tChallenge\x12\x19.gate.v1.ChallengeRequest\x1a\x1a.gate.v1.ChallengeResponse\x12\x43\n\x06SignIn\x12\x1b.gate.v1.LocalSignInRequest\x1a\x1c.gate.v1.LocalSignInResponse\x12T\n\x0f\x42\x65ginEnrollment\x12\x1f.gate.v1.BeginEnrollmentRequest\x1a .gate.v1.BeginEnrollmentResponse\x12V\n\x12\x43ompleteEnrollment\x12\".gate.v1.CompleteEnrollmentRequest\x1a\x1c.gate.v1.LocalSignInResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fsvc/proto/gate/v1/account.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/sign_in.proto\"\x1f\n\x10\x43hallengeRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\"V\n\x11\x43hallengeResponse\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x11\n\tchallenge\x18\x02 \x01(\x0c\x12\r\n\x05rp_id\x18\x03 \x01(\t\x12\x0e\n\x06origin\x18\x04 \x01(\t\"\xbf\x01\n\x12LocalSignInRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\x12\x0f\n\x07\x61ttempt\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x10\n\x08password\x18\x04 \x01(\t\x12\x0c\n\x04\x63ode\x18\x05 \x01(\t\x12(\n\tassertion\x18\x06 \x01(\x0b\x32\x15.gate.v1.KeyAssertion\x12\x0e\n\x06\x64\x65vice\x18\x07 \x01(\x0c\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x12\n\nsent_at_ms\x18\t \x01(\x03\"i\n\x0cKeyAssertion\x12\x15\n\rcredential_id\x18\x01 \x01(\x0c\x12\x13\n\x0b\x63lient_data\x18\x02 \x01(\x0c\x12\x1a\n\x12\x61uthenticator_data\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"\x86\x01\n\x13LocalSignInResponse\x12*\n\tsigned_in\x18\x01 \x01(\x0b\x32\x17.gate.v1.SignInResponse\x12\x0e\n\x06\x64\x65vice\x18\x02 \x01(\x0c\x12\x1b\n\x13recovery_codes_left\x18\x03 \x01(\r\x12\x16\n\x0erecovery_codes\x18\x04 \x03(\t\"\xca\x01\n\x16\x42\x65ginEnrollmentRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04\x63ode\x18\x03 \x01(\t\x12\x1b\n\x13\x66irst_administrator\x18\x04 \x01(\x08\x12\x10\n\x08password\x18\x05 \x01(\t\x12\x14\n\x0csecurity_key\x18\x06 \x01(\x08\x12\x0f\n\x07version\x18\x07 \x01(\t\x12\x12\n\nsent_at_ms\x18\x08 \x01(\x03\x12\x0f\n\x07passkey\x18\t \x01(\x08\x12\x0c\n\x04port\x18\n \x01(\r\"\xc1\x01\n\x17\x42\x65ginEnrollmentResponse\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x12\n\nexpires_in\x18\x02 \x01(\r\x12\x10\n\x08totp_uri\x18\x03 \x01(\t\x12\x11\n\tchallenge\x18\x04 \x01(\x0c\x12\r\n\x05rp_id\x18\x05 \x01(\t\x12\x0e\n\x06origin\x18\x06 \x01(\t\x12\x13\n\x0buser_handle\x18\x07 \x01(\x0c\x12(\n\x07\x62rowser\x18\x08 \x01(\x0b\x32\x17.gate.v1.BrowserAttempt\"y\n\x19\x43ompleteEnrollmentRequest\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12.\n\x0cregistration\x18\x03 \x01(\x0b\x32\x18.gate.v1.KeyRegistration\x12\r\n\x05query\x18\x04 \x01(\t\"\x84\x01\n\x13\x42\x65ginPasskeyRequest\x12\x0b\n\x03\x63sr\x18\x01 \x01(\x0c\x12\x0c\n\x04port\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x12\n\nsent_at_ms\x18\x04 \x01(\x03\x12-\n\x08\x61\x64\x64\x65\x64_to\x18\x05 \x01(\x0b\x32\x1b.gate.v1.LocalSignInRequest\"Q\n\x0e\x42rowserAttempt\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\x12\n\nexpires_in\x18\x02 \x01(\r\x12\x0b\n\x03url\x18\x03 \x01(\t\x12\r\n\x05state\x18\x04 \x01(\t\"8\n\x16\x43ompletePasskeyRequest\x12\x0f\n\x07\x61ttempt\x18\x01 \x01(\t\x12\r\n\x05query\x18\x02 \x01(\t\";\n\x0fKeyRegistration\x12\x13\n\x0b\x63lient_data\x18\x01 \x01(\x0c\x12\x13\n\x0b\x61ttestation\x18\x02 \x01(\x0c\"y\n\x11\x41\x64\x64\x41\x63\x63ountRequest\x12\x0e\n\x06person\x18\x01 \x01(\t\x12\x0e\n\x06groups\x18\x02 \x03(\t\x12\x15\n\rcreate_groups\x18\x03 \x01(\x08\x12\x10\n\x08ttl_secs\x18\x04 \x01(\x03\x12\r\n\x05reset\x18\x05 \x01(\x08\x12\x0c\n\x04note\x18\x06 \x01(\t\"j\n\x12\x41\x64\x64\x41\x63\x63ountResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04\x63ode\x18\x02 \x01(\t\x12\x0e\n\x06\x63\x61_pin\x18\x03 \x01(\t\x12\x12\n\nexpires_at\x18\x04 \x01(\x03\x12\x16\n\x0esign_ins_ended\x18\x05 \x01(\r\"\x15\n\x13ListAccountsRequest\"\xac\x01\n\nAccountRow\x12\x11\n\tperson_id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x16\n\x0esecond_factors\x18\x04 \x03(\t\x12\x16\n\x0erecovery_codes\x18\x05 \x01(\r\x12\x17\n\x0f\x63ode_expires_at\x18\x06 \x01(\x03\x12%\n\x08passkeys\x18\x07 \x03(\x0b\x32\x13.gate.v1.PasskeyRow\"*\n\nPasskeyRow\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08\x61\x64\x64\x65\x64_at\x18\x02 \x01(\x03\"=\n\x14ListAccountsResponse\x12%\n\x08\x61\x63\x63ounts\x18\x01 \x03(\x0b\x32\x13.gate.v1.AccountRow\"4\n\x14RemoveAccountRequest\x12\x0e\n\x06person\x18\x01 \x01(\t\x12\x0c\n\x04note\x18\x02 \x01(\t\"Z\n\x15RemoveAccountResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x63hanged\x18\x03 \x01(\x08\x12\x16\n\x0esign_ins_ended\x18\x04 \x01(\r\"E\n\x14RemovePasskeyRequest\x12\x0e\n\x06person\x18\x01 \x01(\t\x12\x0f\n\x07passkey\x18\x02 \x01(\t\x12\x0c\n\x04note\x18\x03 \x01(\t\"Z\n\x15RemovePasskeyResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07\x63hanged\x18\x03 \x01(\x08\x12\x16\n\x0esign_ins_ended\x18\x04 \x01(\r\"\x1b\n\x19\x46irstAdministratorRequest\">\n\x1a\x46irstAdministratorResponse\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nexpires_at\x18\x02 \x01(\x03\x32\xdd\x03\n\x0bLocalSignIn\x12\x42\n\tChallenge\x12\x19.gate.v1.ChallengeRequest\x1a\x1a.gate.v1.ChallengeResponse\x12\x43\n\x06SignIn\x12\x1b.gate.v1.LocalSignInRequest\x1a\x1c.gate.v1.LocalSignInResponse\x12T\n\x0f\x42\x65ginEnrollment\x12\x1f.gate.v1.BeginEnrollmentRequest\x1a .gate.v1.BeginEnrollmentResponse\x12V\n\x12\x43ompleteEnrollment\x12\".gate.v1.CompleteEnrollmentRequest\x1a\x1c.gate.v1.LocalSignInResponse\x12\x45\n\x0c\x42\x65ginPasskey\x12\x1c.gate.v1.BeginPasskeyRequest\x1a\x17.gate.v1.BrowserAttempt\x12P\n\x0f\x43ompletePasskey\x12\x1f.gate.v1.CompletePasskeyRequest\x1a\x1c.gate.v1.LocalSignInResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -43,31 +43,43 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_LOCALSIGNINRESPONSE']._serialized_start=500
   _globals['_LOCALSIGNINRESPONSE']._serialized_end=634
   _globals['_BEGINENROLLMENTREQUEST']._serialized_start=637
-  _globals['_BEGINENROLLMENTREQUEST']._serialized_end=808
-  _globals['_BEGINENROLLMENTRESPONSE']._serialized_start=811
-  _globals['_BEGINENROLLMENTRESPONSE']._serialized_end=962
-  _globals['_COMPLETEENROLLMENTREQUEST']._serialized_start=964
-  _globals['_COMPLETEENROLLMENTREQUEST']._serialized_end=1070
-  _globals['_KEYREGISTRATION']._serialized_start=1072
-  _globals['_KEYREGISTRATION']._serialized_end=1131
-  _globals['_ADDACCOUNTREQUEST']._serialized_start=1133
-  _globals['_ADDACCOUNTREQUEST']._serialized_end=1254
-  _globals['_ADDACCOUNTRESPONSE']._serialized_start=1256
-  _globals['_ADDACCOUNTRESPONSE']._serialized_end=1362
-  _globals['_LISTACCOUNTSREQUEST']._serialized_start=1364
-  _globals['_LISTACCOUNTSREQUEST']._serialized_end=1385
-  _globals['_ACCOUNTROW']._serialized_start=1388
-  _globals['_ACCOUNTROW']._serialized_end=1521
-  _globals['_LISTACCOUNTSRESPONSE']._serialized_start=1523
-  _globals['_LISTACCOUNTSRESPONSE']._serialized_end=1584
-  _globals['_REMOVEACCOUNTREQUEST']._serialized_start=1586
-  _globals['_REMOVEACCOUNTREQUEST']._serialized_end=1638
-  _globals['_REMOVEACCOUNTRESPONSE']._serialized_start=1640
-  _globals['_REMOVEACCOUNTRESPONSE']._serialized_end=1730
-  _globals['_FIRSTADMINISTRATORREQUEST']._serialized_start=1732
-  _globals['_FIRSTADMINISTRATORREQUEST']._serialized_end=1759
-  _globals['_FIRSTADMINISTRATORRESPONSE']._serialized_start=1761
-  _globals['_FIRSTADMINISTRATORRESPONSE']._serialized_end=1823
-  _globals['_LOCALSIGNIN']._serialized_start=1826
-  _globals['_LOCALSIGNIN']._serialized_end=2150
+  _globals['_BEGINENROLLMENTREQUEST']._serialized_end=839
+  _globals['_BEGINENROLLMENTRESPONSE']._serialized_start=842
+  _globals['_BEGINENROLLMENTRESPONSE']._serialized_end=1035
+  _globals['_COMPLETEENROLLMENTREQUEST']._serialized_start=1037
+  _globals['_COMPLETEENROLLMENTREQUEST']._serialized_end=1158
+  _globals['_BEGINPASSKEYREQUEST']._serialized_start=1161
+  _globals['_BEGINPASSKEYREQUEST']._serialized_end=1293
+  _globals['_BROWSERATTEMPT']._serialized_start=1295
+  _globals['_BROWSERATTEMPT']._serialized_end=1376
+  _globals['_COMPLETEPASSKEYREQUEST']._serialized_start=1378
+  _globals['_COMPLETEPASSKEYREQUEST']._serialized_end=1434
+  _globals['_KEYREGISTRATION']._serialized_start=1436
+  _globals['_KEYREGISTRATION']._serialized_end=1495
+  _globals['_ADDACCOUNTREQUEST']._serialized_start=1497
+  _globals['_ADDACCOUNTREQUEST']._serialized_end=1618
+  _globals['_ADDACCOUNTRESPONSE']._serialized_start=1620
+  _globals['_ADDACCOUNTRESPONSE']._serialized_end=1726
+  _globals['_LISTACCOUNTSREQUEST']._serialized_start=1728
+  _globals['_LISTACCOUNTSREQUEST']._serialized_end=1749
+  _globals['_ACCOUNTROW']._serialized_start=1752
+  _globals['_ACCOUNTROW']._serialized_end=1924
+  _globals['_PASSKEYROW']._serialized_start=1926
+  _globals['_PASSKEYROW']._serialized_end=1968
+  _globals['_LISTACCOUNTSRESPONSE']._serialized_start=1970
+  _globals['_LISTACCOUNTSRESPONSE']._serialized_end=2031
+  _globals['_REMOVEACCOUNTREQUEST']._serialized_start=2033
+  _globals['_REMOVEACCOUNTREQUEST']._serialized_end=2085
+  _globals['_REMOVEACCOUNTRESPONSE']._serialized_start=2087
+  _globals['_REMOVEACCOUNTRESPONSE']._serialized_end=2177
+  _globals['_REMOVEPASSKEYREQUEST']._serialized_start=2179
+  _globals['_REMOVEPASSKEYREQUEST']._serialized_end=2248
+  _globals['_REMOVEPASSKEYRESPONSE']._serialized_start=2250
+  _globals['_REMOVEPASSKEYRESPONSE']._serialized_end=2340
+  _globals['_FIRSTADMINISTRATORREQUEST']._serialized_start=2342
+  _globals['_FIRSTADMINISTRATORREQUEST']._serialized_end=2369
+  _globals['_FIRSTADMINISTRATORRESPONSE']._serialized_start=2371
+  _globals['_FIRSTADMINISTRATORRESPONSE']._serialized_end=2433
+  _globals['_LOCALSIGNIN']._serialized_start=2436
+  _globals['_LOCALSIGNIN']._serialized_end=2913
 # @@protoc_insertion_point(module_scope)

@@ -72,7 +72,7 @@ class LocalSignInResponse(_message.Message):
     def __init__(self, signed_in: _Optional[_Union[_sign_in_pb2.SignInResponse, _Mapping]] = ..., device: _Optional[bytes] = ..., recovery_codes_left: _Optional[int] = ..., recovery_codes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class BeginEnrollmentRequest(_message.Message):
-    __slots__ = ("csr", "name", "code", "first_administrator", "password", "security_key", "version", "sent_at_ms")
+    __slots__ = ("csr", "name", "code", "first_administrator", "password", "security_key", "version", "sent_at_ms", "passkey", "port")
     CSR_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
@@ -81,6 +81,8 @@ class BeginEnrollmentRequest(_message.Message):
     SECURITY_KEY_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SENT_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    PASSKEY_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
     csr: bytes
     name: str
     code: str
@@ -89,10 +91,12 @@ class BeginEnrollmentRequest(_message.Message):
     security_key: bool
     version: str
     sent_at_ms: int
-    def __init__(self, csr: _Optional[bytes] = ..., name: _Optional[str] = ..., code: _Optional[str] = ..., first_administrator: _Optional[bool] = ..., password: _Optional[str] = ..., security_key: _Optional[bool] = ..., version: _Optional[str] = ..., sent_at_ms: _Optional[int] = ...) -> None: ...
+    passkey: bool
+    port: int
+    def __init__(self, csr: _Optional[bytes] = ..., name: _Optional[str] = ..., code: _Optional[str] = ..., first_administrator: _Optional[bool] = ..., password: _Optional[str] = ..., security_key: _Optional[bool] = ..., version: _Optional[str] = ..., sent_at_ms: _Optional[int] = ..., passkey: _Optional[bool] = ..., port: _Optional[int] = ...) -> None: ...
 
 class BeginEnrollmentResponse(_message.Message):
-    __slots__ = ("attempt", "expires_in", "totp_uri", "challenge", "rp_id", "origin", "user_handle")
+    __slots__ = ("attempt", "expires_in", "totp_uri", "challenge", "rp_id", "origin", "user_handle", "browser")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_IN_FIELD_NUMBER: _ClassVar[int]
     TOTP_URI_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +104,7 @@ class BeginEnrollmentResponse(_message.Message):
     RP_ID_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
     USER_HANDLE_FIELD_NUMBER: _ClassVar[int]
+    BROWSER_FIELD_NUMBER: _ClassVar[int]
     attempt: str
     expires_in: int
     totp_uri: str
@@ -107,17 +112,54 @@ class BeginEnrollmentResponse(_message.Message):
     rp_id: str
     origin: str
     user_handle: bytes
-    def __init__(self, attempt: _Optional[str] = ..., expires_in: _Optional[int] = ..., totp_uri: _Optional[str] = ..., challenge: _Optional[bytes] = ..., rp_id: _Optional[str] = ..., origin: _Optional[str] = ..., user_handle: _Optional[bytes] = ...) -> None: ...
+    browser: BrowserAttempt
+    def __init__(self, attempt: _Optional[str] = ..., expires_in: _Optional[int] = ..., totp_uri: _Optional[str] = ..., challenge: _Optional[bytes] = ..., rp_id: _Optional[str] = ..., origin: _Optional[str] = ..., user_handle: _Optional[bytes] = ..., browser: _Optional[_Union[BrowserAttempt, _Mapping]] = ...) -> None: ...
 
 class CompleteEnrollmentRequest(_message.Message):
-    __slots__ = ("attempt", "code", "registration")
+    __slots__ = ("attempt", "code", "registration", "query")
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
     CODE_FIELD_NUMBER: _ClassVar[int]
     REGISTRATION_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
     attempt: str
     code: str
     registration: KeyRegistration
-    def __init__(self, attempt: _Optional[str] = ..., code: _Optional[str] = ..., registration: _Optional[_Union[KeyRegistration, _Mapping]] = ...) -> None: ...
+    query: str
+    def __init__(self, attempt: _Optional[str] = ..., code: _Optional[str] = ..., registration: _Optional[_Union[KeyRegistration, _Mapping]] = ..., query: _Optional[str] = ...) -> None: ...
+
+class BeginPasskeyRequest(_message.Message):
+    __slots__ = ("csr", "port", "version", "sent_at_ms", "added_to")
+    CSR_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    SENT_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ADDED_TO_FIELD_NUMBER: _ClassVar[int]
+    csr: bytes
+    port: int
+    version: str
+    sent_at_ms: int
+    added_to: LocalSignInRequest
+    def __init__(self, csr: _Optional[bytes] = ..., port: _Optional[int] = ..., version: _Optional[str] = ..., sent_at_ms: _Optional[int] = ..., added_to: _Optional[_Union[LocalSignInRequest, _Mapping]] = ...) -> None: ...
+
+class BrowserAttempt(_message.Message):
+    __slots__ = ("attempt", "expires_in", "url", "state")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_IN_FIELD_NUMBER: _ClassVar[int]
+    URL_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    attempt: str
+    expires_in: int
+    url: str
+    state: str
+    def __init__(self, attempt: _Optional[str] = ..., expires_in: _Optional[int] = ..., url: _Optional[str] = ..., state: _Optional[str] = ...) -> None: ...
+
+class CompletePasskeyRequest(_message.Message):
+    __slots__ = ("attempt", "query")
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    attempt: str
+    query: str
+    def __init__(self, attempt: _Optional[str] = ..., query: _Optional[str] = ...) -> None: ...
 
 class KeyRegistration(_message.Message):
     __slots__ = ("client_data", "attestation")
@@ -162,20 +204,30 @@ class ListAccountsRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class AccountRow(_message.Message):
-    __slots__ = ("person_id", "name", "state", "second_factors", "recovery_codes", "code_expires_at")
+    __slots__ = ("person_id", "name", "state", "second_factors", "recovery_codes", "code_expires_at", "passkeys")
     PERSON_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     SECOND_FACTORS_FIELD_NUMBER: _ClassVar[int]
     RECOVERY_CODES_FIELD_NUMBER: _ClassVar[int]
     CODE_EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    PASSKEYS_FIELD_NUMBER: _ClassVar[int]
     person_id: str
     name: str
     state: str
     second_factors: _containers.RepeatedScalarFieldContainer[str]
     recovery_codes: int
     code_expires_at: int
-    def __init__(self, person_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., second_factors: _Optional[_Iterable[str]] = ..., recovery_codes: _Optional[int] = ..., code_expires_at: _Optional[int] = ...) -> None: ...
+    passkeys: _containers.RepeatedCompositeFieldContainer[PasskeyRow]
+    def __init__(self, person_id: _Optional[str] = ..., name: _Optional[str] = ..., state: _Optional[str] = ..., second_factors: _Optional[_Iterable[str]] = ..., recovery_codes: _Optional[int] = ..., code_expires_at: _Optional[int] = ..., passkeys: _Optional[_Iterable[_Union[PasskeyRow, _Mapping]]] = ...) -> None: ...
+
+class PasskeyRow(_message.Message):
+    __slots__ = ("id", "added_at")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ADDED_AT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    added_at: int
+    def __init__(self, id: _Optional[str] = ..., added_at: _Optional[int] = ...) -> None: ...
 
 class ListAccountsResponse(_message.Message):
     __slots__ = ("accounts",)
@@ -192,6 +244,28 @@ class RemoveAccountRequest(_message.Message):
     def __init__(self, person: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
 
 class RemoveAccountResponse(_message.Message):
+    __slots__ = ("id", "name", "changed", "sign_ins_ended")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    SIGN_INS_ENDED_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    name: str
+    changed: bool
+    sign_ins_ended: int
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., changed: _Optional[bool] = ..., sign_ins_ended: _Optional[int] = ...) -> None: ...
+
+class RemovePasskeyRequest(_message.Message):
+    __slots__ = ("person", "passkey", "note")
+    PERSON_FIELD_NUMBER: _ClassVar[int]
+    PASSKEY_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    person: str
+    passkey: str
+    note: str
+    def __init__(self, person: _Optional[str] = ..., passkey: _Optional[str] = ..., note: _Optional[str] = ...) -> None: ...
+
+class RemovePasskeyResponse(_message.Message):
     __slots__ = ("id", "name", "changed", "sign_ins_ended")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]

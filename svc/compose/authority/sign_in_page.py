@@ -1,0 +1,84 @@
+"""The sign-in page under the public name, wired: a listener of its own, and its certificate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from attrs import define
+from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOFactory
+
+from svc.authority.accounts.passkeys import Passkeys
+from svc.authority.sign_in_page.listener import FewConnections, sign_in_site
+from svc.authority.sign_in_page.pages import SignInPages
+from svc.compose.authority.parts import Parts
+from svc.compose.listeners.addresses import server_endpoint
+from svc.errors import ConfigError
+from svc.pki.public_tls import PublicCertificate
+from svc.runtime.services import BoundPort, PeriodicTask
+from svc.runtime.threads import InThread, in_pool
+
+CERTIFICATE_SECS = 60.0
+_log = Logger(namespace="svc_authority")
+
+
+@define
+class SignInListener:
+    """What serves the page.
+
+    Attributes:
+        reading: Looks at the certificate's files again.
+    """
+
+    port: BoundPort
+    reading: PeriodicTask
+
+
+def sign_in_listener(p: Parts, passkeys: Passkeys) -> SignInListener | None:
+    """The listener, where the configuration asks for one.  Blocks for certificate and key.
+
+    Raises:
+        ConfigError: they are refused.
+    """
+    settings, clock = p.settings.accounts.passkeys, p.runtime.reactor
+    if settings.public_name is None or settings.listen is None:
+        return None
+    certificate = PublicCertificate(Path(settings.cert or ""), Path(settings.key or ""))
+    certificate.load()
+    site = sign_in_site(
+        pages=SignInPages(p.settings.cluster, passkeys),
+        host=passkeys.configured.origin.removeprefix("https://"),
+        is_on=lambda: p.serving.is_on,
+        clock=clock,
+        tasks=p.tasks,
+    )
+    port = BoundPort(
+        key="accounts.passkeys.listen",
+        address=str(settings.listen),
+        endpoint=server_endpoint(clock, settings.listen),
+        factory=FewConnections(TLSMemoryBIOFactory(certificate, False, site), clock),
+    )
+    reading = PeriodicTask(
+        clock=clock,
+        interval=CERTIFICATE_SECS,
+        call=_Reading(certificate, in_pool(clock)).read,
+        what="read the certificate of the sign-in page",
+        at_once=False,
+    )
+    return SignInListener(port, reading)
+
+
+@define
+class _Reading:
+    """Follows the files, which are replaced every few weeks."""
+
+    certificate: PublicCertificate
+    in_thread: InThread
+
+    async def read(self) -> None:
+        """Look once; what was read before stays while the files are no good."""
+        try:
+            if await self.in_thread(self.certificate.load):
+                _log.info("the certificate of the sign-in page was read again")
+        except ConfigError as refused:
+            _log.warn("the certificate of the sign-in page is not replaced", reason=str(refused))

@@ -1,0 +1,85 @@
+"""TLS under a public name: a certificate and key that an operator keeps in files.
+
+Browsers know the authority that signed it, so it is no certificate of the cluster's.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from OpenSSL import SSL
+from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from zope.interface import implementer
+
+from svc.errors import ConfigError
+from svc.pki.files import MAX_FILE_BYTES, read_private
+
+
+@implementer(IOpenSSLServerConnectionCreator)
+@define(eq=False)
+class PublicCertificate:
+    """The certificate of a name, as its files held it when they were read last.
+
+    Attributes:
+        cert: PEM: the certificate, then its chain.
+        key: PEM, readable by this user alone.
+    """
+
+    cert: Path
+    key: Path
+    _context: SSL.Context = field(init=False)
+    _read: tuple[bytes, bytes] = field(default=(b"", b""), init=False, repr=False)
+
+    def load(self) -> bool:
+        """Read the files; whether they changed.  Blocks for the disk.
+
+        Raises:
+            ConfigError: naming the file; what was read before stays in force.
+        """
+        read = (_public(self.cert), read_private(self.key, os.geteuid()))
+        if read == self._read:
+            return False
+        self._context = _context(self.cert, self.key, *read)
+        self._read = read
+        return True
+
+    def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
+        """A connection of what is in force now."""
+        return SSL.Connection(self._context, None)
+
+
+def _public(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_FILE_BYTES)
+    except OSError as error:
+        what = (error.strerror or "unreadable").lower()
+        raise ConfigError(str(path), f"cannot be read: {what}") from None
+
+
+def _context(cert: Path, key: Path, cert_pem: bytes, key_pem: bytes) -> SSL.Context:
+    try:
+        leaf, *above = x509.load_pem_x509_certificates(cert_pem)
+    except ValueError:
+        raise ConfigError(str(cert), "holds no certificate that can be read") from None
+    try:
+        private: Any = load_pem_private_key(key_pem, None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        raise ConfigError(str(key), "holds no private key that can be read") from None
+    if private.public_key() != leaf.public_key():
+        raise ConfigError(str(key), f"is not the key of the certificate in {cert}")
+    context = SSL.Context(SSL.TLS_SERVER_METHOD)
+    context.set_min_proto_version(SSL.TLS1_3_VERSION)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.use_certificate(leaf)
+    for one in above:
+        context.add_extra_chain_cert(one)
+    context.use_privatekey(private)
+    return context
