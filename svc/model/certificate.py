@@ -49,6 +49,8 @@ class CertificateFacts:
         not_after: Unix seconds; the earliest end in its chain.  Invalid from then on.
         generation: How often this holder's certificate was issued, from 1
             on; 0 for purpose certificates (R13).
+        factor_at: When its holder presented a second factor, by whoever signed them in; None
+            where nobody said so.
         public_key: The holder's key; verifies what the holder signs.
     """
 
@@ -59,6 +61,7 @@ class CertificateFacts:
     not_after: float
     generation: int
     public_key: PublicKey = field(eq=False, repr=False)
+    factor_at: int | None = None
 
     @property
     def lifetime(self) -> float:
@@ -112,6 +115,7 @@ class CertificateRequest:
         lifetime: Seconds; cut to the end of the issuing CA.
         generation: 1 at enrollment, one more at each renewal.
         ends_by: Unix time that the certificate is not good past; None: only *lifetime* says.
+        factor_at: When a person presented a second factor; None where that is not known.
     """
 
     csr: bytes
@@ -120,6 +124,7 @@ class CertificateRequest:
     generation: int = 1
     names: tuple[str, ...] = ()
     ends_by: float | None = None
+    factor_at: int | None = None
 
 
 @frozen

@@ -89,17 +89,21 @@ class CertificateIssuer:
             raise CertificateRefused("the token names no holder", reason="certificate_role")
         return Principal(self.keys.cluster, grant.role, grant.subject_id)
 
-    def admit(self, grant: TokenGrant, csr: bytes, generation: int = 1) -> NewCertificate:
+    def admit(
+        self, grant: TokenGrant, csr: bytes, generation: int = 1, factor_at: int | None = None
+    ) -> NewCertificate:
         """The first certificate of a joiner whose token was just spent.
 
         Args:
             generation: Above 1 only where the registry knows this holder
                 already (re-enrollment): one more than its newest.
+            factor_at: When a person presented a second factor; None where that is not known.
 
         Raises:
             CertificateRefused: nothing was signed.
         """
-        return self.sign_for(self.principal(grant, prove_key(csr)), csr, generation, grant.names)
+        principal = self.principal(grant, prove_key(csr))
+        return self.sign_for(principal, csr, generation, grant.names, factor_at=factor_at)
 
     def renew(
         self,
@@ -134,7 +138,15 @@ class CertificateIssuer:
             raise CloneSuspected(
                 "the certificate that asks for renewal is not the newest generation"
             )
-        return self.sign_for(shown.principal, csr, generation, standing.names, ends_by=ends_by)
+        # No renewal makes a second factor younger (rule R35).
+        return self.sign_for(
+            shown.principal,
+            csr,
+            generation,
+            standing.names,
+            ends_by=ends_by,
+            factor_at=shown.factor_at,
+        )
 
     def take(self, issuer: IssuingAuthority) -> None:
         """Sign with this CA from now on; what the one before signed stays good to its end."""
@@ -147,6 +159,7 @@ class CertificateIssuer:
         generation: int,
         names: tuple[str, ...] = (),
         ends_by: float | None = None,
+        factor_at: int | None = None,
     ) -> NewCertificate:
         """A certificate for a principal that the caller vouches for.
 
@@ -163,5 +176,6 @@ class CertificateIssuer:
             generation=generation,
             names=names,
             ends_by=ends_by,
+            factor_at=factor_at,
         )
         return self.keys.issuer_for(principal.role).sign(request)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from hashlib import sha256
 from ipaddress import ip_address
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -135,7 +135,10 @@ class IssuingAuthority:
                 "the certificate would have ended already", reason="certificate_expired"
             )
         principal = request.principal
-        subject = _name(principal.id, profile.generation_attribute(request.generation))
+        attributes = [profile.generation_attribute(request.generation)]
+        if request.factor_at is not None:
+            attributes.append(profile.factor_attribute(request.factor_at))
+        subject = _name(principal.id, *attributes)
         builder = _begin(subject, self.certificate, proven.key, now, end, self.entropy)
         leaf = (
             builder.add_extension(x509.BasicConstraints(False, None), critical=True)
@@ -152,7 +155,9 @@ class IssuingAuthority:
             )
             .sign(self.key, SHA256())
         )
-        facts = facts_of(leaf, principal, request.generation, proven.key)
+        facts = evolve(
+            facts_of(leaf, principal, request.generation, proven.key), factor_at=request.factor_at
+        )
         return NewCertificate((der(leaf), der(self.certificate)), facts, proven.sha256)
 
     def _may_sign(self, request: CertificateRequest) -> None:
@@ -168,6 +173,10 @@ class IssuingAuthority:
         if request.names and not principal.role.is_node:
             raise CertificateRefused(
                 "only a node's certificate may contain host names", reason="certificate_name"
+            )
+        if request.factor_at is not None and principal.role is not Role.USER:
+            raise CertificateRefused(
+                "only a person's certificate may name a second factor", reason="certificate_name"
             )
         if request.lifetime <= 0 or not 1 <= request.generation <= profile.MAX_GENERATION:
             raise _bad_request(

@@ -3,8 +3,9 @@
 Adding an authority or a purpose is adding a row here.  Nothing in a certificate
 is private to this program: Go, for one, cannot even parse a certificate with an
 object identifier whose arcs it cannot hold.  What an issuing CA or a purpose
-certificate is for stands in its SPIFFE URI, and the renewal generation of a
-leaf in the ``serialNumber`` attribute of its subject (docs/adr/0021).
+certificate is for stands in its SPIFFE URI, the renewal generation of a
+leaf in the ``serialNumber`` attribute of its subject (docs/adr/0021), and when a
+person presented a second factor in ``dnQualifier`` (docs/adr/0051).
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ UNREADABLE = (
 
 MAX_GENERATION = 2**63 - 1
 _GENERATION = re.compile(r"[1-9][0-9]{0,18}\Z")
+_FACTOR_TIME = re.compile(r"[1-9][0-9]{0,11}\Z")
 _CANDIDATE_ARC = "2.25."  # Of UUIDs: nothing that this program issues stands there.
 OF_CANDIDATE = (
     "was made by an earlier candidate of svc, whose certificates contain private extensions; "
@@ -152,6 +154,26 @@ def read_generation(subject: x509.Name) -> int:
     text = found[0]
     if not isinstance(text, str) or _GENERATION.match(text) is None or int(text) > MAX_GENERATION:
         raise Malformed("the renewal generation is not a decimal number from 1 to 2^63-1")
+    return int(text)
+
+
+def factor_attribute(at: int) -> x509.NameAttribute[str]:
+    """The attribute of a person's subject that says when they presented a second factor."""
+    return x509.NameAttribute(NameOID.DN_QUALIFIER, str(at))
+
+
+def read_factor(subject: x509.Name) -> int | None:
+    """When a person presented a second factor; None where nobody said so.
+
+    Raises:
+        Malformed: it is there twice, or of another form.
+    """
+    found = [each.value for each in subject.get_attributes_for_oid(NameOID.DN_QUALIFIER)]
+    if not found:
+        return None
+    text = found[0]
+    if len(found) > 1 or not isinstance(text, str) or _FACTOR_TIME.match(text) is None:
+        raise Malformed("the time of the second factor is not one number of seconds")
     return int(text)
 
 

@@ -219,11 +219,15 @@ def _read_leaf(certificate: x509.Certificate, cluster: str, kind: str) -> Certif
         raise _refused("usage", "the leaf's key is not P-256")
     try:
         generation = profile.read_generation(certificate.subject)
+        factor_at = profile.read_factor(certificate.subject)
     except profile.UNREADABLE:
         raise _refused("malformed", "its subject cannot be read") from None
     except Malformed as malformed:
         raise _refused("malformed", malformed.text) from None
-    return facts_of(certificate, principal, generation, key)  # type: ignore[arg-type]
+    if factor_at is not None and principal.role is not Role.USER:
+        raise _refused("malformed", "only a person presents a second factor")
+    found = facts_of(certificate, principal, generation, key)  # type: ignore[arg-type]
+    return evolve(found, factor_at=factor_at)
 
 
 def _read_purpose(certificate: x509.Certificate, cluster: str) -> CertificateFacts:

@@ -25,7 +25,10 @@ FACTS = (
         name="mfa_age_seconds",
         type="Long",
         classified="public",
-        help="Time since the person presented the second factor.",
+        help=(
+            "Seconds since the person presented a second factor, counted from the sign-in and never"
+            " from a renewal; absent where nobody says that there was one, and with `view`."
+        ),
         ticking=True,
     ),
     AttributeTerm(

@@ -72,6 +72,7 @@ class World:
         generation: int = 1,
         id: str = "",
         names: tuple[str, ...] = (),
+        factor_at: int | None = None,
     ) -> NewCertificate:
         """A certificate from the issuing CA of *role*; nodes are named by their key."""
         csr = make_request(key)
@@ -79,7 +80,12 @@ class World:
         named = id or (node_id(prove_key(csr).info) if role.is_node else holder)
         principal = Principal(self.keys.cluster, role, named)
         request = CertificateRequest(
-            csr=csr, principal=principal, lifetime=lifetime, generation=generation, names=names
+            csr=csr,
+            principal=principal,
+            lifetime=lifetime,
+            generation=generation,
+            names=names,
+            factor_at=factor_at,
         )
         return self.keys.issuer_for(role).sign(request)
 

@@ -12,8 +12,11 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
+from svc.model.certificate import CertificateRefused
+from svc.model.cluster.token import TokenGrant
 from svc.model.principal import HOLDERS, NODE_ROLES, Principal, Role, parse_principal
 from svc.pki import profile
+from svc.pki.enroll import CertificateIssuer, HolderStanding
 from svc.pki.issue import der, make_request
 from svc.pki.root import new_key
 from tests.pki.candidate import as_candidate
@@ -189,6 +192,42 @@ class GenerationTests(SynchronousTestCase):
         ):
             with self.assertRaises(Malformed, msg=repr(values)):
                 self.read(*values)
+
+
+class FactorTimeTests(SynchronousTestCase):
+    """When a person presented a second factor: in a person's certificate, in one form."""
+
+    def test_read(self) -> None:
+        """It is read as it was written; a certificate without one says nothing."""
+        world = World()
+        for at in (None, 1, 1_800_000_000):
+            issued = world.issued(Role.USER, new_key(), factor_at=at)
+            self.assertEqual(issued.facts.factor_at, at)
+            self.assertEqual(world.verifier.verify(issued.chain, {Role.USER}).factor_at, at)
+
+    def test_only_of_people(self) -> None:
+        """No node, agent or operator has one."""
+        world = World()
+        for role in HOLDERS - {Role.USER}:
+            with self.assertRaises(CertificateRefused):
+                world.issued(role, new_key(), factor_at=7)
+
+    def test_renewed(self) -> None:
+        """No renewal makes it younger (R35)."""
+        world = World()
+        issuer, key = CertificateIssuer(world.keys, 60, 60), new_key()
+        grant = TokenGrant("", Role.USER, subject_id="a" * 26, name="ada")
+        first = issuer.admit(grant, make_request(key), factor_at=7)
+        standing = HolderStanding(first.facts.generation, first.key_sha256)
+        renewed = issuer.renew(first.facts, make_request(new_key()), standing)
+        self.assertEqual((renewed.facts.generation, renewed.facts.factor_at), (2, 7))
+
+    def test_refused(self) -> None:
+        """Another form, and a second one, are refused."""
+        for values in (("0",), ("07",), ("-7",), ("7.5",), ("x",), ("7", "7"), ("9" * 13,)):
+            numbers = [x509.NameAttribute(NameOID.DN_QUALIFIER, each) for each in values]
+            with self.assertRaises(Malformed, msg=repr(values)):
+                profile.read_factor(x509.Name(numbers))
 
 
 class PrincipalTests(SynchronousTestCase):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -23,7 +24,7 @@ from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
-from svc.testing.gateway.settings import AUTHORITY, GatewayTarget
+from svc.testing.gateway.settings import AUTHORITY, POLICY, GatewayTarget
 from tests.support.chromium import Chromium, Page
 from tests.support.public_name import certificate_of
 from tests.support.tools import stock_tool
@@ -31,6 +32,11 @@ from tests.system.typed import PASSWORD, TypedLogin, first_words, new_person
 from tests.system.world import around
 
 NAME = "sign-in.test"
+WANTS_FACTOR = """
+@id("recent-factor")
+forbid (principal, action == Action::"tcpConnect", resource)
+unless { context has mfa_age_seconds && context.mfa_age_seconds < %d };
+"""
 _AUTHENTICATOR = {
     "protocol": "ctap2",
     "transport": "internal",
@@ -190,6 +196,23 @@ class PasskeyTests(SynchronousTestCase):
         until("the record", lambda: "key_unknown" in self.named.refusals())
         login.process.kill()
         login.ended(-9)
+
+    def test_recent_factor(self) -> None:
+        """A policy may want a second factor of not long ago; who lacks it is told to sign in."""
+        gateway = self.named.gateway
+        person, _ = self.enrolled("dee")
+        person.up("echo")
+        self.addCleanup(gateway.set_policy, POLICY)
+        gateway.set_policy(f"{POLICY}{WANTS_FACTOR % 3600}")
+        with socket.create_connection(person.endpoint("echo"), 20) as session:
+            session.sendall(b"hello")
+            self.assertEqual(session.recv(5), b"hello")
+        gateway.set_policy(f"{POLICY}{WANTS_FACTOR % 1}")
+        refused = socket.create_connection(person.endpoint("echo"), 20)
+        with refused, contextlib.suppress(ConnectionResetError):
+            self.assertEqual(refused.recv(1), b"")
+        log = person.home / "up.log"
+        until("the advice", lambda: "sign in again" in log.read_text("utf-8"))
 
     def test_not_verified(self) -> None:
         """A passkey that does not verify its holder is not even asked of Authority."""

@@ -76,7 +76,10 @@ class AccessCalls:
             self.rates.disproved(proxy.id, person_id)
             raise
         asker = Asker(
-            self.state_cache.person(certificate.principal), proxy.id, signed.source_address
+            person=self.state_cache.person(certificate.principal),
+            proxy_id=proxy.id,
+            source_address=signed.source_address,
+            factor_at=certificate.factor_at,
         )
         if isinstance(call.call, AccessAsk | AccessWithdraw):
             self._spend(person_id)

@@ -22,11 +22,13 @@ class Asker:
 
     Attributes:
         proxy_id: Empty where no Proxy is in between.
+        factor_at: When the person presented a second factor; None where nobody knows.
     """
 
     person: Person
     proxy_id: str = ""
     source_address: str = ""
+    factor_at: int | None = None
 
 
 @frozen

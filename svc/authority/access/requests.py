@@ -337,7 +337,7 @@ class AccessRequestService:
         if not set(ask.parameters) <= set(known):
             resolved(kind.terms.parameters, ask.parameters, kind.name)  # raises
         parameters = facts(known, resolved(known, ask.parameters, kind.name))
-        context = context_at(self.now(), asker.source_address, parameters)
+        context = context_at(self.now(), asker.source_address, parameters, asker.factor_at)
         counted = kind.terms.actions[action]
         return may_open(counted, action, asker.person.id, target, context)
 

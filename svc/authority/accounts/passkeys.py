@@ -33,7 +33,7 @@ from svc.authority.accounts.security_keys import (
 )
 from svc.authority.accounts.sign_in import LocalSignIns
 from svc.authority.signin.admission import SignedIn
-from svc.authority.signin.attempts import ATTEMPT_SECS, Attempt, Attempts, Flow
+from svc.authority.signin.attempts import ATTEMPT_SECS, Attempt, AttemptOver, Attempts, Flow
 from svc.authority.signin.entrance import Bound
 from svc.authority.signin.refusals import SignInRefused
 from svc.authority.signin.strict_json import encode_base64url
@@ -155,10 +155,14 @@ class Passkeys:
         Raises:
             SvcError: it is not of this attempt, or the account was changed meanwhile.
         """
-        attempt = self.attempts.take(asked.attempt, Flow.LOCAL)
+        try:
+            attempt = self.attempts.take(asked.attempt, Flow.LOCAL)
+        except AttemptOver as over:
+            await self.sign_ins.record(Bound.of(over.attempt), over, None)
+            raise
         if attempt.enrollment is not None:
             raise Malformed("sign-in: this attempt is an enrollment")
-        bound, step = Bound(attempt.flow, attempt.csr, attempt.key_sha256), step_of(attempt)
+        bound, step = Bound.of(attempt), step_of(attempt)
         try:
             done = step.taken(attempt, self.configured, asked.query)
             signed_in, left = await self.sign_ins.entrance.store.run(
@@ -227,7 +231,11 @@ class Passkeys:
             SvcError: it is refused; the true reason is on record.
         """
         began = self.sign_ins.clock.seconds()
-        attempt, step = self.found(attempt_id)
+        try:
+            attempt, step = self.found(attempt_id)
+        except AttemptOver as over:
+            await self.sign_ins.record(Bound.of(over.attempt), over, None)
+            raise
         if isinstance(brought, PasskeyRegistration) is (step.owner is None):
             raise Malformed("sign-in: this is not what the page asked the browser for")
         step.tries += 1
@@ -248,7 +256,7 @@ class Passkeys:
     async def _done(
         self, attempt: Attempt, brought: PasskeyAssertion | PasskeyRegistration, host: str
     ) -> NewPasskey | UsedPasskey:
-        bound = Bound(attempt.flow, attempt.csr, attempt.key_sha256)
+        bound = Bound.of(attempt)
         if isinstance(brought, PasskeyAssertion):
             return await self._used(attempt, bound, brought, host)
         try:

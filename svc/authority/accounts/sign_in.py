@@ -270,7 +270,8 @@ class LocalSignIns:
                 subject=known.id,
                 actor=person(known.id),
             )
-        account = Account(LOCAL_ISSUER, known.id, auth_time=self.admission.now())
+        now = self.admission.now()
+        account = Account(LOCAL_ISSUER, known.id, auth_time=now, factor_at=now)
         # What it is renewed by, as by a provider's token: this password is still in force.
         return self.admission.admit(tx, account, bound.csr, bound.flow, password.id)
 

@@ -203,7 +203,7 @@ class Operators:
         return AdminCaller(
             actor=person(known.id),
             principal=user(known.id),
-            factor_at=factor_at(rows, issued),
+            factor_at=facts.factor_at if facts.factor_at else factor_at(rows, issued),
         )
 
     async def _breaks_glass(

@@ -241,7 +241,7 @@ class GatedSessions:
             raise Denied("no policy is in force", reason="policy_unavailable")
         asker = self.state_cache.caller(person.principal)
         target = EntityUid(kind.terms.entity_type, grant.resource)
-        context = context_at(self.now(), ask.source_address, kind.facts(request))
+        context = context_at(self.now(), ask.source_address, kind.facts(request), person.factor_at)
         if approved is not None:
             context[APPROVED_REQUEST] = approved.fact
         decision = engine.decide(

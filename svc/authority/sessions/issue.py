@@ -20,6 +20,7 @@ from svc.authority.access.approved import ApprovalUsedUp
 from svc.authority.access.offer import AccessOffers
 from svc.authority.limits import AskRates
 from svc.authority.refusals import RefusalRecords
+from svc.authority.registry.operators import SIGN_IN_AGAIN
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.request import IssuanceResult, VerifiedRequest
@@ -49,9 +50,15 @@ from svc.model.certificate import CertificateFacts
 from svc.model.cluster.agent import Agent
 from svc.model.cluster.node import Node
 from svc.model.ids import Entropy, random_id
-from svc.model.policy.access import Decision
+from svc.model.policy.access import AccessRequest, Decision
 from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
-from svc.model.policy.requests import context_at, may_open, may_view
+from svc.model.policy.requests import (
+    context_at,
+    may_open,
+    may_view,
+    user,
+    with_new_factor,
+)
 from svc.model.principal import CALLERS, Role
 from svc.model.session.checkpoint import GATED_MS
 from svc.model.session.ending import NOT_OPENED
@@ -292,11 +299,11 @@ class Issuance:
             )
         reported = ask.proxy_decision.source_address
         now, target, asker = self.now(), verified.target, verified.person.id
-        context = context_at(now, reported, verified.kind.facts(verified.request))
+        context = context_at(now, reported, verified.facts, verified.certificate.factor_at)
         if approved is not None:
             context[APPROVED_REQUEST] = approved.fact
-        kind, action = verified.kind.request_kind, verified.request.action
-        decision = engine.decide(may_open(kind, action, asker, target, context))
+        words = verified.kind.request_kind, verified.request.action
+        decision = engine.decide(may_open(*words, asker, target, context))
         view = engine.decide(may_view(asker, target, now, reported))
         outcome = IssuanceResult(
             decision=decision,
@@ -306,7 +313,8 @@ class Issuance:
             approved=approved,
         )
         if not decision.allowed:
-            return evolve(outcome, word="deny", reason="denied")
+            wants = _wants_factor(engine, decision.request)
+            return evolve(outcome, word="deny", reason="denied", wants_factor=wants)
         if not _has_agreed(ask.proxy_decision, approved):
             return evolve(outcome, word="deny", reason="proxy_denied")
         if verified.resource is None:
@@ -536,6 +544,13 @@ class Issuance:
         await self.refusals.write(node(proxy.id), "record a refused request", write)
 
 
+def _wants_factor(engine: IPolicyEngine, denied: AccessRequest) -> bool:
+    """Whether the policy would allow what it denied, had the person just signed in."""
+    return denied.principal == user(denied.principal.id) and (
+        engine.decide(with_new_factor(denied)).allowed
+    )
+
+
 def _has_agreed(said: ProxyDecision, approved: ApprovedAccess | None) -> bool:
     """Whether a Proxy that decided so may get a grant.
 
@@ -560,6 +575,8 @@ def _check_assignment(rows: SignedRows, verified: VerifiedRequest) -> None:
 
 
 def _refusal_text(outcome: IssuanceResult) -> str:
+    if outcome.wants_factor and outcome.may_view:
+        return f"access denied {SIGN_IN_AGAIN}"
     if not outcome.request_hint:
         return REFUSAL_TEXT
     reason = outcome.request_reason

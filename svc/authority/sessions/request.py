@@ -43,6 +43,11 @@ class VerifiedRequest:
         return EntityUid(self.kind.terms.entity_type, self.request.resource)
 
     @property
+    def facts(self) -> Mapping[str, str]:
+        """Parameters of the session that policies may read."""
+        return self.kind.facts(self.request)
+
+    @property
     def record_fields(self) -> Mapping[str, Any]:
         """What each record about it says, be it the Proxy's decision or ours."""
         return {
@@ -66,6 +71,7 @@ class IssuanceResult:
         request_hint: Of a denial that an approved request would turn: how to ask for one.
         request_reason: What the policy says of that; may be empty.
         approved: The approval that an allowed decision stands on.
+        wants_factor: Whether a denial is for want of a second factor, or of a younger one.
     """
 
     decision: Decision
@@ -78,6 +84,7 @@ class IssuanceResult:
     request_hint: str = ""
     request_reason: str = ""
     approved: ApprovedAccess | None = None
+    wants_factor: bool = False
 
     @property
     def recorded(self) -> str:

@@ -15,6 +15,12 @@ from svc.model.ids import is_caller_id, is_member_name
 
 MAX_GROUPS = 1000
 _MAX_GROUP = 256
+_SEVERAL_FACTORS = (
+    "phr",
+    "phrh",
+    "http://schemas.openid.net/pape/policies/2007/06/multi-factor",
+)
+"""Values of ``acr`` that mean several factors wherever they are used: of OpenID's EAP and PAPE."""
 
 
 @frozen
@@ -23,6 +29,7 @@ class Account:
 
     Attributes:
         auth_time: When its holder proved who they are; the token's issue where it does not say.
+        factor_at: When they presented a second factor, if it is said that they did.
         groups: As the provider lists them; None: it is not asked about groups.
     """
 
@@ -30,6 +37,7 @@ class Account:
     subject: str
     auth_time: float
     groups: frozenset[str] | None = None
+    factor_at: float | None = None
     claims: Mapping[str, Any] = field(factory=dict, repr=False, eq=False)
 
 
@@ -44,8 +52,20 @@ def read_account(claims: Mapping[str, Any], groups_claim: str | None) -> Account
         subject=claims["sub"],
         auth_time=float(claims.get("auth_time", claims["iat"])),
         groups=None if groups_claim is None else _groups(claims, groups_claim),
+        factor_at=_factor_at(claims),
         claims=claims,
     )
+
+
+def _factor_at(claims: Mapping[str, Any]) -> float | None:
+    """When a second factor was presented: what the provider says, and nothing that it leaves out.
+
+    It has to say both that there was one, by ``amr`` (RFC 8176) or ``acr``, and when.
+    """
+    methods, level, at = claims.get("amr"), claims.get("acr"), claims.get("auth_time")
+    has_factor = (isinstance(methods, list) and "mfa" in methods) or level in _SEVERAL_FACTORS
+    is_time = isinstance(at, int | float) and not isinstance(at, bool) and at >= 1
+    return float(at) if has_factor and is_time and at is not None else None
 
 
 def account_name(account: Account, name_claim: str) -> str:

@@ -75,8 +75,11 @@ class SignInAdmission:
             link = self._first(tx, account)
         known = self.active_person(tx, link.person_id)
         known = self.take_groups(tx, known, account)
+        at = account.factor_at
         issued = self.issuer.admit(
-            TokenGrant("", Role.USER, subject_id=known.id, name=known.name), csr
+            TokenGrant("", Role.USER, subject_id=known.id, name=known.name),
+            csr,
+            factor_at=None if at is None else int(at),
         )
         row = self._kept(tx, link, known, account, issued, refresh)
         self.recorder.append(

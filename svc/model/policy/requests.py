@@ -11,6 +11,8 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import cast
 
+from attrs import evolve
+
 from svc.model.ids import is_agent_id
 from svc.model.policy.access import AccessRequest, ContextValue, EntityUid, RequestKind
 
@@ -36,14 +38,22 @@ def caller(id: str) -> EntityUid:
     return EntityUid("Agent", id) if is_agent_id(id) else user(id)
 
 
+FACTOR_AGE = "mfa_age_seconds"
+"""How long ago the person presented a second factor, at their sign-in."""
+
+
 def context_at(
-    now: float, source_address: str = "", asked: Mapping[str, str] | None = None
+    now: float,
+    source_address: str = "",
+    asked: Mapping[str, str] | None = None,
+    factor_at: float | None = None,
 ) -> dict[str, ContextValue]:
     """The facts of a request made at *now* (Unix seconds).
 
     Args:
         source_address: As a Proxy reports it; left out where it is no address.
         asked: Parameters of the session that policies may read.
+        factor_at: When the person presented a second factor; None where nobody knows.
     """
     moment = datetime.fromtimestamp(now, UTC)
     facts: dict[str, ContextValue] = {
@@ -54,7 +64,14 @@ def context_at(
     facts |= asked or {}
     if is_address(source_address):
         facts["proxy_reported"] = {"source_address": source_address}
+    if factor_at is not None:
+        facts[FACTOR_AGE] = max(0, int(now - factor_at))
     return facts
+
+
+def with_new_factor(asked: AccessRequest) -> AccessRequest:
+    """The same request, as if the person had just presented a second factor."""
+    return evolve(asked, context={**asked.context, FACTOR_AGE: 0})
 
 
 def is_address(text: str) -> bool:
@@ -124,9 +141,7 @@ def may_administer(
     Args:
         factor_at: When the person presented a second factor; None where nobody knows.
     """
-    context = context_at(now, source_address)
-    if factor_at is not None:
-        context["mfa_age_seconds"] = max(0, int(now - factor_at))
+    context = context_at(now, source_address, factor_at=factor_at)
     return AccessRequest(
         request_kind="admin",
         principal=principal,

@@ -28,6 +28,7 @@ from svc.model.session.identity import DENIED
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
 from svc.policy.requestable import would_turn
+from svc.proxy.sessions.asker import SessionAsker
 from svc.proxy.sessions.gated import (
     GatedOpen,
     GatedRequest,
@@ -70,7 +71,7 @@ class Gate:
         return kind_of(self.kinds, request)
 
     def decide_open(
-        self, request: SessionRequest, kind: ServedKind, person_id: str, source: str
+        self, request: SessionRequest, kind: ServedKind, asker: SessionAsker, source: str
     ) -> ProxyDecision:
         """Decide one open.
 
@@ -82,7 +83,7 @@ class Gate:
         except SvcError:
             self.on_decision(kind.request_kind, "error")
             raise
-        decision = engine.decide(self._question(request, kind, person_id, source))
+        decision = engine.decide(self._question(request, kind, asker, source))
         self.on_decision(kind.request_kind, decision.decision)
         return ProxyDecision(
             decision_id=random_id(self.entropy),
@@ -298,14 +299,17 @@ class Gate:
     ) -> AccessRequest:
         kind, asked = opened.kind, opened.request
         target = EntityUid(kind.terms.entity_type, asked.resource)
-        context = {**facts, **context_at(self.now(), opened.source_address, kind.facts(asked))}
+        # What another person could do is not known to depend on our person's second factor.
+        factor_at = opened.factor_at if person_id == opened.person_id else None
+        about = context_at(self.now(), opened.source_address, kind.facts(asked), factor_at)
+        context = {**facts, **about}
         return may_open(kind.terms.actions[action], action, person_id, target, context)
 
     def still_allows(
         self,
         request: SessionRequest,
         kind: ServedKind,
-        person_id: str,
+        asker: SessionAsker,
         source: str,
         approved: ApprovedAccess | None = None,
     ) -> bool:
@@ -317,19 +321,19 @@ class Gate:
         Raises:
             SvcError: no decision is possible now.
         """
-        asked = self._question(request, kind, person_id, source, approved)
+        asked = self._question(request, kind, asker, source, approved)
         return self.engine().decide(asked).allowed
 
     def _question(
         self,
         request: SessionRequest,
         kind: ServedKind,
-        person_id: str,
+        asker: SessionAsker,
         source: str,
         approved: ApprovedAccess | None = None,
     ) -> AccessRequest:
         target = EntityUid(kind.terms.entity_type, request.resource)
-        context = context_at(self.now(), source, kind.facts(request))
+        context = context_at(self.now(), source, kind.facts(request), asker.factor_at)
         if approved is not None:
             context[APPROVED_REQUEST] = approved.fact
-        return may_open(kind.request_kind, request.action, person_id, target, context)
+        return may_open(kind.request_kind, request.action, asker.person_id, target, context)

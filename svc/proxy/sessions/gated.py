@@ -56,6 +56,9 @@ class GatedOpen:
     person_id: str
     source_address: str
     approved: ApprovedAccess | None = None
+    factor_at: int | None = None
+    """When the person presented a second factor; None where nobody knows."""
+
     lasting: dict[str, ApprovedAccess] = field(factory=dict, eq=False)
     """By action: an approval that every request of it may stand on."""
 

@@ -14,11 +14,13 @@ from svc.interfaces.rpc import IRpcCall
 from svc.interfaces.tracing import Span
 from svc.messages.control import AuthorizeAnswer, ProxyDecision
 from svc.messages.session import decode_grant
+from svc.model.certificate import CertificateFacts
 from svc.model.principal import Principal
 from svc.model.session.grant import Grant
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.pki.issue import der
+from svc.proxy.sessions.asker import SessionAsker
 
 _log = Logger(namespace="svc_proxy")
 
@@ -38,7 +40,7 @@ class PendingSession:
     """One session on its way; its span ends when it is open, or refused.
 
     Attributes:
-        certificate_end: When the person's certificate expires, in Unix seconds.
+        certificate: The person's.
     """
 
     person: Principal
@@ -49,7 +51,12 @@ class PendingSession:
     kind: ServedKind
     decision: ProxyDecision
     span: Span
-    certificate_end: float
+    certificate: CertificateFacts
+
+    @property
+    def asker(self) -> SessionAsker:
+        """Whom the policy is asked about."""
+        return SessionAsker.of(self.certificate)
 
 
 @frozen

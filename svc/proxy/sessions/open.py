@@ -35,6 +35,7 @@ from svc.model.session.ending import DRAINING, ENDINGS, NOT_OPENED, PROXY_REVOKE
 from svc.model.session.grant import Grant
 from svc.model.session.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
+from svc.proxy.sessions.asker import SessionAsker
 from svc.proxy.sessions.carry import Carried, SingleProtocolFactory
 from svc.proxy.sessions.direct import DirectLanes
 from svc.proxy.sessions.first_frame import read_open
@@ -261,7 +262,7 @@ class SessionOpens:
         kind = self.gate.kind(request)
         # Again: those that came together with it may have been denied since it was admitted.
         self.rates.check(person.principal)
-        decision = self.gate.decide_open(request, kind, person.principal.id, call.peer.host)
+        decision = self.gate.decide_open(request, kind, SessionAsker.of(person), call.peer.host)
         span.note(
             action=kind.request_kind,
             resource=request.resource,
@@ -280,7 +281,7 @@ class SessionOpens:
             kind=kind,
             decision=decision,
             span=span,
-            certificate_end=person.not_after,
+            certificate=person,
         )
 
     async def _granted(self, opening: PendingSession) -> Granted:
@@ -377,13 +378,13 @@ class SessionOpens:
         joined = call, granted.signed, granted.answer
         if kind.gate is None:
             return Carried(*joined, clock=self.clock)
-        source = opening.decision.source_address
         opened = GatedOpen(
             request,
             kind,
             person_id=opening.person.id,
-            source_address=source,
+            source_address=opening.decision.source_address,
             approved=granted.answer.approved,
+            factor_at=opening.asker.factor_at,
         )
         approvals = SessionApprovals(lambda: self.channel(), self.clock)
         spend = partial(self.rates.requested, opening.person)
@@ -423,7 +424,7 @@ class SessionOpens:
             clock=self.clock,
             now=self.now,
             end=carried.break_off,
-            certificate_end=opening.certificate_end,
+            certificate_end=opening.certificate.not_after,
             is_gated=grant.is_gated,
             approval_end=granted.approval_end,
         )
@@ -472,5 +473,5 @@ class SessionOpens:
         self.check_person(opening.person, request.certificate_sha256, request.session_uid)
         self._check_assigned(granted.grant)
         source, approved = opening.decision.source_address, granted.answer.approved
-        if not self.gate.still_allows(request, opening.kind, opening.person.id, source, approved):
+        if not self.gate.still_allows(request, opening.kind, opening.asker, source, approved):
             raise Denied("the policy no longer allows it", reason="policy_changed")

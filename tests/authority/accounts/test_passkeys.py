@@ -334,6 +334,15 @@ class PasskeyRefusedTests(PasskeyCase):
         value_of(self.eve.complete(begun, query))
         self.assertEqual(refusal_of(self.eve.complete(begun, query)).reason, "attempt_unknown")
 
+    def test_too_late(self) -> None:
+        """After ten minutes an attempt is over, at the page and for the command; both on record."""
+        late, done = self.eve.begin(), self.eve.begin()
+        brought, query = self.eve.used(late), self.eve.left(done, self.eve.used(done))
+        self.house.clock.advance(600)
+        self.assertIn("took too long", self.told(self.eve.send(late, brought)))
+        self.assertEqual(refusal_of(self.eve.complete(done, query)).reason, "attempt_over")
+        self.assertEqual(self.reasons(), ["attempt_over", "attempt_over"])
+
     def test_account_changed_meanwhile(self) -> None:
         """Between the page and the command's return an account may be reset, or a passkey used."""
         one, two = self.eve.begin(), self.eve.begin()

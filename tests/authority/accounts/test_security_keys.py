@@ -268,7 +268,7 @@ class SecurityKeyTests(AccountCase):
     )
     def test_altered_bytes(self, changes: list[tuple[int, int]], length: int) -> None:
         """A registration with other bytes, or cut short, is taken or refused; nothing breaks."""
-        site, challenge = KeySite(CLUSTER), b"\1" * 32
+        site, challenge = KeySite.of_cluster(CLUSTER), b"\1" * 32
         client_data = CollectedClientData.create("webauthn.create", challenge, site.origin)
         data = bytearray(GOOD_ATTESTATION)
         for place, value in changes:

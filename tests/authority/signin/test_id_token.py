@@ -380,6 +380,26 @@ class AccountTests(SynchronousTestCase):
                 refused = self.assertRaises(SignInRefused, read_account, claims(**bad), "groups")
                 self.assertEqual(refused.reason, reason)
 
+    def test_second_factor(self) -> None:
+        """A provider has to say that there was one, and when; nothing is concluded otherwise."""
+        several = "http://schemas.openid.net/pape/policies/2007/06/multi-factor"
+        for changes, at in (
+            ({"amr": ["pwd", "mfa"], "auth_time": 7}, 7.0),
+            ({"acr": "phr", "auth_time": 7}, 7.0),
+            ({"acr": several, "auth_time": 7}, 7.0),
+            ({"amr": ["mfa"]}, None),
+            ({"auth_time": 7}, None),
+            ({"amr": ["pwd", "otp"], "auth_time": 7}, None),
+            ({"amr": "mfa", "auth_time": 7}, None),
+            ({"amr": {"mfa": True}, "auth_time": 7}, None),
+            ({"acr": "1", "auth_time": 7}, None),
+            ({"acr": ["phr"], "auth_time": 7}, None),
+            ({"amr": ["mfa"], "auth_time": True}, None),
+            ({"amr": ["mfa"], "auth_time": 0}, None),
+        ):
+            with self.subTest(changes):
+                self.assertEqual(read_account(claims(**changes), None).factor_at, at)
+
     def test_names(self) -> None:
         """An e-mail address that is not verified is nothing."""
         self.assertEqual(self.name("email", **MAIL), "ada@example.org")
