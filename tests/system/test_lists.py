@@ -16,7 +16,6 @@ from tests.system.test_roles import bea
 
 LISTS = {
     "svc authority accounts list",
-    "svc authority accounts passkeys",
     "svc authority audit outbox list",
     "svc authority agents list",
     "svc authority groups list",
