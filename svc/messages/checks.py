@@ -52,7 +52,7 @@ def text(value: str, limit: int, what: str, *, empty: bool = False) -> str:
 
 
 @frozen
-class Form:
+class MessageForm:
     """What is demanded of the plain fields of a message; they are looked at in one pass.
 
     Attributes:

@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import Form, certificates, exactly, head, parse, signed_part, text, texts
+from svc.messages.checks import (
+    MessageForm,
+    certificates,
+    exactly,
+    head,
+    parse,
+    signed_part,
+    text,
+    texts,
+)
 from svc.messages.ended import CountedEnd as CountedEnd
 from svc.messages.ended import ended_messages, read_ended_messages
 from svc.messages.session import signed_grant, signed_grant_message
@@ -41,11 +50,11 @@ _WORD = 63
 _TEXT = 1024
 _POLICIES = 256
 _POLICY = 128
-_PROXY_DECISION = Form(
+_PROXY_DECISION = MessageForm(
     "authorize",
     optional={"reason": _WORD, "entities_digest": 128, "source_address": _WORD},
 )
-_ANSWER = Form(
+_ANSWER = MessageForm(
     "answer",
     texts={"decision_id": _WORD},
     optional={"reason": _WORD, "text": _TEXT, "request_hint": _TEXT},

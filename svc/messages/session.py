@@ -12,7 +12,7 @@ from svc.messages.checks import (
     MAX_HEAD_BYTES,
     MAX_SIGNED_BYTES,
     UID_BYTES,
-    Form,
+    MessageForm,
     certificates,
     check_form,
     check_format,
@@ -45,7 +45,7 @@ MAX_OPERATIONS = 64
 
 _NAME = 253
 _WORD = 63
-_REQUEST = Form(
+_REQUEST = MessageForm(
     "session request",
     texts={
         "cluster": _NAME,
@@ -56,7 +56,7 @@ _REQUEST = Form(
     },
     sizes={"session_uid": UID_BYTES, "certificate_sha256": DIGEST_BYTES},
 )
-_GRANT = Form(
+_GRANT = MessageForm(
     "grant",
     texts={
         "cluster": _NAME,
@@ -74,7 +74,7 @@ _GRANT = Form(
         "audit_hash": DIGEST_BYTES,
     },
 )
-_WHY = Form(
+_WHY = MessageForm(
     "why request",
     texts={"cluster": _NAME, "decision_id": _WORD, "proxy_id": _WORD},
     sizes={"certificate_sha256": DIGEST_BYTES},

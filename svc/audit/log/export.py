@@ -19,7 +19,7 @@ from svc.audit.checkpoint.head import to_line
 from svc.audit.log.covered import CoveredRow
 from svc.audit.log.show import as_json
 from svc.audit.log.verify import ChainFault
-from svc.model.audit.batch import entry_path
+from svc.model.audit.entry_tree import entry_path
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import SignedHead
 from svc.model.canonical import Json, decode

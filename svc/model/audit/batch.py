@@ -1,4 +1,4 @@
-r"""Batches of request records: their hashes, the inner tree, and how each part is bounded.
+r"""Batches of request records: their hashes, and how each part is bounded.
 
 A batch is one row of a spool and one leaf of the log (rule R29, ADR 36).  The row is signed and
 holds commitments alone: to the header of each session, and to the entries by the root of a tree
@@ -21,6 +21,7 @@ from typing import Any
 from attrs import field, frozen
 
 from svc.errors import Malformed
+from svc.model.audit.entry_tree import entries_root
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.plain_json import read_plain, write_plain
 from svc.model.canonical import Json
@@ -41,7 +42,7 @@ NO_SALT = bytes(SALT_BYTES)
 """Stands where the texts have no salt of their own: what is secret in them is salted inside."""
 
 LARGEST = 2**53 - 1
-_ENTRY, _NODE = b"svc-request-entry-v1\0", b"svc-request-node-v1\0"
+_ENTRY = b"svc-request-entry-v1\0"
 _SESSION, _VALUE = b"svc-request-session-v1\0", b"svc-request-value-v1\0"
 _HEADER = {"entities_digest", "policy_version", "resource_type", "salt", "session_uid"}
 _PARTS = frozenset(["count", "last_id", "root", "sessions"])
@@ -195,55 +196,6 @@ def entry_leaves(place: RequestPlace, texts: Sequence[bytes]) -> list[bytes]:
         leaf.update(index.to_bytes(4, "big") + len(text).to_bytes(4, "big") + text)
         found.append(leaf.digest())
     return found
-
-
-def _node(left: bytes, right: bytes) -> bytes:
-    return sha256(_NODE + left + right).digest()
-
-
-def entries_root(leaves: Sequence[bytes]) -> bytes:
-    """The root of the inner tree; its shape is that of RFC 6962.  There is one leaf at least."""
-    level = list(leaves)
-    while len(level) > 1:
-        level = _risen(level)
-    return level[0]
-
-
-def _risen(level: Sequence[bytes]) -> list[bytes]:
-    above = [_node(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
-    return [*above, level[-1]] if len(level) & 1 else above
-
-
-def entry_path(leaves: Sequence[bytes], index: int) -> list[bytes]:
-    """The hashes that show leaf *index* under the root, nearest first."""
-    level, found = list(leaves), []
-    while len(level) > 1:
-        if index ^ 1 < len(level):
-            found.append(level[index ^ 1])
-        level, index = _risen(level), index >> 1
-    return found
-
-
-def root_by_path(index: int, count: int, leaf: bytes, path: Sequence[bytes]) -> bytes:
-    """The root that *path* leads to from leaf *index* of *count*.
-
-    Raises:
-        Malformed: the path has not the length that it has in such a tree.
-    """
-    if not 0 <= index < count <= MAX_ENTRIES:
-        raise Malformed("request proof: the batch has no such entry")
-    hashes = iter(path)
-    try:
-        while count > 1:
-            if index ^ 1 < count:
-                other = next(hashes)
-                leaf = _node(other, leaf) if index & 1 else _node(leaf, other)
-            index, count = index >> 1, (count + 1) >> 1
-    except StopIteration:
-        raise Malformed("request proof: it has too few hashes") from None
-    if next(hashes, None) is not None:
-        raise Malformed("request proof: it has too many hashes")
-    return leaf
 
 
 def value_hash(path: str, salt: bytes, value: str) -> str:

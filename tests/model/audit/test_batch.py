@@ -21,15 +21,13 @@ from svc.model.audit.batch import (
     BESIDE,
     VALUES,
     RequestPlace,
-    entries_root,
-    entry_path,
     hidden_paths,
     read_batch,
-    root_by_path,
     value_hash,
     without,
 )
 from svc.model.audit.decision_ids import DecisionIds, greatest_id, least_id, origin_digits
+from svc.model.audit.entry_tree import entries_root, entry_path, node
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
@@ -91,6 +89,28 @@ def two_sessions(count: int = 5) -> tuple[dict[str, Any], tuple[PersonalValue, .
     """Entries of two sessions by turns."""
     numbers = [SessionNumbers("1" * 32), SessionNumbers("2" * 32, 40)]
     return batch_of([sealed(request(numbers[at & 1], at)) for at in range(count)])
+
+
+def root_by_path(index: int, count: int, leaf: bytes, path: Sequence[bytes]) -> bytes:
+    """The root that *path* leads to from leaf *index* of *count*.
+
+    Raises:
+        Malformed: the path has not the length that it has in such a tree.
+    """
+    if not 0 <= index < count <= 256:
+        raise Malformed("request proof: the batch has no such entry")
+    hashes = iter(path)
+    try:
+        while count > 1:
+            if index ^ 1 < count:
+                other = next(hashes)
+                leaf = node(other, leaf) if index & 1 else node(leaf, other)
+            index, count = index >> 1, (count + 1) >> 1
+    except StopIteration:
+        raise Malformed("request proof: it has too few hashes") from None
+    if next(hashes, None) is not None:
+        raise Malformed("request proof: it has too many hashes")
+    return leaf
 
 
 class BatchTests(SynchronousTestCase):
