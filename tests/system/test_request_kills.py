@@ -16,7 +16,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
@@ -391,6 +391,7 @@ class IdleStreams(SynchronousTestCase):
         self.addCleanup(at.gateway.end)
         for name in ("websocket", "watch"):
             at.gateway.restart(PROXY)  # which has no memory left over from others
+            until("the person's way there again", partial(self.is_served, at, name))
             self.opened(at, name, WARM)
             before = at.gateway.child(PROXY).rss()
             after = self.opened(at, name, IDLE)
@@ -398,6 +399,14 @@ class IdleStreams(SynchronousTestCase):
             sys.stdout.write(f"{IDLE} idle, each a {name}: {each:.0f} KiB at the Proxy\n")
             sys.stdout.flush()
             self.assertLess(each, KIBIBYTES)
+
+    def is_served(self, at: Both, name: str) -> bool:
+        """Whether one can be opened: for a moment a person still hears of the Proxy that ended."""
+        try:
+            opened(name, at.person.endpoint(STREAMS[name][0])).leave()
+        except (AssertionError, OSError):
+            return False
+        return True
 
     def opened(self, at: Both, name: str, count: int) -> int:
         """What the Proxy holds while so many are open."""
