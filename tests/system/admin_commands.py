@@ -100,7 +100,7 @@ REMOTE: dict[str, Typed] = {
         "- --reason try --json", "expires_at", stdin=f"{ADMINISTRATORS}// more", keeps="proposal"
     ),
     "policy review": Typed("{proposal}", "try"),
-    "policy approve": Typed("nosuch", "unknown_proposal", 1),
+    "policy approve": Typed("nosuch --yes", "unknown_proposal", 1),
     "policy activate": Typed("nosuch", "unknown_proposal", 1),
     "policy reject": Typed("{proposal} --reason tidy"),
     "policy rollback": Typed("99 --reason tidy", "unknown_version", 1),
