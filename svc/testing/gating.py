@@ -31,8 +31,9 @@ from svc.model.session.request import SessionRequest
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
-from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest, as_record, as_request
+from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest
 from svc.proxy.sessions.gated_stream import GatedStream
+from svc.proxy.sessions.recording import as_record, as_request
 
 Allows = Callable[[str, Mapping[str, ContextValue]], bool]
 """``allows(action, context)``: stands for the policy."""

@@ -127,7 +127,7 @@ class EntryForm:
         values, before = [], self.first[0]
         for (path, value), piece in zip(self.hidden, self.first[1:], strict=True):
             salt = entropy(SALT_BYTES)
-            values.append(RequestValue(0, path, salt, value))
+            values.append(RequestValue(index=0, path=path, salt=salt, value=value))
             before += value_hash(path, salt, value) + piece
         own, place = record.decision_id, record.range
         if record.frames is not None:
@@ -142,13 +142,13 @@ class EntryForm:
         if len(values) > 1:
             values.sort(key=lambda one: one.path)
         return SealedRequest(
-            record.numbers,
-            (record.policy_version, record.entities_digest, record.request.resource.type),
-            record.decision_id,
-            f"{before}{own}{self.reason},",
-            after,
-            tuple(values),
-            size + self.beside,
+            numbers=record.numbers,
+            common=(record.policy_version, record.entities_digest, record.request.resource.type),
+            decision_id=record.decision_id,
+            before=f"{before}{own}{self.reason},",
+            after=after,
+            values=tuple(values),
+            size=size + self.beside,
         )
 
 

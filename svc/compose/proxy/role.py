@@ -45,9 +45,9 @@ from svc.proxy.health import Health
 from svc.proxy.public import PublicServices
 from svc.proxy.relay import RelayLanes
 from svc.proxy.sessions.direct import DirectLanes
-from svc.proxy.sessions.gated import recording
 from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionOpens
+from svc.proxy.sessions.recording import recording
 from svc.proxy.shutdown import ProxyShutdown, Work
 from svc.proxy.tunnels.service import TunnelService
 from svc.proxy.uplink.link import AuthorityLink

@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from svc.errors import Malformed, SvcError
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
 from svc.kinds.postgres.effects import TextEffects, union
+from svc.kinds.postgres.held import drop, first_of, names, whole
 from svc.kinds.postgres.long_texts import effects_of
 from svc.kinds.postgres.messages import (
     DECIDED,
@@ -138,20 +139,20 @@ class PostgresGate:
         text: bytes = b"",
     ) -> RequestVerdict:
         action = OPAQUE if effects.incomplete else QUERY
-        first = size if size <= len(head) else await _first(stream, size)
+        first = size if size <= len(head) else await first_of(stream, size)
         return await self.session.decide(action, effects.facts, first, text)
 
     async def _refuse(self, stream: IGatedStream, size: int, effects: TextEffects) -> None:
         """Record a message that never reaches the server: no edit is made without a denial."""
         self._fresh = None
-        first = await _first(stream, size)
+        first = await first_of(stream, size)
         _check_recorded(await self.session.refuse(OPAQUE, effects.facts, first, effects.incomplete))
 
     async def _deny(
         self, stream: IGatedStream, size: int, denial: Decided, *, simply: bool
     ) -> None:
         _check_recorded(denial.verdict)
-        first = await _first(stream, size)
+        first = await first_of(stream, size)
         if self.pipeline.is_skipping:  # since it was decided
             await drop(stream, size)
             return
@@ -374,40 +375,6 @@ def _ended(body: bytes) -> bytes:
     if body[-1:] != b"\0":
         raise Malformed("a text in the PostgreSQL protocol has no end")
     return body[:-1]
-
-
-async def whole(stream: IGatedStream, size: int) -> bytes:
-    """The message, once all of it is here."""
-    held = await stream.at_least(size)
-    if held is None:
-        raise Malformed("the stream ended in the middle of a request")
-    return held
-
-
-async def _first(stream: IGatedStream, size: int) -> int:
-    """How many bytes of a message a decision is about; they are held."""
-    first = min(size, LONGEST_TEXT)
-    await whole(stream, first)
-    return first
-
-
-async def names(stream: IGatedStream, size: int, head: bytes) -> bytes:
-    """The beginning of a message's body, with the names in it.
-
-    Args:
-        head: What of the message was there.
-    """
-    first = min(size, HEAD + LONGEST_NAMES)
-    return (head if first <= len(head) else await whole(stream, first))[HEAD:first]
-
-
-async def drop(stream: IGatedStream, size: int) -> None:
-    """Let nothing arrive in the place of the next bytes."""
-    while size > 0:
-        first = min(size, LONGEST_TEXT)
-        await whole(stream, first)
-        stream.edit(first, "drop", {})
-        size -= first
 
 
 Take = Callable[[PostgresGate, IGatedStream, int, bytes], Awaitable[None]]

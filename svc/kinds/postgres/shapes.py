@@ -9,6 +9,12 @@ quotes, comments, parameters and casts to ``float``, whose size the grammar itse
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+
+from svc.kinds.postgres.effects import TextEffects
+
+_MOST = 4096
+_known: dict[bytes, TextEffects] = {}
 
 _INTEGER = re.compile(rb"(?<![\w.])[0-9]{1,9}(?![\w.])")
 """One that fits 32 bits, and is no part of a name or of another number."""
@@ -25,3 +31,19 @@ def shape_of(text: bytes) -> bytes | None:
     if _PLAIN.fullmatch(text.rstrip().removesuffix(b";")) is None:
         return None
     return _INTEGER.sub(b"0", text)
+
+
+def by_shape(text: bytes, read: Callable[[bytes], TextEffects]) -> TextEffects:
+    """What a text would do; of texts of one shape only the first is read."""
+    shape = shape_of(text)
+    if shape is None:
+        return read(text)
+    known = _known.get(shape)
+    if known is None:
+        known = read(text)
+        if known.incomplete:
+            return known  # why it cannot be read may be of this text alone
+        if len(_known) >= _MOST:
+            _known.clear()
+        _known[shape] = known
+    return known

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from attrs import define, field, frozen
@@ -33,7 +33,7 @@ from svc.kinds.postgres.nodes import (
     RUNNING_TEXT,
 )
 from svc.kinds.postgres.reading import changes_reading
-from svc.kinds.postgres.shapes import shape_of
+from svc.kinds.postgres.shapes import by_shape
 
 Node = Mapping[str, Any]
 
@@ -57,23 +57,11 @@ class Scope:
     tables: set[str]
 
 
-_MOST_SHAPES = 4096
-_shapes: dict[bytes, TextEffects] = {}
-
-
 @lru_cache(4096)
 def text_effects(text: bytes, longest: int = LONGEST) -> TextEffects:
     """What a text would do, or why nobody knows; the same text, or its shape, is read once."""
-    shape = shape_of(text) if len(text) <= longest else None
-    known = None if shape is None else _shapes.get(shape)
-    if known is not None:
-        return known
-    found = _read(text, longest)
-    if shape is not None and not found.incomplete:
-        if len(_shapes) >= _MOST_SHAPES:
-            _shapes.clear()
-        _shapes[shape] = found
-    return found
+    read = partial(_read, longest=longest)
+    return by_shape(text, read) if len(text) <= longest else read(text)
 
 
 def _read(text: bytes, longest: int) -> TextEffects:

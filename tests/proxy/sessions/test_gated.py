@@ -29,10 +29,9 @@ from svc.proxy.sessions.gated import (
     GatedOpen,
     GatedRequest,
     GatedSession,
-    as_record,
-    recording,
 )
 from svc.proxy.sessions.gated_stream import MAX_HELD, GatedStream
+from svc.proxy.sessions.recording import as_record, recording
 from svc.proxy.sessions.watched import WatchedRequests
 from svc.rpc.frames import note_part, parse_tagged
 from svc.runtime.threads import inline
