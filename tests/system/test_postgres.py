@@ -398,10 +398,14 @@ class PsqlTests(DatabaseCase):
         running.stdin.flush()
         self.assertEqual(running.stdout.readline(), "here\n")
         self.gateway.set_policy(POLICY + NO_OPENS)
-        until("the cut in the status", lambda: self.person.status().get("ended"))
+        until("the cut in the status", lambda: "policy_changed" in self.reasons())
         _, told = running.communicate("SELECT 'there';\n", timeout=60)
         self.assertIn("FATAL:  57P01: svc: the session has ended: the policy no longer", told)
         self.check_not_opened()
+
+    def reasons(self) -> set[str]:
+        """Why sessions were ended, as the person's status has it."""
+        return {one["reason"] for one in self.person.status().get("ended", ())}
 
     def check_not_opened(self) -> None:
         """Where the policy opens no session, the client is told, and the server sees no login."""
