@@ -38,7 +38,12 @@ forbid (principal, action == Action::"k8sAccess", resource)
 when { context has api_resource && context.api_resource == "secrets" };
 """
 _KINDS = ["kube", "postgres", "ssh", "tcp", "web"]
-_LIKE_IN_USE = {"limits.max_sessions_per_person": 100_000}
+_LIKE_IN_USE = {
+    "limits.max_sessions_per_person": 100_000,
+    "snapshot.heartbeat_secs": 5,
+    "snapshot.reload_secs": 10,
+}
+"""The intervals are the shipped ones, not the short ones that tests use."""
 
 
 @frozen
