@@ -59,8 +59,8 @@ ALONE = ("tests.system", "tests.fault", "tests.interop", "tests.contrib", "tests
 APART = ("tests.fault", "tests.interop")
 """Packages that `make fault` runs, and `make test` leaves to it."""
 
-_RUN_BY_FAULT = re.compile(r'^RUN_BY = "make fault"$', re.M)
-"""What a module of another package says that is run with them."""
+_RUN_BY = re.compile(r'^RUN_BY = "make fault( LONG=1)?"$', re.M)
+"""What a module says that is run with them, or in its long form only."""
 
 _FIRST = (
     "tests.system.",
@@ -166,10 +166,12 @@ def groups(names: Iterable[str], root: Path = ROOT) -> list[tuple[str, ...]]:
     return sorted(map(tuple, made.values()), key=_urgency)
 
 
-def is_apart(name: str, root: Path = ROOT) -> bool:
-    """Whether `make fault` runs a module, not `make test`."""
-    text = root.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
-    return name.rpartition(".")[0] in APART or _RUN_BY_FAULT.search(text) is not None
+def part_of(name: str, root: Path = ROOT) -> str:
+    """The command that runs a module: ``test``, ``fault``, or ``long`` for `make fault LONG=1`."""
+    said = _RUN_BY.search(root.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8"))
+    if said is not None:
+        return "long" if said[1] else "fault"
+    return "fault" if name.rpartition(".")[0] in APART else "test"
 
 
 def _urgency(group: tuple[str, ...]) -> tuple[int, int, str]:
@@ -270,7 +272,10 @@ def main(words: Sequence[str]) -> int:
     os.environ.setdefault("SVC_TEST_RUN", str(os.getpid()))
     chosen = modules(asked.names)
     if asked.part is not None:
-        chosen = [name for name in chosen if is_apart(name) == (asked.part == "fault")]
+        chosen = [name for name in chosen if part_of(name) == asked.part]
+    elif os.environ.get("SVC_LONG") != "1":
+        # A module without a test fails, so one that is named must be there to say so.
+        chosen = [name for name in chosen if name in asked.names or part_of(name) != "long"]
     waiting = groups(chosen)
     fork_server.prepare("hypothesis.stateful", "psycopg2", "svc.testing.gateway.gateway")
     began = monotonic()

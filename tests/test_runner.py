@@ -11,7 +11,7 @@ from pathlib import Path
 from twisted.trial.runner import TestLoader
 from twisted.trial.unittest import SynchronousTestCase, TestSuite
 
-from tests.runner import ROOT, groups, is_apart, modules
+from tests.runner import ROOT, groups, modules, part_of
 
 GOOD = """\
 from twisted.trial.unittest import SynchronousTestCase
@@ -70,11 +70,16 @@ class GroupTests(SynchronousTestCase):
 
     def test_parts(self) -> None:
         """Faults and stock implementations are apart, and any module that says so; no room is."""
-        apart = set(filter(is_apart, modules(["tests"])))
+        part = {name: part_of(name) for name in modules(["tests"])}
+        apart = {name for name, its in part.items() if its != "test"}
         for name in ("tests.fault.test_f12_chain", "tests.interop.test_go"):
             self.assertIn(name, apart)
         self.assertIn("tests.system.test_kills", apart, "it says so")
         self.assertNotIn("tests.system.test_sessions", apart)
+        long = {name for name, its in part.items() if its == "long"}
+        self.assertEqual(
+            long, {"tests.system.test_postgres_regress"}, "nothing else has no short form"
+        )
         outside = {name.split(".")[1] for name in apart}
         self.assertEqual(outside, {"contrib", "fault", "interop", "system"})
 

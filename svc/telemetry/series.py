@@ -45,6 +45,7 @@ _RPCS = (
     "Session/List",
     "Session/Why",
     "Session/Access",
+    "Session/Denied",
     "Session/Lane",
     "Tunnel/Register",
     "Tunnel/Carry",

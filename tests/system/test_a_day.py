@@ -253,8 +253,7 @@ class DayTests(TestCase):
 
     def log_tells(self, cut: str, request: str, used: str) -> None:
         """The log verifies, and has the day in its order."""
-        lines = self.gateway.operator("audit", "export").stdout.splitlines()
-        log = [one for one in map(json.loads, lines) if one.get("event")]
+        log = until("the ends in the log", lambda: self.log_with(cut, used))
         people = self.gateway.operator("persons", "list", "--json").json
         ids = {one["name"]: one["id"] for one in people}
         of_ada = [one for one in log if ids[ADA] in json.dumps(one)]
@@ -294,6 +293,13 @@ class DayTests(TestCase):
         fact = entered["request"]["context"]["approved_request"]
         self.assertEqual((fact["id"], fact["approver"]), (request, ids[LENA]))
         self.assertIn("verified", self.gateway.verify())
+
+    def log_with(self, *ended: str) -> list[dict[str, Any]]:
+        """The records, once the ends of these sessions are among them; nothing before."""
+        lines = self.gateway.operator("audit", "export").stdout.splitlines()
+        log = [one for one in map(json.loads, lines) if one.get("event")]
+        ends = {one["decision_id"] for one in log if one["event"] == "session.end"}
+        return log if ends.issuperset(ended) else []
 
     def end_of(self, log: list[dict[str, Any]], decision: str) -> dict[str, Any]:
         """The record of a session's end."""

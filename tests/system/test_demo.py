@@ -18,6 +18,8 @@ from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from tests.fault.tally import in_long_form
 from tests.support.proof import proves
 
+RUN_BY = "make fault"
+
 _DECISION = r"decision ([0-9a-f]{32})"
 RUNS = 100
 """Of the same demo, three at a time; in the short form only other tests make some."""

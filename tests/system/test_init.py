@@ -26,6 +26,8 @@ from svc.testing.gateway.processes import Child, Ran, TooLate, run, svc_command,
 from tests.system.starts import svc_words
 from tests.system.typed import PASSWORD, TypedLogin
 
+RUN_BY = "make fault"
+
 _STAYS = re.compile(r" (authority|proxy|connector|all|up)$")
 _HELLO = b"hello through the gateway\n"
 

@@ -176,10 +176,22 @@ class DemoTests(SynchronousTestCase):
         # local endpoint of the database.
         self.assertEqual(len(ports), 17 if find_programs() else 16)
         config = child.text().partition("--config ")[2].split()[0].replace("ada/client", "all")
-        before = self.audited(config, home)
+        before = self.settled(config, home)
         told = as_stranger(lambda: [knock(port) for port in ports])
         self.assertEqual([one for one in told if one not in NOTHING], [])
         self.assertEqual(self.audited(config, home), before)
+
+    def settled(self, config: str, home: Path) -> int:
+        """As :meth:`audited`, once the records of what the demo has shown have all come."""
+        counts = [-1]
+
+        def is_still() -> bool:
+            counts.append(self.audited(config, home))
+            return counts[-1] == counts[-2]
+
+        # Each look takes longer than the Proxy keeps a record back.
+        until("the demo's records", is_still)
+        return counts[-1]
 
     def audited(self, config: str, home: Path) -> int:
         """How many records the demo's log holds."""

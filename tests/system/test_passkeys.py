@@ -31,6 +31,8 @@ from tests.support.tools import stock_tool
 from tests.system.typed import PASSWORD, TypedLogin, first_words, new_person
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 NAME = "sign-in.test"
 WANTS_FACTOR = """
 @id("recent-factor")

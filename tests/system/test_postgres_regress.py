@@ -17,6 +17,8 @@ from tests.kinds.postgres.regress import scripts
 from tests.support.postgres import connected
 from tests.system.databases import DatabaseCase, programs_of_18
 
+RUN_BY = "make fault LONG=1"
+
 OF_THE_CLUSTER = frozenset({"tablespace", "test_setup"})
 """They make what all databases of a server share: no second run finds what the first did."""
 

@@ -88,7 +88,7 @@ unless {{ context has path && ({" || ".join(own)}) }};
         people = self.gateway.operator("persons", "list", "--json").json
         names = {one["id"]: one["name"] for one in people}
         senders: dict[str, str] = {}
-        found: list[tuple[str, str, str, str]] = []
+        found: list[tuple[str, str, str]] = []
         newest = after
 
         def all_of_them() -> bool:
@@ -102,8 +102,8 @@ unless {{ context has path && ({" || ".join(own)}) }};
                     session = one["header"]["session_uid"]
                     values = {each["path"]: each["value"] for each in one["personal"]}
                     path = json.loads(values["request.context.path"])
-                    found.append((senders[session], session, path, one["decision"]))
-            return len(found) >= REQUESTS
+                    found.append((session, path, one["decision"]))
+            return len(found) >= REQUESTS and {one[0] for one in found} <= senders.keys()
 
         until("all of them in the log", all_of_them, PATIENCE)
-        return found
+        return [(senders[session], session, *rest) for session, *rest in found]
