@@ -185,12 +185,13 @@ class LeanReactor(EPollReactor):
             return
         selectables = self._selectables
         over = self.seconds() + TURN_SECS
-        is_fresh = True
+        before: dict[int, object] | None = None
         for descriptor, event in ready:
             if self.seconds() >= over:
+                if before is None:
+                    before = {one: selectables.get(one) for one, _ in ready}
                 self.runUntilCurrent()
                 over = self.seconds() + TURN_SECS
-                is_fresh = False
             selectable = selectables.get(descriptor)
             if selectable is None:
                 # Removed by one that was ready before it.
@@ -201,9 +202,9 @@ class LeanReactor(EPollReactor):
                     why = selectable.doRead()
                 elif is_open and event == EPOLLOUT:
                     why = selectable.doWrite()
-                elif not is_fresh:
-                    # What ran meanwhile may have given the number to another connection, whose
-                    # end this is not; the kernel says it again of the one that ended.
+                elif before is not None and before[descriptor] is not selectable:
+                    # What ran meanwhile has given the number to another connection, whose end
+                    # this is not.
                     continue
                 else:
                     log.callWithLogger(

@@ -8,6 +8,7 @@ from svc.messages.session import LIST_METHOD
 from svc.messages.tunnel import DrainNotice
 from svc.model.session.tunnels import EndReason, TunnelEnded
 from svc.proxy.shutdown import ProxyShutdown
+from svc.proxy.uplink.deliver import TOGETHER_SECS
 from tests.proxy.pieces import ProxyTests, Talk
 
 
@@ -57,6 +58,19 @@ class StoppingTests(ProxyTests):
         stopped = self.stop()
         self.site.pass_time(0.05, step=0.05)
         self.successResultOf(stopped)
+
+    def test_last_rows(self) -> None:
+        """Rows that are kept back for a moment, to travel with others, go before it has ended."""
+        self.site.delivery.gather = TOGETHER_SECS
+        _, client, _ = self.carried()
+        client.stream.end()
+        self.site.turn()
+        stopped = self.stop()
+        self.site.pass_time(0.1, step=0.05)
+        self.assertNoResult(stopped)
+        self.site.pass_time(2 * TOGETHER_SECS, step=0.05)
+        self.successResultOf(stopped)
+        self.assertEqual(len(self.authority.recorded("spool.close")), 1)
 
     def test_without_an_identity(self) -> None:
         """A Proxy that never joined has nothing to end."""

@@ -259,15 +259,35 @@ class LeanTests(Contract, SynchronousTestCase):
         self.assertEqual(done, ["event", "from a thread", "due", "event", "event"])
 
     def test_an_end_after_a_long_turn(self) -> None:
-        """It waits for the next poll: somebody else may have the number by then."""
+        """It is told in that poll: those before it could be ready in each, and take all of it."""
         done, ears = self.busy()
         ears[2].far.close()
         self.reactor.doIteration(0)
-        self.assertEqual(done, ["event"] * 2)
-        for ear in ears[:2]:
-            self.reactor.removeReader(ear)
-        self.reactor.doIteration(0)
         self.assertEqual(done, ["event"] * 3)
+
+    def test_another_that_got_the_number(self) -> None:
+        """The end of a connection that has gone is none of the one that has its number now."""
+        done, ears = self.busy()
+        ears[2].far.close()
+        heirs: list[Ear] = []
+
+        def exchange() -> None:
+            number = ears[2].fileno()
+            self.reactor.removeReader(ears[2])
+            ears[2].ours.close()
+            heir = Ear(self.reactor, lambda _: done.append("heir"))
+            self.addCleanup(heir.end)
+            if heir.fileno() != number:
+                os.dup2(heir.fileno(), number)
+                heir.ours.close()
+                heir.ours = socket.socket(fileno=number)
+            heirs.append(heir)
+            self.reactor.addReader(heir)
+
+        self.reactor.callLater(TURN_SECS, exchange)
+        self.reactor.doIteration(0)
+        self.assertEqual(done, ["event"] * 2)
+        self.assertEqual([one.reasons for one in heirs], [[]])
 
 
 class StockTests(Contract, SynchronousTestCase):

@@ -154,7 +154,10 @@ class EntryForm:
 
 @define
 class EntryForms:
-    """The forms of requests whose decision was remembered, so that it is recorded again."""
+    """The forms of requests that were recorded again, since their decision was remembered.
+
+    No other form is kept: what is personal in it would outlive the session.
+    """
 
     _kept: dict[int, EntryForm] = field(factory=dict, init=False)
 
@@ -174,13 +177,14 @@ class EntryForms:
             form = self._kept.get(id(record.request))
             if form is None or not form.is_of(record):
                 form = EntryForm.of(record, entropy, facts)
-                self._keep(form)
+                if record.is_repeated:
+                    self._keep(form)
             return form.sealed(record, entropy)
         except Malformed as refused:
             raise Unrecordable(f"audit record {REQUEST_DECISION.name}: {refused.text}") from refused
 
     def _keep(self, form: EntryForm) -> None:
-        if form.size > MAX_KEPT_BYTES:
+        if form.size + form.beside > MAX_KEPT_BYTES:
             return
         if len(self._kept) >= MAX_KEPT:
             self._kept.clear()

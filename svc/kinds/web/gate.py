@@ -190,8 +190,12 @@ class Exchange:
         if question is not None and self._would_allow(action, facts):
             said = question(await self._body(raw, head), self._would_allow)
             if said is not None:
-                await self.session.refuse(action, facts, size=len(raw), reason=ANSWERED_HERE)
-                await self._answer_here(raw, head, said)
+                size, reason = len(raw), ANSWERED_HERE
+                refused = await self.session.refuse(action, facts, size=size, reason=reason)
+                if refused.is_recorded:
+                    await self._answer_here(raw, head, said)
+                else:
+                    await self._deny(raw, head, refused)
                 return _NOTHING
         # The head alone: more of the request may be held by now.
         verdict = await self.session.decide(action, facts, size=len(raw), text=exact_text(head))

@@ -29,6 +29,8 @@ class RequestRecord:
     Attributes:
         time: Seconds since the epoch.
         reason: Why it was denied; empty for what is allowed.
+        is_repeated: Whether one with the same ``request`` object, decided alike, was recorded
+            before.
         range: First byte and the byte after the last one of the client's stream, where known.
         frames: Digest of the tags of the frames that brought it, where they are tagged.
     """
@@ -42,6 +44,7 @@ class RequestRecord:
     policy_version: int
     entities_digest: str
     reason: str = ""
+    is_repeated: bool = False
     range: tuple[int, int] | None = None
     frames: bytes | None = None
 

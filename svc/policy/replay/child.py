@@ -178,7 +178,9 @@ class Replay:
         )
         self._tell(seq, compared)
         engines = (self.candidate,) if is_ours else (self.candidate, self.active)
-        if not any(one.base.reads_any(request, VOLATILE) for one in engines):
+        # Asked of the policy over these entities: without them, groups have nobody.
+        over = [one.over(digest, None) for one in engines]
+        if not any(one is None or one.reads_any(request, VOLATILE) for one in over):
             self._remember(rest, compared)
 
     def _remember(self, rest: str, compared: Compared) -> None:

@@ -144,7 +144,7 @@ class Gate:
             basis = self._basis()
             known = self._remembered(opened, basis, action, facts, approved)
             if known is not None:
-                return known.again(self.request_ids.next())
+                return known.again(self.request_ids.next(), is_repeated=True)
             decision, reason = self._decided(opened, action, facts, approved)
             decision_id = self.request_ids.next()
             hint = self._hint(opened, decision, decision_id, text)

@@ -83,6 +83,7 @@ class GatedRequest:
         reason: Why it was denied; empty for what is allowed.
         request_hint: Of a denial that an approval would turn: what to type to ask for one.
         basis: Policy, entities and second by which it was decided.
+        is_repeated: Whether it was decided before, on the very same facts.
         range: See :class:`svc.model.audit.request.RequestRecord`, as for frames.
     """
 
@@ -98,11 +99,17 @@ class GatedRequest:
     numbers: SessionNumbers = field(eq=False)
     request_hint: str = ""
     basis: tuple[int, ...] = ()
+    is_repeated: bool = False
     range: tuple[int, int] | None = None
     frames: bytes | None = None
 
     def again(
-        self, decision_id: str, range: tuple[int, int] | None = None, frames: bytes | None = None
+        self,
+        decision_id: str,
+        *,
+        is_repeated: bool = False,
+        range: tuple[int, int] | None = None,
+        frames: bytes | None = None,
     ) -> GatedRequest:
         """The same decision on another request, or with its place; ``evolve`` costs much more."""
         return GatedRequest(
@@ -118,6 +125,7 @@ class GatedRequest:
             numbers=self.numbers,
             request_hint=self.request_hint,
             basis=self.basis,
+            is_repeated=is_repeated or self.is_repeated,
             range=range,
             frames=frames,
         )
@@ -288,7 +296,7 @@ class GatedSession:
         self._numbered = range_.n
         try:
             place = range_.offset, range_.offset + range_.size
-            ranged = decided.again(decided.decision_id, place, range_.tags)
+            ranged = decided.again(decided.decision_id, range=place, frames=range_.tags)
             await self.write(ranged, self.opened.request.session_uid)
         except BaseException:
             # Of a number that is lost amid others the Connector never hears: it ends the session.

@@ -41,6 +41,7 @@ def as_request(decided: GatedRequest, now: float) -> RequestRecord:
         policy_version=decided.policy_version,
         entities_digest=decided.entities_digest,
         reason=decided.reason,
+        is_repeated=decided.is_repeated,
         range=decided.range,
         frames=decided.frames,
     )

@@ -98,13 +98,14 @@ class SpoolDelivery:
     _is_wanted: bool = False
     _again: IDelayedCall | None = None
     _put_off: bool = False
+    _gathers: bool = False
     _brought_at: float = 0.0
     _waits: Backoff = field(factory=lambda: Backoff(_FIRST_WAIT, _LONGEST_WAIT))
 
     @property
     def is_busy(self) -> bool:
-        """Whether rows are on their way now."""
-        return self._is_busy
+        """Whether rows are on their way, or will be in a moment."""
+        return self._is_busy or self._gathers
 
     def connected(self) -> None:
         """A channel is open, perhaps to another Authority: ask which rows it has of each spool."""
@@ -126,6 +127,7 @@ class SpoolDelivery:
         elif not self._is_due_within(wait):
             self.stop()
             self._again = self.clock.callLater(wait, self._look)
+            self._gathers = True
 
     def _is_due_within(self, wait: float) -> bool:
         again = self._again
@@ -138,6 +140,7 @@ class SpoolDelivery:
         if self._again is not None and self._again.active():
             self._again.cancel()
         self._again = None
+        self._gathers = False
 
     def _look(self) -> None:
         self.stop()

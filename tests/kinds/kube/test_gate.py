@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.errors import SvcError
+from svc.errors import SpoolFull, SvcError
 from svc.policy.kind_terms import kind_terms
 from svc.testing.contracts.kind import KindContract
 from svc.testing.gating import PlayedSession
@@ -281,6 +281,16 @@ class KubeTests(KindContract, SynchronousTestCase):
         played.person_says(request(b"POST", REVIEWS, length) + body)
         self.assertEqual((played.target_heard, statuses(played.person_heard)), (b"", [403]))
         self.assertIsNone(played.failure)
+
+    def test_a_review_that_cannot_be_recorded(self) -> None:
+        """It is denied, and nothing passes on that connection any more."""
+        played = PlayedSession(self.kind, lambda action, context: False)
+        played.unrecordable = SpoolFull("the queue is full", retry_after=1.0)
+        body = b'{"spec":{"resourceAttributes":{"verb":"delete","resource":"pods"}}}'
+        length = b"Content-Length: %d\r\n" % len(body)
+        played.person_says(request(b"POST", REVIEWS, length) + body + request(b"GET", PODS))
+        self.assertEqual((played.target_heard, statuses(played.person_heard)), (b"", [403]))
+        self.assertEqual(played.records, [])
 
     def test_a_review_that_is_none(self) -> None:
         """What cannot be read is refused, and so is what comes in a form of unknown length."""

@@ -164,6 +164,7 @@ class BatchTests(SynchronousTestCase):
                 reason=data.draw(st.sampled_from(["", "denied"])),
                 range=data.draw(st.sampled_from([None, (0, 9), (9, 1 << 40)])),
                 frames=data.draw(st.sampled_from([None, bytes(32)])),
+                is_repeated=data.draw(st.booleans()),
             )
             got = forms.seal(made, bytes, FACTS)
             self.assertEqual(got, sealed(made))
@@ -173,7 +174,7 @@ class BatchTests(SynchronousTestCase):
 
     def test_another_salt(self) -> None:
         """What a record hides is salted anew in each, so nobody sees that two hide the same."""
-        forms, made = EntryForms(), request(SessionNumbers("1" * 32))
+        forms, made = EntryForms(), request(SessionNumbers("1" * 32), is_repeated=True)
         first, second = (forms.seal(made, os.urandom, FACTS) for _ in range(2))
         self.assertNotEqual(first.before, second.before)
         self.assertNotEqual(first.values[0].salt, second.values[0].salt)
@@ -181,6 +182,14 @@ class BatchTests(SynchronousTestCase):
             value = one.values[0]
             hashed = value_hash(value.path, value.salt, value.value)
             self.assertIn(f'{{"personal":"{hashed}"}}', one.before)
+
+    def test_others_are_not_kept(self) -> None:
+        """What is recorded once leaves nothing behind, least of all what is personal."""
+        forms, numbers = EntryForms(), SessionNumbers("1" * 32)
+        forms.seal(request(numbers), bytes, FACTS)
+        self.assertEqual(forms, EntryForms())
+        forms.seal(request(numbers, is_repeated=True), bytes, FACTS)
+        self.assertNotEqual(forms, EntryForms())
 
     @proves("G-OPEN-10")
     def test_bounds(self) -> None:

@@ -9,6 +9,7 @@ from io import BytesIO
 from random import Random
 from typing import Any
 
+from attrs import evolve
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -75,7 +76,11 @@ class ReplayTests(SynchronousTestCase):
         texts = ["\n".join(random_policy(random, f"{side}{n}") for n in range(4)) for side in "ab"]
         active, candidate = engine(texts[0], VERSION), engine(texts[1])
         assume(not candidate.claims)
-        requests = [random_request(random) for _ in range(20)]
+        requests = [random_request(random) for _ in range(10)]
+        requests += [
+            evolve(one, context={**one.context, "now": random.choice((900, 1100))})
+            for one in requests
+        ]
         versions = [random.choice((VERSION, VERSION - 1)) for _ in requests]
         found = replayed(
             texts[1],
@@ -127,7 +132,8 @@ class ReplayTests(SynchronousTestCase):
         lines = [recorded(active, one, n) for n, one in enumerate(asked)]
         late = NIGHT.replace("night", "late").replace("hour > 20", "now > 200")
         late = late.replace("has hour", "has now")
-        for candidate, changed in ((ALL + NIGHT, 0), (ALL + late, 1)):
+        of_group = late.replace("(principal,", '(principal in Group::"g1",')
+        for candidate, changed in ((ALL + NIGHT, 0), (ALL + late, 1), (ALL + of_group, 1)):
             found = replayed(candidate, ALL, *lines)
             self.assertEqual((found["decided"], found["changed"]), (4, changed), candidate)
         wrong = recorded(active, asked[0], 4).replace(b'"now":100', b'"now":"x"')
