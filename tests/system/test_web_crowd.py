@@ -106,4 +106,4 @@ unless {{ context has path && ({" || ".join(own)}) }};
             return len(found) >= REQUESTS and {one[0] for one in found} <= senders.keys()
 
         until("all of them in the log", all_of_them, PATIENCE)
-        return [(senders[session], session, *rest) for session, *rest in found]
+        return [(senders[session], session, path, said) for session, path, said in found]
