@@ -183,7 +183,7 @@ class AccountAdmin:
             changed = remove_passkey(
                 tx, recorder, known, actor, passkey_id=request.passkey, note=note
             )
-            ended = end_sign_ins(tx, self.people.tokens, known, actor) if changed else 0
+            ended = self._end_sign_ins(tx, known, actor) if changed else 0
             return known, changed, ended
 
         known, changed, ended = await self.people.store.run("remove a passkey", remove)

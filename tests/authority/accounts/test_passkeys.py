@@ -15,6 +15,8 @@ from svc.authority.accounts.lockout import FREE_TRIES
 from svc.authority.accounts.refusals import PasskeyRefused
 from svc.authority.signin.strict_json import decode_base64url, encode_base64url
 from svc.model.cluster.account import MAX_PASSKEYS, SecretKind
+from svc.pki.issue import make_request
+from svc.pki.root import new_key
 from svc.proto.gate.v1 import account_pb2 as pb
 from svc.proto.gate.v1 import admin_pb2
 from tests.authority.accounts.memory import ELSEWHERE, PASSWORD, ROOT
@@ -501,6 +503,23 @@ class PasskeyRowTests(PasskeyCase):
                 self.assertTrue(value_of(self.at.admin.remove_passkey(request, ROOT)).changed)
                 self.put_back()
                 self.refused_passkey("state_unsigned")
+
+    def test_a_hidden_sign_in(self) -> None:
+        """A sign-in whose row was away or altered when a passkey was removed renews no more."""
+        for change in ("DELETE FROM sign_ins", "UPDATE sign_ins SET ends_at = ends_at + 1"):
+            with self.subTest(change):
+                self.setUp()
+                key = new_key()
+                begun = self.eve.begin(csr=make_request(key))
+                query = self.eve.left(begun, self.eve.used(begun))
+                chain = value_of(self.eve.complete(begun, query)).signed_in.chain
+                self.house.by_sql("CREATE TEMP TABLE away AS SELECT * FROM sign_ins", change)
+                request = pb.RemovePasskeyRequest(person="eve", passkey=self.mine)
+                answer = value_of(self.at.admin.remove_passkey(request, ROOT))
+                self.assertGreater(answer.sign_ins_ended, 0)
+                self.house.by_sql("DELETE FROM sign_ins", "INSERT INTO sign_ins SELECT * FROM away")
+                refused = refusal_of(self.at.provider.renew(key, chain, key))
+                self.assertEqual(refused.reason, "state_unsigned")
 
     def put_back(self) -> None:
         """Make the rows what they were."""
