@@ -15,12 +15,12 @@ from svc.model.ids import is_caller_id, is_member_name
 
 MAX_GROUPS = 1000
 _MAX_GROUP = 256
-_SEVERAL_FACTORS = (
-    "phr",
-    "phrh",
-    "http://schemas.openid.net/pape/policies/2007/06/multi-factor",
-)
-"""Values of ``acr`` that mean several factors wherever they are used: of OpenID's EAP and PAPE."""
+_SEVERAL_FACTORS = "http://schemas.openid.net/pape/policies/2007/06/multi-factor"
+"""The value of ``acr`` that means several factors wherever it is used: of OpenID's PAPE.
+
+``phr`` and ``phrh`` of OpenID's EAP are none: they mean that nobody can phish it, and where the key
+is, not how many factors there were.
+"""
 
 
 @frozen
@@ -63,7 +63,7 @@ def _factor_at(claims: Mapping[str, Any]) -> float | None:
     It has to say both that there was one, by ``amr`` (RFC 8176) or ``acr``, and when.
     """
     methods, level, at = claims.get("amr"), claims.get("acr"), claims.get("auth_time")
-    has_factor = (isinstance(methods, list) and "mfa" in methods) or level in _SEVERAL_FACTORS
+    has_factor = (isinstance(methods, list) and "mfa" in methods) or level == _SEVERAL_FACTORS
     is_time = isinstance(at, int | float) and not isinstance(at, bool) and at >= 1
     return float(at) if has_factor and is_time and at is not None else None
 

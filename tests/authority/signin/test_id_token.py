@@ -385,15 +385,17 @@ class AccountTests(SynchronousTestCase):
         several = "http://schemas.openid.net/pape/policies/2007/06/multi-factor"
         for changes, at in (
             ({"amr": ["pwd", "mfa"], "auth_time": 7}, 7.0),
-            ({"acr": "phr", "auth_time": 7}, 7.0),
             ({"acr": several, "auth_time": 7}, 7.0),
+            ({"acr": "phr", "auth_time": 7}, None),
+            ({"acr": "phrh", "auth_time": 7}, None),
+            ({"acr": "phr", "amr": ["hwk", "mfa"], "auth_time": 7}, 7.0),
             ({"amr": ["mfa"]}, None),
             ({"auth_time": 7}, None),
             ({"amr": ["pwd", "otp"], "auth_time": 7}, None),
             ({"amr": "mfa", "auth_time": 7}, None),
             ({"amr": {"mfa": True}, "auth_time": 7}, None),
             ({"acr": "1", "auth_time": 7}, None),
-            ({"acr": ["phr"], "auth_time": 7}, None),
+            ({"acr": [several], "auth_time": 7}, None),
             ({"amr": ["mfa"], "auth_time": True}, None),
             ({"amr": ["mfa"], "auth_time": 0}, None),
         ):
