@@ -12,7 +12,7 @@ from svc.authority.accounts.opened import Presented
 from svc.authority.accounts.passkeys import Passkeys
 from svc.authority.accounts.passwords import MAX_PASSWORD_BYTES
 from svc.authority.accounts.secrets import MAX_DEVICE_BYTES
-from svc.authority.accounts.security_keys import KeyAnswer, KeySite
+from svc.authority.accounts.security_keys import KeyAnswer, KeyRefused, KeySite
 from svc.authority.accounts.sign_in import LocalSignIns, key_challenge
 from svc.authority.signin.attempts import ATTEMPT_SECS, AttemptOver, Attempts, Flow
 from svc.authority.signin.entrance import Bound
@@ -68,12 +68,16 @@ class LocalSignInService:
     async def _sign_in(
         self, request: pb.LocalSignInRequest, call: IRpcCall
     ) -> pb.LocalSignInResponse:
+        bound, presented = await self._presented_in_time(request)
+        return await self.sign_ins.sign_in(bound, request, presented, call.peer.host)
+
+    async def _presented_in_time(self, request: pb.LocalSignInRequest) -> tuple[Bound, Presented]:
+        """As :meth:`_presented`; what comes too late is put on record."""
         try:
-            bound, presented = self._presented(request)
+            return self._presented(request)
         except AttemptOver as over:
             await self.sign_ins.record(Bound.of(over.attempt), over, None)
             raise
-        return await self.sign_ins.sign_in(bound, request, presented, call.peer.host)
 
     def _presented(self, request: pb.LocalSignInRequest) -> tuple[Bound, Presented]:
         """What it is bound to, and what is presented besides the password."""
@@ -121,7 +125,16 @@ class LocalSignInService:
             return passkeys.told(passkeys.begin(bound, request.port))
         asked = request.added_to
         asked.csr = request.csr
-        _, presented = self._presented(asked)
+        proof, presented = await self._presented_in_time(asked)
+        if proof.key_sha256 != key_sha256:
+            # A security key answered for one key: it lets in no other (rule R35).
+            refusal = KeyRefused(
+                "the security key answered for another key than the one to be certified; run "
+                "`svc login --add-passkey` again",
+                reason="key_challenge",
+            )
+            await self.sign_ins.record(bound, refusal, None)
+            raise refusal
         attempt = await passkeys.begin_added(bound, request.port, asked, presented, call.peer.host)
         return passkeys.told(attempt)
 

@@ -22,7 +22,8 @@ from svc.model.cluster.account import SecretKind
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import account_pb2 as pb
-from tests.authority.accounts.memory import ROOT, AccountHouse
+from tests.authority.accounts.memory import PASSWORD, ROOT, AccountHouse
+from tests.authority.accounts.passkeys import PasskeyBrowser
 from tests.authority.accounts.test_sign_in import AccountCase
 from tests.authority.house import Call, refusal_of, value_of
 from tests.pki.support import CLUSTER
@@ -84,9 +85,9 @@ class KeyHolder:
         )
         return answer
 
-    def challenged(self) -> pb.ChallengeResponse:
-        """A sign-in under way."""
-        request = pb.ChallengeRequest(csr=make_request(new_key()))
+    def challenged(self, csr: bytes = b"") -> pb.ChallengeResponse:
+        """A sign-in under way; *csr*: of the key to be certified, else a new one's."""
+        request = pb.ChallengeRequest(csr=csr or make_request(new_key()))
         given: pb.ChallengeResponse = value_of(self.at.service._challenge(request, Call()))
         return given
 
@@ -254,6 +255,40 @@ class SecurityKeyTests(AccountCase):
             ("key_count", "eve", stood_still),
         ]
         return whose
+
+    def test_passkey_for_another_key(self) -> None:
+        """An answer for one key to be certified adds no passkey with another one."""
+        self.eve.enroll()
+        browser, mine, other = PasskeyBrowser(self.at), *(make_request(new_key()) for _ in "ab")
+        for csr in (other, mine):
+            given = self.eve.challenged(mine)
+            added_to = pb.LocalSignInRequest(
+                name="eve",
+                password=PASSWORD,
+                attempt=given.attempt,
+                assertion=self.eve.asserted(given),
+            )
+            asking = browser.beginning(csr=csr, added_to=added_to)
+            if csr is mine:
+                value_of(asking)
+                continue
+            self.assertEqual(refusal_of(asking).reason, "key_challenge")
+            self.assertEqual(self.reasons(), ["key_challenge"])
+            self.assertEqual(self.house.records("account.use"), [])
+        self.assertEqual(len(self.house.records("account.use")), 1)
+
+    def test_passkey_too_late(self) -> None:
+        """An answer that comes too late to add a passkey is on record, as with a sign-in."""
+        self.eve.enroll()
+        given = self.eve.challenged()
+        assertion = self.eve.asserted(given)
+        self.house.clock.advance(600)
+        added_to = pb.LocalSignInRequest(
+            name="eve", password=PASSWORD, attempt=given.attempt, assertion=assertion
+        )
+        asking = PasskeyBrowser(self.at).beginning(added_to=added_to)
+        self.assertEqual(refusal_of(asking).reason, "attempt_over")
+        self.assertEqual(self.reasons(), ["attempt_over"])
 
     def count_of_eve(self) -> int:
         """The signature count that is kept of her key."""
