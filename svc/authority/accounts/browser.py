@@ -23,7 +23,7 @@ from svc.errors import Malformed
 from svc.model.cluster.account import PersonSecret
 
 MOST_TRIES = 5
-"""Answers of a browser to one attempt; after them it is over."""
+"""Answers of a browser to one attempt; none is judged after them."""
 
 PATH = "/sign-in/"
 _CALLBACK = "http://127.0.0.1:{port}/callback"
@@ -80,6 +80,11 @@ class BrowserStep:
     def is_done(self) -> bool:
         """Whether the browser has left with a code."""
         return self._done is not None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no answer of a browser is judged any more; one that is good may be complete."""
+        return self.is_done or self.tries >= MOST_TRIES
 
     def leave(
         self, attempt: Attempt, site: KeySite, done: NewPasskey | UsedPasskey, code: str

@@ -12,7 +12,6 @@ from hashlib import sha256
 from attrs import define, frozen
 
 from svc.authority.accounts.browser import (
-    MOST_TRIES,
     PATH,
     BrowserStep,
     NewPasskey,
@@ -215,7 +214,7 @@ class Passkeys:
             SignInRefused: ``attempt_unknown``, ``attempt_over``.
         """
         attempt = self.attempts.find(attempt_id, Flow.LOCAL)
-        if not isinstance(attempt.browser, BrowserStep) or attempt.browser.is_done:
+        if not isinstance(attempt.browser, BrowserStep) or attempt.browser.is_over:
             raise self.attempts.unknown()
         return attempt, attempt.browser
 
@@ -238,10 +237,7 @@ class Passkeys:
             raise
         if isinstance(brought, PasskeyRegistration) is (step.owner is None):
             raise Malformed("sign-in: this is not what the page asked the browser for")
-        step.tries += 1
-        if step.tries >= MOST_TRIES:
-            # Of those that come at once, none is judged after the last.
-            self.attempts.end(attempt)
+        step.tries += 1  # before it is judged, as many may come at once
         try:
             done = await self._done(attempt, brought, host)
         except SvcError as refusal:

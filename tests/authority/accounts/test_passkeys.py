@@ -373,6 +373,31 @@ class PasskeyRefusedTests(PasskeyCase):
         self.eve.host = ELSEWHERE
         self.eve.sign_in()
 
+    def test_last_try(self) -> None:
+        """The last answer that an attempt has signs in if it is good."""
+        begun = self.eve.begin()
+        bad = {**self.eve.used(begun), "signature": "AAAA"}
+        good = self.eve.used(begun)
+        for _ in range(MOST_TRIES - 1):
+            self.told(self.eve.send(begun, bad))
+        answer = value_of(self.eve.complete(begun, self.eve.left(begun, good)))
+        self.assertEqual(answer.signed_in.name, "eve")
+
+    def test_tries_at_once(self) -> None:
+        """Of answers that come at once no more are judged; a good one among them signs in."""
+        self.at.sign_ins.answer_step = 0.25
+        begun = self.eve.begin()
+        bad = {**self.eve.used(begun), "signature": "AAAA"}
+        good = self.eve.used(begun)
+        refused = [outcome(self.eve.sending(begun, bad)) for _ in range(MOST_TRIES - 1)]
+        query = self.eve.left(begun, good)
+        self.assertIn("not under way", self.told(self.eve.send(begun, bad)))
+        self.house.clock.advance(0.25)
+        for got in refused:
+            self.assertIn("signs nobody in", self.told(got[0]))
+        self.assertEqual(len(self.reasons()), MOST_TRIES - 1)
+        value_of(self.eve.complete(begun, query))
+
     def test_when_it_is_told(self) -> None:
         """Every refusal is told at the same moment after the question."""
         self.at.sign_ins.answer_step = 0.25
