@@ -7,7 +7,6 @@ browser answers on the page of the public name (``svc.authority.sign_in_page``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import sha256
 
 from attrs import define, frozen
 
@@ -219,12 +218,9 @@ class Passkeys:
         return attempt, attempt.browser
 
     async def answered(
-        self, attempt_id: str, brought: PasskeyAssertion | PasskeyRegistration, host: str
+        self, attempt_id: str, brought: PasskeyAssertion | PasskeyRegistration
     ) -> str:
         """Judge what a browser brought; where it goes on.
-
-        Args:
-            host: The address that it came from.
 
         Raises:
             SvcError: it is refused; the true reason is on record.
@@ -239,7 +235,7 @@ class Passkeys:
             raise Malformed("sign-in: this is not what the page asked the browser for")
         step.tries += 1  # before it is judged, as many may come at once
         try:
-            done = await self._done(attempt, brought, host)
+            done = await self._done(attempt, brought)
         except SvcError as refusal:
             if isinstance(refusal, PasskeyRefused):
                 await self.sign_ins.until_told(began)
@@ -250,11 +246,11 @@ class Passkeys:
         return step.leave(attempt, self.configured, done, code)
 
     async def _done(
-        self, attempt: Attempt, brought: PasskeyAssertion | PasskeyRegistration, host: str
+        self, attempt: Attempt, brought: PasskeyAssertion | PasskeyRegistration
     ) -> NewPasskey | UsedPasskey:
         bound = Bound.of(attempt)
         if isinstance(brought, PasskeyAssertion):
-            return await self._used(attempt, bound, brought, host)
+            return await self._used(attempt, bound, brought)
         try:
             challenge = passkey_challenge(attempt)
             key, count = registered(
@@ -265,25 +261,18 @@ class Passkeys:
             raise
         return NewPasskey(key, count)
 
-    async def _used(
-        self, attempt: Attempt, bound: Bound, brought: PasskeyAssertion, host: str
-    ) -> UsedPasskey:
+    async def _used(self, attempt: Attempt, bound: Bound, brought: PasskeyAssertion) -> UsedPasskey:
         sign_ins, owner = self.sign_ins, _owner_of(brought.user_handle)
         account: FoundAccount = await sign_ins.entrance.store.read(
             "find an account", lambda tx: sign_ins.find_of(tx, owner)
         )
-        # By name, as with a password; a handle that is nobody's by its digest.
-        name = (
-            account.known.known_name if account.known else sha256(brought.user_handle).hexdigest()
-        )
-        may_try = sign_ins.lockouts.begin(name, host)
+        # No count of failures: nobody guesses a signature, and whoever knows somebody's id would
+        # make them wait.
         factor = self._judged(attempt, account.rows, brought)
-        why = account.why or factor.why
-        if why or not may_try:
-            refusal = PasskeyRefused(why if may_try else "account_locked")
+        if why := account.why or factor.why:
+            refusal = PasskeyRefused(why)
             await sign_ins.record(bound, refusal, account.known)
             raise refusal
-        sign_ins.lockouts.succeeded(name, host)
         return UsedPasskey(account, factor)
 
     def _judged(

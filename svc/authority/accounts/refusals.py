@@ -14,13 +14,13 @@ class LocalSignInRefused(SvcError):
 
     fault = Fault.DENIED
     reason = "sign_in_failed"
-    words = "name, password or second factor is not right"
+    words = (
+        "name, password or second factor is not right, or there were too many tries: after "
+        "several in a row wait for up to a quarter of an hour"
+    )
 
     def __init__(self, why: str) -> None:
-        super().__init__(
-            f"{self.words}, or there were too many tries: after several in a row wait for up to a "
-            "quarter of an hour; your operator can see the reason"
-        )
+        super().__init__(f"{self.words}; your operator can see the reason")
         self.why = why
 
 

@@ -148,7 +148,6 @@ def _ask_of(request: PageRequest) -> IncomingRequest:
         sites=all_of(b"sec-fetch-site"),
         types=all_of(b"content-type"),
         body=request.form,
-        peer=str(getattr(cast(Any, request).getClientAddress(), "host", "")),
     )
 
 

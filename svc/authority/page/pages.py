@@ -77,7 +77,6 @@ class IncomingRequest:
 
     Attributes:
         body: Bounded by who listens.
-        peer: The address that it came from.
     """
 
     method: str
@@ -90,7 +89,6 @@ class IncomingRequest:
     sites: Sequence[bytes] = ()
     types: Sequence[bytes] = ()
     body: bytes = field(default=b"", repr=False)
-    peer: str = ""
 
 
 @frozen

@@ -104,7 +104,7 @@ class SignInPages:
         if ask.method != "POST":
             return await self._refused(ask, 405, "only GET, HEAD and POST are answered here")
         self._require_own_origin(ask)
-        location = await self.passkeys.answered(attempt_id, _brought(ask.body), ask.peer)
+        location = await self.passkeys.answered(attempt_id, _brought(ask.body))
         return _json(200, {"location": location})
 
     def _require_own_origin(self, ask: IncomingRequest) -> None:

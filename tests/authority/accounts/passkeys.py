@@ -17,7 +17,7 @@ from svc.join.security_key import PluggedKeys
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import account_pb2 as pb
-from tests.authority.accounts.memory import HERE, PASSWORD, AccountHouse
+from tests.authority.accounts.memory import PASSWORD, AccountHouse
 from tests.authority.house import Call, value_of
 from tests.pki.support import CLUSTER
 from tests.support.security_key import SoftKey
@@ -29,15 +29,10 @@ PORT = 40_000
 
 @define(eq=False)
 class PasskeyBrowser:
-    """A browser that is asked by the page's own data, as its script would ask it.
-
-    Attributes:
-        host: The address it comes from.
-    """
+    """A browser that is asked by the page's own data, as its script would ask it."""
 
     at: AccountHouse
     key: SoftKey = field(factory=SoftKey)
-    host: str = HERE
 
     @property
     def pages(self) -> SignInPages:
@@ -51,7 +46,7 @@ class PasskeyBrowser:
 
     async def asking(self, method: str, path: str, **more: Any) -> Answer:
         """Make one request."""
-        given: dict[str, Any] = {"hosts": [NAME.encode()], "peer": self.host}
+        given: dict[str, Any] = {"hosts": [NAME.encode()]}
         if method == "POST":
             given |= {"origins": [ORIGIN.encode()], "sites": [b"same-origin"]}
             given |= {"types": [b"application/json"]}
