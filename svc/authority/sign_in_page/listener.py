@@ -17,10 +17,11 @@ from svc.authority.page.listener import (
     PageSite,
 )
 from svc.authority.sign_in_page.pages import MAX_BODY
+from svc.ratelimit.source import source_of
 from svc.runtime.services import BackgroundTasks
 from svc.telemetry.listener import MAX_HEADER_BYTES, REQUEST_SECS
 
-MOST_CONNECTIONS, MOST_OF_ADDRESS, MOST_SECS = 256, 32, 120.0
+MOST_CONNECTIONS, MOST_OF_SOURCE, MOST_SECS = 256, 32, 120.0
 
 
 class SignInRequest(PageRequest):
@@ -44,7 +45,10 @@ class SignInSite(PageSite):
 
 
 class FewConnections(WrappingFactory[Any]):
-    """Holds so many connections at once, a share of them of one address, and none for long."""
+    """Holds so many connections at once, a share of them of one source, and none for long.
+
+    A source is as for the shares of other listeners: see :func:`~svc.ratelimit.source.source_of`.
+    """
 
     noisy = False
 
@@ -56,7 +60,7 @@ class FewConnections(WrappingFactory[Any]):
 
     def buildProtocol(self, addr: IAddress | None) -> IProtocol | None:
         """Called by Twisted for each; None closes it."""
-        if len(self._ends) >= MOST_CONNECTIONS or self._of[_host(addr)] >= MOST_OF_ADDRESS:
+        if len(self._ends) >= MOST_CONNECTIONS or self._of[_source(addr)] >= MOST_OF_SOURCE:
             return None
         built: IProtocol | None = super().buildProtocol(addr)
         return built
@@ -64,19 +68,19 @@ class FewConnections(WrappingFactory[Any]):
     def registerProtocol(self, p: ProtocolWrapper) -> None:
         """Called by Twisted when one is open."""
         super().registerProtocol(p)  # type: ignore[no-untyped-call]
-        self._of[_host(p.getPeer())] += 1
+        self._of[_source(p.getPeer())] += 1
         # Also one whose browser never says that it has heard the end.
         self._ends[p] = self._clock.callLater(MOST_SECS, p.abortConnection)
 
     def unregisterProtocol(self, p: ProtocolWrapper) -> None:
         """Called by Twisted when one is closed."""
         super().unregisterProtocol(p)  # type: ignore[no-untyped-call]
-        end, host = self._ends.pop(p), _host(p.getPeer())
+        end, source = self._ends.pop(p), _source(p.getPeer())
         if end.active():
             end.cancel()
-        self._of[host] -= 1
-        if not self._of[host]:
-            del self._of[host]
+        self._of[source] -= 1
+        if not self._of[source]:
+            del self._of[source]
 
 
 def sign_in_site(
@@ -99,5 +103,5 @@ def sign_in_site(
     )
 
 
-def _host(address: object) -> str:
-    return str(getattr(address, "host", ""))
+def _source(address: object) -> str:
+    return source_of(str(getattr(address, "host", "")))

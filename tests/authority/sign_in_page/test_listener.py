@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.page.pages import Answer, IncomingRequest
 from svc.authority.sign_in_page.listener import (
     MOST_CONNECTIONS,
-    MOST_OF_ADDRESS,
+    MOST_OF_SOURCE,
     MOST_SECS,
     FewConnections,
     sign_in_site,
@@ -101,9 +101,9 @@ class SignInListenerTests(SynchronousTestCase):
 
     def test_few_at_once(self) -> None:
         """An address has a share of the connections; all have an end."""
-        mine = [self.connected() for _ in range(MOST_OF_ADDRESS)]
+        mine = [self.connected() for _ in range(MOST_OF_SOURCE)]
         self.assertIsNone(self.connected()[0])
-        for number in range(MOST_OF_ADDRESS, MOST_CONNECTIONS):
+        for number in range(MOST_OF_SOURCE, MOST_CONNECTIONS):
             self.assertIsNotNone(self.connected(f"198.51.100.{number % 250}")[0])
         self.assertIsNone(self.connected("203.0.113.1")[0])
         protocol, _ = mine[0]
@@ -114,3 +114,12 @@ class SignInListenerTests(SynchronousTestCase):
             self.clock.advance(5)
             protocol.dataReceived(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
         self.assertTrue(wire.is_cut)
+
+    def test_a_network_is_one_source(self) -> None:
+        """All addresses of one IPv6 network have one share, as they are one site's."""
+        mine = [self.connected(f"2001:db8::{number:x}")[0] for number in range(MOST_OF_SOURCE)]
+        self.assertNotIn(None, mine)
+        self.assertIsNone(self.connected("2001:db8::ffff:1")[0])
+        self.assertIsNotNone(self.connected("2001:db8:0:1::1")[0])
+        mine[0].connectionLost(None)
+        self.assertIsNotNone(self.connected("2001:db8::ffff:1")[0])
