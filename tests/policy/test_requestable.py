@@ -5,7 +5,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.policy.refusals import PolicyRefused
-from tests.policy.samples import engine
+from svc.policy.requestable_reasons import requestable_reasons
+from tests.policy.samples import ask, engine
 
 READS = "when { context has approved_request }"
 
@@ -31,3 +32,36 @@ class RequestableTests(SynchronousTestCase):
             refusal = self.assertRaises(PolicyRefused, engine, policy)
             self.assertIn(text, refusal.text)
             self.assertIn("policy one", refusal.text)
+
+    def test_reasons(self) -> None:
+        """The permits that would turn a denial are told with their reasons, exact ones too."""
+        some, exact = "context has approved_request", "context.approved_request has exact"
+        text = f"""
+@id("reads") @requestable @reason("ask the lead")
+permit (principal, action == Action::"dbQuery", resource == Database::"r1") when {{ {some} }};
+@id("writes") @requestable @reason("ask the owner")
+permit (principal, action == Action::"dbQuery", resource == Database::"r2")
+when {{ {some} && {exact} }};
+@id("either") @requestable
+permit (principal, action == Action::"dbQuery", resource == Database::"r3") when {{ {some} }};
+@id("both") @requestable @reason("ask either")
+permit (principal, action == Action::"dbQuery", resource == Database::"r3")
+when {{ {some} && {exact} }};
+@id("never") @requestable @reason("ask nobody")
+permit (principal, action == Action::"dbQuery", resource == Database::"r4") when {{ {some} }};
+@id("none") forbid (principal, action, resource == Database::"r4");
+"""
+        compiled = engine(text)
+        for resource, told in {
+            "r1": {"reads": "ask the lead"},
+            "r2": {"writes": "ask the owner"},
+            "r3": {"either": "", "both": "ask either"},
+            "r4": {},
+            "r5": {},
+        }.items():
+            with self.subTest(resource):
+                asked = ask(resource=resource, action="dbQuery", kind="db_query", type_="Database")
+                self.assertEqual(requestable_reasons(compiled, asked, 9, has_text=True), told)
+                # What has no text, such as a session's opening, turns by no exact approval.
+                told = {one: said for one, said in told.items() if one not in ("writes", "both")}
+                self.assertEqual(requestable_reasons(compiled, asked, 9), told)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define
 
 from svc.audit.log.entries import RequestSession, entry_record
 from svc.audit.log.find import find_entry
+from svc.audit.log.record import PERSONAL
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.standing import require_certificate
 from svc.errors import Denied, Malformed
@@ -23,12 +24,12 @@ from svc.interfaces.kinds import ServedKind
 from svc.interfaces.policy import IPolicyEngine
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.messages.session import Explanation, decode_why_request
-from svc.model.audit.events import SESSION_ABANDONED, SESSION_END
+from svc.model.audit.events import REQUEST_DECISION, SESSION_ABANDONED, SESSION_END
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.agent import caller_kind
 from svc.model.cluster.node import Node
 from svc.model.ids import is_random_id
-from svc.model.policy.access import ContextValue, EntityUid, request_from_form
+from svc.model.policy.access import EntityUid, request_from_form
 from svc.model.policy.approval import MAX_VALID_SECS
 from svc.model.policy.requests import may_view
 from svc.model.principal import CALLERS
@@ -43,6 +44,7 @@ _NO_END: Mapping[str, Any] = MappingProxyType({})
 ON_REQUEST = "another person can approve it"
 """What is told of a permit that people may ask for and that has no ``@reason``."""
 
+_VALUE = "value"
 _REASON = 500
 """Characters of a policy's ``@reason`` that are told."""
 
@@ -154,18 +156,26 @@ class Explainer:
         if record["decision"] != "deny" or record["actor"]["kind"] != "person":
             return {}
         try:
-            asked = request_from_form(record.get("request"))
+            asked = request_from_form(_readable(record.get("request")))
         except Malformed:
             return {}  # of an earlier build, or with values that were erased since
-        # Of personal values a record has salted hashes, which no policy can read.
-        known = {name: one for name, one in asked.context.items() if not _is_hashed(one)}
-        asked = evolve(asked, context=known)
-        found = requestable_reasons(engine, asked, int(self.now()) + MAX_VALID_SECS)
+        has_text = record.get("event") == REQUEST_DECISION.name
+        ends_at = int(self.now()) + MAX_VALID_SECS
+        found = requestable_reasons(engine, asked, ends_at, has_text=has_text)
         return {one: reason or ON_REQUEST for one, reason in found.items()}
 
 
-def _is_hashed(value: ContextValue) -> bool:
-    return isinstance(value, Mapping) and set(value) == {"personal"}
+def _readable(form: Any) -> Any:
+    """What a record holds, as a policy reads it.
+
+    Of personal values it has salted hashes, with the value beside it unless that was erased.
+    """
+    if not isinstance(form, Mapping):
+        return form
+    if {PERSONAL} <= set(form) <= {PERSONAL, _VALUE}:
+        return form.get(_VALUE)
+    told = {name: _readable(one) for name, one in form.items()}
+    return {name: one for name, one in told.items() if one is not None}
 
 
 def _records_of(tx: ITransaction, decision_id: str) -> list[Mapping[str, Any]]:

@@ -87,6 +87,30 @@ permit (principal, action == Action::"view", resource == TcpService::"db1");
             forbidden = self.why(ada, self.denied(ada, "prod1"))
             self.assertNotIn("db1-on-request", forbidden.why)
 
+    def test_an_exact_approval(self) -> None:
+        """A denied request tells also of a permit that wants an approval of its exact text."""
+        self.begin(
+            """
+@id("db1-exactly") @requestable @reason("ask the owner")
+permit (principal, action == Action::"tcpConnect", resource == TcpService::"db1")
+when {
+  context has approved_request && context.approved_request has exact &&
+  context has proxy_reported && context.proxy_reported has source_address &&
+  context.proxy_reported.source_address == ip("192.0.2.7")
+};
+@id("everybody-sees-db1")
+permit (principal, action == Action::"view", resource == TcpService::"db1");
+"""
+        )
+        origin, leader, ada = Origin(self.house, "edge7"), Leader(self.house), self.house.ada
+        request = origin.request(origin.session(), decision="deny", policies=())
+        leader.inject(origin.first, origin.batch(request))
+        leader.drain()
+        said = self.why(ada, request.decision_id)
+        self.assertEqual(dict(said.why), {"db1-exactly": "ask the owner"})
+        # No such approval opens a session.
+        self.assertEqual(dict(self.why(ada, self.denied(ada, "db1", "deny")).why), {})
+
     def test_a_request(self) -> None:
         """A request inside a session is explained to the person whose session it was."""
         origin, leader = Origin(self.house, "edge7"), Leader(self.house)
