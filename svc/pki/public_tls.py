@@ -19,6 +19,7 @@ from twisted.protocols.tls import TLSMemoryBIOProtocol
 from zope.interface import implementer
 
 from svc.errors import ConfigError
+from svc.model.clocks import utc
 from svc.pki.files import MAX_FILE_BYTES, read_private
 
 
@@ -34,6 +35,7 @@ class PublicCertificate:
 
     cert: Path
     key: Path
+    _leaf: x509.Certificate = field(init=False)
     _context: SSL.Context = field(init=False)
     _read: tuple[bytes, bytes] = field(default=(b"", b""), init=False, repr=False)
 
@@ -46,9 +48,21 @@ class PublicCertificate:
         read = (_public(self.cert), read_private(self.key, os.geteuid()))
         if read == self._read:
             return False
-        self._context = _context(self.cert, self.key, *read)
+        self._leaf, self._context = _context(self.cert, self.key, *read)
         self._read = read
         return True
+
+    def problem(self, now: float) -> str:
+        """Why browsers refuse what is in force, as it is not valid at *now*; empty: it is.
+
+        It is served all the same: the clock here may be the one that is wrong.
+        """
+        begins, ends = self._leaf.not_valid_before_utc, self._leaf.not_valid_after_utc
+        if now > ends.timestamp():
+            return f"{self.cert}: the certificate ended at {utc(ends.timestamp())}; renew it"
+        if now < begins.timestamp():
+            return f"{self.cert}: the certificate is valid only from {utc(begins.timestamp())} on"
+        return ""
 
     def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         """A connection of what is in force now."""
@@ -64,22 +78,36 @@ def _public(path: Path) -> bytes:
         raise ConfigError(str(path), f"cannot be read: {what}") from None
 
 
-def _context(cert: Path, key: Path, cert_pem: bytes, key_pem: bytes) -> SSL.Context:
+def _context(
+    cert: Path, key: Path, cert_pem: bytes, key_pem: bytes
+) -> tuple[x509.Certificate, SSL.Context]:
     try:
         leaf, *above = x509.load_pem_x509_certificates(cert_pem)
-    except ValueError:
+        public = leaf.public_key()
+    except (ValueError, UnsupportedAlgorithm):
         raise ConfigError(str(cert), "holds no certificate that can be read") from None
     try:
         private: Any = load_pem_private_key(key_pem, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise ConfigError(str(key), "holds no private key that can be read") from None
-    if private.public_key() != leaf.public_key():
+    if private.public_key() != public:
         raise ConfigError(str(key), f"is not the key of the certificate in {cert}")
     context = SSL.Context(SSL.TLS_SERVER_METHOD)
     context.set_min_proto_version(SSL.TLS1_3_VERSION)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-    context.use_certificate(leaf)
-    for one in above:
-        context.add_extra_chain_cert(one)
-    context.use_privatekey(private)
-    return context
+    try:
+        context.use_certificate(leaf)
+        for one in above:
+            context.add_extra_chain_cert(one)
+        context.use_privatekey(private)
+    except (SSL.Error, TypeError) as refused:
+        # Such as a key that is too short, or of a kind that signs nothing.
+        why = _reasons(refused) or "its key is of no kind that TLS uses"
+        raise ConfigError(str(cert), f"cannot be served with its key: {why}") from None
+    return leaf, context
+
+
+def _reasons(refused: Exception) -> str:
+    """What OpenSSL says of it; empty where it says nothing."""
+    said = refused.args[0] if isinstance(refused, SSL.Error) and refused.args else ()
+    return "; ".join(str(one[-1]) for one in said)

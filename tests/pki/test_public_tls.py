@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -13,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import ConfigError
 from svc.pki.files import certificates_pem, key_pem
 from svc.pki.public_tls import PublicCertificate
-from tests.support.public_name import certificate_of
+from tests.support.public_name import certificate_of, write_certificate
 
 
 class PublicCertificateTests(SynchronousTestCase):
@@ -25,13 +26,9 @@ class PublicCertificateTests(SynchronousTestCase):
         self.found = PublicCertificate(directory / "cert.pem", directory / "key.pem")
         self.write(ec.generate_private_key(ec.SECP256R1()))
 
-    def write(self, key: ec.EllipticCurvePrivateKey) -> bytes:
+    def write(self, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
         """Put a certificate and its key there; the certificate."""
-        pem = certificates_pem(certificate_of("sign-in.test", key))
-        self.found.cert.write_bytes(pem)
-        self.found.key.touch(0o600)
-        self.found.key.write_bytes(key_pem(key))
-        return pem
+        return write_certificate(self.found.cert, self.found.key, "sign-in.test", key)
 
     def shown(self, *versions: int) -> bytes:
         """The certificate that a client is shown."""
@@ -76,6 +73,26 @@ class PublicCertificateTests(SynchronousTestCase):
         )
         self.found.load()
         self.assertEqual(self.shown(), pem)
+
+    def test_key_too_short(self) -> None:
+        """A key that OpenSSL takes for no server is refused by its file, like any other."""
+        before = self.found.cert.read_bytes()
+        self.found.load()
+        self.write(rsa.generate_private_key(65537, 1024))
+        refused = self.assertRaises(ConfigError, self.found.load)
+        self.assertIn("cert.pem", str(refused))
+        self.assertIn("key too small", str(refused))
+        self.assertEqual(self.shown(), before)
+
+    def test_problem(self) -> None:
+        """Browsers refuse a certificate that is not valid now: one that ended, or begins later."""
+        self.found.load()
+        for days, says in ((0, ""), (2, "ended at 2"), (-1, "is valid only from 2")):
+            with self.subTest(days):
+                said = self.found.problem(time.time() + days * 86_400)
+                self.assertEqual(bool(said), days != 0)
+                self.assertIn(says, said)
+                self.assertIn("cert.pem" if said else "", said)
 
     def test_old_tls(self) -> None:
         """TLS 1.2 is not taken: every browser that has passkeys has 1.3."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
+
+from svc.pki.files import certificates_pem
 
 
 def certificate_of(
@@ -27,3 +31,14 @@ def certificate_of(
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .sign(key, SHA256())
     )
+
+
+def write_certificate(
+    cert: Path, key: Path, name: str, private: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+) -> bytes:
+    """Put a certificate of a name and its key into files; the certificate, in PEM."""
+    pem = certificates_pem(certificate_of(name, private))
+    cert.write_bytes(pem)
+    key.touch(0o600)
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    return pem

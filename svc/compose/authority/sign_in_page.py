@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from attrs import define
+from attrs import define, field
 from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOFactory
 
@@ -44,7 +45,9 @@ def sign_in_listener(p: Parts, passkeys: Passkeys) -> SignInListener | None:
     if settings.public_name is None or settings.listen is None:
         return None
     certificate = PublicCertificate(Path(settings.cert or ""), Path(settings.key or ""))
+    reading = CertificateReading(certificate, in_pool(clock), p.runtime.now)
     certificate.load()
+    reading.warn()
     site = sign_in_site(
         pages=SignInPages(p.settings.cluster, passkeys),
         host=passkeys.configured.origin.removeprefix("https://"),
@@ -58,22 +61,24 @@ def sign_in_listener(p: Parts, passkeys: Passkeys) -> SignInListener | None:
         endpoint=server_endpoint(clock, settings.listen),
         factory=FewConnections(TLSMemoryBIOFactory(certificate, False, site), clock),
     )
-    reading = PeriodicTask(
+    task = PeriodicTask(
         clock=clock,
         interval=CERTIFICATE_SECS,
-        call=_Reading(certificate, in_pool(clock)).read,
+        call=reading.read,
         what="read the certificate of the sign-in page",
         at_once=False,
     )
-    return SignInListener(port, reading)
+    return SignInListener(port, task)
 
 
 @define
-class _Reading:
+class CertificateReading:
     """Follows the files, which are replaced every few weeks."""
 
     certificate: PublicCertificate
     in_thread: InThread
+    now: Callable[[], float]
+    _warned: str = field(default="", init=False)
 
     async def read(self) -> None:
         """Look once; what was read before stays while the files are no good."""
@@ -82,3 +87,11 @@ class _Reading:
                 _log.info("the certificate of the sign-in page was read again")
         except ConfigError as refused:
             _log.warn("the certificate of the sign-in page is not replaced", reason=str(refused))
+        self.warn()
+
+    def warn(self) -> None:
+        """Say once that browsers refuse the certificate by its dates."""
+        problem = self.certificate.problem(self.now())
+        if problem and problem != self._warned:
+            _log.warn("browsers refuse the certificate of the sign-in page", reason=problem)
+        self._warned = problem
