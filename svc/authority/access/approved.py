@@ -44,6 +44,10 @@ from svc.model.session.session import Session
 
 _log = Logger(namespace="svc_authority")
 
+_USABLE = frozenset({RequestState.APPROVED})
+_STANDING = _USABLE | {RequestState.WITHDRAWN}
+"""A withdrawn request opens nothing more, but what it has opened goes on to the approval's end."""
+
 
 class ApprovalUsedUp(Denied):
     """Another session has used the approval up since it was found."""
@@ -137,15 +141,15 @@ class ApprovedRequests:
     async def of_decision(self, decision_id: str) -> ApprovedAccess | None:
         """The approval in force that a recorded decision stood on; None without one.
 
-        It may be used up: what stands on it stands until it ends, or its approver is not accepted
-        any more.
+        It may be used up or withdrawn: what stands on it stands until it ends, or its approver is
+        not accepted any more.
         """
 
         def look(tx: ITransaction) -> ApprovedAccess | None:
             for row in tx.audit.by_decision(decision_id):
                 request_id = _named_in(row.canonical)
                 if request_id:
-                    return self._in_force_or_none(tx, request_id)
+                    return self._in_force_or_none(tx, request_id, _STANDING)
             return None
 
         return await self.store.read("the approval of a session", look)
@@ -186,24 +190,28 @@ class ApprovedRequests:
         tx.access.put(evolve(row, sealed_text=b"") if row.is_used_up else row)
         return [ACCESS_REQUESTS.now(tx, row.id)]
 
-    def _in_force_or_none(self, tx: ITransaction, request_id: str) -> ApprovedAccess | None:
+    def _in_force_or_none(
+        self, tx: ITransaction, request_id: str, states: frozenset[RequestState] = _USABLE
+    ) -> ApprovedAccess | None:
         try:
-            return self._in_force(self.state_cache.rows(tx), request_id)
+            return self._in_force(self.state_cache.rows(tx), request_id, states)
         except SvcError as refusal:
             # The reload pass names a row that no record covers; whoever asks hears "denied".
             _log.info("an approved request is not in force", reason=refusal.reason, id=request_id)
             return None
 
-    def _in_force(self, rows: SignedRows, request_id: str) -> ApprovedAccess:
+    def _in_force(
+        self, rows: SignedRows, request_id: str, states: frozenset[RequestState] = _USABLE
+    ) -> ApprovedAccess:
         row, kept = rows.access_request(request_id), rows.access_decision(request_id)
-        if row is None or kept is None or row.state is not RequestState.APPROVED:
+        if row is None or kept is None or row.state not in states:
             raise ApprovalUsedUp("the request is not approved")
         self._check_approver(rows, row, kept)
         self._check_signature(rows, row, kept)
         return ApprovedAccess(
             request_id=row.id,
             approver=kept.approver,
-            ends_at=int(min(row.ends_at, kept.ends_at)),
+            ends_at=int(_end(row, kept)),
             exact=bool(row.text_sha256),
         )
 
@@ -212,7 +220,7 @@ class ApprovedRequests:
         rows, found = self.state_cache.rows(tx), []
         for kept in tx.access.decisions(self.now()):
             row = tx.access.get(kept.request_id)
-            if row is None or row.state is not RequestState.APPROVED:
+            if row is None or row.state not in _STANDING:
                 continue
             try:
                 self._check_approver(rows, row, kept)
@@ -262,6 +270,12 @@ class ApprovedRequests:
         )
         if approval.decision is not ApprovalDecision.APPROVE or approval.approver != kept.approver:
             raise Denied("the kept decision is no approval", reason="approval_mismatch")
+
+
+def _end(row: RequestedAccess, kept: KeptApproval) -> float:
+    """When what stands on it ends.  That of a withdrawn request is only its own end."""
+    is_withdrawn = row.state is RequestState.WITHDRAWN
+    return kept.ends_at if is_withdrawn else min(row.ends_at, kept.ends_at)
 
 
 def _is_usable(row: RequestedAccess) -> bool:

@@ -467,6 +467,21 @@ class RequestTests(Case):
         self.house.clock.advance(3601)
         self.assertIsNone(value_of(approvals.of_decision(answer.decision_id)))
 
+    def test_a_session_outlives_a_withdrawal(self) -> None:
+        """Once the request is given up its session is prolonged as before, and none opens."""
+        entry = self.ask()
+        self.decide(entry, self.house.ada)
+        answer = self.open()
+        approvals = self.house.approvals()
+        self.house.clock.advance(5)
+        value_of(self.requests.withdraw(self.asker(EVE), str(entry.terms["id"])))
+        self.house.clock.advance(5)
+        self.assertEqual(value_of(approvals.of_decision(answer.decision_id)), answer.approved)
+        self.assertIsNone(self.open().grant)
+        self.house.run(lambda tx: tx.people_changes.disable(ADA))
+        self.house.refresh()
+        self.assertIsNone(value_of(approvals.of_decision(answer.decision_id)))
+
     def test_uses_of_single_requests(self) -> None:
         """A session's requests use an approval of their action, each on record before it passes."""
         uses = self.house.request_approvals()

@@ -68,6 +68,16 @@ class StandingTests(RequestCase):
         self.assertEqual((record["session_uid"], record["reason"]), (uid, APPROVER_GONE))
         self.assertEqual(record["actor"]["id"], AUTHORITY)
 
+    def test_disabled_after_a_withdrawal(self) -> None:
+        """Giving the request up does not hide the session from the approver's end."""
+        uid = self.opened()
+        self.house.clock.advance(5)
+        value_of(self.requests.withdraw(self.asker(EVE), str(self.entry.terms["id"])))
+        self.house.clock.advance(5)
+        self.assertEqual(self.ended(), {})
+        self.disable()
+        self.assertEqual(self.ended(), {uid: APPROVER_GONE})
+
     def test_the_right_is_lost(self) -> None:
         """It ends once the approver may approve no more; nothing new opens either."""
         uid = self.opened()
