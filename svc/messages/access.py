@@ -341,22 +341,24 @@ def _exact_text(value: bytes, what: str) -> bytes:
 
 
 def use_approval_request(
-    session_uid: str, action: str, text_sha256: str = ""
+    session_uid: str, action: str, text_sha256: str = "", only_exact: bool = False
 ) -> control_pb.UseApprovalRequest:
     """The question whether an approval covers a request of this action in a session.
 
     Args:
         text_sha256: In hex, of the request's exact text; empty: it has none.
+        only_exact: An approval of the action would not turn the denial.
     """
     return control_pb.UseApprovalRequest(
         session_uid=bytes.fromhex(session_uid),
         action=action,
         text_sha256=bytes.fromhex(text_sha256),
+        only_exact=only_exact,
     )
 
 
-def read_use_approval(message: control_pb.UseApprovalRequest) -> tuple[str, str, str]:
-    """The session, the action, and the text's digest."""
+def read_use_approval(message: control_pb.UseApprovalRequest) -> tuple[str, str, str, bool]:
+    """The session, the action, the text's digest, and whether only an approval of it will do."""
     digest = message.text_sha256
     if digest:
         exactly(digest, DIGEST_BYTES, "approval: text_sha256")
@@ -364,6 +366,7 @@ def read_use_approval(message: control_pb.UseApprovalRequest) -> tuple[str, str,
         uid(message.session_uid, "approval: session_uid"),
         text(message.action, _WORD, "approval: action"),
         digest.hex(),
+        message.only_exact,
     )
 
 

@@ -53,11 +53,18 @@ class RequestApprovals:
     _lasting: dict[tuple[str, str], str] = field(factory=dict, init=False)
 
     async def use(
-        self, session_uid: str, action: str, proxy: Node, text_sha256: str = ""
+        self,
+        session_uid: str,
+        action: str,
+        proxy: Node,
+        *,
+        text_sha256: str = "",
+        only_exact: bool = False,
     ) -> ApprovalForRequests:
         """The approval that covers a request of this action in a session; its use is on record.
 
-        One of the request's exact text goes before one of its action.
+        One of the request's exact text goes before one of its action, which is not used at all
+        where only an exact one would turn the denial.
 
         One use of an approval without a number of uses is for every request of the action in the
         session, so a Proxy that asks again is given it again, without another record.
@@ -77,7 +84,9 @@ class RequestApprovals:
         if resource is None:
             return ApprovalForRequests(None)
         for _ in range(_ROUNDS):
-            approved, is_other = await self._found(session, resource, action, text_sha256)
+            approved, is_other = await self._exact(session, resource, action, text_sha256)
+            if approved is None and not only_exact:
+                approved = await self.approvals.find(session.person_id, resource, action, {})
             if approved is None:
                 return ApprovalForRequests(None, exact=is_other)
             if self._lasting.get((session_uid, action)) == approved.request_id:
@@ -93,18 +102,13 @@ class RequestApprovals:
             return ApprovalForRequests(approved, is_lasting)
         return ApprovalForRequests(None)
 
-    async def _found(
+    async def _exact(
         self, session: Session, resource: Resource, action: str, text_sha256: str
     ) -> tuple[ApprovedAccess | None, bool]:
-        """The approval, and whether one of another exact text is there."""
-        is_other = False
-        if text_sha256:
-            approved, is_other = await self.approvals.find_exact(
-                session, resource, action, text_sha256
-            )
-            if approved is not None:
-                return approved, is_other
-        return await self.approvals.find(session.person_id, resource, action, {}), is_other
+        """The approval of this text, and whether one of any text is there."""
+        if not text_sha256:
+            return None, False
+        return await self.approvals.find_exact(session, resource, action, text_sha256)
 
     def _spend(self, session_uid: str, proxy: Node) -> None:
         wait = self._uses.take(session_uid, self.rates.refusals.seconds())

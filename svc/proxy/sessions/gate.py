@@ -138,7 +138,7 @@ class Gate:
             SvcError: no decision is possible now; counted as ``error``.
         """
         counted = self._counted(opened, action, facts)
-        if approved is not None:
+        if approved is not None and not approved.exact:
             opened.confirmed_at[action] = self.now()
         try:
             basis = self._basis()
@@ -228,9 +228,13 @@ class Gate:
             SvcError: no decision is possible now.
         """
         self._counted(opened, action, facts)
-        latest = opened.latest.get(action)
-        is_over = latest is not None and latest.ends_at <= self.now()
-        return not self._decided(opened, action, facts, None if is_over else latest)[1]
+        # Which of the two it stood on is not kept with it; the other one must not cut it.
+        latest = [
+            one
+            for is_exact in (False, True)
+            if (one := opened.latest.get((action, is_exact))) and one.ends_at > self.now()
+        ]
+        return any(not self._decided(opened, action, facts, one)[1] for one in latest or (None,))
 
     def _counted(self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]) -> str:
         """What a request counts as.
@@ -289,7 +293,10 @@ class Gate:
     def _approval(self, opened: GatedOpen, action: str) -> ApprovedAccess | None:
         """What requests of this action stand on: an approval of their own, or the session's."""
         lasting = opened.lasting.get(action)
-        if lasting is not None and opened.confirmed_at[action] < self.now() - CONFIRMED_SECS:
+        if (
+            lasting is not None
+            and opened.confirmed_at.get(action, 0.0) < self.now() - CONFIRMED_SECS
+        ):
             lasting = None  # whoever approved it may have been let go
         found = lasting or opened.approved
         return None if found is None or found.ends_at <= self.now() else found

@@ -28,7 +28,7 @@ from svc.model.audit.request import SessionNumbers
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import AccessRequest, ContextValue
-from svc.model.policy.requested import ApprovedAccess, can_be_asked, text_digest
+from svc.model.policy.requested import ApprovedAccess, can_be_asked, exact_command, text_digest
 from svc.model.session.ending import GATED_FAULTS
 from svc.model.session.ranges import RangeDecision
 from svc.model.session.request import SessionRequest
@@ -62,8 +62,9 @@ class GatedOpen:
     confirmed_at: dict[str, float] = field(factory=dict, eq=False)
     """By action: when Authority said that an approval of it is in force."""
 
-    latest: dict[str, ApprovedAccess] = field(factory=dict, eq=False)
-    """By action: what the latest request of it stood on, which may have been for that one."""
+    latest: dict[tuple[str, bool], ApprovedAccess] = field(factory=dict, eq=False)
+    """By action, and whether it is for an exact text: what the latest such request stood on."""
+
     remembered: RememberedDecisions[GatedRequest] = field(
         factory=RememberedDecisions, init=False, eq=False, repr=False
     )
@@ -102,6 +103,11 @@ class GatedRequest:
     is_repeated: bool = False
     range: tuple[int, int] | None = None
     frames: bytes | None = None
+
+    @property
+    def wants_exact(self) -> bool:
+        """Whether it was denied and only an approval of its exact text would turn that."""
+        return self.request_hint == exact_command(self.decision_id)
 
     def again(
         self,
@@ -149,11 +155,14 @@ exact text, if it has one.
 Raises SvcError where no decision is possible.
 """
 
-UseApproval = Callable[[str, str, str], Awaitable[ApprovalForRequests]]
-"""``await use(session_uid, action, text_sha256)``: an approval, one use of it counted, if any."""
+UseApproval = Callable[[str, str, str, bool], Awaitable[ApprovalForRequests]]
+"""``await use(session_uid, action, text_sha256, only_exact)``: an approval, one use of it counted,
+if any."""
 
 
-async def unapproved(session_uid: str, action: str, text_sha256: str) -> ApprovalForRequests:
+async def unapproved(
+    session_uid: str, action: str, text_sha256: str, only_exact: bool
+) -> ApprovalForRequests:
     """Where no approval can be used."""
     return ApprovalForRequests(None)
 
@@ -282,13 +291,16 @@ class GatedSession:
     ) -> GatedRequest:
         """The decision again, with an approval of its text or action where there is one."""
         opened = self.opened
-        found = await self.approval(opened.request.session_uid, action, text_digest(text))
+        uid, digest = opened.request.session_uid, text_digest(text)
+        found = await self.approval(uid, action, digest, denied.wants_exact)
         if found.approved is None:
             return denied
-        opened.latest[action] = found.approved
-        if found.lasting:
-            opened.lasting[action] = found.approved
-        return self.decides(opened, action, facts, found.approved, text)
+        decided = self.decides(opened, action, facts, found.approved, text)
+        if decided.decision == "allow":
+            opened.latest[action, found.approved.exact] = found.approved
+            if found.lasting:
+                opened.lasting[action] = found.approved
+        return decided
 
     async def _recorded(self, decided: GatedRequest, size: int) -> GatedRequest:
         """The decision with its number and range, once it is durable."""

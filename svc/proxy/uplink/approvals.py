@@ -31,10 +31,10 @@ class SessionApprovals:
 
     channel: Callable[[], IRpcChannel]
     clock: IReactorTime
-    _none_until: dict[str, float] = field(factory=dict, init=False)
+    _none_until: dict[tuple[str, bool], float] = field(factory=dict, init=False)
 
     async def use(
-        self, session_uid: str, action: str, text_sha256: str = ""
+        self, session_uid: str, action: str, text_sha256: str = "", only_exact: bool = False
     ) -> ApprovalForRequests:
         """The approval that a request may stand on; a use of it is on record.
 
@@ -42,13 +42,15 @@ class SessionApprovals:
 
         Args:
             text_sha256: In hex, of the request's exact text; empty: it has none.
+            only_exact: An approval of the action would not turn the denial.
         """
-        if self._none_until.get(action, 0.0) > self.clock.seconds():
+        wanted = action, only_exact
+        if self._none_until.get(wanted, 0.0) > self.clock.seconds():
             return ApprovalForRequests(None)
         try:
             message = await self.channel().unary(
                 USE_APPROVAL_METHOD,
-                use_approval_request(session_uid, action, text_sha256),
+                use_approval_request(session_uid, action, text_sha256, only_exact),
                 pb.UseApprovalResponse,
                 timeout=_USE_SECS,
             )
@@ -58,5 +60,5 @@ class SessionApprovals:
             found = ApprovalForRequests(None)
         # Where another text is approved, the next request may be that one.
         if found.approved is None and not found.exact:
-            self._none_until[action] = self.clock.seconds() + _NONE_SECS
+            self._none_until[wanted] = self.clock.seconds() + _NONE_SECS
         return found

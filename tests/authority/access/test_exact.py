@@ -23,6 +23,10 @@ resource is Database);
 @id("by-text") @requestable permit (principal, action == Action::"dbQuery", resource is Database)
 when { context has approved_request && context.approved_request has exact &&
        context has effects && !context.effects.contains("ddl") };
+@id("reads-on-request") @requestable
+permit (principal, action == Action::"dbQuery", resource is Database)
+when { context has approved_request }
+unless { context has effects && context.effects.contains("write") };
 @id("dev-approves")
 permit (principal in Group::"dev", action == Action::"approveAccess", resource);
 """
@@ -75,8 +79,11 @@ class ExactTests(RequestCase):
         )
         return str(row.uid)
 
-    def used(self, session: str, digest: str = DIGEST) -> Any:
-        return value_of(self.uses.use(session, "dbQuery", self.proxy, digest))
+    def used(self, session: str, digest: str = DIGEST, only_exact: bool = False) -> Any:
+        using = self.uses.use(
+            session, "dbQuery", self.proxy, text_sha256=digest, only_exact=only_exact
+        )
+        return value_of(using)
 
     def shown(self, entry: AccessEntry, who: str = ADA) -> AccessEntry:
         found = value_of(self.requests.show(self.asker(who), str(entry.terms["id"])))
@@ -100,7 +107,9 @@ class ExactTests(RequestCase):
         for other in (self.session(self.house.ada), self.session(database="other")):
             self.assertIsNone(self.used(other).approved)
         self.assertIsNone(
-            value_of(self.uses.use(session, "dbQueryOpaque", self.proxy, DIGEST)).approved
+            value_of(
+                self.uses.use(session, "dbQueryOpaque", self.proxy, text_sha256=DIGEST)
+            ).approved
         )
         found = self.used(session)
         self.assertEqual((found.approved.approver, found.lasting), (ADA, False))
@@ -110,6 +119,18 @@ class ExactTests(RequestCase):
         facts = value_of(self.house.approvals().facts_of(session, "dbQuery"))
         self.assertEqual(facts, [UsedApproval(found.approved.fact, 1)])
         self.assertEqual(self.shown(entry).state, "used")
+
+    def test_the_actions_approval_is_not_used_for_nothing(self) -> None:
+        """Where only an approval of the text would do, one of the action keeps its uses."""
+        self.decide(self.ask(text=b"", parameters={}, uses=2), self.house.ada)
+        session = self.session()
+        for _ in range(2):
+            found = self.used(session, only_exact=True)
+            self.assertEqual((found.approved, found.exact), (None, False))
+        self.assertEqual(self.house.records("access.use"), [])
+        self.assertIs(self.used(session).approved.exact, False)
+        self.decide(self.ask(), self.house.ada)
+        self.assertIs(self.used(session, only_exact=True).approved.exact, True)
 
     def test_its_records(self) -> None:
         """Each of them has the digest as a personal value; none has the text."""

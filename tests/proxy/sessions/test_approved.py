@@ -53,7 +53,7 @@ class Channel:
     """Authority's answers; a test says which."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, str]] = []
+        self.asked: list[tuple[str, str, str, bool]] = []
         self.answer: ApprovalForRequests | SvcError = ApprovalForRequests(None)
 
     async def unary(self, method: str, message: Any, kind: Any, timeout: float) -> Any:
@@ -114,14 +114,14 @@ class ApprovedTests(SynchronousTestCase):
         given = {"method": "GET", "path": path, "upgrade": False, **facts}
         return self.gate.decide_request(self.opened, "webAccess", given, approved, text)
 
-    def used(self, text: bytes = b"") -> GatedRequest:
+    def used(self, text: bytes = b"", method: str = "GET") -> GatedRequest:
         """A request as the session decides it, with Authority at hand."""
 
         async def write(decided: Any, uid: str) -> None:
             """It is durable."""
 
         session = self.gate.session(self.opened, {}, write, self.approvals.use)
-        facts: dict[str, Any] = {"method": "GET", "path": "/", "upgrade": False}
+        facts: dict[str, Any] = {"method": method, "path": "/", "upgrade": False}
         denied = self.gate.decide_request(self.opened, "webAccess", facts, None, text)
         found: list[Any] = []
         decided = session._approved(denied, "webAccess", facts, text)
@@ -161,7 +161,7 @@ class ApprovedTests(SynchronousTestCase):
         facts: dict[str, Any] = {"method": "GET", "path": "/", "upgrade": False}
         self.channel.answer = ApprovalForRequests(APPROVED, lasting=False)
         self.assertEqual((self.used().decision, self.opened.lasting), ("allow", {}))
-        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess", "")])
+        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess", "", False)])
         self.assertTrue(self.gate.still_allows_request(self.opened, "webAccess", facts))
         self.assertEqual(self.decided().decision, "deny")
         self.channel.answer = ApprovalForRequests(APPROVED, lasting=True)
@@ -215,7 +215,37 @@ class ApprovedTests(SynchronousTestCase):
         self.assertIs(exact.fact["exact"], True)
         self.assertEqual(used.request.context["approved_request"], exact.fact)
         digest = sha256(b"GET /").hexdigest()
-        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess", digest)])
+        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess", digest, True)])
+
+    def test_reads_by_any_approval_and_writes_by_an_exact_one(self) -> None:
+        """A write asks for an exact approval alone, and neither sort stands in for the other."""
+        words = vocabulary(kind_terms(WEB.terms))
+        text = f"""{POLICY}
+            @id("writes") forbid (principal, action == Action::"webAccess", resource)
+            when {{ context has method && context.method == "DELETE" }}
+            unless {{ context has approved_request && context.approved_request has exact }};
+        """
+        engine = compile_policy(text, words, entities_of(FACTS, "gate.example"), 1, 1)
+        self.gate.engine = lambda: engine
+        exact = evolve(APPROVED, request_id="r2", exact=True)
+        delete: dict[str, Any] = {"method": "DELETE", "path": "/", "upgrade": False}
+        self.assertEqual(self.used(b"DELETE /", "DELETE").decision, "deny")
+        self.assertEqual([one[3] for one in self.channel.asked], [True])
+        # That there was none of the text says nothing about the action.
+        self.channel.answer = ApprovalForRequests(APPROVED)
+        self.assertEqual(self.used(b"GET /").decision, "allow")
+        self.assertEqual([one[3] for one in self.channel.asked], [True, False])
+        self.clock.advance(3)
+        self.channel.answer = ApprovalForRequests(exact)
+        self.assertEqual(self.used(b"DELETE /", "DELETE").decision, "allow")
+        # Another approval, whether it turns its request or not, does not cut the running one.
+        self.channel.answer = ApprovalForRequests(APPROVED, lasting=True)
+        self.assertEqual(self.used(b"DELETE /2", "DELETE").decision, "deny")
+        self.assertEqual(self.opened.lasting, {})
+        self.assertEqual(self.used(b"GET /").decision, "allow")
+        self.assertTrue(self.gate.still_allows_request(self.opened, "webAccess", delete))
+        self.now = 100.0
+        self.assertFalse(self.gate.still_allows_request(self.opened, "webAccess", delete))
 
     def test_another_exact_text(self) -> None:
         """Where Authority says that another text is approved, the next one is asked for at once."""
