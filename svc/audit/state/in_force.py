@@ -117,6 +117,17 @@ class Seen:
         found = self._newer.get(subject) or self._entries.get(subject)
         return None if found is None or found.digest is None else found
 
+    def unended(self, sort: str, at: float) -> list[str]:
+        """The ids of the rows of one sort there should be and that end after *at*."""
+        prefix = f"{sort}:"
+        return [
+            subject.removeprefix(prefix)
+            for entries in (self._entries, self._newer)
+            for subject, one in entries.items()
+            if subject.startswith(prefix) and (found := self.get(subject)) is not None
+            if one is found and (one.until is None or one.until > at)
+        ]
+
     def all(self) -> dict[str, StateEntry]:
         """Every row there should be."""
         return {**self._entries, **self._newer} if self._newer else dict(self._entries)

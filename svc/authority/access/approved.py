@@ -7,7 +7,7 @@ A use is counted in the transaction of its record, so that of two Proxies one ge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -18,7 +18,7 @@ from twisted.logger import Logger
 from svc.authority.policy.proposed.approval_count import require_certificate
 from svc.authority.registry.approvals import Approvable, check_kept
 from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.tables import ACCESS_REQUESTS, SignedRows
+from svc.authority.state.tables import ACCESS_DECISIONS, ACCESS_REQUESTS, SignedRows
 from svc.errors import Denied, SvcError
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.audit.events import ACCESS_USE, SESSION_START
@@ -215,31 +215,38 @@ class ApprovedRequests:
             exact=bool(row.text_sha256),
         )
 
-    def lost(self, tx: ITransaction) -> list[str]:
-        """The approved requests that have not ended and whose approver is accepted no more."""
-        rows, found = self.state_cache.rows(tx), []
-        for kept in tx.access.decisions(self.now()):
-            row = tx.access.get(kept.request_id)
-            if row is None or row.state not in _STANDING:
-                continue
-            try:
-                self._check_approver(rows, row, kept)
-            except Denied:
-                found.append(row.id)
-        return found
+    def lost(self, tx: ITransaction) -> list[Session]:
+        """The open sessions that stand on a lost approval and were not asked to end yet.
 
-    def standing_on(self, tx: ITransaction, request_id: str) -> list[Session]:
-        """The open sessions that this approval opened, or that have used it since."""
-        row = tx.access.get(request_id)
-        theirs = () if row is None else tx.sessions.open_of_person(row.person_id)
+        They were opened by it or have used it.
+        Lost is one whose approver is accepted no more, and one whose rows are not what is signed:
+        SQL that hides an approval must not spare its sessions (rule R8).
+        """
+        rows, found = self.state_cache.rows(tx), dict[str, RequestedAccess | None]()
+        for request_id in rows.seen.unended(ACCESS_DECISIONS.name, self.now()):
+            row = None
+            try:
+                row = rows.access_request(request_id)
+                if self._stands(rows, row, rows.access_decision(request_id)):
+                    continue
+            except Denied:
+                pass
+            found[request_id] = row
         return [
             one
-            for one in theirs
-            if row is not None and one.resource_id == row.resource_id
-            if any(
-                _is_by(each.canonical, request_id) for each in tx.audit.by_decision(one.decision_id)
-            )
+            for one in _may_stand_on(tx, found.values())
+            if not one.end_reason and _stands_on(tx, one, found)
         ]
+
+    def _stands(
+        self, rows: SignedRows, row: RequestedAccess | None, kept: KeptApproval | None
+    ) -> bool:
+        """Whether nothing has to end.  Raises Denied: the approver is accepted no more."""
+        if row is None or kept is None:
+            return False
+        if row.state in _STANDING:
+            self._check_approver(rows, row, kept)
+        return True
 
     def _check_approver(self, rows: SignedRows, row: RequestedAccess, kept: KeptApproval) -> None:
         """Refuse an approver who was let go, or may approve this no more."""
@@ -278,6 +285,25 @@ def _end(row: RequestedAccess, kept: KeptApproval) -> float:
     return kept.ends_at if is_withdrawn else min(row.ends_at, kept.ends_at)
 
 
+def _may_stand_on(tx: ITransaction, lost: Collection[RequestedAccess | None]) -> Iterable[Session]:
+    """Open sessions among which all are that stand on these; None: a request that is hidden."""
+    if None in lost:
+        return tx.sessions.open()
+    wanted = {(one.person_id, one.resource_id) for one in lost if one is not None}
+    return [
+        session
+        for person_id in sorted({person_id for person_id, _ in wanted})
+        for session in tx.sessions.open_of_person(person_id)
+        if (person_id, session.resource_id) in wanted
+    ]
+
+
+def _stands_on(tx: ITransaction, session: Session, requests: Collection[str]) -> bool:
+    """Whether records say that one of these opened this session, or that it has used one."""
+    rows = tx.audit.by_decision(session.decision_id)
+    return any(_request_in(row.canonical) in requests for row in rows)
+
+
 def _is_usable(row: RequestedAccess) -> bool:
     return row.state is RequestState.APPROVED and not row.is_used_up
 
@@ -301,13 +327,12 @@ def _named_in(canonical: bytes) -> str:
     return "" if found is None else str(found["id"])
 
 
-def _is_by(canonical: bytes, request_id: str) -> bool:
-    """Whether a record says that a session was opened by this request, or has used it."""
-    if _named_in(canonical) == request_id:
-        return True
+def _request_in(canonical: bytes) -> str:
+    """The approved request that a record says a session was opened by, or has used; or nothing."""
     record: Any = decode(canonical)
-    is_use = record.get("event") == ACCESS_USE.name
-    return is_use and bool(record["details"].get("access_request") == request_id)
+    if record.get("event") == ACCESS_USE.name:
+        return str(record["details"]["access_request"])
+    return _named_in(canonical)
 
 
 def _used_in(canonical: bytes, action: str) -> UsedApproval | None:

@@ -7,7 +7,9 @@ from typing import Any
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.standing import StandingSessions
 from svc.authority.state.recorder import node
+from svc.model.policy.approval import ApprovalDecision
 from svc.model.session.ending import APPROVER_GONE
+from tests.authority.access.test_requests import ZED
 from tests.authority.access.test_requests import Case as RequestCase
 from tests.authority.house import ADA, AUTHORITY, EVE, value_of
 
@@ -94,6 +96,39 @@ class StandingTests(RequestCase):
 
         self.house.run(revoke)
         self.assertEqual(self.ended(), {uid: APPROVER_GONE})
+
+    def test_hidden_by_sql(self) -> None:
+        """SQL that hides or alters the approval or its request ends the session (rule R8)."""
+        for change in (
+            "DELETE FROM access_approvals",
+            "UPDATE access_approvals SET ends_at = 1",
+            f"UPDATE access_approvals SET approver = '{ZED}'",
+            "DELETE FROM access_approvals; DELETE FROM access_requests",
+            "UPDATE access_requests SET state = 'denied'",
+            "UPDATE access_requests SET state = 'open', ends_at = asked_at + 1",
+            f"UPDATE access_requests SET person_id = '{ZED}'",
+            "UPDATE access_requests SET resource_id = 'prod1'",
+        ):
+            with self.subTest(change):
+                self.setUp()
+                other = self.open_session()
+                uid = self.opened()
+                self.assertEqual(self.ended(), {})
+                self.house.by_sql(*change.split("; "))
+                value_of(self.standing.look())
+                self.assertEqual(self.asked, {uid: APPROVER_GONE})
+                self.assertNotIn(other, self.asked)
+
+    def test_a_denied_request(self) -> None:
+        """It ends nothing, and neither does an approval that has ended."""
+        uid = self.opened()
+        denied = self.ask(reason="another")
+        self.decide(denied, self.zed, decision=ApprovalDecision.DENY)
+        self.house.run(lambda tx: tx.people_changes.disable(ZED))
+        self.assertEqual(self.ended(), {})
+        self.house.clock.advance(3601)
+        self.disable()
+        self.assertEqual(self.ended(), {}, uid)
 
     def test_used_inside(self) -> None:
         """A session that used it for requests inside it ends too; others of the person go on."""
