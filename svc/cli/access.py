@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from hashlib import sha256
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 from attrs import evolve
 
 from svc.cli import Globals
+from svc.cli.access_texts import ask_lines, document_lines, entry_form, text_lines
 from svc.cli.confirmation import confirm, require_terminal
 from svc.cli.control import run
 from svc.cli.directory import own_directory_option
 from svc.cli.forms import DURATION, parameter_pairs
 from svc.cli.groups import Group
-from svc.cli.output import hint, json_option, moment, pairs, print_list, print_result
+from svc.cli.output import hint, json_option, moment, print_list, print_result
 from svc.cli.person import able_person, with_reactor
 from svc.errors import Fault, Malformed, SvcError
-from svc.model.clocks import since
 from svc.model.principal import Role
 from svc.telemetry.escape import escaped
 
@@ -75,6 +74,9 @@ _HOUR = 3600
     metavar="NAME=VALUE",
     help="Only with this parameter of the session; may be repeated.",
 )
+@click.option(
+    "--yes", is_flag=True, help="Do not ask; what a --decision makes a request of is printed."
+)
 @own_directory_option
 @json_option
 @click.pass_obj
@@ -89,6 +91,7 @@ def request(
     secs: int,
     uses: int | None,
     parameters: tuple[str, ...],
+    yes: bool,
     as_json: bool,
 ) -> None:
     """Ask for access to RESOURCE; another person has to approve it.
@@ -111,12 +114,19 @@ def request(
         raise click.UsageError("--decision says the resource and all else by itself")
     if not decision and not resource:
         raise click.UsageError("name a RESOURCE, or the --decision of a denial")
+    if decision and not yes:
+        require_terminal("--yes")
 
     async def asking(asked: _Asked) -> AccessEntry:
-        filed = await asked(lambda client: client.denied(decision)) if decision else None
-        wanted = ask if filed is None else _of_denied(ask, filed)
-        if wanted.text:
-            hint(text_lines(wanted.text))
+        wanted = ask
+        if decision:
+            wanted = of_denied(ask, await asked(lambda client: client.denied(decision)))
+            hint(ask_lines(wanted))
+            if not yes:
+                # Nothing is connected meanwhile, as for an approver.
+                confirm("Ask for this?")
+        elif ask.text:
+            hint(text_lines(ask.text))
         entry: AccessEntry = await asked(lambda client: client.ask(wanted))
         return entry
 
@@ -148,7 +158,14 @@ def _exact(statement: str | None, statement_file: IO[bytes] | None) -> bytes:
     return text
 
 
-def _of_denied(ask: AccessAsk, denied: DeniedRequest) -> AccessAsk:
+def of_denied(ask: AccessAsk, denied: DeniedRequest) -> AccessAsk:
+    """What is asked for, with all that the Proxy says of the denied request.
+
+    Raises:
+        Malformed: it has no text, so the request would be for every text.
+    """
+    if not denied.text:
+        raise Malformed("the Proxy answered with a denied request without its text")
     return evolve(
         ask,
         resource=denied.resource,
@@ -259,95 +276,8 @@ def _decide(
     print_result(as_json, entry_form(entry), [f"request {_id(entry)}: {entry.state}{until}"])
 
 
-def document_lines(entry: AccessEntry) -> list[str]:
-    """What an approval allows, every part of it, for a person."""
-    terms = entry.terms
-    uses, secs, asked_at = terms.get("uses"), terms.get("secs"), terms.get("asked_at")
-    parameters = terms.get("parameters")
-    bound = (
-        [f"{name}={value}" for name, value in sorted(parameters.items())]
-        if isinstance(parameters, dict)
-        else []
-    )
-    rows: list[tuple[str, object]] = [
-        ("request", terms.get("id")),
-        ("person", f"{terms.get('person_name')} ({terms.get('person')})"),
-        ("resource", f"{terms.get('resource')} ({terms.get('kind')})"),
-        ("action", f"{terms.get('action')}, {_extent(entry)}"),
-        ("parameters", bound or "any that the policy allows"),
-        ("for", f"{since(secs) if isinstance(secs, int) else secs} from the approval on"),
-        (
-            "uses" if entry.is_exact else "sessions",
-            "any number" if uses is None else f"{uses}, of which {entry.used} are used",
-        ),
-        ("reason", terms.get("reason")),
-        ("asked at", moment(asked_at) if isinstance(asked_at, int) else ""),
-        ("state", entry.state),
-        ("until", moment(entry.ends_at)),
-        ("decided by", entry.decided_by),
-        ("document", entry.document_sha256.hex()),
-    ]
-    return [*pairs(rows), *_kept_text(entry)]
-
-
-def _extent(entry: AccessEntry) -> str:
-    return "one exact text" if entry.is_exact else "and what the policy permits within it"
-
-
-def _kept_text(entry: AccessEntry) -> list[str]:
-    """The exact text, held to what an approval binds."""
-    if not entry.is_exact:
-        return []
-    if not entry.text and entry.state != "open":
-        return ["text: not kept any more, as it can be used no more"]
-    return text_lines(entry.exact_text)
-
-
-def text_lines(text: bytes) -> list[str]:
-    """An exact text for a person: nothing in it is invisible, or looks like something else.
-
-    A backslash is doubled, so that what is escaped cannot be taken for what is written.
-    """
-    shown = text.decode("utf-8").replace("\\", "\\\\")
-    *lines, last = shown.split("\n")
-    notes = [] if shown.isascii() else ["it has letters that are not ASCII"]
-    if "\\" in shown:
-        notes.append("a backslash is shown twice")
-    told = "".join(f"; {note}" for note in notes)
-    head = f"text: {len(text)} bytes, SHA-256 {sha256(text).hexdigest()}{told}"
-    return [
-        head,
-        *(f"  | {escaped(line)}\\n" for line in lines),
-        *([f"  | {escaped(last)}"] if last or not lines else []),
-    ]
-
-
 def _id(entry: AccessEntry) -> str:
     return escaped(str(entry.terms.get("id", "")))
-
-
-def entry_form(entry: AccessEntry) -> dict[str, Any]:
-    """One request for programs."""
-    terms = entry.terms
-    return {
-        "id": terms.get("id"),
-        "state": entry.state,
-        "person": terms.get("person"),
-        "person_name": terms.get("person_name"),
-        "resource": terms.get("resource"),
-        "kind": terms.get("kind"),
-        "action": terms.get("action"),
-        "parameters": terms.get("parameters"),
-        "asked_reason": terms.get("reason") or None,
-        "asked_secs": terms.get("secs"),
-        "asked_uses": terms.get("uses"),
-        "uses_count": entry.used,
-        "expires_at": moment(entry.ends_at) or None,
-        "decided_by": entry.decided_by or None,
-        "document_sha256": entry.document_sha256.hex(),
-        "text_sha256": terms.get("text_sha256"),
-        "exact_text": entry.exact_text.decode("utf-8") if entry.text else None,
-    }
 
 
 def _called(globals_: Globals, call: Callable[[AccessClient], Awaitable[Any]]) -> Any:

@@ -53,6 +53,7 @@ class QuestionTests(SynchronousTestCase):
     def test_without_a_terminal(self) -> None:
         """Nobody is asked where nobody can answer; the option is named, and nothing is dialed."""
         for words in (
+            ["request", "--decision", "ab" * 16],
             ["requests", "approve", "ab" * 16],
             ["requests", "deny", "ab" * 16],
             ["authority", "policy", "approve", "ab" * 16],

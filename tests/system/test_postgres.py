@@ -344,11 +344,15 @@ class PsqlTests(DatabaseCase):
         said = self.run_psql(f"{statement}\n")
         hint = re.search(r"HINT:  To ask for access: (svc request --decision \w+);", said.stderr)
         assert hint is not None, said.stderr
-        entry = eve.svc(*hint[1].split()[1:], "--reason", "wrong order", "--json").checked().json
+        words = [*hint[1].split()[1:], "--yes"]
+        told = eve.svc(*words, "--reason", "wrong order", "--json").checked()
+        self.assertRegex(told.stderr, r"resource +orders\naction +dbQuery, one exact text\n")
+        self.assertRegex(told.stderr, r"parameters +database=postgres,db_role=app\n")
+        entry = told.json
         self.assertEqual((entry["exact_text"], entry["asked_uses"]), (statement, 1))
         self.assertEqual(entry["parameters"], {"database": "postgres", "db_role": "app"})
         id = entry["id"]
-        self.assertIn("does not keep", approver.svc(*hint[1].split()[1:]).stderr)
+        self.assertIn("does not keep", approver.svc(*words).stderr)
         shown = approver.svc("requests", "show", id).checked().stdout
         self.assertIn("  | DELETE FROM orders\\n\n  | \\tWHERE id = 71;", shown)
         approver.svc("requests", "approve", id, "--yes").checked()

@@ -1,0 +1,47 @@
+"""What a person sees of a request before it is signed in their name."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.cli.access import of_denied
+from svc.cli.access_texts import ask_lines
+from svc.errors import Malformed
+from svc.messages.access import DeniedRequest
+from svc.model.policy.requested import AccessAsk
+
+ASK = AccessAsk(resource="", reason="order 7", secs=3600, uses=1)
+TEXT = b"DELETE FROM orders;\x1b[2J"
+
+
+class DeniedTests(SynchronousTestCase):
+    """``svc request --decision``: what was denied is what a Proxy says."""
+
+    def test_everything_is_shown(self) -> None:
+        """Resource, action and parameters too, and nothing in them is obeyed by a terminal."""
+        parameters = {"db_role": "app", "database": "shop\x1b[2J"}
+        denied = DeniedRequest(
+            resource="orders", action="dbQuery", parameters=parameters, text=TEXT
+        )
+        asked = of_denied(ASK, denied)
+        self.assertEqual((asked.parameters, asked.text, asked.uses), (parameters, TEXT, 1))
+        self.assertEqual(
+            ask_lines(asked),
+            [
+                "resource    orders",
+                "action      dbQuery, one exact text",
+                r"parameters  database=shop\x1b[2J,db_role=app",
+                "for         1 h 0 min from the approval on",
+                "uses        1",
+                "reason      order 7",
+                f"text: {len(TEXT)} bytes, SHA-256 {sha256(TEXT).hexdigest()}",
+                r"  | DELETE FROM orders;\x1b[2J",
+            ],
+        )
+
+    def test_without_a_text(self) -> None:
+        """A Proxy cannot make of one statement a request for all of them."""
+        denied = DeniedRequest(resource="orders", action="dbQuery", parameters={}, text=b"")
+        self.assertRaises(Malformed, of_denied, ASK, denied)
