@@ -28,7 +28,7 @@ class Asker:
     person: Person
     proxy_id: str = ""
     source_address: str = ""
-    factor_at: int | None = None
+    factor_at: float | None = None
 
 
 @frozen

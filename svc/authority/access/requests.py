@@ -13,8 +13,10 @@ from typing import Any
 from attrs import define, evolve, field
 
 from svc.authority.access.records import AccessRecords, Asker
+from svc.authority.access.refusals import request_decided, unknown_request
 from svc.authority.access.texts import SealedTexts, check_exact
 from svc.authority.registry.approvals import Approvable, ApprovalRefused, check_new
+from svc.authority.registry.operators import for_want_of_factor
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.tables import SignedRows
 from svc.errors import Denied, Fault, Malformed, SvcError
@@ -47,7 +49,6 @@ from svc.model.signing import Signed
 from svc.policy.requestable import might_turn, would_turn
 
 HIDDEN_TEXT = "access denied, or no such resource; see what you may use: svc resources list"
-UNKNOWN_TEXT = "no such request, or it is not one that you may see; list them: svc requests list"
 MAX_LISTED = 500
 _SALT_BYTES = 16
 FORGET_EVERY_SECS = 600.0
@@ -145,9 +146,9 @@ class AccessRequestService:
         def write(tx: ITransaction) -> RequestedAccess:
             row = self.state_cache.rows(tx).access_request(request_id)
             if row is None or row.person_id != asker.person.id:
-                raise _unknown()
+                raise unknown_request()
             if row.standing(self.now()) not in ("open", "approved"):
-                raise _decided(row.standing(self.now()))
+                raise request_decided(row.standing(self.now()))
             # In whole seconds, as the others; the table wants the end after the beginning.
             ends_at = max(float(int(self.now())), row.asked_at + 1.0)
             row = evolve(
@@ -170,7 +171,7 @@ class AccessRequestService:
         """The open requests of others that this person may decide about, the oldest first."""
         rows = await self._unexpired()
         found = [one for one, _ in rows if one.standing(self.now()) == "open"]
-        mine = [one for one in found if self._may_decide(asker.person.id, one)]
+        mine = [one for one in found if self._may_decide(asker, one)]
         return [self._entry(one) for one in mine[:MAX_LISTED]]
 
     async def show(self, asker: Asker, request_id: str) -> AccessEntry:
@@ -183,7 +184,7 @@ class AccessRequestService:
             SvcError: there is none, the caller may not see it, or several begin so.
         """
         if not is_random_id(request_id):
-            mine = [one for one, _ in await self._unexpired() if self._may_see(asker, one)]
+            mine = [one for one, _ in await self._unexpired() if self._may_find(asker, one)]
             request_id = whole_id("request", request_id, [one.id for one in mine]) or request_id
         row, kept = await self._visible(asker, request_id)
         return self._entry(row, kept, self.texts.opened(row))
@@ -200,8 +201,8 @@ class AccessRequestService:
         approval, certificate = check_new(signed, wanted, self.verifier, self.now())
         if approval.approver != asker.person.id:
             raise ApprovalRefused("the decision is signed by another person than the caller")
-        if not self._may_decide(asker.person.id, row):
-            raise _unknown()
+        if not self._may_decide(asker, row):
+            raise unknown_request()
         decided = _after(row, approval)
         kept = KeptApproval(
             request_id=row.id,
@@ -218,7 +219,7 @@ class AccessRequestService:
             rows = self.state_cache.rows(tx)
             now = rows.access_request(row.id)
             if now is None or now.standing(self.now()) != "open":
-                raise _decided("unknown" if now is None else now.standing(self.now()))
+                raise request_decided("unknown" if now is None else now.standing(self.now()))
             self._check_standing(rows, now, approval, certificate, wanted)
             tx.access.put(decided)
             tx.access.decide(kept)
@@ -341,12 +342,17 @@ class AccessRequestService:
         counted = kind.terms.actions[action]
         return may_open(counted, action, asker.person.id, target, context)
 
-    def _may_decide(self, person_id: str, row: RequestedAccess) -> bool:
-        kind = self.kinds.get(row.kind)
+    def _may_decide(self, asker: Asker, row: RequestedAccess) -> bool:
+        kind, person_id = self.kinds.get(row.kind), asker.person.id
         if kind is None or person_id == row.person_id:
             return False
         target = EntityUid(kind.terms.entity_type, row.resource_id)
-        return self._engine().decide(may_approve(person_id, target, row.action, self.now())).allowed
+        asked = may_approve(person_id, target, row.action, self.now(), asker.factor_at)
+        return self._engine().decide(asked).allowed
+
+    def _wants_factor(self, asker: Asker, row: RequestedAccess) -> bool:
+        """Whether they could decide about it, had they just presented a second factor."""
+        return self._may_decide(evolve(asker, factor_at=self.now()), row)
 
     def _engine(self) -> IPolicyEngine:
         engine = self.engine()
@@ -382,12 +388,19 @@ class AccessRequestService:
             return row, None if row is None else rows.access_decision(request_id)
 
         row, kept = await self.store.read("a request for access", look)
-        if row is None or row.ends_at <= self.now() or not self._may_see(asker, row):
-            raise _unknown()
+        if row is None or row.ends_at <= self.now() or not self._may_find(asker, row):
+            raise unknown_request()
+        if not self._may_see(asker, row):
+            wanted = for_want_of_factor(is_known=asker.factor_at is not None)
+            raise Denied(f"the policy does not let you decide about this request {wanted}")
         return row, kept
 
     def _may_see(self, asker: Asker, row: RequestedAccess) -> bool:
-        return row.person_id == asker.person.id or self._may_decide(asker.person.id, row)
+        return row.person_id == asker.person.id or self._may_decide(asker, row)
+
+    def _may_find(self, asker: Asker, row: RequestedAccess) -> bool:
+        """Whether they may know of it: also where only a recent second factor is wanting."""
+        return self._may_see(asker, row) or self._wants_factor(asker, row)
 
     def _wanted(self, row: RequestedAccess) -> Approvable:
         return Approvable(
@@ -447,15 +460,3 @@ def _after(row: RequestedAccess, approval: Approval) -> RequestedAccess:
     if approval.expires_at > approval.made_at + row.asked_secs:
         raise ApprovalRefused("the approval is for longer than was asked")
     return evolve(row, state=RequestState.APPROVED, ends_at=float(approval.expires_at))
-
-
-def _unknown() -> SvcError:
-    return SvcError(UNKNOWN_TEXT, reason="unknown_request", fault=Fault.NOT_FOUND)
-
-
-def _decided(standing: str) -> SvcError:
-    return SvcError(
-        f"the request is not open any more: {standing}",
-        reason="request_decided",
-        fault=Fault.PRECONDITION,
-    )

@@ -45,7 +45,8 @@ class RequestsPage:
 
     async def content(self, visit: Visit) -> Content:
         """Two tables, of each fifty requests at a time, the oldest first."""
-        asker, begin = Asker(visit.visitor.person), number_of(visit.given, "from")
+        visitor, begin = visit.visitor, number_of(visit.given, "from")
+        asker = Asker(visitor.person, factor_at=visitor.factor_at)
         waiting, own = await self.requests.to_decide(asker), await self.requests.own(asker)
         found: list[Any] = [
             heading("Waiting for your decision"),

@@ -71,6 +71,22 @@ class AdminCaller:
 SIGN_IN_AGAIN = "without a recent second factor; sign in again, then repeat the command: svc login"
 """The end of a refusal that a new sign-in would turn."""
 
+FACTOR_UNKNOWN = (
+    "without a recent second factor, and your sign-in told of none; sign in with one: svc login; "
+    "where you did, your provider does not tell: ask your operator"
+)
+"""The end of one that only a sign-in of another sort would turn."""
+
+
+def for_want_of_factor(*, is_known: bool) -> str:
+    """The end of a refusal for want of a recent second factor.
+
+    Args:
+        is_known: Whether it is known when the person presented one.  It never is of those whose
+            provider says nothing of it, so that another sign-in would change nothing.
+    """
+    return SIGN_IN_AGAIN if is_known else FACTOR_UNKNOWN
+
 
 @define
 class Operators:
@@ -155,7 +171,9 @@ class Operators:
             return caller.actor
         if not allowed:
             decision_id = await self._refused(caller, action, decision)
-            recent = f" {SIGN_IN_AGAIN}" if self._wants_factor(caller, action) else ""
+            is_wanted = self._wants_factor(caller, action)
+            why = for_want_of_factor(is_known=caller.factor_at is not None)
+            recent = f" {why}" if is_wanted else ""
             raise Denied(
                 f"the policy does not let {_called(caller)} {action}{recent}",
                 reason="denied",

@@ -20,7 +20,7 @@ from svc.authority.access.approved import ApprovalUsedUp
 from svc.authority.access.offer import AccessOffers
 from svc.authority.limits import AskRates
 from svc.authority.refusals import RefusalRecords
-from svc.authority.registry.operators import SIGN_IN_AGAIN
+from svc.authority.registry.operators import for_want_of_factor
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.request import IssuanceResult, VerifiedRequest
@@ -53,6 +53,7 @@ from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import AccessRequest, Decision
 from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
 from svc.model.policy.requests import (
+    FACTOR_AGE,
     context_at,
     may_open,
     may_view,
@@ -576,7 +577,8 @@ def _check_assignment(rows: SignedRows, verified: VerifiedRequest) -> None:
 
 def _refusal_text(outcome: IssuanceResult) -> str:
     if outcome.wants_factor and outcome.may_view:
-        return f"access denied {SIGN_IN_AGAIN}"
+        is_known = FACTOR_AGE in outcome.decision.request.context
+        return f"access denied {for_want_of_factor(is_known=is_known)}"
     if not outcome.request_hint:
         return REFUSAL_TEXT
     reason = outcome.request_reason

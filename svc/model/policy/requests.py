@@ -106,14 +106,20 @@ def may_open(
     )
 
 
-def may_approve(person_id: str, target: EntityUid, action: str, now: float) -> AccessRequest:
-    """May this person decide about others' requests for this action on *target*?"""
+def may_approve(
+    person_id: str, target: EntityUid, action: str, now: float, factor_at: float | None = None
+) -> AccessRequest:
+    """May this person decide about others' requests for this action on *target*?
+
+    Args:
+        factor_at: When the person presented a second factor; None where nobody knows.
+    """
     return AccessRequest(
         request_kind="admin",
         principal=user(person_id),
         action="approveAccess",
         resource=target,
-        context={**context_at(now), REQUESTED_ACTION: action},
+        context={**context_at(now, factor_at=factor_at), REQUESTED_ACTION: action},
     )
 
 

@@ -255,6 +255,37 @@ class RequestTests(Case):
         self.assertEqual((shown.text, shown.reason), (unknown.text, unknown.reason))
         self.assertEqual(value_of(self.requests.to_decide(self.asker(EVE))), [])
 
+    def test_approvers_with_a_recent_second_factor(self) -> None:
+        """A policy may want one of who decides, at that time; who lacks only that is told so."""
+        wants = "when { context has mfa_age_seconds && context.mfa_age_seconds < 900 };"
+        ops = """permit (principal in Group::"dev", action == Action::"approveAccess", resource)"""
+        text = POLICY.replace(f"{ops};", f"{ops}\n{wants}")
+        self.house.run(
+            lambda tx: tx.policies.activate(tx.policies.add(text, "x", 1.0).version, 1.0)
+        )
+        self.house.refresh()
+        entry, now = self.ask(), self.house.now()
+        id = str(entry.terms["id"])
+        for factor_at, word in ((None, "told of none"), (now - 900, "; sign in again")):
+            ada = evolve(self.asker(ADA), factor_at=factor_at)
+            self.assertEqual(value_of(self.requests.to_decide(ada)), [])
+            for asked in (id, id[:12]):
+                refusal = refusal_of(self.requests.show(ada, asked))
+                self.assertEqual(refusal.reason, "denied")
+                self.assertIn(word, refusal.text)
+            signed = self.signed(entry, self.house.ada)
+            self.assertEqual(refusal_of(self.requests.decide(ada, id, signed)).reason, "denied")
+        ada = evolve(self.asker(ADA), factor_at=now - 60)
+        self.assertEqual(len(value_of(self.requests.to_decide(ada))), 1)
+        value_of(self.requests.show(ada, id[:12]))
+        signed = self.signed(entry, self.house.ada)
+        self.assertEqual(value_of(self.requests.decide(ada, id, signed)).state, "approved")
+        self.house.clock.advance(1800)
+        self.assertIsNotNone(self.open().grant, "what counts is the age when it was approved")
+        eve = evolve(self.asker(EVE), factor_at=now)
+        other = str(self.ask(ADA).terms["id"])
+        self.assertEqual(refusal_of(self.requests.show(eve, other)).reason, "unknown_request")
+
     def test_denied(self) -> None:
         """A denial is signed and final; another person's approval comes too late."""
         entry = self.ask()

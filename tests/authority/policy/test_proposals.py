@@ -254,7 +254,12 @@ class ApprovalTests(Proposing):
         id = self.proposed(text + MORE.removeprefix(BASE))
         refusal = refusal_of(self.deciding(id, self.house.eve))
         self.assertEqual(refusal.reason, "denied")
-        self.assertIn("sign in again", refusal.text)
+        self.assertIn("your sign-in told of none", refusal.text)
+        # As of who signs in at a provider: it stands in the certificate alone.
+        now = int(self.house.now())
+        old = self.house.person(EVE, factor_at=now - 900)
+        self.assertIn("sign in again", refusal_of(self.deciding(id, old)).text)
+        self.assertEqual(self.approved(id, self.house.person(EVE, factor_at=now - 60)), 1)
         self.assertEqual(self.approved(id, self.signed_in(EVE)), 1)
         self.house.clock.advance(3600)
         self.assertEqual(self.review(id).proposal.approvals, 1)

@@ -128,10 +128,15 @@ class PeopleTests(SynchronousTestCase):
         """A refusal that a recent second factor would turn says how to get one; no other does."""
         self.begin(POLICY + RECENT)
         eve = self.house.peer(self.house.eve)
-        told = refusal_of(self.authorize(eve, "manageResources"))
+        old = self.house.person(EVE, factor_at=int(self.house.now()) - 900)
+        told = refusal_of(self.authorize(self.house.peer(old), "manageResources"))
         self.assertIn("without a recent second factor; sign in again", told.text)
         self.assertTrue(told.text.endswith(": svc login"))
         self.assertEqual(told.reason, "denied")
+        # A provider that tells of none tells of none at the next sign-in either.
+        told = refusal_of(self.authorize(eve, "manageResources"))
+        self.assertIn("your sign-in told of none", told.text)
+        self.assertIn("ask your operator", told.text)
         other = refusal_of(self.authorize(eve, "rotateCA"))
         self.assertNotIn("svc login", other.text)
 

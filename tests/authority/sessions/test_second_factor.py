@@ -59,7 +59,8 @@ class SessionFactorTests(SynchronousTestCase):
     def test_none(self) -> None:
         """Who joined by a token, or whose provider says nothing of it, has none."""
         refused = self.authorize(self.house.ada)
-        self.assertIn("sign in again", refused.text)
+        self.assertNotIn("sign in again", refused.text)
+        self.assertIn("your sign-in told of none", refused.text)
         self.assertEqual(self.ages(), [None])
 
     def test_others(self) -> None:

@@ -9,6 +9,7 @@ let that person approve.
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 
 from attrs import define, frozen
 from cryptography import x509
@@ -26,6 +27,7 @@ from svc.model.policy.approval import ApprovalDecision, ApprovalKind, document_d
 from svc.model.policy.proposal import Proposal, ProposalDecision
 from svc.model.policy.requests import may_administer, user
 from svc.model.signing import PublicKey
+from svc.pki.profile import read_factor
 
 APPROVE_POLICY = "approvePolicy"
 
@@ -109,19 +111,26 @@ class ApprovalCount:
             raise ApprovalRefused("the row names another approver or decision than the signature")
         require_certificate(rows, kept.certificate_sha256, kept.approver)
         require_active(rows.person(kept.approver))
-        age = factor_age(rows, kept.certificate_sha256, kept.decided_at)
+        age = factor_age(rows, kept.certificate, kept.decided_at)
         decision = self.may_approve(kept.approver, age)
         if decision is None or not decision.allowed:
             raise ApprovalRefused("the policy does not let this person approve", reason="denied")
 
 
-def factor_age(rows: SignedRows, certificate_sha256: bytes, at: float) -> float | None:
+def factor_age(rows: SignedRows, certificate: bytes, at: float) -> float | None:
     """How long before *at* the holder of a certificate presented a second factor, if that is known.
 
     What counts is when the approval was signed: by the time it is used hours may have passed.
+
+    Args:
+        certificate: The leaf, in DER, that says so; an older one by its sign-in.
     """
-    issued = rows.certificate(certificate_sha256)
-    presented = None if issued is None else factor_at(rows, issued)
+    issued = rows.certificate(sha256(certificate).digest())
+    if issued is None:
+        return None
+    presented: float | None = read_factor(x509.load_der_x509_certificate(certificate).subject)
+    if presented is None:
+        presented = factor_at(rows, issued)
     return None if presented is None else at - presented
 
 

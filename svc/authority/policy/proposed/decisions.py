@@ -12,7 +12,7 @@ from svc.authority.policy.proposed.proposal_rows import found_proposal, unknown_
 from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.approvals import ApprovalRefused, check_new
-from svc.authority.registry.operators import SIGN_IN_AGAIN
+from svc.authority.registry.operators import for_want_of_factor
 from svc.authority.state.recorder import MAX_POLICIES, person
 from svc.authority.state.tables import POLICY_APPROVALS, PROPOSALS
 from svc.errors import Denied, SvcError
@@ -24,6 +24,7 @@ from svc.model.certificate import CertificateFacts
 from svc.model.policy.access import Decision
 from svc.model.policy.approval import Approval, ApprovalDecision
 from svc.model.policy.proposal import Proposal, ProposalDecision, ProposalState
+from svc.model.policy.requests import FACTOR_AGE
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import policy_change_pb2 as pb
 
@@ -143,8 +144,8 @@ class PolicyDecisions:
 
     def _right(self, tx: ITransaction, decision: SignedDecision) -> Decision | None:
         """What the policy says of the signer; None while none is in force."""
-        rows, sha256 = self.proposals.recorder.rows(tx), decision.certificate.sha256
-        age = factor_age(rows, sha256, self.proposals.now())
+        rows = self.proposals.recorder.rows(tx)
+        age = factor_age(rows, decision.signed.chain[0], self.proposals.now())
         return self._count.may_approve(decision.approval.approver, age)
 
     def _require_right(
@@ -162,9 +163,10 @@ class PolicyDecisions:
         if right is None or not right.allowed:
             recent = self._count.may_approve(approval.approver, factor_age=0)
             is_enough = recent is not None and recent.allowed
+            is_known = right is not None and FACTOR_AGE in right.request.context
             raise ApprovalRefused(
                 "the policy does not let this person approve policies (approvePolicy)"
-                + (f" {SIGN_IN_AGAIN}" if is_enough else ""),
+                + (f" {for_want_of_factor(is_known=is_known)}" if is_enough else ""),
                 reason="denied",
             )
 
