@@ -31,6 +31,19 @@ class DocumentTests(SynchronousTestCase):
         ]
         self.assertEqual(broken, [])
 
+    def test_settings_can_be_pasted(self) -> None:
+        """No example sets `plugins.kinds` outside a table.
+
+        At the end of a file TOML takes it as a key of the table above, which refuses it.
+        """
+        bare = [
+            str(page.relative_to(ROOT))
+            for page in _pages()
+            for example in re.findall(r"^```toml\n(.*?)^```", page.read_text(), re.M | re.S)
+            if re.match(r"\s*plugins\.", example)
+        ]
+        self.assertEqual(bare, [])
+
     def test_make_targets_exist(self) -> None:
         """Each `make` command that a document or the continuous integration names is a target."""
         targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
