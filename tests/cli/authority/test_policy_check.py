@@ -80,14 +80,22 @@ class PolicyCheckTests(TerminalTests):
             " resource) when { context has approved_request };"
             '@id("approves") permit (principal in Group::"ops", action == Action::"approveAccess",'
             " resource);"
+            '@id("by-text") @requestable permit (principal, action == Action::"tcpConnect",'
+            " resource) when"
+            " { context has approved_request && context.approved_request has exact };"
         )
         asking = ("policy", "check", "-", "--as", "ana", "--resource", "db")
         approved = ("--action", "tcpConnect", "--fact", "approved_request.id=any")
+        exact = ("--action", "tcpConnect", "--fact", "approved_request.exact=true")
         approving = ("--action", "approveAccess", "--fact", "requested_action=tcpConnect")
-        for words, policy in ((approved, "by-request"), (approving, "approves")):
+        for words, policy in (
+            (approved, "by-request"),
+            (exact, "by-text"),
+            (approving, "approves"),
+        ):
             asked = self.run_it(*asking, *words, stdin=text.encode())
             self.assertEqual(asked.status, 0, asked.stderr)
-            self.assertIn(policy, asked.stdout)
+            self.assertIn(policy, asked.stdout.partition("  policies whose")[0])
         bare = self.run_it(*asking, "--action", "tcpConnect", "--fact", "approved_request=1")
         self.assertIn("give its parts: approved_request.id", bare.stderr)
 
