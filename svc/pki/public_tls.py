@@ -22,6 +22,8 @@ from svc.errors import ConfigError
 from svc.model.clocks import utc
 from svc.pki.files import MAX_FILE_BYTES, read_private
 
+_MOST_NAMES = 5
+
 
 @implementer(IOpenSSLServerConnectionCreator)
 @define(eq=False)
@@ -64,9 +66,27 @@ class PublicCertificate:
             return f"{self.cert}: the certificate is valid only from {utc(begins.timestamp())} on"
         return ""
 
+    def other_name(self, host: str) -> str:
+        """Why browsers that come to *host* refuse what is in force; empty: it has that name."""
+        names = _dns_names(self._leaf)
+        wanted = host.lower()
+        if {wanted, f"*.{wanted.partition('.')[2]}"} & set(names):
+            return ""
+        told = ", ".join(names[:_MOST_NAMES]) or "no DNS name"
+        return f"{self.cert}: the certificate is for {told}; get one for {host}"
+
     def serverConnectionForTLS(self, tlsProtocol: TLSMemoryBIOProtocol) -> SSL.Connection:
         """A connection of what is in force now."""
         return SSL.Connection(self._context, None)
+
+
+def _dns_names(leaf: x509.Certificate) -> list[str]:
+    """Its names; browsers do not look at the common name."""
+    try:
+        found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, x509.ExtensionNotFound, x509.DuplicateExtension):
+        return []
+    return [name.lower() for name in found.get_values_for_type(x509.DNSName)]
 
 
 def _public(path: Path) -> bytes:

@@ -45,7 +45,12 @@ def sign_in_listener(p: Parts, passkeys: Passkeys) -> SignInListener | None:
     if settings.public_name is None or settings.listen is None:
         return None
     certificate = PublicCertificate(Path(settings.cert or ""), Path(settings.key or ""))
-    reading = CertificateReading(certificate, in_pool(clock), p.runtime.now)
+    reading = CertificateReading(
+        certificate=certificate,
+        in_thread=in_pool(clock),
+        now=p.runtime.now,
+        host=settings.public_name.host,
+    )
     certificate.load()
     reading.warn()
     site = sign_in_site(
@@ -55,11 +60,12 @@ def sign_in_listener(p: Parts, passkeys: Passkeys) -> SignInListener | None:
         clock=clock,
         tasks=p.tasks,
     )
-    port = BoundPort(
+    port = SignInPort(
         key="accounts.passkeys.listen",
         address=str(settings.listen),
         endpoint=server_endpoint(clock, settings.listen),
         factory=FewConnections(TLSMemoryBIOFactory(certificate, False, site), clock),
+        origin=passkeys.configured.origin,
     )
     task = PeriodicTask(
         clock=clock,
@@ -71,13 +77,30 @@ def sign_in_listener(p: Parts, passkeys: Passkeys) -> SignInListener | None:
     return SignInListener(port, task)
 
 
+@define(slots=False, eq=False)
+class SignInPort(BoundPort):
+    """Logs where browsers find the page, once it listens."""
+
+    _origin: str = field(kw_only=True)
+
+    def startService(self) -> None:
+        """Bind, and log the address."""
+        BoundPort.startService(self)
+        _log.info("sign-in page served", url=self._origin)
+
+
 @define
 class CertificateReading:
-    """Follows the files, which are replaced every few weeks."""
+    """Follows the files, which are replaced every few weeks.
+
+    Attributes:
+        host: The name that browsers ask for.
+    """
 
     certificate: PublicCertificate
     in_thread: InThread
     now: Callable[[], float]
+    host: str
     _warned: str = field(default="", init=False)
 
     async def read(self) -> None:
@@ -90,8 +113,8 @@ class CertificateReading:
         self.warn()
 
     def warn(self) -> None:
-        """Say once that browsers refuse the certificate by its dates."""
-        problem = self.certificate.problem(self.now())
+        """Say once that browsers refuse the certificate, by its dates or its names."""
+        problem = self.certificate.problem(self.now()) or self.certificate.other_name(self.host)
         if problem and problem != self._warned:
             _log.warn("browsers refuse the certificate of the sign-in page", reason=problem)
         self._warned = problem

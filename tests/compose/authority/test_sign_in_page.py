@@ -7,10 +7,13 @@ import time
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from twisted.internet.endpoints import TCP4ServerEndpoint
+from twisted.internet.protocol import ServerFactory
+from twisted.internet.testing import MemoryReactor
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.authority.sign_in_page import CertificateReading
+from svc.compose.authority.sign_in_page import CertificateReading, SignInPort
 from svc.pki.public_tls import PublicCertificate
 from svc.runtime.threads import inline
 from tests.authority.house import value_of
@@ -25,12 +28,16 @@ class CertificateReadingTests(SynchronousTestCase):
         directory.mkdir()
         self.files = PublicCertificate(directory / "cert.pem", directory / "key.pem")
         self.at = time.time()
-        self.reading = CertificateReading(self.files, inline, lambda: self.at)
+        self.reading = CertificateReading(
+            certificate=self.files, in_thread=inline, now=lambda: self.at, host="sign-in.test"
+        )
         self.write(ec.generate_private_key(ec.SECP256R1()))
 
-    def write(self, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> None:
+    def write(
+        self, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, name: str = "sign-in.test"
+    ) -> None:
         """Put a certificate, good for a day, and its key there."""
-        write_certificate(self.files.cert, self.files.key, "sign-in.test", key)
+        write_certificate(self.files.cert, self.files.key, name, key)
 
     def said(self) -> list[str]:
         """What one look at the files has to say."""
@@ -57,3 +64,37 @@ class CertificateReadingTests(SynchronousTestCase):
         self.assertEqual(self.said(), [])
         self.at -= 2 * 86_400
         self.assertEqual(self.said(), [])
+
+    def test_another_name(self) -> None:
+        """A certificate that has not the public name is served, and a warning says whose it is."""
+        self.said()
+        key = ec.generate_private_key(ec.SECP256R1())
+        self.write(key, "www.sign-in.test")
+        _, said = self.said()
+        self.assertIn("browsers refuse the certificate", said)
+        self.assertIn("is for www.sign-in.test; get one for sign-in.test", said)
+        for covering in ("SIGN-IN.test", "*.test"):
+            self.write(key, covering)
+            self.assertEqual(len(self.said()), 1)
+
+
+class SignInPortTests(SynchronousTestCase):
+    """The listener in the log."""
+
+    def test_where_it_is(self) -> None:
+        """The log says at which address browsers find the page, once it listens."""
+        port = SignInPort(
+            key="accounts.passkeys.listen",
+            address="127.0.0.1:443",
+            endpoint=TCP4ServerEndpoint(MemoryReactor(), 443),
+            factory=ServerFactory(),
+            origin="https://sign-in.test",
+        )
+        with capturedLogs() as events:
+            port.startService()
+        self.addCleanup(port.stopService)
+        self.assertIsNotNone(port.bound)
+        (said,) = [one for one in events if one["log_namespace"] == "svc_authority"]
+        self.assertEqual(
+            (said["log_format"], said["url"]), ("sign-in page served", "https://sign-in.test")
+        )
