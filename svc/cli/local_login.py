@@ -13,6 +13,7 @@ import click
 from attrs import frozen
 
 from svc.errors import UsageError
+from svc.model.cluster.account import PASSWORD_DIFFERENT, PASSWORD_MIN
 
 if TYPE_CHECKING:
     from svc.join.account import LocalLogin, SecurityKey, SignedInHere
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 
 _MAX_LINE = 2048
 _FEW = 2
+
+PASSWORD_RULE = (
+    f"A password has at least {PASSWORD_MIN} characters (your operator can set another number), "
+    f"{PASSWORD_DIFFERENT} of them different, and does not contain your name."
+)
 
 
 @frozen
@@ -96,6 +102,7 @@ class LocalWords:
 
     async def _enroll(self, login: LocalLogin, name: str) -> SignedInHere:
         code = _code(self.code_file)
+        click.echo(PASSWORD_RULE, err=True)
         password = ask("New password", True)
         if sys.stdin.isatty() and ask("The same again", True) != password:
             raise UsageError("the two passwords differ; run the command again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -190,11 +190,24 @@ def _print(done: SignedInHere | SignedInPerson, option: str, as_json: bool) -> N
             *recovery_lines(codes),
             *few,
         ],
-        [
-            f"svc up{option}              # open a local endpoint for every resource you may use",
-            f"svc resources list{option}  # list those resources",
-        ],
+        next_steps(signed_in.groups, option),
     )
+
+
+def next_steps(groups: Iterable[str], option: str) -> list[str]:
+    """What to type after a sign-in.
+
+    Args:
+        option: ``--dir`` with its value, after a space; empty where it was not given.
+    """
+    from svc.model.cluster.account import ADMINISTRATORS
+
+    administers = [f"svc authority{option} status  # administer from this machine"]
+    return [
+        *(administers if ADMINISTRATORS in groups else []),
+        f"svc up{option}              # open a local endpoint for every resource you may use",
+        f"svc resources list{option}  # list those resources",
+    ]
 
 
 def _id_token(globals_: Globals, path: Path | None) -> str:

@@ -15,6 +15,7 @@ from attrs import frozen
 from svc.config import forms as f
 from svc.config.principals import principals
 from svc.config.public_name import PUBLIC_NAME
+from svc.model.cluster.account import PASSWORD_MIN
 
 ROLES = ("authority", "proxy", "connector", "all", "client")
 NODES = ("authority", "proxy", "connector", "all")
@@ -906,7 +907,7 @@ def _accounts() -> tuple[Key, ...]:
         Key(
             path="accounts.password_min",
             form=f.whole(8, 128),
-            default=12,
+            default=PASSWORD_MIN,
             roles=_AUTHORITY,
             meaning="Least characters of a password.",
         ),

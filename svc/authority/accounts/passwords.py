@@ -17,13 +17,13 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from attrs import define, field, frozen
 
 from svc.errors import Fault, SvcError
+from svc.model.cluster.account import PASSWORD_DIFFERENT
 from svc.runtime.threads import InThread
 
 MAX_PASSWORD_BYTES = 1024
 MAX_WAITING = 64
 """Hashes asked for and not yet made; past them people are asked to come again."""
 
-_LEAST_CHARACTERS = 5
 _T = TypeVar("_T")
 
 
@@ -138,8 +138,8 @@ def check_password(password: str, name: str, least: int) -> None:
         )
     if name.casefold() in password.casefold():
         raise PasswordRefused("the password contains your name", reason="password_name")
-    if len(set(password.casefold())) < _LEAST_CHARACTERS:
+    if len(set(password.casefold())) < PASSWORD_DIFFERENT:
         raise PasswordRefused(
-            f"the password must have at least {_LEAST_CHARACTERS} different characters",
+            f"the password must have at least {PASSWORD_DIFFERENT} different characters",
             reason="password_simple",
         )

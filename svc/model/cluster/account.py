@@ -20,6 +20,12 @@ ADMINISTRATORS = "administrators"
 CODE_FILE = "first-administrator.code"
 """In Authority's state directory: the one-time code of the first administrator."""
 
+PASSWORD_MIN = 12
+"""Least characters of a password, unless the configuration says otherwise."""
+
+PASSWORD_DIFFERENT = 5
+"""Least different characters of a password."""
+
 RECOVERY_CODES = 10
 
 MAX_PASSKEYS = 10
