@@ -31,6 +31,7 @@ from svc.cli.person_texts import (
     with_problem,
 )
 from svc.cli.roles import Running, refused
+from svc.client.own_options import own_options
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
@@ -198,7 +199,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
         ),
     )
     if not as_json:
-        hint(how_to_ask(told))
+        hint(how_to_ask(told, own_options(globals_.config)))
     return 0
 
 
@@ -254,7 +255,7 @@ def proxy_ssh(
     try:
         return run(lambda reactor: _carried(with_reactor(side, reactor), intent, taken))
     except SvcError as refusal:
-        hint([f"svc: {escaped(refused_text(name, refusal))}"])
+        hint([f"svc: {escaped(refused_text(name, refusal, own_options(globals_.config)))}"])
         return 1
     finally:
         for terminal in given:

@@ -103,12 +103,15 @@ def policies_say(told: Explanation) -> list[tuple[str, object]]:
     ]
 
 
-def how_to_ask(told: Explanation) -> list[str]:
-    """What to type to ask for what was denied, where another person can approve it."""
+def how_to_ask(told: Explanation, options: str) -> list[str]:
+    """What to type to ask for what was denied, where another person can approve it.
+
+    *options* name the identity that it was denied to.
+    """
     if told.decision != "deny" or set(told.why) <= set(told.policies):
         return []
     command = known_command(request_command(told.resource, told.action))
-    return [f"to ask for access: {command}"] if command else []
+    return [f"to ask for access: {command}{options}"] if command else []
 
 
 def session_end(status: Any) -> list[tuple[str, object]]:

@@ -15,6 +15,7 @@ from svc.client.heads import KnownHead
 from svc.client.lanes import PersonLanes
 from svc.client.link import ConfiguredProxy, ProxyLink
 from svc.client.own_certificate import EndWarnings, check_own
+from svc.client.own_options import options_elsewhere
 from svc.client.places import (
     CLIENT_FILE,
     CONTROL_SOCKET,
@@ -355,6 +356,7 @@ def _assembled(
         refusals=refusals,
         cuts=resident.cuts,
         moved=link.moved,
+        options=options_elsewhere(side.settings.path, runtime.environ),
     )
     status = StatusService(
         resident=resident,

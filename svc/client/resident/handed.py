@@ -145,6 +145,7 @@ class HandedSessions:
         listed: What the person may view, as last heard.
         check: Raises SvcError unless our identity is the one on disk, and good now.
         moved: Returns once another connection to a Proxy is there.
+        options: What the commands that it tells to type end with, to use this identity.
         count: How many there are.
     """
 
@@ -158,6 +159,7 @@ class HandedSessions:
     refusals: RecentRefusals
     cuts: CutSessions
     moved: Callable[[], Awaitable[None]]
+    options: str = ""
     count: int = field(default=0, init=False)
 
     async def carry(self, question: Mapping[str, Any], caller: Caller) -> None:
@@ -261,5 +263,5 @@ class _Handed:
         seen = self.sessions.listed().get(name)
         if seen is not None:
             refusal = wrong_kind(name, self.intent.kind.name, seen.kind, refusal)
-        self.caller.tell(SAY, f"svc: {escaped(refused_text(name, refusal))}")
+        self.caller.tell(SAY, f"svc: {escaped(refused_text(name, refusal, self.sessions.options))}")
         self.caller.tell(EXIT, "1")

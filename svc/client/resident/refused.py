@@ -174,8 +174,11 @@ def wrong_kind(resource: str, kind: str, found: str, refusal: SvcError) -> SvcEr
     )
 
 
-def refused_text(resource: str, error: SvcError) -> str:
-    """A refusal as one line for a person; not yet escaped."""
+def refused_text(resource: str, error: SvcError, options: str = "") -> str:
+    """A refusal as one line for a person; not yet escaped.
+
+    *options* name the identity that was refused, in the commands that it tells to type.
+    """
     text = error.text.removeprefix(f"{resource}: ")
     parts = [f"{resource}: {text}", f"reason {error.reason}"]
     decision_id = error.details.get("decision_id", "")
@@ -185,8 +188,8 @@ def refused_text(resource: str, error: SvcError) -> str:
     if policies:
         parts.append(f"policies {', '.join(policies)}")
     if error.reason == _UNKNOWN:
-        parts.append("see what you may use: svc resources list")
+        parts.append(f"see what you may use: svc resources list{options}")
     command = known_command(error.details.get("request", ""))
     if command:
-        parts.append(f"to ask for access: {command}")
+        parts.append(f"to ask for access: {command}{options}")
     return "; ".join(parts)

@@ -75,6 +75,17 @@ class CommandTests(SynchronousTestCase):
         self.assertEqual(done.status, 0, done.stderr)
         return str(json.loads(done.stdout)["proposal"])
 
+    def test_next_command(self) -> None:
+        """The command to type next asks as this one was told to ask: --dir and --proxy stay."""
+        way = ("--proxy", "gate:443", "--dir", "my dir")
+        told = "svc authority --proxy gate:443 --dir 'my dir' policy "
+        listed = terminal("authority", "policy", "review", self.proposed(), admin=self.authority)
+        self.assertIn("approve it with: svc authority policy approve ", listed.stderr)
+        again = terminal(
+            "authority", *way, "policy", "review", self.proposed(LESS), admin=self.authority
+        )
+        self.assertIn(f"approve it with: {told}approve ", again.stderr)
+
     def test_no_policy_alone(self) -> None:
         """`policy set` says what to do instead; `rollback` proposes."""
         alone = self.run_("set", "-", stdin=MORE)
