@@ -202,12 +202,13 @@ class PostgresDialogue:
         code = error.details.get("sqlstate") or _CODES.get(error.reason, "42501")
         decision = error.details.get("decision_id", "")
         policies = error.details.get("policies", "")
-        return fatal(
-            code,
-            f"svc: {error.text} (reason: {error.reason})",
-            f"Policy: {policies}." if policies else "",
-            _hint(decision, error.details.get("request", "")),
-        )
+        detail = f"Policy: {policies}." if policies else ""
+        hint = _hint(decision, error.details.get("request", ""))
+        if error.reason == "no_credential" and self.parameters is not None:
+            # Who names no role asks for the one of their own user's name, and may not know it.
+            detail = f'The role that was asked for is "{self.parameters[ROLE]}".'
+            hint = f"Name another role: --role of svc db, -U of psql; {hint}".removesuffix("; ")
+        return fatal(code, f"svc: {error.text} (reason: {error.reason})", detail, hint)
 
     def ended(self, over: SessionOver) -> bytes:
         """See ILocalDialogue."""

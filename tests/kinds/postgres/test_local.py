@@ -131,6 +131,17 @@ class DialogueTests(SynchronousTestCase):
         self.assertEqual(fields[b"D"], b"Policy: no-app.")
         self.assertEqual(fields[b"H"], b"svc why " + b"d" * 32)
 
+    def test_role_without_a_credential(self) -> None:
+        """The role is named, which psql may have chosen, and how to ask for another one."""
+        dialogue = PostgresDialogue()
+        dialogue.heard(START)
+        for details, why in (({}, b""), ({"decision_id": "d" * 32}, b"; svc why " + b"d" * 32)):
+            refusal = SvcError("no credential", reason="no_credential", details=details)
+            fields = fields_of(dialogue.refused(refusal)[5:])
+            self.assertEqual(fields[b"C"], b"28000")
+            self.assertEqual(fields[b"D"], b'The role that was asked for is "app".')
+            self.assertEqual(fields[b"H"], b"Name another role: --role of svc db, -U of psql" + why)
+
     def test_end(self) -> None:
         """A cut session says why between two messages, and nothing amid one."""
         dialogue = PostgresDialogue()
