@@ -89,7 +89,7 @@ class PolicyCheck:
         answers = await self.ask(text, tuple(asked), entities, proposed=request.candidate)
         rest = answers[keepers:]
         if request.candidate:
-            self.lock_out.require_any(one.decision == "allow" for one in answers[:keepers])
+            self.lock_out.require_any(answers[:keepers])
         is_stored = stored is not None and stored.text == text
         return pb.CheckPolicyResponse(
             version=stored.version if stored is not None and is_stored else 0,

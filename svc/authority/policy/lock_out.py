@@ -11,7 +11,7 @@ entities that the transaction sees, that engine is asked; else one over the enti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define
 
@@ -22,13 +22,15 @@ from svc.errors import Denied, Fault
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.person import Person
-from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.policy.access import AccessRequest, Decision, EntityUid
 from svc.model.policy.requests import context_at
 from svc.model.policy.rules import PolicyRules
 from svc.policy.engine import CompiledPolicy
 from svc.policy.entities import cluster_uid
+from svc.policy.trial import TrialAnswer
 
 EDIT_POLICY = "editPolicy"
+_MOST_NAMED = 5
 _APART = frozenset({"Operator", "Cluster"})
 """Entities that no change of people, groups or resources makes others."""
 
@@ -72,17 +74,19 @@ class LockOutCheck:
         Raises:
             Denied: ``policy_locks_out``.
         """
-        self.require_any(engine.decide(one).allowed for one in self._present(engine))
+        self.require_any([engine.decide(one) for one in self._present(engine)])
 
-    def require_any(self, allowed: Iterable[bool]) -> None:
-        """Refuse where none of these answers is yes; raises as :meth:`require`."""
-        if not any(allowed):
+    def require_any(self, answers: Sequence[Decision | TrialAnswer]) -> None:
+        """Refuse where none of these answers is yes; raises as :meth:`require`.
+
+        The first is that to the user that this Authority runs as.
+        """
+        if not any(one.decision == "allow" for one in answers):
             own = f"local:{self.own_uid}"
             raise Denied(
                 f'the change would lock out Operator::"{own}"'
                 + (" and every break-glass principal" if self.rules.break_glass else "")
-                + '; add: @id("operators-administer") permit (principal is Operator, '
-                'action in Action::"administer", resource is Cluster);',
+                + f"; {_mending(answers[0])}",
                 reason="policy_locks_out",
                 fault=Fault.PRECONDITION,
             )
@@ -144,3 +148,16 @@ class LockOutCheck:
             nodes={one.id: one for one in tx.nodes.all()},
             catalog={one.id: one for one in tx.catalog.all()},
         )
+
+
+def _mending(answer: Decision | TrialAnswer) -> str:
+    """What to change for the right that was not given."""
+    if answer.decision == "deny" and answer.policies:
+        # Only what forbids denies by name, and no permit prevails over it.
+        names = ", ".join(answer.policies[:_MOST_NAMED])
+        more = len(answer.policies) - _MOST_NAMED
+        return f"forbidden by: {names}" + (f" and {more} more" if more > 0 else "")
+    return (
+        'add: @id("operators-administer") permit (principal is Operator, '
+        'action in Action::"administer", resource is Cluster);'
+    )

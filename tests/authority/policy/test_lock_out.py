@@ -100,6 +100,21 @@ class LockOutTests(SynchronousTestCase):
         with self.assertRaises(Denied):
             self.check.require(self.house.policy.engine)
 
+    def test_what_to_change(self) -> None:
+        """A policy that forbids it is named, since no permit that is added prevails over it."""
+        forbid = '@id("%s") forbid (principal, action == Action::"editPolicy", resource);\n'
+        many = "".join(forbid % f"no-{number}" for number in range(7))
+        for text, told in (
+            (BY_GROUP, '; add: @id("operators-administer") permit (principal is Operator, '),
+            (POLICY + forbid % "nobody-edits", "; forbidden by: nobody-edits"),
+            (POLICY + many, "; forbidden by: no-0, no-1, no-2, no-3, no-4 and 2 more"),
+        ):
+            house = House(text)
+            engine = house.policy.engine
+            assert engine is not None
+            refusal = self.assertRaises(Denied, house.lock_out().require, engine)
+            self.assertIn(told, refusal.text)
+
     def test_without_a_policy(self) -> None:
         """While no policy is in force there is nothing to keep."""
         house = House(policy="")

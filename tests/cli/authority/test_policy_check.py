@@ -49,6 +49,11 @@ class PolicyCheckTests(TerminalTests):
             ("\npermit (", "policy_invalid", "line 2, column 9"),
             (TEXT.replace("hour < 18", "hours < 18"), "policy_invalid", "policy ops-by-day: line"),
             ('@id("x") permit (principal is User, action, resource);', "policy_locks_out", "add: "),
+            (
+                TEXT + '@id("no") forbid (principal, action == Action::"editPolicy", resource);',
+                "policy_locks_out",
+                "; forbidden by: no",
+            ),
         ):
             bad = self.run_it("policy", "check", "-", "--json", stdin=text.encode())
             self.assertEqual(bad.status, 1)
