@@ -7,6 +7,8 @@ every command says of a certificate that has ended what to do.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from attrs import define, field
@@ -14,11 +16,13 @@ from twisted.application.service import Service
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from svc.errors import SvcError
 from svc.interfaces.identity import IIdentity
 from svc.model.audit.record import rfc3339
 from svc.model.certificate import EXPIRED, NOT_YET_VALID, CertificateFacts, CertificateRefused
 from svc.model.clocks import ClockWrong, since, utc
 from svc.model.principal import Role
+from svc.runtime.dial_failure import VERIFY_FAILED
 
 _log = Logger(namespace="svc_client")
 
@@ -56,6 +60,22 @@ def check_own(identity: IIdentity) -> None:
     if problem.reason == NOT_YET_VALID:
         raise ClockWrong(f"your certificate is not valid yet: {problem.text}")
     raise problem
+
+
+def dial_refusal(failed: SvcError, refused: Sequence[SvcError], directory: Path) -> SvcError:
+    """Why a Proxy could not be dialed, for the person whose identity is in *directory*.
+
+    Args:
+        refused: What our own checks of its certificate refused.
+    """
+    if refused:
+        return refused[-1]
+    if VERIFY_FAILED not in failed.text:
+        return failed
+    return CertificateRefused(
+        f"this Proxy is not of the cluster that the identity in {directory} has joined; use the "
+        f"identity of its cluster (--dir), or join or sign in there with `svc join` or `svc login`"
+    )
 
 
 def first_warning(facts: CertificateFacts) -> float:

@@ -14,7 +14,7 @@ from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint
 from svc.client.heads import KnownHead
 from svc.client.lanes import PersonLanes
 from svc.client.link import ConfiguredProxy, ProxyLink
-from svc.client.own_certificate import EndWarnings, check_own
+from svc.client.own_certificate import EndWarnings, check_own, dial_refusal
 from svc.client.own_options import options_elsewhere
 from svc.client.places import (
     CLIENT_FILE,
@@ -166,11 +166,9 @@ class PersonSide:
                 limits=wire_limits(self.settings),
                 on_problem=log_problems(reactor, "endpoints.proxy", str(address)),
             )
-        except SvcError:
+        except SvcError as failed:
             check_own(self.identity)
-            if refused:
-                raise refused[-1] from None
-            raise
+            raise dial_refusal(failed, refused, self.state) from None
 
     async def connect(self) -> IRpcChannel:
         """A channel to the first Proxy that answers, for a command.

@@ -41,9 +41,7 @@ from svc.rpc.connection import HANDSHAKE_SECONDS
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.status import UNKNOWN_METHOD
 from svc.runtime.context import Runtime
-
-VERIFY_FAILED = "certificate verify failed"
-"""What OpenSSL says of a chain that does not end in our root, before any check of ours is asked."""
+from svc.runtime.dial_failure import VERIFY_FAILED
 
 _LANE_SECS = 25.0
 _NEXT_PROXY = (Fault.UNAVAILABLE, Fault.DEADLINE)

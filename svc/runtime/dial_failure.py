@@ -10,6 +10,9 @@ from twisted.internet import defer, error
 
 from svc.errors import SvcError
 
+VERIFY_FAILED = "certificate verify failed"
+"""What OpenSSL says of a chain that does not end in our root, before any check of ours is asked."""
+
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (error.ConnectionRefusedError, "connection refused"),
     (ConnectionRefusedError, "connection refused"),

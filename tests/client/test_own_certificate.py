@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli.person_texts import facts
-from svc.client.own_certificate import EndWarnings, check_own, identity_status
+from svc.client.own_certificate import EndWarnings, check_own, dial_refusal, identity_status
+from svc.errors import Unavailable
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong, utc
 from svc.model.principal import Role
@@ -26,6 +28,20 @@ class OwnTests(SynchronousTestCase):
         check_own(self.identity)
         certificate = identity_status(self.identity)["certificate"]
         self.assertEqual((certificate["problem"], certificate["ends_soon"]), ("", False))
+
+    def test_other_cluster(self) -> None:
+        """A Proxy whose chain ends in another root is of another cluster, and that is said."""
+        place = Path("/home/ada/.svc")
+        unverified = Unavailable("no HTTP/2 (handshake_failed: certificate verify failed)")
+        told = dial_refusal(unverified, [], place)
+        self.assertIsInstance(told, CertificateRefused)
+        self.assertIn(
+            "not of the cluster that the identity in /home/ada/.svc has joined", told.text
+        )
+        ours = CertificateRefused("its name is not expected")
+        self.assertIs(dial_refusal(unverified, [ours], place), ours)
+        lost = Unavailable("nobody listens there")
+        self.assertIs(dial_refusal(lost, [], place), lost)
 
     def test_agent(self) -> None:
         """An agent is told as one, and no end of its renewal, which ends with the agent."""

@@ -9,7 +9,6 @@ from svc.compose.node import keepalive
 from svc.config import Address, RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
-from svc.join.channel import VERIFY_FAILED
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.identity import TransportIdentity
@@ -18,6 +17,7 @@ from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed
 from svc.rpc.client.tls import TlsEndpoint
 from svc.runtime.context import Runtime
+from svc.runtime.dial_failure import VERIFY_FAILED
 
 DialAuthority = Callable[[Address], Awaitable[IRpcChannel]]
 
