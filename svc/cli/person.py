@@ -175,7 +175,9 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
     from svc.model.ids import is_random_id
 
     if not is_random_id(decision_id):
-        raise click.UsageError("DECISION_ID must be 32 hex digits, as shown with a refusal")
+        raise click.UsageError(
+            "DECISION_ID must be the whole id, 32 hex digits, as the refusal printed it"
+        )
     side = able_person(globals_)
     told = run(lambda reactor: _why(with_reactor(side, reactor), decision_id))
     if not told.explained:

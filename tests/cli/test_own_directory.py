@@ -47,6 +47,17 @@ class DirectoryTests(SynchronousTestCase):
         self.assertIn("--proxy: required for the first sign-in in", done.stderr)
 
 
+class WhyTests(SynchronousTestCase):
+    """``svc why`` before it asks anybody."""
+
+    def test_shortened_id(self) -> None:
+        """A beginning of an id is not searched for, and what is wanted is said."""
+        for word in ("066b", "066b…", "0" * 31, "0" * 33):
+            done = terminal("why", word)
+            self.assertEqual(done.status, 64)
+            self.assertIn("the whole id, 32 hex digits, as the refusal printed it", done.stderr)
+
+
 class QuestionTests(SynchronousTestCase):
     """What asks yes or no says which option answers it in a script."""
 
