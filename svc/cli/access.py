@@ -187,7 +187,10 @@ def requests() -> None:
 @json_option
 @click.pass_obj
 def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
-    """List your requests that have not ended; with --to-decide those that wait for you."""
+    """List your requests; with --to-decide those that wait for you.
+
+    Denied and used ones stay in your list until their time is over.
+    """
     entries = _called(globals_, lambda client: client.list(to_decide))
     forms = [entry_form(one) for one in entries]
     rows = [

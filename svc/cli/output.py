@@ -117,4 +117,4 @@ def hint(lines: Iterable[str]) -> None:
 def _cell(value: object) -> str:
     if isinstance(value, (list, tuple)):
         value = ",".join(str(each) for each in value)
-    return escaped(str(value)) or NOTHING
+    return escaped("" if value is None else str(value)) or NOTHING

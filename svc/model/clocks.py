@@ -55,6 +55,14 @@ def since(seconds: float) -> str:
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
+def typed_duration(seconds: int) -> str:
+    """A length of time as a person types it in an option: ``8h``, ``90m``."""
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds and seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
 def utc(unix_time: float) -> str:
     """A moment in UTC, to the second; of a time that no calendar knows, its number."""
     try:

@@ -8,6 +8,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli.access import of_denied
 from svc.cli.access_texts import ask_lines
+from svc.cli.output import pairs, table
 from svc.errors import Malformed
 from svc.messages.access import DeniedRequest
 from svc.model.policy.requested import AccessAsk
@@ -45,3 +46,12 @@ class DeniedTests(SynchronousTestCase):
         """A Proxy cannot make of one statement a request for all of them."""
         denied = DeniedRequest(resource="orders", action="dbQuery", parameters={}, text=b"")
         self.assertRaises(Malformed, of_denied, ASK, denied)
+
+
+class NothingTests(SynchronousTestCase):
+    """What is not there, in a list of requests or elsewhere."""
+
+    def test_null(self) -> None:
+        """A person is shown a dash for no reason, as for an empty one."""
+        self.assertEqual(table(("ID", "REASON"), [("a", None), ("b", "")])[1:], ["a   -", "b   -"])
+        self.assertEqual(pairs([("reason", None)]), ["reason  -"])

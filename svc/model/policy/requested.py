@@ -20,6 +20,7 @@ from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.model.canonical import Json
+from svc.model.clocks import typed_duration
 from svc.model.policy.access import ContextValue
 from svc.model.policy.approval import MAX_VALID_SECS
 
@@ -260,7 +261,8 @@ def check_ask(ask: AccessAsk, most_secs: int) -> None:
     if not ask.reason.isprintable():
         raise _bad("the reason has characters that cannot be shown; write it in one line")
     if not 1 <= ask.secs <= most:
-        raise _bad(f"access is given for 1 to {most} seconds (access.max_secs)")
+        limit = f"at most {typed_duration(most)}" if ask.secs > most else "at least 1s"
+        raise _bad(f"access is given for {limit} (access.max_secs)")
     if ask.uses is not None and not 1 <= ask.uses <= MAX_USES:
         raise _bad(f"the number of uses is 1 to {MAX_USES}")
     if ask.text:

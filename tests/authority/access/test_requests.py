@@ -331,6 +331,9 @@ class RequestTests(Case):
         ]
         for reason, changes in cases:
             self.assertEqual(self.not_asked(**changes).reason, reason, changes)
+        for secs, limit in ((172800, "at most 8h"), (0, "at least 1s")):
+            told = f"access is given for {limit} (access.max_secs)"
+            self.assertEqual(self.not_asked(secs=secs).text, told)
         self.assertEqual(self.not_asked(ADA, "db1").reason, "already_allowed")
         self.assertEqual(self.not_asked(ADA, "prod1").reason, "not_requestable")
         self.assertEqual(self.house.records("access.request"), [])
