@@ -86,6 +86,15 @@ class CommandTests(SynchronousTestCase):
         )
         self.assertIn(f"approve it with: {told}approve ", again.stderr)
 
+    def test_identity_is_a_file(self) -> None:
+        """Who names the directory of an identity is told which file to name."""
+        self.config.mkdir()
+        for word in ("approve", "reject"):
+            done = self.run_(word, "ab" * 16, "--identity", str(self.config))
+            self.assertEqual(done.status, 64)
+            told = f"is a directory; name its client.toml: --identity {self.config}/client.toml"
+            self.assertIn(told, done.stderr)
+
     def test_no_policy_alone(self) -> None:
         """`policy set` says what to do instead; `rollback` proposes."""
         alone = self.run_("set", "-", stdin=MORE)

@@ -10,15 +10,29 @@ from typing import Any, TypeVar
 import click
 
 from svc.cli.calls import several_calls
+from svc.client.places import CLIENT_FILE
+from svc.telemetry.escape import escaped
 
 _R = TypeVar("_R")
 
 TRY_SECS = 60.0
 """A text may take long to be tried."""
 
+
+def _no_directory(context: click.Context, _: click.Parameter, config: Path | None) -> Path | None:
+    if config is not None and config.is_dir():
+        raise click.UsageError(
+            f"--identity {escaped(str(config))}: is a directory; name its {CLIENT_FILE}: "
+            f"--identity {escaped(str(config / CLIENT_FILE))}",
+            context,
+        )
+    return config
+
+
 identity_option = click.option(
     "--identity",
     type=click.Path(path_type=Path),
+    callback=_no_directory,
     metavar="CONFIG",
     help="The client's configuration whose identity signs (default: ~/.svc/client.toml).",
 )
