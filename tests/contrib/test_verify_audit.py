@@ -49,6 +49,8 @@ from tests.model.audit.test_batch import request
 from tests.pki.support import World
 from tests.support.proof import proves
 
+RUN_BY = "make fault"
+
 PROGRAM = Path(__file__).parents[2] / "contrib" / "verify_audit.py"
 CLUSTER = "demo.example"
 IS_LONG = os.environ.get("SVC_LONG") == "1"

@@ -28,6 +28,8 @@ from svc.testing.gateway.settings import AUTHORITY
 from tests.system.common import ada, shared
 from tests.system.strangers import UID, as_stranger, holding, knock, listening_of, need_root
 
+RUN_BY = "make fault"
+
 NOTHING = ("refused", "heard b''")
 """What a stranger may be answered."""
 

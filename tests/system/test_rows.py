@@ -23,6 +23,8 @@ from tests.system.second_writer import removed, stored, taken_over
 from tests.system.test_health import probes, root_of
 from tests.system.test_roles import bea, through
 
+RUN_BY = "make fault"
+
 APPLIED, STORED = "svc_policy_version_applied", "svc_policy_version_stored"
 
 

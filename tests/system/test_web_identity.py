@@ -21,6 +21,8 @@ from tests.support.proof import proves
 from tests.support.tools import stock_tool
 from tests.system.board import Site
 
+RUN_BY = "make fault"
+
 KINDS = ["ssh", "tcp", "web"]
 ACTING = """
 @id("no-acting")
