@@ -7,7 +7,6 @@ import re
 import shutil
 import socket
 import tempfile
-from contextlib import suppress
 from functools import cache
 from html import unescape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -170,7 +169,7 @@ class PageTests(PageCase):
         ada = self.paged.ada
         # The reset may come before the connection has been told to be there.
         with (
-            suppress(ConnectionResetError),
+            contextlib.suppress(ConnectionResetError),
             socket.create_connection(ada.endpoint("vault"), 30) as client,
         ):
             client.settimeout(30)
