@@ -105,6 +105,7 @@ class RolePlugin:
         from svc.compose.signals import ignore_hangups, stop_on_signals
         from svc.config import load_settings
         from svc.runtime.context import Runtime
+        from svc.runtime.heap import settle_heap
         from svc.telemetry.filter import parse_filter
 
         ignore_hangups(reactor)
@@ -123,6 +124,7 @@ class RolePlugin:
             process = make_process(runtime, settings, stopped_by=root.ended)
         root.addService(process)
         reactor.callWhenRunning(stop_on_signals, reactor)
+        reactor.callWhenRunning(settle_heap)
 
 
 def check_environment(environ: Mapping[str, str]) -> None:

@@ -131,8 +131,10 @@ class Running:
         return self._status
 
     def _start(self, process: Any) -> None:
+        from svc.runtime.heap import settle_heap
+
         started = process.startService()
-        started.addErrback(self._failed)
+        started.addCallbacks(lambda _: settle_heap(), self._failed)
 
     def _failed(self, failure: Any) -> None:
         from twisted.internet.defer import CancelledError

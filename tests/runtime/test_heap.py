@@ -1,0 +1,32 @@
+"""The heap of a process that has started."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.runtime.heap import settle_heap
+
+
+class Ring:
+    """What only a collection frees."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+class SettledTests(SynchronousTestCase):
+    def test_what_was_there(self) -> None:
+        """It is looked at no more; what is made later is collected as ever."""
+        self.addCleanup(gc.unfreeze)
+        lost = weakref.ref(Ring())
+        before = Ring()
+        settle_heap()
+        self.assertIsNone(lost(), "garbage is not kept")
+        self.assertGreater(gc.get_freeze_count(), 10_000)
+        self.assertNotIn(before, gc.get_objects())
+        later = weakref.ref(Ring())
+        gc.collect()
+        self.assertIsNone(later())
