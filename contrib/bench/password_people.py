@@ -2,8 +2,8 @@
 
     python -m contrib.bench.password_people STATE_DIR PROXY PIN DIRECTORY COUNT ROUNDS
 
-They get accounts and enroll; at each line on stdin all sign in at once, and how long
-that took is printed.
+They get accounts and enroll; at each line on stdin all sign in at once, and after ROUNDS of
+that all have their certificates renewed at once, as often.  How long each took is printed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from twisted.internet.defer import Deferred, DeferredList
 from svc.cli.control import ask, run
 from svc.join.account import LocalLogin, SignedInHere
 from svc.join.person import parse_addresses, prepare
-from svc.join.sign_in import MachineSignIn, SignInPlace
+from svc.join.sign_in import MachineSignIn, SignInPlace, renew_sign_in
+from svc.pki.identity import TransportIdentity
+from svc.pki.identity_store import IdentityStore
+from svc.pki.issue import make_request
 from svc.proto.gate.v1 import account_pb2 as pb
 from svc.runtime.context import Runtime
 
@@ -71,6 +74,14 @@ class PasswordPerson:
         """Sign in."""
         return await self.login.sign_in(self.name)
 
+    async def renew(self) -> None:
+        """Have the newest certificate renewed, and keep the next."""
+        runtime, place = self.machine.runtime, self.machine.place
+        store = IdentityStore(place.directory)
+        identity, key = TransportIdentity.load(store, runtime.now), store.pending_key()
+        renewed = await renew_sign_in(runtime, place, identity, make_request(key))
+        store.write(key, renewed.chain)
+
 
 def main(state: str, address: str, pin: str, directory: str, count: int, rounds: int) -> None:
     """Play them."""
@@ -92,12 +103,16 @@ def main(state: str, address: str, pin: str, directory: str, count: int, rounds:
             answer = await ask(reactor, Path(state), "AddAccount", request, pb.AddAccountResponse)
             await one.enroll(answer.code)
             people.append(one)
-        for _ in range(rounds):
+        turns: list[list[Callable[[], Coroutine[Any, Any, Any]]]] = [
+            *[[one.sign_in for one in people]] * rounds,
+            *[[one.renew for one in people]] * rounds,
+        ]
+        for turn in turns:
             sys.stdout.write("ready\n")
             sys.stdout.flush()
             sys.stdin.readline()
             began = time.perf_counter()
-            await _all([one.sign_in for one in people])
+            await _all(turn)
             sys.stdout.write(f"{time.perf_counter() - began}\n")
             sys.stdout.flush()
 

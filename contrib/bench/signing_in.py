@@ -26,30 +26,39 @@ _HASHES = 100
 
 
 def rows(directory: Path) -> list[Row]:
-    """Sign-ins a second, and the lag of the Authority meanwhile."""
+    """Sign-ins and renewals a second, and the lag of the Authority meanwhile."""
     gateway = make_gateway([GatewayTarget("unused", "127.0.0.1:9")])
     try:
         with _people(gateway, directory) as people:
-            _line(people)
-            alone, beside, took = Lag(), Lag(), []
+            alone, signing_in, renewing = Lag(), Lag(), Lag()
             with lag(gateway, AUTHORITY, alone):
                 Event().wait(_ALONE_SECS)
-            with lag(gateway, AUTHORITY, beside):
-                for number in range(_ROUNDS):
-                    assert people.stdin is not None
-                    people.stdin.write("go\n")
-                    people.stdin.flush()
-                    took.append(float(_line(people)))
-                    if number + 1 < _ROUNDS:
-                        _line(people)
+            with lag(gateway, AUTHORITY, signing_in):
+                sign_ins = _PEOPLE / min(_turn(people) for _ in range(_ROUNDS))
+            with lag(gateway, AUTHORITY, renewing):
+                renewals = _PEOPLE / min(_turn(people) for _ in range(_ROUNDS))
     finally:
         gateway.end()
-    many = _PEOPLE / min(took)
-    name = f"{_PEOPLE} people sign in with passwords"
+    name, again = (
+        f"{_PEOPLE} people {what}"
+        for what in ("sign in with passwords", "have their certificates renewed")
+    )
+    hashes = _hashes_a_second()
     return [
-        more_is_better(name, many, "/s", "their hashes alone", _hashes_a_second(), NO_GOAL),
-        p99_row(f"lag of the Authority while {name}", beside, "at rest", alone),
+        more_is_better(name, sign_ins, "/s", "their hashes alone", hashes, NO_GOAL),
+        p99_row(f"lag of the Authority while {name}", signing_in, "at rest", alone),
+        more_is_better(again, renewals, "/s", "sign-ins", sign_ins, NO_GOAL),
+        p99_row(f"lag of the Authority while {again}", renewing, "at rest", alone),
     ]
+
+
+def _turn(people: subprocess.Popen[str]) -> float:
+    """Seconds until all of them have done what comes next."""
+    _line(people)
+    assert people.stdin is not None
+    people.stdin.write("go\n")
+    people.stdin.flush()
+    return float(_line(people))
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from attrs import define
@@ -30,8 +32,11 @@ class Strace:
     @property
     def hits(self) -> int:
         """How many calls were made to fail, or killed the process."""
-        text = self._said.read_text("utf-8", "replace")
-        return sum(map(text.count, _HITS))
+        return sum(map(self.text().count, _HITS))
+
+    def text(self) -> str:
+        """All that it has written down so far."""
+        return self._said.read_text("utf-8", "replace")
 
     def await_hit(self, seconds: float = PATIENCE) -> None:
         """Wait until a call was hit."""
@@ -61,12 +66,29 @@ def inject(pid: int, calls: str, fault: str, when: str) -> Strace:
         SkipTest: there is no strace, or it may not attach.  AssertionError instead, with
             ``SVC_REQUIRE_TOOLS=1``.
     """
+    return _attached(pid, ["-e", f"trace={calls}", "-e", f"inject={calls}:{fault}:when={when}"])
+
+
+@contextmanager
+def record(pid: int, calls: str) -> Iterator[Strace]:
+    """Write down these calls of a process with all their bytes, as long as the block lasts.
+
+    Raises:
+        SkipTest: as :func:`inject`.
+    """
+    made = _attached(pid, ["-yy", "-xx", "-s", "1048576", "-e", f"trace={calls}"])
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+def _attached(pid: int, options: Sequence[str]) -> Strace:
     program = stock_tool("strace")
     handle, said = tempfile.mkstemp(prefix="svc-strace-")
     os.close(handle)
     told = Path(f"{said}.told")
-    words = [program, "-f", "-o", said, "-e", f"trace={calls}"]
-    words += ["-e", f"inject={calls}:{fault}:when={when}", "-p", str(pid)]
+    words = [program, "-f", "-o", said, *options, "-p", str(pid)]
     with told.open("wb") as errors:
         process = subprocess.Popen(
             words,
