@@ -71,6 +71,12 @@ class AccessRequestTests(SynchronousTestCase):
         self.assertEqual(list(unknown(found)), [])
         return found
 
+    def of_the_proxy(self) -> list[Any]:
+        """Records of what a Proxy alone denied: none, for each has its only record elsewhere."""
+        words = ("audit", "show", "--event", "request.decision", "--last", "99", "--json")
+        shown = self.gateway.operator(*words).json
+        return [one for one in shown if one["decision"] != "allow"]
+
     def decided(self, person: GatewayPerson, word: str, id: str) -> Ran:
         return person.svc("requests", word, id, "--yes")
 
@@ -106,6 +112,7 @@ class AccessRequestTests(SynchronousTestCase):
         self.assertEqual(sorted(one.stdout for one in ends), ["", "word"], ends)
         self.assertEqual(self.told(self.bob, "requests", "show", id)["state"], "used")
         self.assertEqual(self.through().status, 1, "it was for one session")
+        self.assertEqual(self.of_the_proxy(), [])
         self.gateway.verify()
 
     def test_the_end_of_the_time(self) -> None:

@@ -52,6 +52,14 @@ log still verifies. Lone surrogates and NUL in text from a peer become visible e
 longer than 4,096 characters is cut and ends with its digest. A request that cannot be recorded
 exactly is never allowed.
 
+The opening of a session is decided twice, by the Proxy and by the Authority. A refused session has
+one record, `session.refused`; its `decision_id` is the one that the person was told, and its
+`proxy_decision` says what the Proxy decided. A session that an approval let in has one record too:
+`session.start`, with `proxy_decision` `deny`, since the Proxy decides by the policy alone before it
+knows of the approval. Where both allow a session, the Proxy's decision is a `request.decision`
+without `request`, before `session.start`. If the Authority cannot be asked, the person is told so
+(`authority_unreachable`) and not that the policy denies it, and there is no record of the session.
+
 ## The chain
 
 ```

@@ -1,8 +1,8 @@
 """Decides and records one session: the only place where a grant is made.
 
 The order is fixed (rules R1, R16): authenticate the person's own signature,
-look at its budget, decide, look for a Connector, commit both decisions and the session row in one
-transaction, and only then sign.  Nothing a Proxy says about the person is
+look at its budget, decide, look for a Connector, commit what both decided and the session row in
+one transaction, and only then sign.  Nothing a Proxy says about the person is
 believed; what only it can know enters the policy as ``proxy_reported``.
 """
 
@@ -23,7 +23,12 @@ from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.operators import for_want_of_factor
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.checkpoints import GatedSessions
-from svc.authority.sessions.request import IssuanceResult, VerifiedRequest
+from svc.authority.sessions.request import (
+    IssuanceResult,
+    VerifiedRequest,
+    claimed_details,
+    has_own_record,
+)
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
 from svc.authority.state.standing import require_standing
@@ -344,7 +349,8 @@ class Issuance:
                 _check_assignment(rows, verified)
             is_used = outcome.connector is not None and outcome.approved is not None
             used = self.offers.use(tx, outcome.approved) if is_used else ()
-            self._record_proxy_decision(tx, verified, ask, proxy)
+            if has_own_record(ask.proxy_decision, granted=outcome.connector is not None):
+                self._record_proxy_decision(tx, verified, ask, proxy)
             row = self._record_decision(tx, verified, outcome, ask, proxy, used)
             if ask.seen_at_ms and isinstance(verified.person, Agent):
                 tx.agents.seen(verified.person.id, self.now())
@@ -410,6 +416,8 @@ class Issuance:
     ) -> ChainRow:
         decision = outcome.decision
         granted = outcome.connector is not None
+        claimed = ask.proxy_decision
+        told = has_own_record(claimed, granted=granted)
         return self.recorder.append(
             tx,
             SESSION_START if granted else SESSION_REFUSED,
@@ -431,7 +439,8 @@ class Issuance:
                 "connector_id": outcome.connector.node_id if outcome.connector else None,
                 "request_sha256": verified.digest.hex(),
                 "certificate_sha256": verified.certificate.sha256.hex(),
-                "proxy_decision_id": ask.proxy_decision.decision_id,
+                "proxy_decision_id": claimed.decision_id,
+                **({} if told else claimed_details(claimed)),
             },
         )
 

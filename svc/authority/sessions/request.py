@@ -10,7 +10,9 @@ from attrs import frozen
 from svc.authority.registry.routes import Registered
 from svc.authority.state.recorder import MAX_POLICIES
 from svc.interfaces.kinds import ServedKind
+from svc.messages.control import ProxyDecision
 from svc.model.audit.ledger import EntitySlice
+from svc.model.canonical import Json
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.agent import Agent
 from svc.model.cluster.person import Person
@@ -58,6 +60,26 @@ class VerifiedRequest:
             "cedar_action": self.request.action,
             "trace_id": self.trace_id or None,
         }
+
+
+def has_own_record(claimed: ProxyDecision, *, granted: bool) -> bool:
+    """Whether what the Proxy decided is a record beside Authority's.
+
+    Only where it came to hold.  A denial that an approval turned would be found as a denial of what
+    was let in, and a refusal would be found twice (ADR 55).
+    """
+    return granted and claimed.decision == "allow"
+
+
+def claimed_details(claimed: ProxyDecision) -> Mapping[str, Json]:
+    """What the Proxy decided, as Authority's record says it where it is the only one."""
+    return {
+        "proxy_decision": claimed.decision,
+        "proxy_policies": claimed.policies[:MAX_POLICIES] or None,
+        "proxy_policy_version": claimed.policy_version or None,
+        "proxy_entities_digest": claimed.entities_digest or None,
+        "source_address": claimed.source_address or None,
+    }
 
 
 @frozen

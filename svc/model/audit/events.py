@@ -192,8 +192,27 @@ DETAILS: Mapping[str, Field] = _by_name(
     Field("profile", _PUBLIC, "which certificate authority or profile signed"),
     Field("proposal_id", _PUBLIC, "the proposed policy concerned"),
     Field("proposer", _PUBLIC, "who proposed it: the id of a person, or `local:<uid>`"),
+    Field(
+        "proxy_decision",
+        _PUBLIC,
+        "what the Proxy decided on the same request by the policy alone: `allow`, `deny` or "
+        "`error`; absent where a record of its own says `allow`",
+    ),
     Field("proxy_decision_id", _PUBLIC, "the Proxy's own decision on the same request"),
+    Field("proxy_entities_digest", _PUBLIC, "the entities that the Proxy decided over"),
     Field("proxy_id", _PUBLIC, "the Proxy concerned"),
+    Field(
+        name="proxy_policies",
+        sensitivity=_PUBLIC,
+        meaning="the `@id`s of the policies by which the Proxy decided",
+        shape=_TEXTS,
+    ),
+    Field(
+        name="proxy_policy_version",
+        sensitivity=_PUBLIC,
+        meaning="version of the policy by which the Proxy decided",
+        shape=_NUMBER,
+    ),
     Field("record_digest", _PUBLIC, "SHA-256 of the record's bytes as they arrived"),
     Field("recording_sha256", _PUBLIC, "digest of the recording"),
     Field("replay_digest", _PUBLIC, "SHA-256 of the replay that the policy was bound to"),
@@ -275,24 +294,17 @@ def _event(number: int, name: str, letter: str, meaning: str, fields: str = "") 
 _CERTIFICATE = "serial certificate_sha256 not_after profile generation"
 _TRAFFIC = "bytes_up bytes_down duration_ms lane proxy_id connector_id"
 
-SESSION_START = _event(
-    1001,
-    "session.start",
-    "I",
-    "a session was granted",
-    "proxy_id connector_id request_sha256 certificate_sha256 proxy_decision_id source_address",
+_OPENING = (
+    "proxy_id connector_id request_sha256 certificate_sha256 source_address proxy_decision_id "
+    "proxy_decision proxy_policies proxy_policy_version proxy_entities_digest"
 )
+
+SESSION_START = _event(1001, "session.start", "I", "a session was granted", _OPENING)
 SESSION_END = _event(1002, "session.end", "I", "a session ended", _TRAFFIC)
 SESSION_ABANDONED = _event(
     1003, "session.abandoned", "W", "no Proxy claims the session any more", _TRAFFIC
 )
-SESSION_REFUSED = _event(
-    1004,
-    "session.refused",
-    "W",
-    "a session was not granted",
-    "proxy_id connector_id request_sha256 certificate_sha256 proxy_decision_id source_address",
-)
+SESSION_REFUSED = _event(1004, "session.refused", "W", "a session was not granted", _OPENING)
 DECIDED = frozenset({SESSION_START.name, SESSION_REFUSED.name})
 """Events of Authority's own decisions: the entities it decided over are kept beside the log."""
 
@@ -328,7 +340,12 @@ SESSION_ASKED_END = _event(
     "person_id proxy_id connector_id note local_uid",
 )
 REQUEST_DECISION = _event(
-    1010, "request.decision", "I", "a request was decided", "proxy_id source_address"
+    1010,
+    "request.decision",
+    "I",
+    "a request in a session was decided; or, without `request`, a Proxy allowed a session by the "
+    "policy alone that was then granted",
+    "proxy_id source_address",
 )
 REFUSALS_SUMMARY = _event(
     1011,

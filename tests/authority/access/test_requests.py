@@ -189,6 +189,17 @@ class RequestTests(Case):
         self.assertEqual((fact["id"], fact["approver"]), (entry.terms["id"], ADA))
         self.assertEqual(self.house.access_told, ["asked", "approved", "used"])
 
+    def test_a_session_that_an_approval_let_in_is_no_denial(self) -> None:
+        """Its one record is its start, which says that the Proxy denied it by the policy alone."""
+        self.decide(self.ask(uses=1), self.house.ada)
+        before = len(self.house.records())
+        answer = self.open()
+        assert answer.grant is not None
+        (start,) = self.house.records()[before:]
+        self.assertEqual((start["event"], start["decision"]), ("session.start", "allow"))
+        self.assertEqual(start["decision_id"], answer.decision_id)
+        self.assertEqual(start["details"]["proxy_decision"], "deny")
+
     def test_of_two_sessions_at_once_one_has_the_last_use(self) -> None:
         """Two Proxies bring sessions at once for an approval of one use: one is granted."""
         self.decide(self.ask(uses=1), self.house.ada)

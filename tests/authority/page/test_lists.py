@@ -238,11 +238,11 @@ class DenialTests(SynchronousTestCase):
             Guest(self.stage, one) for one in (self.stage.house.ada, self.stage.house.eve)
         )
 
-    def refuse(self, resource: str = "prod1", times: int = 1) -> None:
-        """IncomingRequest for what is refused."""
+    def refuse(self, resource: str = "prod1", times: int = 1, said: str = "deny") -> None:
+        """Ask for what is refused."""
         house = self.stage.house
         for _ in range(times):
-            ask = house.ask(house.ada, resource)
+            ask = house.ask(house.ada, resource, said)
             answer = value_of(self.stage.issuance.authorize(ask, house.row(house.proxy)))
             assert answer.grant is None
 
@@ -261,7 +261,7 @@ class DenialTests(SynchronousTestCase):
     def test_unseen(self) -> None:
         """A refusal of what the person may not see is not listed: it would say that it is there."""
         self.refuse("vault1")
-        self.refuse("nothing-there")
+        self.refuse("nothing-there", said="allow")  # by the policy it could be opened
         self.assertEqual(self.decisions(self.ada.read("/denials")), [])
 
     def test_older(self) -> None:

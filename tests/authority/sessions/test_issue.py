@@ -54,6 +54,7 @@ class IssuanceTests(SynchronousTestCase):
         session = self.house.run(lambda tx: tx.sessions.get(grant.session_uid))
         self.assertEqual((session.person_id, session.decision_id), (ADA, answer.decision_id))
         row = self.house.run(lambda tx: tx.audit.tail(1)[0])
+        self.assertNotIn("proxy_decision", ours["details"])
         self.assertEqual(grant.audit_hash, row.hash)
         self.assertEqual(self.house.told, [("connect", "allow")])
 
@@ -118,7 +119,7 @@ class IssuanceTests(SynchronousTestCase):
         record = self.house.records("session.refused")[0]
         self.assertEqual(record["request"]["principal"], {"id": ADA, "type": "User"})
         self.assertEqual(list(record["request"]["context"]["login_user"]), ["personal"])
-        self.assertNotIn(b"root", self.house.run(lambda tx: tx.audit.rows(2, 1)[0]).canonical)
+        self.assertNotIn(b"root", self.house.run(lambda tx: tx.audit.rows(1, 1)[0]).canonical)
 
     def test_entities_are_kept_once(self) -> None:
         """What a decision looked at is kept beside the log under its digest."""
@@ -177,6 +178,42 @@ class IssuanceTests(SynchronousTestCase):
         self.assertEqual((answer.grant, answer.reason), (None, "denied"))
         record = self.house.records("session.refused")[0]
         self.assertEqual((record["decision"], record["reason"]), ("deny", "proxy_denied"))
+
+    def test_a_refused_session_has_one_record(self) -> None:
+        """It is the one whose id the person is told, and says too what the Proxy decided."""
+        self.house.serve("db1")
+        for said, resource, reason in (
+            ("allow", "prod1", "denied"),
+            ("deny", "prod1", "denied"),
+            ("error", "prod1", "denied"),
+            ("deny", "db1", "proxy_denied"),
+            ("error", "db1", "proxy_denied"),
+            ("allow", "db2", "unknown"),
+        ):
+            ask = self.house.ask(self.house.ada, resource)
+            claimed = evolve(
+                ask.proxy_decision,
+                decision=said,
+                policies=("p1", "p2"),
+                policy_version=7,
+                entities_digest="f" * 64,
+            )
+            before = len(self.house.records())
+            answer = value_of(
+                self.issuance.authorize(evolve(ask, proxy_decision=claimed), self.proxy)
+            )
+            (record,) = self.house.records()[before:]
+            self.assertEqual(
+                (record["event"], record["decision_id"]), ("session.refused", answer.decision_id)
+            )
+            self.assertEqual(record["reason"], reason)
+            told = record["details"]
+            self.assertEqual(told["proxy_decision_id"], claimed.decision_id)
+            self.assertEqual((told["proxy_decision"], told["proxy_policies"]), (said, ["p1", "p2"]))
+            self.assertEqual(
+                (told["proxy_policy_version"], told["proxy_entities_digest"]), (7, "f" * 64)
+            )
+            self.assertEqual(list(told["source_address"]), ["personal"])
 
     def test_a_grant_names_the_assignment(self) -> None:
         """A grant says which resource it is for, and by which assignment of it."""
