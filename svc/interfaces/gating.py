@@ -20,6 +20,7 @@ from zope.interface import Attribute, Interface
 
 from svc.model.canonical import Json
 from svc.model.policy.access import ContextValue
+from svc.model.policy.requested import ApprovedAccess
 
 
 @frozen
@@ -33,6 +34,7 @@ class RequestVerdict:
         request_hint: Of a denial that an approval would turn: what the person types to ask for
             one.
         basis: What it was decided by; only a session can read it.
+        approved: The approval that it was decided with, if any; a session's too.
     """
 
     allowed: bool
@@ -41,6 +43,7 @@ class RequestVerdict:
     reason: str = ""
     basis: tuple[int, ...] = ()
     request_hint: str = ""
+    approved: ApprovedAccess | None = None
 
     @property
     def is_recorded(self) -> bool:
@@ -144,7 +147,9 @@ class IGatedSession(Interface):
             SvcError: no decision is possible now.
         """
 
-    def watch(action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
+    def watch(
+        verdict: RequestVerdict, action: str, facts: Mapping[str, ContextValue]
+    ) -> Callable[[], None]:
         """Break the session off once the policy no longer allows this request, which was allowed.
 
         Of a request that takes long: a stream, a download.  Until what is returned is called.

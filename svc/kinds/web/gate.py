@@ -202,7 +202,7 @@ class Exchange:
         if not verdict.allowed:
             await self._deny(raw, head, verdict)
             return _NOTHING
-        over = self.session.watch(action, facts)
+        over = self.session.watch(verdict, action, facts)
         self.turns.owe(Turn(head.method, request=head, over=over))
         self._has_passed = True
         await self.session.requests.pass_on(len(raw))

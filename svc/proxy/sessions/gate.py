@@ -10,6 +10,7 @@ from attrs import define
 from svc.errors import SvcError
 from svc.interfaces.gating import RequestVerdict
 from svc.interfaces.kinds import ServedKind, kind_of
+from svc.messages.access import ApprovalForRequests
 from svc.messages.control import ProxyDecision
 from svc.model.audit.decision_ids import DecisionIds
 from svc.model.cluster.agent import is_delegated
@@ -125,21 +126,20 @@ class Gate:
         opened: GatedOpen,
         action: str,
         facts: Mapping[str, ContextValue],
-        approved: ApprovedAccess | None = None,
+        found: ApprovalForRequests | None = None,
         text: bytes = b"",
     ) -> GatedRequest:
         """Decide one request of an open session; the session counts what comes of it.
 
         Args:
-            approved: An approval that Authority has counted a use of for this request.
+            found: An approval that Authority has counted a use of for this request.
             text: Its exact text; empty: it has none that could be approved.
 
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
         """
         counted = self._counted(opened, action, facts)
-        if approved is not None and not approved.exact:
-            opened.confirmed_at[action] = self.now()
+        approved = (found and found.approved) or self._approval(opened, action)
         try:
             basis = self._basis()
             known = self._remembered(opened, basis, action, facts, approved)
@@ -166,10 +166,25 @@ class Gate:
             numbers=opened.numbers,
             request_hint=hint,
             basis=basis,
+            approved=approved,
         )
+        if found is not None and word == "allow":
+            self._keep(opened, action, found)
         if not reason and self._is_plain(opened, facts, approved):
             opened.remembered.keep(basis, action, facts, decided)
         return decided
+
+    def _keep(self, opened: GatedOpen, action: str, found: ApprovalForRequests) -> None:
+        """Let further requests stand on an approval that Authority gave for them too.
+
+        One of a single request says nothing of an earlier one that others stood on: it is out.
+        """
+        if found.approved is None or found.approved.exact:
+            return
+        opened.lasting.pop(action, None)
+        if found.lasting:
+            opened.lasting[action] = found.approved
+            opened.confirmed_at[action] = self.now()
 
     def _remembered(
         self,
@@ -220,21 +235,24 @@ class Gate:
         return engine.version, engine.revision, int(self.now())
 
     def still_allows_request(
-        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
+        self,
+        opened: GatedOpen,
+        action: str,
+        facts: Mapping[str, ContextValue],
+        approved: ApprovedAccess | None = None,
     ) -> bool:
         """Whether a request that was allowed would be allowed now; not counted.
+
+        Args:
+            approved: What it stood on: it may do so until that ends.
 
         Raises:
             SvcError: no decision is possible now.
         """
         self._counted(opened, action, facts)
-        # Which of the two it stood on is not kept with it; the other one must not cut it.
-        latest = [
-            one
-            for is_exact in (False, True)
-            if (one := opened.latest.get((action, is_exact))) and one.ends_at > self.now()
-        ]
-        return any(not self._decided(opened, action, facts, one)[1] for one in latest or (None,))
+        if approved is None or approved.ends_at <= self.now():
+            approved = self._approval(opened, action)
+        return not self._decided(opened, action, facts, approved)[1]
 
     def _counted(self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]) -> str:
         """What a request counts as.
@@ -262,7 +280,6 @@ class Gate:
         One that is to be made as another person must be allowed to that one too, and to name it.
         """
         engine, own = self.engine(), dict(facts)
-        approved = approved or self._approval(opened, action)
         if approved is not None:
             own[APPROVED_REQUEST] = approved.fact
         name = own.pop(NAMED_PERSON, None)

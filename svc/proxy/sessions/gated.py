@@ -62,9 +62,6 @@ class GatedOpen:
     confirmed_at: dict[str, float] = field(factory=dict, eq=False)
     """By action: when Authority said that an approval of it is in force."""
 
-    latest: dict[tuple[str, bool], ApprovedAccess] = field(factory=dict, eq=False)
-    """By action, and whether it is for an exact text: what the latest such request stood on."""
-
     remembered: RememberedDecisions[GatedRequest] = field(
         factory=RememberedDecisions, init=False, eq=False, repr=False
     )
@@ -84,6 +81,7 @@ class GatedRequest:
         reason: Why it was denied; empty for what is allowed.
         request_hint: Of a denial that an approval would turn: what to type to ask for one.
         basis: Policy, entities and second by which it was decided.
+        approved: The approval that it was decided with, if any.
         is_repeated: Whether it was decided before, on the very same facts.
         range: See :class:`svc.model.audit.request.RequestRecord`, as for frames.
     """
@@ -100,6 +98,7 @@ class GatedRequest:
     numbers: SessionNumbers = field(eq=False)
     request_hint: str = ""
     basis: tuple[int, ...] = ()
+    approved: ApprovedAccess | None = None
     is_repeated: bool = False
     range: tuple[int, int] | None = None
     frames: bytes | None = None
@@ -131,6 +130,7 @@ class GatedRequest:
             numbers=self.numbers,
             request_hint=self.request_hint,
             basis=self.basis,
+            approved=self.approved,
             is_repeated=is_repeated or self.is_repeated,
             range=range,
             frames=frames,
@@ -147,7 +147,7 @@ class GatedNote:
 
 
 DecideRequest = Callable[
-    ["GatedOpen", str, Mapping[str, ContextValue], ApprovedAccess | None, bytes], GatedRequest
+    ["GatedOpen", str, Mapping[str, ContextValue], ApprovalForRequests | None, bytes], GatedRequest
 ]
 """Decides one request of a session, with an approval for it alone where there is one; given its
 exact text, if it has one.
@@ -284,6 +284,7 @@ class GatedSession:
             reason=decided.reason,
             request_hint=decided.request_hint,
             basis=decided.basis,
+            approved=decided.approved,
         )
 
     async def _approved(
@@ -295,12 +296,7 @@ class GatedSession:
         found = await self.approval(uid, action, digest, denied.wants_exact)
         if found.approved is None:
             return denied
-        decided = self.decides(opened, action, facts, found.approved, text)
-        if decided.decision == "allow":
-            opened.latest[action, found.approved.exact] = found.approved
-            if found.lasting:
-                opened.lasting[action] = found.approved
-        return decided
+        return self.decides(opened, action, facts, found, text)
 
     async def _recorded(self, decided: GatedRequest, size: int) -> GatedRequest:
         """The decision with its number and range, once it is durable."""
@@ -330,11 +326,13 @@ class GatedSession:
 
     def allows(self, action: str, facts: Mapping[str, ContextValue]) -> bool:
         """See IGatedSession."""
-        return self.watched.allows(action, facts)
+        return self.watched.allows(action, facts, None)
 
-    def watch(self, action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
+    def watch(
+        self, verdict: RequestVerdict, action: str, facts: Mapping[str, ContextValue]
+    ) -> Callable[[], None]:
         """See IGatedSession."""
-        return self.watched.add(action, facts)
+        return self.watched.add(action, facts, verdict.approved)
 
     async def record(self, event: str, details: Mapping[str, Json]) -> None:
         """See IGatedSession."""

@@ -8,9 +8,11 @@ from attrs import define, field
 
 from svc.errors import Denied
 from svc.model.policy.access import ContextValue
+from svc.model.policy.requested import ApprovedAccess
 
-StillAllows = Callable[[str, Mapping[str, ContextValue]], bool]
-"""Whether a request with this action and these facts would be allowed now; not counted."""
+StillAllows = Callable[[str, Mapping[str, ContextValue], ApprovedAccess | None], bool]
+"""Whether a request with this action, these facts, and the approval that it stood on, would be
+allowed now; not counted."""
 
 
 @define
@@ -22,12 +24,16 @@ class WatchedRequests:
     """
 
     allows: StillAllows
-    _watched: dict[object, tuple[str, Mapping[str, ContextValue]]] = field(factory=dict, init=False)
+    _watched: dict[object, tuple[str, Mapping[str, ContextValue], ApprovedAccess | None]] = field(
+        factory=dict, init=False
+    )
 
-    def add(self, action: str, facts: Mapping[str, ContextValue]) -> Callable[[], None]:
+    def add(
+        self, action: str, facts: Mapping[str, ContextValue], approved: ApprovedAccess | None
+    ) -> Callable[[], None]:
         """Watch one, until what is returned is called."""
         key = object()
-        self._watched[key] = (action, facts)
+        self._watched[key] = (action, facts, approved)
 
         def over() -> None:
             self._watched.pop(key, None)
@@ -40,6 +46,6 @@ class WatchedRequests:
         Raises:
             Denied: one may not.
         """
-        for action, facts in self._watched.values():
-            if not self.allows(action, facts):
+        for action, facts, approved in self._watched.values():
+            if not self.allows(action, facts, approved):
                 raise Denied("the policy no longer allows a request", reason="policy_changed")

@@ -112,7 +112,8 @@ class ApprovedTests(SynchronousTestCase):
         **facts: Any,
     ) -> GatedRequest:
         given = {"method": "GET", "path": path, "upgrade": False, **facts}
-        return self.gate.decide_request(self.opened, "webAccess", given, approved, text)
+        found = None if approved is None else ApprovalForRequests(approved)
+        return self.gate.decide_request(self.opened, "webAccess", given, found, text)
 
     def used(self, text: bytes = b"", method: str = "GET") -> GatedRequest:
         """A request as the session decides it, with Authority at hand."""
@@ -128,6 +129,11 @@ class ApprovedTests(SynchronousTestCase):
         Deferred.fromCoroutine(decided).addBoth(found.append)
         request: GatedRequest = found[0]
         return request
+
+    def still_allows(self, facts: dict[str, Any], stood: GatedRequest | None = None) -> bool:
+        """Whether a running request may go on."""
+        approved = None if stood is None else stood.approved
+        return self.gate.still_allows_request(self.opened, "webAccess", facts, approved)
 
     def test_a_denial_says_how_to_ask(self) -> None:
         """Only where an approval would turn it, and to who may view the resource."""
@@ -160,9 +166,11 @@ class ApprovedTests(SynchronousTestCase):
         """Authority is asked each time for a limited approval, and once for an unlimited one."""
         facts: dict[str, Any] = {"method": "GET", "path": "/", "upgrade": False}
         self.channel.answer = ApprovalForRequests(APPROVED, lasting=False)
-        self.assertEqual((self.used().decision, self.opened.lasting), ("allow", {}))
+        used = self.used()
+        self.assertEqual((used.decision, self.opened.lasting), ("allow", {}))
         self.assertEqual(self.channel.asked, [("1" * 32, "webAccess", "", False)])
-        self.assertTrue(self.gate.still_allows_request(self.opened, "webAccess", facts))
+        self.assertTrue(self.still_allows(facts, used))
+        self.assertFalse(self.still_allows(facts))
         self.assertEqual(self.decided().decision, "deny")
         self.channel.answer = ApprovalForRequests(APPROVED, lasting=True)
         self.used()
@@ -172,7 +180,39 @@ class ApprovedTests(SynchronousTestCase):
         self.now = 1.5 + CONFIRMED_SECS
         self.assertEqual(self.decided().decision, "deny", "Authority is to be asked again")
         self.now = 100.0
-        self.assertFalse(self.gate.still_allows_request(self.opened, "webAccess", facts))
+        self.assertFalse(self.still_allows(facts, used))
+
+    def test_another_use_keeps_no_lasting_approval(self) -> None:
+        """One for a single request does not stand in for a lasting one that was taken back."""
+        self.channel.answer = ApprovalForRequests(APPROVED, lasting=True)
+        self.assertEqual(self.used().decision, "allow")
+        self.now = 1.5 + CONFIRMED_SECS
+        single = evolve(APPROVED, request_id="r2")
+        for path, word in (("/never", "deny"), ("/", "allow")):
+            self.assertEqual(self.decided(path, single).decision, word)
+            self.assertEqual(self.decided().decision, "deny")
+
+    def test_a_running_request_goes_on_by_what_it_stood_on(self) -> None:
+        """The exact approval of another text does not keep it once the policy wants one of it."""
+        words = vocabulary(kind_terms(WEB.terms))
+        plain = '@id("all") permit (principal, action == Action::"webAccess", resource);'
+        exact = """@id("writes") forbid (principal, action == Action::"webAccess", resource)
+            unless { context has approved_request && context.approved_request has exact };"""
+        lax, strict = (
+            compile_policy(POLICY + more, words, entities_of(FACTS, "gate.example"), version, 1)
+            for version, more in enumerate((plain, exact), 1)
+        )
+        self.gate.engine = lambda: strict
+        self.channel.answer = ApprovalForRequests(evolve(APPROVED, exact=True))
+        delete: dict[str, Any] = {"method": "DELETE", "path": "/", "upgrade": False}
+        deleting = self.used(b"DELETE /", "DELETE")
+        self.gate.engine = lambda: lax
+        watching = self.decided("/watch")
+        self.assertEqual((deleting.decision, watching.decision), ("allow", "allow"))
+        self.gate.engine = lambda: strict
+        watch: dict[str, Any] = {"method": "GET", "path": "/watch", "upgrade": False}
+        self.assertFalse(self.still_allows(watch, watching))
+        self.assertTrue(self.still_allows(delete, deleting))
 
     def test_counted_once(self) -> None:
         """A request counts as what came of it, also where an approval has turned its denial."""
@@ -237,15 +277,16 @@ class ApprovedTests(SynchronousTestCase):
         self.assertEqual([one[3] for one in self.channel.asked], [True, False])
         self.clock.advance(3)
         self.channel.answer = ApprovalForRequests(exact)
-        self.assertEqual(self.used(b"DELETE /", "DELETE").decision, "allow")
+        deleting = self.used(b"DELETE /", "DELETE")
+        self.assertEqual(deleting.decision, "allow")
         # Another approval, whether it turns its request or not, does not cut the running one.
         self.channel.answer = ApprovalForRequests(APPROVED, lasting=True)
         self.assertEqual(self.used(b"DELETE /2", "DELETE").decision, "deny")
         self.assertEqual(self.opened.lasting, {})
         self.assertEqual(self.used(b"GET /").decision, "allow")
-        self.assertTrue(self.gate.still_allows_request(self.opened, "webAccess", delete))
+        self.assertTrue(self.still_allows(delete, deleting))
         self.now = 100.0
-        self.assertFalse(self.gate.still_allows_request(self.opened, "webAccess", delete))
+        self.assertFalse(self.still_allows(delete, deleting))
 
     def test_another_exact_text(self) -> None:
         """Where Authority says that another text is approved, the next one is asked for at once."""

@@ -16,10 +16,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.log.kind_events import kind_events
 from svc.audit.spool.spool import Spool
 from svc.errors import Denied, Malformed, SvcError, TooMany, Unavailable
-from svc.interfaces.gating import IGatedSession
+from svc.interfaces.gating import IGatedSession, RequestVerdict
 from svc.interfaces.kinds import KindEvent
+from svc.messages.access import ApprovalForRequests
 from svc.model.policy.access import AccessRequest, EntityUid
-from svc.model.policy.requested import ApprovedAccess
 from svc.model.session.edits import MAX_VALUE_CHARACTERS
 from svc.model.session.frames import MAX_FRAMES_HELD, TaggedKind
 from svc.model.session.gated import GateNote
@@ -301,7 +301,7 @@ class DecideTests(SynchronousTestCase):
             decides=self.decides,
             write=self.write,
             entropy=bytes,
-            watched=WatchedRequests(lambda action, facts: self.word == "allow"),
+            watched=WatchedRequests(lambda action, facts, approved: self.word == "allow"),
             elsewhere=self.elsewhere,
         )
 
@@ -315,7 +315,7 @@ class DecideTests(SynchronousTestCase):
 
     def test_watched(self) -> None:
         """A request under way may go on as long as the policy allows it, and nobody asks later."""
-        over = self.session.watch("redisRead", {})
+        over = self.session.watch(RequestVerdict(True, "d1"), "redisRead", {})
         self.session.watched.check()
         self.word = "deny"
         found = self.assertRaises(Denied, self.session.watched.check)
@@ -355,7 +355,7 @@ class DecideTests(SynchronousTestCase):
         opened: GatedOpen,
         action: str,
         facts: Any,
-        approved: ApprovedAccess | None = None,
+        found: ApprovalForRequests | None = None,
         text: bytes = b"",
     ) -> GatedRequest:
         self.assertIs(opened, self.opened)
