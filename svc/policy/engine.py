@@ -37,6 +37,7 @@ from svc.model.policy.terms import AttributeTerm
 from svc.policy.claims import ClaimRead
 from svc.policy.entities import EntityView, cedar_json
 from svc.policy.refusals import EntitiesRefused
+from svc.policy.remembering import remembering
 from svc.policy.slices import Slice, SliceIndex
 from svc.policy.vocabulary import Vocabulary
 
@@ -140,10 +141,10 @@ class CompiledPolicy:
         self._view = EntityView(entities)
         self._handle = _parse_entities(self._view, vocabulary)
         # Keyed by texts: names that are equal and not one object would be compared in Python.
-        self._plan_of = lru_cache(max_plans)(self._make_plan)
-        self._remembered = lru_cache(max_answers)(self._evaluate)
-        self._known = lru_cache(_MOST_KNOWN)(self._reads_known)
-        self._possible = lru_cache(max_plans)(self._ever)
+        self._plan_of = remembering(self._make_plan, max_plans)
+        self._remembered = remembering(self._evaluate, max_answers)
+        self._known = remembering(self._reads_known, _MOST_KNOWN)
+        self._possible = remembering(self._ever, max_plans)
 
     def with_entities(
         self,

@@ -9,7 +9,6 @@ decision, reasons and errors are those of the whole set.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from attrs import frozen
 from cedarpy import PolicySet, pst
@@ -19,6 +18,7 @@ from svc.model.policy.requested import REQUESTABLE
 from svc.policy.entities import EntityView
 from svc.policy.possible import over_known
 from svc.policy.reads import reads_of
+from svc.policy.remembering import remembering
 
 MAX_SUBSETS = 4_096
 """Distinct sets of policies kept parsed; each is a handle of a few kilobytes."""
@@ -65,8 +65,8 @@ class SliceIndex:
             for action in scope_actions(policy, members):
                 by_principal = self._index.setdefault(action, {})
                 by_principal.setdefault(principal, {}).setdefault(resource, []).append(name)
-        self._subset = lru_cache(MAX_SUBSETS)(self._make)
-        self._possible = lru_cache(MAX_SUBSETS)(self._make_possible)
+        self._subset = remembering(self._make, MAX_SUBSETS)
+        self._possible = remembering(self._make_possible, MAX_SUBSETS)
 
     def find(
         self, action: str, principal: EntityUid, resource: EntityUid, view: EntityView

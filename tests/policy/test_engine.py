@@ -1,6 +1,8 @@
 """Deciding: the same answers as the whole policy set, and never a wrong one from memory."""
 
+import gc
 import json
+import weakref
 from random import Random
 from typing import Any
 
@@ -139,6 +141,16 @@ class CacheTests(SynchronousTestCase):
         for hour in range(24):
             self.assertTrue(ours.decide(ask(hour=hour)).allowed)
         self.assertEqual(ours._remembered.cache_info().currsize, 1)
+
+    def test_a_replaced_engine_is_freed(self) -> None:
+        """At once, with all that it remembers: no collection looks at one made early."""
+        gc.disable()
+        self.addCleanup(gc.enable)
+        ours = engine(ALL)
+        ours.decide(ask())
+        held = weakref.ref(ours)
+        del ours
+        self.assertIsNone(held())
 
     def test_joined_names(self) -> None:
         """Names that read alike when joined are different principals."""
