@@ -22,9 +22,9 @@ from svc.messages.control import approved_message, read_approved
 from svc.model.canonical import Json, decode
 from svc.model.policy.requested import (
     MAX_REASON,
-    MAX_TEXT_BYTES,
     AccessAsk,
     ApprovedAccess,
+    check_text,
     text_digest,
 )
 from svc.model.session.parameters import read_pairs
@@ -271,7 +271,7 @@ def _read_ask(message: pb.AccessAsk) -> AccessAsk:
         reason=text(message.reason, MAX_REASON, "access call: reason", empty=True),
         secs=message.secs,
         uses=message.uses or None,
-        text=_exact_text(message.text, "access call: text"),
+        text=_exact_text(message.text),
     )
 
 
@@ -328,15 +328,14 @@ def read_entries(message: pb.SessionAccessResponse) -> tuple[AccessEntry, ...]:
             ends_at=one.ends_at,
             used=one.used,
             decided_by=text(one.decided_by, _NAME, "requests for access: decided_by", empty=True),
-            text=_exact_text(one.text, "requests for access: text"),
+            text=_exact_text(one.text),
         )
         for one in message.requests
     )
 
 
-def _exact_text(value: bytes, what: str) -> bytes:
-    if len(value) > MAX_TEXT_BYTES:
-        raise Malformed(f"{what}: it is longer than {MAX_TEXT_BYTES} bytes")
+def _exact_text(value: bytes) -> bytes:
+    check_text(value)
     return value
 
 
@@ -419,5 +418,5 @@ def read_denied(message: pb.SessionDeniedResponse) -> DeniedRequest:
         parameters=read_pairs(
             [(one.name, one.value) for one in message.parameters], "denied request: parameters"
         ),
-        text=_exact_text(message.text, "denied request: text"),
+        text=_exact_text(message.text),
     )

@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from svc.audit.log import show
 from svc.audit.log.entries import RequestSession, entry_record
 from svc.audit.log.find import find_entry
+from svc.audit.log.opened import opened_session
 from svc.audit.log.selection import Selection
 from svc.audit.log.verify import ChainFault, batch_at
 from svc.errors import Malformed, NoSuchRow
@@ -242,14 +243,13 @@ class LogReader:
 
 
 def session_of(tx: ITransaction, uid: str) -> RequestSession | None:
-    """What Authority knows of the session of a request, from the session's own row."""
+    """Whose the session of a request is, and of what, as the record of its opening says."""
     try:
-        found = tx.sessions.get(uid)
+        return opened_session(tx, uid)
     except Exception as failed:
         # Whatever a damaged store answers.
         _log.debug("a session cannot be read", reason=type(failed).__name__)
         return None
-    return None if found is None else RequestSession(found.person_id, found.resource_id, found.kind)
 
 
 def persons_called(tx: ITransaction, word: str) -> frozenset[str]:

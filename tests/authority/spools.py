@@ -19,9 +19,10 @@ from svc.authority.ingest.drain import QueueConsumer
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.ingest.watch import QueueMeters, QueueWatch
+from svc.authority.state.recorder import person
 from svc.errors import SvcError
 from svc.interfaces.kinds import KindEvent
-from svc.interfaces.store import IStore
+from svc.interfaces.store import IStore, ITransaction
 from svc.messages.spooled import SpoolState
 from svc.model.audit.decision_ids import DecisionIds
 from svc.model.audit.events import (
@@ -29,6 +30,7 @@ from svc.model.audit.events import (
     REFUSALS_SUMMARY,
     ROLE_START,
     ROLE_STOP,
+    SESSION_START,
 )
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Offered, QueuedRow
@@ -134,8 +136,21 @@ class Origin:
             decision_id=random_id(house.entropy),
             started_at=house.now(),
         )
-        store = house.store.store
-        value_of(store.run("a session", lambda tx: tx.sessions.insert(evolve(made, **more))))
+        made = evolve(made, **more)
+
+        def open_(tx: ITransaction) -> None:
+            tx.sessions.insert(made)
+            house.recorder.append(
+                tx,
+                SESSION_START,
+                person(made.person_id),
+                decision_id=made.decision_id,
+                resource_id=made.resource_id,
+                resource_kind=made.kind,
+                session_uid=uid,
+            )
+
+        value_of(house.store.store.run("a session", open_))
         return SessionNumbers(uid)
 
     def request(self, numbers: SessionNumbers, **more: Any) -> RequestRecord:

@@ -11,7 +11,7 @@ from svc.audit.ingest.validate import validate_row
 from svc.audit.log.find import find_entry
 from svc.audit.log.requests import RecordedRequest, recorded_requests
 from svc.audit.log.selection import Selection
-from svc.audit.log.verify import verified_range
+from svc.audit.log.verify import ChainFault, verified_range
 from svc.authority.ingest.erase import RequestErasure
 from svc.interfaces.store import ITransaction
 from svc.model.audit.batch import VALUES, without
@@ -220,13 +220,36 @@ class ReadingTests(BatchCase):
             shown[1]["request"]["context"]["proxy_reported"]["value"],
             {"source_address": "192.0.2.7"},
         )
-        two = Selection(session=self.two.session_uid)
+        two = Selection(event="request", session=self.two.session_uid)
         self.assertEqual(len(self.read(lambda tx: LogReader(tx).newest(two, 100)).shown), 3)
         newest = self.read(lambda tx: LogReader(tx).newest(Selection(decision="allow"), 2))
         self.assertEqual([one["index"] for one in newest.shown], [1, 2])
         self.assertTrue(newest.more)
         [one] = self.read(lambda tx: LogReader(tx).decided(self.ids(self.sent[3])[1])).shown
         self.assertEqual((one["index"], one["actor"]["id"]), (1, ADA))
+
+    def test_whose_it_was_is_on_record(self) -> None:
+        """Who asked, and of what, does not change with the unsigned row of a session."""
+
+        def shown() -> list[Any]:
+            found = self.read(lambda tx: LogReader(tx).newest(Selection(event="request"), 100))
+            return [(one["actor"]["id"], one["resource_id"]) for one in found.shown]
+
+        self.house.by_sql(f"UPDATE sessions SET person_id = '{EVE}', resource_id = 'prod1'")
+        self.assertEqual(shown(), [(ADA, "db1")] * 7)
+        self.assertEqual({one.form["principal"]["id"] for one in self.recorded()}, {ADA})
+        forgetting = self.house.registry().erasure.forget_name
+        value_of(forgetting(pb.ForgetNameRequest(person=EVE, records=True), OPERATOR))
+        self.assertEqual(self.read(verified).missing, [])
+        # Nor does a row that leads to the opening of another session.
+        other = self.origin.session(person_id=EVE)
+        self.house.by_sql(
+            "UPDATE sessions SET decision_id = (SELECT decision_id FROM sessions"
+            f" WHERE uid = '{other.session_uid}')"
+        )
+        found = self.read(lambda tx: LogReader(tx).newest(Selection(event="request"), 1)).shown
+        self.assertNotIn("actor", found[0])
+        self.assertRaises(ChainFault, self.recorded)
 
     def test_erased(self) -> None:
         """An operator erases one value of one request; nothing else is lost."""

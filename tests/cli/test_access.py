@@ -10,8 +10,8 @@ from svc.cli.access import of_denied
 from svc.cli.access_texts import ask_lines
 from svc.cli.output import pairs, table
 from svc.errors import Malformed
-from svc.messages.access import DeniedRequest
-from svc.model.policy.requested import AccessAsk
+from svc.messages.access import DeniedRequest, denied_message, read_denied
+from svc.model.policy.requested import MAX_TEXT_BYTES, AccessAsk
 
 ASK = AccessAsk(resource="", reason="order 7", secs=3600, uses=1)
 TEXT = b"DELETE FROM orders;\x1b[2J"
@@ -46,6 +46,13 @@ class DeniedTests(SynchronousTestCase):
         """A Proxy cannot make of one statement a request for all of them."""
         denied = DeniedRequest(resource="orders", action="dbQuery", parameters={}, text=b"")
         self.assertRaises(Malformed, of_denied, ASK, denied)
+
+    def test_a_text_that_is_none(self) -> None:
+        """Bytes that nobody could read are refused as they arrive, and break nothing."""
+        for text in (b"DROP\xff", b"x" * (MAX_TEXT_BYTES + 1)):
+            sent = denied_message(DeniedRequest("orders", "dbQuery", {}, text))
+            refused = self.assertRaises(Malformed, read_denied, sent)
+            self.assertEqual(refused.reason, "bad_request")
 
 
 class NothingTests(SynchronousTestCase):

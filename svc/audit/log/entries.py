@@ -32,7 +32,7 @@ class RequestSession:
 
 
 SessionOf = Callable[[str], RequestSession | None]
-"""``session_of(uid)``: from the session's own row; None where there is none any more."""
+"""``session_of(uid)``: from the record of its opening; None where nothing leads to it any more."""
 
 
 def no_session(_uid: str) -> RequestSession | None:

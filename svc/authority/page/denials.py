@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from attrs import define, frozen
 from twisted.logger import Logger
 
-from svc.audit.log.entries import RequestSession, entry_record
+from svc.audit.log.entries import entry_record
+from svc.audit.log.opened import opened_session
 from svc.audit.log.verify import ChainFault, batch_at
 from svc.authority.page.html import Content, code, older, paragraph, table, text
 from svc.authority.page.pages import Visit
@@ -141,12 +142,7 @@ def _of(tx: ITransaction, row: ChainRow, person_id: str) -> Iterator[dict[str, A
 def _entries(
     tx: ITransaction, row: ChainRow, record: dict[str, Any], person_id: str
 ) -> Iterator[dict[str, Any]]:
-    def session_of(uid: str) -> RequestSession | None:
-        found = tx.sessions.get(uid)
-        if found is None:
-            return None
-        return RequestSession(found.person_id, found.resource_id, found.kind)
-
+    session_of = cache(partial(opened_session, tx))
     beside = tx.audit.personal(row.seq, row.seq).get(row.seq, ())
     entries = "".join(one.value for one in beside if one.path == ENTRIES)
     if not any(mark in entries for mark in _MARKS):

@@ -15,6 +15,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from svc.audit.log.entries import erased_name, erased_slice
+from svc.audit.log.opened import opened_session
 from svc.audit.log.verify import batch_at
 from svc.authority.registry.secrets import remove_secrets
 from svc.authority.registry.unlink import unlink_account
@@ -303,7 +304,7 @@ def _concerns(tx: ITransaction, record: Mapping[str, Any], person_id: str) -> bo
 
 
 def _is_session_of(tx: ITransaction, uid: object, person_id: str) -> bool:
-    session = tx.sessions.get(uid) if isinstance(uid, str) and uid else None
+    session = opened_session(tx, uid) if isinstance(uid, str) and uid else None
     return session is not None and session.person_id == person_id
 
 

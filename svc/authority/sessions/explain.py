@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from attrs import define
 
-from svc.audit.log.entries import RequestSession, entry_record
+from svc.audit.log.entries import entry_record
 from svc.audit.log.find import find_entry
+from svc.audit.log.opened import opened_session
 from svc.audit.log.record import PERSONAL
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.standing import require_certificate
@@ -180,14 +182,8 @@ def _readable(form: Any) -> Any:
 
 def _records_of(tx: ITransaction, decision_id: str) -> list[Mapping[str, Any]]:
     """The records that name a decision, and the entry of a batch as one of its own."""
-
-    def session_of(uid: str) -> RequestSession | None:
-        found = tx.sessions.get(uid)
-        if found is None:
-            return None
-        return RequestSession(found.person_id, found.resource_id, found.kind)
-
     found = [json.loads(row.canonical) for row in tx.audit.by_decision(decision_id)]
     if not found and (entry := find_entry(tx.audit, decision_id)) is not None:
+        session_of = partial(opened_session, tx)
         found.append(entry_record(entry.record, entry.batch, entry.index, session_of))
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -10,6 +9,7 @@ from functools import partial
 from attrs import define, field
 
 from svc.audit.log.entries import RequestSession
+from svc.audit.log.opened import opening_record
 from svc.audit.log.requests import RecordedRequest, recorded_requests
 from svc.audit.log.verify import ChainFault, follow
 from svc.interfaces.store import ITransaction
@@ -166,13 +166,8 @@ class RecordedRequestReader:
         found = self._openings.get(session_uid)
         if found is not None:
             return found
-        session = tx.sessions.get(session_uid) if session_uid else None
-        rows = () if session is None else tx.audit.by_decision(session.decision_id)
-        found = ""
-        for row in rows:
-            record = json.loads(row.canonical)
-            if "request" in record:
-                found = str(record.get("entities_digest", ""))
+        record = opening_record(tx, session_uid) if session_uid else None
+        found = str((record or {}).get("entities_digest", ""))
         self._remember(session_uid, found)
         return found
 
