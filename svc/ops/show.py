@@ -15,8 +15,7 @@ from twisted.logger import Logger
 
 from svc.audit.log import show
 from svc.audit.log.entries import RequestSession, entry_record
-from svc.audit.log.find import find_entry
-from svc.audit.log.opened import opened_session
+from svc.audit.log.find import find_entry, opened_session
 from svc.audit.log.selection import Selection
 from svc.audit.log.verify import ChainFault, batch_at
 from svc.errors import Malformed, NoSuchRow

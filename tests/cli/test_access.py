@@ -50,7 +50,9 @@ class DeniedTests(SynchronousTestCase):
     def test_a_text_that_is_none(self) -> None:
         """Bytes that nobody could read are refused as they arrive, and break nothing."""
         for text in (b"DROP\xff", b"x" * (MAX_TEXT_BYTES + 1)):
-            sent = denied_message(DeniedRequest("orders", "dbQuery", {}, text))
+            sent = denied_message(
+                DeniedRequest(resource="orders", action="dbQuery", parameters={}, text=text)
+            )
             refused = self.assertRaises(Malformed, read_denied, sent)
             self.assertEqual(refused.reason, "bad_request")
 

@@ -2,19 +2,26 @@
 
 A batch is filed under the least id that its entries can have, and says the greatest.  Ids ascend
 with time, so an entry is in one of the few batches just at or before its id.
+
+And finds whose a session is, as its own record says (rule R9).  The row of a session is signed by
+nobody: it only leads to the record of its opening, which is hashed into the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
 
+from svc.audit.log.entries import RequestSession
 from svc.audit.log.verify import batch_at
+from svc.errors import Malformed
 from svc.interfaces.facets import IAuditLog
+from svc.interfaces.store import ITransaction
 from svc.model.audit.batch import ENTRIES, RequestBatch, is_batch
 from svc.model.audit.decision_ids import greatest_id
+from svc.model.audit.events import SESSION_START
 from svc.model.audit.ledger import ChainRow
 from svc.model.canonical import decode
 
@@ -76,3 +83,33 @@ def _member(row: ChainRow, name: bytes) -> str:
     """The id after *name* in a batch's record; empty in any other."""
     at = row.canonical.find(name) + len(name)
     return row.canonical[at : at + 32].decode("ascii", "replace") if at >= len(name) else ""
+
+
+def opening_record(tx: ITransaction, uid: str) -> Mapping[str, Any] | None:
+    """The ``session.start`` of a session; None where its row is gone, or leads nowhere."""
+    session = tx.sessions.get(uid)
+    for row in () if session is None else tx.audit.by_decision(session.decision_id):
+        try:
+            record = decode(row.canonical)
+        except Malformed:
+            continue  # verification names it
+        if not isinstance(record, Mapping) or record.get("session_uid") != uid:
+            continue
+        if record.get("event") == SESSION_START.name:
+            return record
+    return None
+
+
+def opened_session(tx: ITransaction, uid: str) -> RequestSession | None:
+    """Whose a session is, and of what; None as for :func:`opening_record`."""
+    record = opening_record(tx, uid)
+    if record is None:
+        return None
+    try:
+        return RequestSession(
+            person_id=str(record["actor"]["id"]),
+            resource_id=str(record["resource_id"]),
+            resource_kind=str(record["resource_kind"]),
+        )
+    except (KeyError, TypeError):
+        return None

@@ -15,7 +15,7 @@ from attrs import define, frozen
 from twisted.logger import Logger
 
 from svc.audit.log.entries import entry_record
-from svc.audit.log.opened import opened_session
+from svc.audit.log.find import opened_session
 from svc.audit.log.verify import ChainFault, batch_at
 from svc.authority.page.html import Content, code, older, paragraph, table, text
 from svc.authority.page.pages import Visit

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from svc.audit.log.entries import erased_name, erased_slice
-from svc.audit.log.opened import opened_session
+from svc.audit.log.find import opened_session
 from svc.audit.log.verify import batch_at
 from svc.authority.registry.secrets import remove_secrets
 from svc.authority.registry.unlink import unlink_account

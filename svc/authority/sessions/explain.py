@@ -15,8 +15,7 @@ from typing import Any
 from attrs import define
 
 from svc.audit.log.entries import entry_record
-from svc.audit.log.find import find_entry
-from svc.audit.log.opened import opened_session
+from svc.audit.log.find import find_entry, opened_session
 from svc.audit.log.record import PERSONAL
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.standing import require_certificate

@@ -9,7 +9,7 @@ from functools import partial
 from attrs import define, field
 
 from svc.audit.log.entries import RequestSession
-from svc.audit.log.opened import opening_record
+from svc.audit.log.find import opening_record
 from svc.audit.log.requests import RecordedRequest, recorded_requests
 from svc.audit.log.verify import ChainFault, follow
 from svc.interfaces.store import ITransaction

@@ -151,11 +151,10 @@ class Gate:
         except SvcError:
             self.on_decision(counted, "error")
             raise
-        word = decision.decision if reason != DENIED else "deny"
         decided = GatedRequest(
             request=decision.request,
             resource_kind=opened.kind.name,
-            decision=word,
+            decision=decision.decision if reason != DENIED else "deny",
             decision_id=decision_id,
             # Which policy keeps whom from being named tells who is there.
             policies=decision.policies if reason != DENIED else (),
@@ -168,23 +167,32 @@ class Gate:
             basis=basis,
             approved=approved,
         )
-        if found is not None and word == "allow":
-            self._keep(opened, action, found)
-        if not reason and self._is_plain(opened, facts, approved):
-            opened.remembered.keep(basis, action, facts, decided)
+        if not reason:
+            self._let_stand(opened, action, found)
+            self._remember(opened, action, facts, decided)
         return decided
 
-    def _keep(self, opened: GatedOpen, action: str, found: ApprovalForRequests) -> None:
+    def _let_stand(self, opened: GatedOpen, action: str, found: ApprovalForRequests | None) -> None:
         """Let further requests stand on an approval that Authority gave for them too.
 
         One of a single request says nothing of an earlier one that others stood on: it is out.
         """
-        if found.approved is None or found.approved.exact:
+        if found is None or found.approved is None or found.approved.exact:
             return
         opened.lasting.pop(action, None)
         if found.lasting:
             opened.lasting[action] = found.approved
             opened.confirmed_at[action] = self.now()
+
+    def _remember(
+        self,
+        opened: GatedOpen,
+        action: str,
+        facts: Mapping[str, ContextValue],
+        decided: GatedRequest,
+    ) -> None:
+        if self._is_plain(opened, facts, decided.approved):
+            opened.remembered.keep(decided.basis, action, facts, decided)
 
     def _remembered(
         self,
