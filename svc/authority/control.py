@@ -294,10 +294,7 @@ class ControlService:
     ) -> pb.UseApprovalResponse:
         proxy = self._proxy(call.peer)
         with self.rates.asking(proxy.id):
-            session_uid, action, text_sha256, only_exact = read_use_approval(request)
-            found = await self.approvals.use(
-                session_uid, action, proxy, text_sha256=text_sha256, only_exact=only_exact
-            )
+            found = await self.approvals.use(read_use_approval(request), proxy)
             return use_approval_response(found)
 
     async def _spooled(self, request: pb.SpooledRequest, call: IRpcCall) -> pb.SpooledResponse:

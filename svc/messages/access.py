@@ -16,9 +16,9 @@ from svc.messages.checks import (
     parse,
     signed_part,
     text,
-    uid,
 )
 from svc.messages.control import approved_message, read_approved
+from svc.messages.session import signed_grant, signed_grant_message
 from svc.model.canonical import Json, decode
 from svc.model.policy.requested import (
     MAX_REASON,
@@ -28,6 +28,7 @@ from svc.model.policy.requested import (
     text_digest,
 )
 from svc.model.session.parameters import read_pairs
+from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as control_pb
 from svc.proto.gate.v1 import session_pb2 as pb
 
@@ -56,6 +57,23 @@ class ApprovalForRequests:
     approved: ApprovedAccess | None
     lasting: bool = False
     exact: bool = False
+
+
+@frozen(kw_only=True)
+class ApprovalAsk:
+    """What a Proxy asks for before it passes a request.
+
+    Attributes:
+        grant: Of the session, as Authority signed it.
+        action: The request's Cedar action.
+        text_sha256: In hex, of the request's exact text; empty: it has none.
+        only_exact: An approval of the action would not turn the denial.
+    """
+
+    grant: Signed
+    action: str
+    text_sha256: str = ""
+    only_exact: bool = False
 
 
 @frozen
@@ -339,33 +357,26 @@ def _exact_text(value: bytes) -> bytes:
     return value
 
 
-def use_approval_request(
-    session_uid: str, action: str, text_sha256: str = "", only_exact: bool = False
-) -> control_pb.UseApprovalRequest:
-    """The question whether an approval covers a request of this action in a session.
-
-    Args:
-        text_sha256: In hex, of the request's exact text; empty: it has none.
-        only_exact: An approval of the action would not turn the denial.
-    """
+def use_approval_request(ask: ApprovalAsk) -> control_pb.UseApprovalRequest:
+    """The question whether an approval covers a request in a session, as it travels."""
     return control_pb.UseApprovalRequest(
-        session_uid=bytes.fromhex(session_uid),
-        action=action,
-        text_sha256=bytes.fromhex(text_sha256),
-        only_exact=only_exact,
+        grant=signed_grant_message(ask.grant),
+        action=ask.action,
+        text_sha256=bytes.fromhex(ask.text_sha256),
+        only_exact=ask.only_exact,
     )
 
 
-def read_use_approval(message: control_pb.UseApprovalRequest) -> tuple[str, str, str, bool]:
-    """The session, the action, the text's digest, and whether only an approval of it will do."""
+def read_use_approval(message: control_pb.UseApprovalRequest) -> ApprovalAsk:
+    """The question as it came; the grant is unverified."""
     digest = message.text_sha256
     if digest:
         exactly(digest, DIGEST_BYTES, "approval: text_sha256")
-    return (
-        uid(message.session_uid, "approval: session_uid"),
-        text(message.action, _WORD, "approval: action"),
-        digest.hex(),
-        message.only_exact,
+    return ApprovalAsk(
+        grant=signed_grant(message.grant),
+        action=text(message.action, _WORD, "approval: action"),
+        text_sha256=digest.hex(),
+        only_exact=message.only_exact,
     )
 
 

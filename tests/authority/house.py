@@ -532,6 +532,8 @@ class House:
     def request_approvals(self) -> RequestApprovals:
         """Counts uses of approvals by requests inside sessions."""
         return RequestApprovals(
+            cluster=CLUSTER,
+            verifier=self.world.verifier,
             approvals=self.approvals(),
             state_cache=self.state_cache,
             store=self.store,

@@ -113,28 +113,34 @@ class ApprovedRequests:
         return await self.store.read("approved requests for access", look)
 
     async def find_exact(
-        self, session: Session, resource: Resource, action: str, text_sha256: str
+        self,
+        person_id: str,
+        resource: Resource,
+        action: str,
+        parameters: Mapping[str, str],
+        text_sha256: str,
     ) -> tuple[ApprovedAccess | None, bool]:
-        """The approval of one exact text in this session, and whether there is one of any text."""
+        """The approval of one exact text in a session, and whether there is one of any text.
+
+        Args:
+            parameters: What policies can read of the session's.
+        """
         now = self.now()
 
         def look(tx: ITransaction) -> tuple[ApprovedAccess | None, bool]:
             wanted = (resource.identity, action)
             exact = [
                 one
-                for one in tx.access.of(session.person_id, now)
+                for one in tx.access.of(person_id, now)
                 if one.text_sha256 and (one.resource_identity, one.action) == wanted
                 if _is_usable(one)
             ]
-            if not exact:
-                return None, False
-            parameters = _parameters_in(tx, session)
             for one in exact:
                 if one.covers(resource.identity, action, parameters, text_sha256):
                     found = self._in_force_or_none(tx, one.id)
                     if found is not None:
                         return found, True
-            return None, True
+            return None, bool(exact)
 
         return await self.store.read("approvals of exact texts", look)
 
@@ -306,16 +312,6 @@ def _stands_on(tx: ITransaction, session: Session, requests: Collection[str]) ->
 
 def _is_usable(row: RequestedAccess) -> bool:
     return row.state is RequestState.APPROVED and not row.is_used_up
-
-
-def _parameters_in(tx: ITransaction, session: Session) -> dict[str, str]:
-    """What policies could read of the parameters of a session, as its record has them."""
-    for row in tx.audit.by_decision(session.decision_id):
-        record: Any = decode(row.canonical)
-        if record.get("event") == SESSION_START.name:
-            context = record["request"]["context"]
-            return {name: value for name, value in context.items() if isinstance(value, str)}
-    return {}
 
 
 def _named_in(canonical: bytes) -> str:

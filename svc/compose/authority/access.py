@@ -61,6 +61,8 @@ def _uses(
     p: Parts, state_cache: ClusterStateCache, rates: AskRates, approvals: ApprovedRequests
 ) -> RequestApprovals:
     return RequestApprovals(
+        cluster=p.settings.cluster,
+        verifier=p.identity.verifier,
         approvals=approvals,
         state_cache=state_cache,
         store=p.store,

@@ -386,7 +386,7 @@ class SessionOpens:
             approved=granted.answer.approved,
             factor_at=opening.asker.factor_at,
         )
-        approvals = SessionApprovals(lambda: self.channel(), self.clock)
+        approvals = SessionApprovals(granted.signed, lambda: self.channel(), self.clock)
         spend = partial(self.rates.requested, opening.person)
         keep, ceiling = partial(self.keep_denied, opened), granted.grant.ceiling
         session = self.gate.session(opened, ceiling, self.record, approvals.use, spend, keep)

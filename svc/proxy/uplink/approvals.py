@@ -12,10 +12,12 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.access import (
     USE_APPROVAL_METHOD,
+    ApprovalAsk,
     ApprovalForRequests,
     read_use_approval_response,
     use_approval_request,
 )
+from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 
 _log = Logger(namespace="svc_proxy")
@@ -27,8 +29,13 @@ _NONE_SECS = 2.0
 
 @define
 class SessionApprovals:
-    """Those of one session."""
+    """Those of one session.
 
+    Attributes:
+        grant: Of the session, as Authority signed it.
+    """
+
+    grant: Signed
     channel: Callable[[], IRpcChannel]
     clock: IReactorTime
     _none_until: dict[tuple[str, bool], float] = field(factory=dict, init=False)
@@ -47,10 +54,13 @@ class SessionApprovals:
         wanted = action, only_exact
         if self._none_until.get(wanted, 0.0) > self.clock.seconds():
             return ApprovalForRequests(None)
+        ask = ApprovalAsk(
+            grant=self.grant, action=action, text_sha256=text_sha256, only_exact=only_exact
+        )
         try:
             message = await self.channel().unary(
                 USE_APPROVAL_METHOD,
-                use_approval_request(session_uid, action, text_sha256, only_exact),
+                use_approval_request(ask),
                 pb.UseApprovalResponse,
                 timeout=_USE_SECS,
             )

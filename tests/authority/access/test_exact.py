@@ -9,11 +9,13 @@ from attrs import evolve
 
 from svc.authority.access.approved import UsedApproval
 from svc.errors import Malformed
-from svc.messages.access import AccessEntry
-from svc.messages.control import AuthorizeAnswer
+from svc.messages.access import AccessEntry, ApprovalAsk
+from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Resource
 from svc.model.policy.approval import ApprovalDecision
 from svc.model.policy.requested import AccessAsk
+from svc.model.signing import Signed
+from tests.authority.access.test_requests import ZED
 from tests.authority.access.test_requests import Case as RequestCase
 from tests.authority.house import ADA, EVE, Holder, House, refusal_of, value_of
 
@@ -59,8 +61,8 @@ class ExactTests(RequestCase):
         fields = {"action": "dbQuery", "parameters": SESSION, "text": TEXT, "uses": 1}
         return super().ask(who, resource, **{**fields, **more})
 
-    def session(self, who: Holder | None = None, **parameters: str) -> str:
-        """One that is open; its uid."""
+    def session(self, who: Holder | None = None, **parameters: str) -> Signed:
+        """The grant of one that is open."""
         ask = self.house.ask(
             who or self.house.eve,
             "orders",
@@ -70,20 +72,19 @@ class ExactTests(RequestCase):
             half=b"h" * 32,
         )
         answer = value_of(self.issuance.authorize(ask, self.proxy))
-        assert isinstance(answer, AuthorizeAnswer)
-        self.assertEqual(answer.reason, "")
-        (row,) = (
-            one
-            for one in self.house.run(lambda tx: tx.sessions.open())
-            if one.decision_id == answer.decision_id
-        )
-        return str(row.uid)
+        assert answer.grant is not None, answer.reason
+        grant: Signed = answer.grant
+        return grant
 
-    def used(self, session: str, digest: str = DIGEST, only_exact: bool = False) -> Any:
-        using = self.uses.use(
-            session, "dbQuery", self.proxy, text_sha256=digest, only_exact=only_exact
-        )
-        return value_of(using)
+    def used(
+        self,
+        session: Signed,
+        digest: str = DIGEST,
+        only_exact: bool = False,
+        action: str = "dbQuery",
+    ) -> Any:
+        ask = ApprovalAsk(grant=session, action=action, text_sha256=digest, only_exact=only_exact)
+        return value_of(self.uses.use(ask, self.proxy))
 
     def shown(self, entry: AccessEntry, who: str = ADA) -> AccessEntry:
         found = value_of(self.requests.show(self.asker(who), str(entry.terms["id"])))
@@ -106,17 +107,13 @@ class ExactTests(RequestCase):
             self.assertEqual((found.approved, found.exact), (None, digest == OTHER))
         for other in (self.session(self.house.ada), self.session(database="other")):
             self.assertIsNone(self.used(other).approved)
-        self.assertIsNone(
-            value_of(
-                self.uses.use(session, "dbQueryOpaque", self.proxy, text_sha256=DIGEST)
-            ).approved
-        )
+        self.assertIsNone(self.used(session, action="dbQueryOpaque").approved)
         found = self.used(session)
         self.assertEqual((found.approved.approver, found.lasting), (ADA, False))
         self.assertIs(found.approved.fact["exact"], True)
         again = self.used(session)
         self.assertEqual((again.approved, again.exact), (None, False))
-        facts = value_of(self.house.approvals().facts_of(session, "dbQuery"))
+        facts = value_of(self.house.approvals().facts_of(self.uid_of(session), "dbQuery"))
         self.assertEqual(facts, [UsedApproval(found.approved.fact, 1)])
         self.assertEqual(self.shown(entry).state, "used")
 
@@ -197,6 +194,60 @@ class ExactTests(RequestCase):
         self.house.by_sql(f"UPDATE access_requests SET sealed_text = x'01' WHERE id = '{ids[1]}'")
         self.assertEqual(self.shown(two).text, b"")
         self.assertIsNotNone(self.used(session).approved)
+
+    def test_another_persons_approval_by_sql(self) -> None:
+        """A row that says whose session it is, and of which resource, is not believed (rule R8)."""
+        self.house.run(lambda tx: tx.people.add(Person(ZED, "zed", groups=("dev",)), 1.0))
+        zed = self.house.person(ZED)
+        self.house.refresh()
+        self.decide(self.ask(ADA, text=b"", parameters={}, uses=None), zed)
+        self.decide(self.ask(ADA), zed)
+        session = self.session()
+        for digest in ("", DIGEST):
+            self.assertIsNone(self.used(session, digest).approved, "before")
+        for change in (
+            f"UPDATE sessions SET person_id = '{ADA}'",
+            "UPDATE sessions SET resource_id = 'db1'",
+            f"UPDATE sessions SET connector_id = '{'o' * 26}'",
+            f"UPDATE sessions SET proxy_id = '{'o' * 26}'",
+        ):
+            self.house.by_sql(change)
+            for digest in ("", DIGEST):
+                self.assertIsNone(self.used(session, digest).approved, change)
+        self.assertEqual(self.house.records("access.use"), [])
+        self.decide(self.ask(), self.house.ada)
+        self.used(session)
+        (record,) = self.house.records("access.use")
+        self.assertEqual((record["actor"]["id"], record["resource_id"]), (EVE, "orders"))
+        self.assertEqual(record["node_id"], self.proxy.id)
+
+    def test_another_sessions_parameters_by_sql(self) -> None:
+        """An approval for one database and role passes in no session of another (rule R30)."""
+        self.decide(self.ask(), self.house.ada)
+        right, wrong = self.session(), self.session(database="other", db_role="admin")
+        found = self.used(wrong)
+        self.assertEqual((found.approved, found.exact), (None, True))
+        self.house.by_sql(
+            "UPDATE sessions SET decision_id = (SELECT decision_id FROM sessions WHERE uid = "
+            f"'{self.uid_of(right)}') WHERE uid = '{self.uid_of(wrong)}'"
+        )
+        ask = ApprovalAsk(grant=wrong, action="dbQuery", text_sha256=DIGEST)
+        refusal = refusal_of(self.uses.use(ask, self.proxy))
+        self.assertEqual(refusal.reason, "unknown_session")
+        self.assertEqual(self.house.records("access.use"), [])
+        self.assertIsNotNone(self.used(right).approved)
+
+    def test_an_altered_record_of_the_opening(self) -> None:
+        """Parameters that somebody wrote into the record of a session are not believed."""
+        self.decide(self.ask(), self.house.ada)
+        session = self.session(db_role="admin")
+        self.house.by_sql(
+            "UPDATE audit_log SET canonical = replace(canonical, '\"admin\"', '\"app\"') "
+            "WHERE event = 'session.start'"
+        )
+        ask = ApprovalAsk(grant=session, action="dbQuery", text_sha256=DIGEST)
+        refusal = refusal_of(self.uses.use(ask, self.proxy))
+        self.assertEqual(refusal.reason, "unknown_session")
 
     def test_another_text_is_shown(self) -> None:
         """A Proxy that shows an approver another text is found out before anything is signed."""

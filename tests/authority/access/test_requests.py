@@ -10,14 +10,23 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.access.approved import UsedApproval
 from svc.authority.access.records import Asker
+from svc.authority.access.uses import RequestApprovals
+from svc.authority.state.recorder import person
 from svc.errors import SvcError, TooMany
-from svc.messages.access import AccessEntry
+from svc.messages.access import AccessEntry, ApprovalAsk, ApprovalForRequests
 from svc.messages.control import AuthorizeAnswer, answer_message
-from svc.messages.session import decode_grant
+from svc.messages.session import decode_grant, encode_grant
+from svc.model.audit.events import SESSION_START
+from svc.model.audit.ledger import ChainRow
+from svc.model.cluster.node import Node
 from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Resource
+from svc.model.ids import agent_id
+from svc.model.policy.access import EntityUid
 from svc.model.policy.approval import Approval, ApprovalDecision, ApprovalKind, encode_approval
 from svc.model.policy.requested import MAX_OPEN, AccessAsk
+from svc.model.policy.requests import context_at, may_open
+from svc.model.session.grant import Grant
 from svc.model.session.session import Session
 from svc.model.signing import Purpose, Signed, sign
 from tests.authority.house import ADA, EVE, POLICY, Holder, House, outcome, refusal_of, value_of
@@ -86,6 +95,8 @@ class Case(SynchronousTestCase):
         self.requests, self.issuance = house.requests(), house.issuance()
         self.proxy = house.row(house.proxy)
 
+    opened_by_hand = 0
+
     def asker(self, id: str) -> Asker:
         return Asker(self.house.state_cache.state.people[id], self.proxy.id)
 
@@ -141,20 +152,70 @@ class Case(SynchronousTestCase):
         assert isinstance(answer, AuthorizeAnswer)
         return answer
 
-    def open_session(self) -> str:
-        """A session of eve's on prod2, as Authority keeps it."""
+    def open_session(self) -> Signed:
+        """The grant of a session of eve's on prod2, which stands on no approval."""
+        self.opened_by_hand += 1
+        uid = decision_id = f"{self.opened_by_hand:032x}"
+        target = EntityUid("TcpService", "prod2")
+        asked = may_open("connect", "tcpConnect", EVE, target, context_at(self.house.now()))
         session = Session(
-            uid="5" * 32,
+            uid=uid,
             person_id=EVE,
             resource_id="prod2",
             kind="tcp",
             connector_id=self.house.connector.id,
             proxy_id=self.proxy.id,
-            decision_id="6" * 32,
+            decision_id=decision_id,
             started_at=self.house.now(),
         )
-        self.house.run(lambda tx: tx.sessions.insert(session))
-        return session.uid
+
+        def insert(tx: Any) -> ChainRow:
+            tx.sessions.insert(session)
+            return self.house.recorder.append(
+                tx,
+                SESSION_START,
+                person(EVE),
+                session_uid=uid,
+                resource_id="prod2",
+                decision="allow",
+                decision_id=decision_id,
+                request=asked,
+            )
+
+        row = self.house.run(insert)
+        now_ms = int(self.house.now() * 1000)
+        resource = self.house.state_cache.state.catalog["prod2"]
+        grant = Grant(
+            cluster=CLUSTER,
+            session_uid=uid,
+            request_sha256=bytes(32),
+            person_id=EVE,
+            person_certificate_sha256=self.house.eve.sha256,
+            resource="prod2",
+            resource_revision=resource.revision,
+            resource_identity=resource.identity,
+            kind="tcp",
+            connector_id=self.house.connector.id,
+            proxy_id=self.proxy.id,
+            policy_version=1,
+            audit_hash=row.hash,
+            issued_at_ms=now_ms,
+            open_before_ms=now_ms + 30_000,
+            end_before_ms=now_ms + 3_600_000,
+        )
+        return self.house.world.keys.signer(Purpose.GRANT)(encode_grant(grant))
+
+    def uid_of(self, grant: Signed) -> str:
+        return decode_grant(grant.payload).session_uid
+
+    def used_by(self, uses: RequestApprovals, grant: Signed, action: str = "tcpConnect") -> Any:
+        """What a Proxy hears that asks for a request of a session."""
+        return value_of(uses.use(ApprovalAsk(grant=grant, action=action), self.proxy))
+
+    def not_used_by(self, uses: RequestApprovals, grant: Signed, proxy: Node | None = None) -> str:
+        """Why it hears of none."""
+        ask = ApprovalAsk(grant=grant, action="tcpConnect")
+        return refusal_of(uses.use(ask, proxy or self.proxy)).reason
 
 
 class RequestTests(Case):
@@ -531,57 +592,71 @@ class RequestTests(Case):
         """A session's requests use an approval of their action, each on record before it passes."""
         uses = self.house.request_approvals()
         session = self.open_session()
-        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)).approved)
+        uid = self.uid_of(session)
+        self.assertIsNone(self.used_by(uses, session).approved)
         self.decide(self.ask(uses=1), self.house.ada)
-        found = value_of(uses.use(session, "tcpConnect", self.proxy))
+        found = self.used_by(uses, session)
         self.assertEqual((found.approved.approver, found.lasting), (ADA, False))
-        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)).approved)
+        self.assertIsNone(self.used_by(uses, session).approved)
         (record,) = self.house.records("access.use")
-        self.assertEqual((record["session_uid"], record["actor"]["id"]), (session, EVE))
-        facts = value_of(self.house.approvals().facts_of(session, "tcpConnect"))
+        self.assertEqual((record["session_uid"], record["actor"]["id"]), (uid, EVE))
+        facts = value_of(self.house.approvals().facts_of(uid, "tcpConnect"))
         self.assertEqual(facts, [UsedApproval(found.approved.fact, 1)])
-        self.assertEqual(value_of(self.house.approvals().facts_of(session, "view")), [])
+        self.assertEqual(value_of(self.house.approvals().facts_of(uid, "view")), [])
         self.decide(self.ask(), self.house.ada)
-        self.assertTrue(value_of(uses.use(session, "tcpConnect", self.proxy)).lasting)
+        self.assertTrue(self.used_by(uses, session).lasting)
 
     def test_a_lasting_use_is_recorded_once(self) -> None:
         """A Proxy that asks again for what it has gets it without a further record (rule R12)."""
         uses, session = self.house.request_approvals(), self.open_session()
         entry = self.ask()
         self.decide(entry, self.house.ada)
-        first = value_of(uses.use(session, "tcpConnect", self.proxy))
+        first = self.used_by(uses, session)
         self.house.access_told.clear()
         for _ in range(5):
-            self.assertEqual(value_of(uses.use(session, "tcpConnect", self.proxy)), first)
+            self.assertEqual(self.used_by(uses, session), first)
         self.assertEqual(len(self.house.records("access.use")), 1)
         self.assertEqual(self.house.access_told, [])
         value_of(self.requests.withdraw(self.asker(EVE), str(entry.terms["id"])))
-        self.assertIsNone(value_of(uses.use(session, "tcpConnect", self.proxy)).approved)
+        self.assertIsNone(self.used_by(uses, session).approved)
 
     def test_uses_have_a_rate(self) -> None:
         """A Proxy that asks without end for one session is refused, and that is counted."""
         uses, session = self.house.request_approvals(), self.open_session()
         for _ in range(200):
-            self.assertIsNone(value_of(uses.use(session, "view", self.proxy)).approved)
-        refusal = refusal_of(uses.use(session, "view", self.proxy))
-        self.assertEqual(refusal.reason, "too_many_requests")
+            self.assertIsNone(self.used_by(uses, session, "view").approved)
+        self.assertEqual(self.not_used_by(uses, session), "too_many_requests")
         (counted,) = self.house.refusals.refusal_counter.take()
         self.assertEqual((counted.caller.id, counted.budget), (self.proxy.id, "asks"))
         self.house.clock.advance(1)
-        self.assertIsNone(value_of(uses.use(session, "view", self.proxy)).approved)
+        self.assertIsNone(self.used_by(uses, session, "view").approved)
 
     def test_unknown_sessions_use_up_the_proxys_budget(self) -> None:
         """A Proxy that names sessions it does not have brings what proves nothing."""
         uses = self.house.request_approvals()
+        forged = evolve(self.open_session(), signature=bytes(64))
         for _ in range(3000):
             self.house.rates.admit(self.proxy.id)
-            refusal_of(uses.use("0" * 32, "tcpConnect", self.proxy))
+            self.not_used_by(uses, forged)
         self.assertRaises(TooMany, self.house.rates.admit, self.proxy.id)
 
     def test_uses_of_another_proxys_session(self) -> None:
         """A Proxy uses approvals for sessions that are open at it, and for no others."""
         uses, session = self.house.request_approvals(), self.open_session()
         other = evolve(self.proxy, id="o" * 26)
-        for uid, proxy in ((session, other), ("0" * 32, self.proxy)):
-            refusal = refusal_of(uses.use(uid, "tcpConnect", proxy))
-            self.assertEqual(refusal.reason, "unknown_session")
+        self.assertEqual(self.not_used_by(uses, session, other), "unknown_session")
+        self.assertEqual(self.used_by(uses, session), ApprovalForRequests(None))
+        uid = self.uid_of(session)
+        self.house.run(lambda tx: tx.sessions.ask_end(uid, "ended_by_operator"))
+        self.assertEqual(self.not_used_by(uses, session), "unknown_session")
+        self.house.by_sql("UPDATE sessions SET end_reason = ''")
+        self.used_by(uses, session)
+        self.house.by_sql("DELETE FROM sessions")
+        self.assertEqual(self.not_used_by(uses, session), "unknown_session")
+
+    def test_an_agents_session_uses_none(self) -> None:
+        """Only people have approvals."""
+        grant = evolve(decode_grant(self.open_session().payload), person_id=agent_id(bytes))
+        signed = self.house.world.keys.signer(Purpose.GRANT)(encode_grant(grant))
+        uses = self.house.request_approvals()
+        self.assertEqual(self.not_used_by(uses, signed), "unknown_session")

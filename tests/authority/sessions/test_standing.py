@@ -111,7 +111,7 @@ class StandingTests(RequestCase):
         ):
             with self.subTest(change):
                 self.setUp()
-                other = self.open_session()
+                other = self.uid_of(self.open_session())
                 uid = self.opened()
                 self.assertEqual(self.ended(), {})
                 self.house.by_sql(*change.split("; "))
@@ -134,9 +134,9 @@ class StandingTests(RequestCase):
         """A session that used it for requests inside it ends too; others of the person go on."""
         one = self.open_session()
         self.decide(self.ask(), self.house.ada)
-        value_of(self.house.request_approvals().use(one, "tcpConnect", self.proxy))
+        self.used_by(self.house.request_approvals(), one)
         self.disable()
-        self.assertEqual(self.ended(), {one: APPROVER_GONE})
+        self.assertEqual(self.ended(), {self.uid_of(one): APPROVER_GONE})
 
 
 del RequestCase

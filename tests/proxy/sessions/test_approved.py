@@ -21,6 +21,7 @@ from svc.model.audit.decision_ids import DecisionIds
 from svc.model.policy.requested import ApprovedAccess, known_command, request_command
 from svc.model.policy.requests import NAMED_PERSON
 from svc.model.session.request import SessionRequest
+from svc.model.signing import Signed
 from svc.policy.compile import compile_policy
 from svc.policy.entities import Facts, GroupFacts, PersonFacts, ResourceFacts, entities_of
 from svc.policy.kind_terms import kind_terms
@@ -46,6 +47,7 @@ when { context has approved_request };
 when { context has path && context.path == "/never" };
 """
 APPROVED = ApprovedAccess(request_id="r1", approver=BOB, ends_at=100)
+GRANT = Signed(b"a grant", b"a signature", (b"a certificate",))
 HINT = "svc request board --action webAccess"
 
 
@@ -53,11 +55,13 @@ class Channel:
     """Authority's answers; a test says which."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, str, str, bool]] = []
+        self.asked: list[tuple[str, str, bool]] = []
         self.answer: ApprovalForRequests | SvcError = ApprovalForRequests(None)
 
     async def unary(self, method: str, message: Any, kind: Any, timeout: float) -> Any:
-        self.asked.append(read_use_approval(message))
+        ask = read_use_approval(message)
+        assert ask.grant == GRANT
+        self.asked.append((ask.action, ask.text_sha256, ask.only_exact))
         if isinstance(self.answer, SvcError):
             raise self.answer
         return use_approval_response(self.answer)
@@ -97,7 +101,7 @@ class ApprovedTests(SynchronousTestCase):
         self.opened = self.open()
         self.clock, self.channel = Clock(), Channel()
         channel: Any = self.channel
-        self.approvals = SessionApprovals(lambda: channel, self.clock)
+        self.approvals = SessionApprovals(GRANT, lambda: channel, self.clock)
 
     def open(self, person: str = ADA, approved: ApprovedAccess | None = None) -> GatedOpen:
         return GatedOpen(
@@ -168,7 +172,7 @@ class ApprovedTests(SynchronousTestCase):
         self.channel.answer = ApprovalForRequests(APPROVED, lasting=False)
         used = self.used()
         self.assertEqual((used.decision, self.opened.lasting), ("allow", {}))
-        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess", "", False)])
+        self.assertEqual(self.channel.asked, [("webAccess", "", False)])
         self.assertTrue(self.still_allows(facts, used))
         self.assertFalse(self.still_allows(facts))
         self.assertEqual(self.decided().decision, "deny")
@@ -255,7 +259,7 @@ class ApprovedTests(SynchronousTestCase):
         self.assertIs(exact.fact["exact"], True)
         self.assertEqual(used.request.context["approved_request"], exact.fact)
         digest = sha256(b"GET /").hexdigest()
-        self.assertEqual(self.channel.asked, [("1" * 32, "webAccess", digest, True)])
+        self.assertEqual(self.channel.asked, [("webAccess", digest, True)])
 
     def test_reads_by_any_approval_and_writes_by_an_exact_one(self) -> None:
         """A write asks for an exact approval alone, and neither sort stands in for the other."""
@@ -270,11 +274,11 @@ class ApprovedTests(SynchronousTestCase):
         exact = evolve(APPROVED, request_id="r2", exact=True)
         delete: dict[str, Any] = {"method": "DELETE", "path": "/", "upgrade": False}
         self.assertEqual(self.used(b"DELETE /", "DELETE").decision, "deny")
-        self.assertEqual([one[3] for one in self.channel.asked], [True])
+        self.assertEqual([one[2] for one in self.channel.asked], [True])
         # That there was none of the text says nothing about the action.
         self.channel.answer = ApprovalForRequests(APPROVED)
         self.assertEqual(self.used(b"GET /").decision, "allow")
-        self.assertEqual([one[3] for one in self.channel.asked], [True, False])
+        self.assertEqual([one[2] for one in self.channel.asked], [True, False])
         self.clock.advance(3)
         self.channel.answer = ApprovalForRequests(exact)
         deleting = self.used(b"DELETE /", "DELETE")

@@ -103,16 +103,16 @@ class AuthorizeResponse(_message.Message):
     def __init__(self, grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., decision_id: _Optional[str] = ..., reason: _Optional[str] = ..., text: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., may_view: _Optional[bool] = ..., request_hint: _Optional[str] = ..., approved: _Optional[_Union[ApprovedAccess, _Mapping]] = ...) -> None: ...
 
 class UseApprovalRequest(_message.Message):
-    __slots__ = ("session_uid", "action", "text_sha256", "only_exact")
-    SESSION_UID_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("action", "text_sha256", "only_exact", "grant")
     ACTION_FIELD_NUMBER: _ClassVar[int]
     TEXT_SHA256_FIELD_NUMBER: _ClassVar[int]
     ONLY_EXACT_FIELD_NUMBER: _ClassVar[int]
-    session_uid: bytes
+    GRANT_FIELD_NUMBER: _ClassVar[int]
     action: str
     text_sha256: bytes
     only_exact: bool
-    def __init__(self, session_uid: _Optional[bytes] = ..., action: _Optional[str] = ..., text_sha256: _Optional[bytes] = ..., only_exact: _Optional[bool] = ...) -> None: ...
+    grant: _session_pb2.SignedGrant
+    def __init__(self, action: _Optional[str] = ..., text_sha256: _Optional[bytes] = ..., only_exact: _Optional[bool] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ...) -> None: ...
 
 class UseApprovalResponse(_message.Message):
     __slots__ = ("approved", "lasting", "exact")

@@ -1,0 +1,65 @@
+"""The record that a session was opened with, held to its grant (rules R8 and R30).
+
+The row of a session is not signed.  It tells where the record is; that this is the record, the
+grant says by the record's hash, and Authority signed the grant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import frozen
+
+from svc.interfaces.store import ITransaction
+from svc.model.audit.events import SESSION_START
+from svc.model.audit.record import chain_hash
+from svc.model.canonical import decode
+from svc.model.policy.requested import APPROVED_REQUEST
+from svc.model.session.grant import Grant
+
+
+@frozen
+class OpenedSession:
+    """What the record of an opened session says.
+
+    Attributes:
+        action: The Cedar action that opened it.
+        parameters: What policies could read of its parameters.
+        request_id: Of the approved request that it was opened by; empty without one.
+    """
+
+    decision_id: str
+    action: str
+    parameters: Mapping[str, str]
+    request_id: str
+
+
+def opened_session(tx: ITransaction, grant: Grant) -> OpenedSession | None:
+    """What the session of a grant was opened with; None where its record cannot be found.
+
+    Somebody may have changed the row, so that it leads elsewhere, or the record itself.
+    """
+    session = tx.sessions.get(grant.session_uid)
+    for row in () if session is None else tx.audit.by_decision(session.decision_id):
+        if row.hash != grant.audit_hash:
+            continue
+        if chain_hash(row.seq, row.prev_hash, row.canonical) == row.hash:
+            return _read(row.canonical)
+    return None
+
+
+def _read(canonical: bytes) -> OpenedSession | None:
+    record: Any = decode(canonical)
+    if record["event"] != SESSION_START.name:
+        return None
+    request = record["request"]
+    approved = request["context"].get(APPROVED_REQUEST)
+    return OpenedSession(
+        decision_id=record["decision_id"],
+        action=request["action"],
+        parameters={
+            name: value for name, value in request["context"].items() if isinstance(value, str)
+        },
+        request_id="" if approved is None else str(approved["id"]),
+    )
