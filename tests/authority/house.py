@@ -486,7 +486,7 @@ class House:
             now=self.now,
             trust=ProxyTrust(self.store, self.recorder, self.now),
             instances=self.registrations.instances,
-            stands_on=self.approvals().of_decision,
+            stands_on=self.approvals().of_grant,
         )
 
     def approvals(self) -> ApprovedRequests:

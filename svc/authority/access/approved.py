@@ -15,6 +15,7 @@ from attrs import define, evolve, frozen
 from cryptography import x509
 from twisted.logger import Logger
 
+from svc.authority.access.opened import opened_session
 from svc.authority.policy.proposed.approval_count import require_certificate
 from svc.authority.registry.approvals import Approvable, check_kept
 from svc.authority.state.cache import ClusterStateCache
@@ -40,6 +41,7 @@ from svc.model.policy.requested import (
     approved_fact,
     request_document,
 )
+from svc.model.session.grant import Grant
 from svc.model.session.session import Session
 
 _log = Logger(namespace="svc_authority")
@@ -144,19 +146,24 @@ class ApprovedRequests:
 
         return await self.store.read("approvals of exact texts", look)
 
-    async def of_decision(self, decision_id: str) -> ApprovedAccess | None:
-        """The approval in force that a recorded decision stood on; None without one.
+    async def of_grant(self, grant: Grant) -> ApprovedAccess | None:
+        """The approval in force that the session of a grant was opened by; None without one.
 
         It may be used up or withdrawn: what stands on it stands until it ends, or its approver is
         not accepted any more.
         """
 
         def look(tx: ITransaction) -> ApprovedAccess | None:
-            for row in tx.audit.by_decision(decision_id):
-                request_id = _named_in(row.canonical)
-                if request_id:
-                    return self._in_force_or_none(tx, request_id, _STANDING)
-            return None
+            opened = opened_session(tx, grant)
+            if opened is None or not opened.request_id:
+                return None
+            found = self._in_force_or_none(tx, opened.request_id, _STANDING)
+            row = tx.access.get(opened.request_id)
+            if found is None or row is None:
+                return None
+            approved_for = (row.person_id, row.resource_identity, row.action)
+            is_its = approved_for == (grant.person_id, grant.resource_identity, opened.action)
+            return found if is_its else None
 
         return await self.store.read("the approval of a session", look)
 

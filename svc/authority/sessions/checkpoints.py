@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from hashlib import sha256
 
-from attrs import define, field
+from attrs import define, field, frozen
 from twisted.logger import Logger
 
 from svc.authority.sessions.trust import RESTARTED, ProxyTrust
@@ -69,7 +69,7 @@ SWEEP_SECS = 60.0
 POLICY_CHANGED = "policy_changed"
 
 
-async def _on_nothing(decision_id: str) -> ApprovedAccess | None:
+async def _on_nothing(grant: Grant) -> ApprovedAccess | None:
     return None
 
 
@@ -90,6 +90,16 @@ class _Tracked:
     ends_at: float | None = None
 
 
+@frozen
+class _Opened:
+    """What a session was opened with."""
+
+    grant: Grant
+    request: SessionRequest
+    person: CertificateFacts
+    kind: ServedKind
+
+
 @define
 class GatedSessions:
     """Answers ``Control/Checkpoint``.
@@ -99,7 +109,7 @@ class GatedSessions:
         sign_extension: Signs with the grant key.
         trust: Hears what sessions say of their Proxies.
         instances: The processes of a Connector that are registered now.
-        stands_on: Gives the approved request, in force still, that a decision stood on, by its id.
+        stands_on: Gives the approved request, in force still, by which a grant was made.
     """
 
     cluster: str
@@ -112,7 +122,7 @@ class GatedSessions:
     now: Callable[[], float]
     trust: ProxyTrust
     instances: Callable[[str], frozenset[str]]
-    stands_on: Callable[[str], Awaitable[ApprovedAccess | None]] = _on_nothing
+    stands_on: Callable[[Grant], Awaitable[ApprovedAccess | None]] = _on_nothing
     _sessions: dict[str, _Tracked] = field(factory=dict, init=False)
     _mismatched: set[str] = field(factory=set, init=False)
 
@@ -195,7 +205,7 @@ class GatedSessions:
         if tracked.chain.settled_at < self.now() - RECONCILED_SECS:
             return CheckpointAnswer(reason=UNRECONCILED)
         try:
-            extension, tracked.ends_at = await self._prolonged(ask, one, session.decision_id)
+            extension, tracked.ends_at = await self._prolonged(ask, one, proxy)
             return CheckpointAnswer(extension=extension)
         except Denied as refusal:
             _log.info("a session is not prolonged", session=uid, reason=refusal.reason)
@@ -211,21 +221,26 @@ class GatedSessions:
         return one
 
     async def _prolonged(
-        self, ask: CheckpointAsk, one: SessionCheckpoint, decision_id: str
+        self, ask: CheckpointAsk, one: SessionCheckpoint, proxy: Node
     ) -> tuple[Signed, float]:
         """The grant, prolonged by the policy alone, or by the approval that it stands on."""
+        opened = self._opened(ask, one, proxy)
         try:
-            return self._extension(ask, one)
+            return self._extension(ask, one, opened)
         except Denied as refusal:
             approved = None
             if refusal.reason == POLICY_CHANGED:
-                approved = await self.stands_on(decision_id)
+                approved = await self.stands_on(opened.grant)
             if approved is None:
                 raise
-            return self._extension(ask, one, approved)
+            return self._extension(ask, one, opened, approved)
 
     def _extension(
-        self, ask: CheckpointAsk, one: SessionCheckpoint, approved: ApprovedAccess | None = None
+        self,
+        ask: CheckpointAsk,
+        one: SessionCheckpoint,
+        opened: _Opened,
+        approved: ApprovedAccess | None = None,
     ) -> tuple[Signed, float]:
         """The grant, prolonged, if it would be made now too (rule R17: by the facts of its open).
 
@@ -235,12 +250,12 @@ class GatedSessions:
         Raises:
             Denied: it would not.
         """
-        grant, request, person, kind = self._opened(ask, one)
+        request, person, kind = opened.request, opened.person, opened.kind
         engine = self.engine()
         if engine is None:
             raise Denied("no policy is in force", reason="policy_unavailable")
         asker = self.state_cache.caller(person.principal)
-        target = EntityUid(kind.terms.entity_type, grant.resource)
+        target = EntityUid(kind.terms.entity_type, opened.grant.resource)
         context = context_at(self.now(), ask.source_address, kind.facts(request), person.factor_at)
         if approved is not None:
             context[APPROVED_REQUEST] = approved.fact
@@ -261,9 +276,7 @@ class GatedSessions:
         )
         return self.sign_extension(encode_extension(extension)), end / 1000
 
-    def _opened(
-        self, ask: CheckpointAsk, one: SessionCheckpoint
-    ) -> tuple[Grant, SessionRequest, CertificateFacts, ServedKind]:
+    def _opened(self, ask: CheckpointAsk, one: SessionCheckpoint, proxy: Node) -> _Opened:
         """What the session was opened with: our own grant says that it is that."""
         if ask.grant is None:
             raise Denied("the checkpoint came without its grant", reason="checkpoint_refused")
@@ -272,9 +285,10 @@ class GatedSessions:
         person = self.verifier.verify(ask.person_chain, CALLERS)
         said = (grant.session_uid, grant.request_sha256, grant.person_certificate_sha256)
         is_it = said == (one.session_uid, sha256(ask.request).digest(), person.sha256)
-        if not is_it or grant.connector_id != one.connector_id:
+        ends = (grant.connector_id, grant.proxy_id)
+        if not is_it or ends != (one.connector_id, proxy.id):
             raise Denied("the checkpoint came with another grant", reason="checkpoint_refused")
-        return grant, request, person, kind_of(self.kinds, request)
+        return _Opened(grant, request, person, kind_of(self.kinds, request))
 
     def _tracked(self, session_uid: str) -> _Tracked:
         tracked = self._sessions.get(session_uid)

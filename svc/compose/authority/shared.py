@@ -178,7 +178,7 @@ def shared_services(p: Parts) -> SharedServices:
         now=now,
         trust=ProxyTrust(p.store, p.recorder, now),
         instances=registrations.instances,
-        stands_on=approvals.of_decision,
+        stands_on=approvals.of_grant,
     )
     renewals = NodeRenewal(
         issuer=p.issuer,

@@ -567,26 +567,30 @@ class RequestTests(Case):
         """The approval of an open session is found by its decision, until it ends."""
         self.decide(self.ask(uses=1), self.house.ada)
         answer = self.open()
-        approvals = self.house.approvals()
-        self.assertEqual(value_of(approvals.of_decision(answer.decision_id)), answer.approved)
-        self.assertIsNone(value_of(approvals.of_decision("0" * 32)))
+        assert answer.grant is not None
+        approvals, grant = self.house.approvals(), decode_grant(answer.grant.payload)
+        self.assertEqual(value_of(approvals.of_grant(grant)), answer.approved)
+        self.assertIsNone(value_of(approvals.of_grant(evolve(grant, audit_hash=bytes(32)))))
+        for other in ({"person_id": ADA}, {"resource_identity": "another"}):
+            self.assertIsNone(value_of(approvals.of_grant(evolve(grant, **other))), other)
         self.house.clock.advance(3601)
-        self.assertIsNone(value_of(approvals.of_decision(answer.decision_id)))
+        self.assertIsNone(value_of(approvals.of_grant(grant)))
 
     def test_a_session_outlives_a_withdrawal(self) -> None:
         """Once the request is given up its session is prolonged as before, and none opens."""
         entry = self.ask()
         self.decide(entry, self.house.ada)
         answer = self.open()
-        approvals = self.house.approvals()
+        assert answer.grant is not None
+        approvals, grant = self.house.approvals(), decode_grant(answer.grant.payload)
         self.house.clock.advance(5)
         value_of(self.requests.withdraw(self.asker(EVE), str(entry.terms["id"])))
         self.house.clock.advance(5)
-        self.assertEqual(value_of(approvals.of_decision(answer.decision_id)), answer.approved)
+        self.assertEqual(value_of(approvals.of_grant(grant)), answer.approved)
         self.assertIsNone(self.open().grant)
         self.house.run(lambda tx: tx.people_changes.disable(ADA))
         self.house.refresh()
-        self.assertIsNone(value_of(approvals.of_decision(answer.decision_id)))
+        self.assertIsNone(value_of(approvals.of_grant(grant)))
 
     def test_uses_of_single_requests(self) -> None:
         """A session's requests use an approval of their action, each on record before it passes."""

@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.sessions.checkpoints import FORGET_SECS, LATE_SECS
 from svc.authority.sessions.trust import ProxyTrust
 from svc.errors import SvcError
-from svc.messages.control import CountedEnd
+from svc.messages.control import Ask, CountedEnd
 from svc.messages.gated import (
     CheckpointAnswer,
     CheckpointAsk,
@@ -25,6 +25,8 @@ from svc.model.session.incidents import DAY_SECS, MOST_INCIDENTS
 from svc.model.session.ranges import RequestRange, first_head, next_head
 from svc.model.session.recorded import RangedRecord
 from svc.model.signing import Purpose, Signed, sign
+from tests.authority.access.test_requests import ZED
+from tests.authority.access.test_requests import Case as RequestCase
 from tests.authority.house import ADA, KINDS, Holder, House, value_of
 from tests.authority.spools import Reading
 from tests.pki.support import CLUSTER
@@ -381,3 +383,79 @@ class CheckpointTests(SynchronousTestCase):
         said = self.said(evolve(good, n=3), request=other)
         self.assertEqual((said.extension, said.reason), (None, "checkpoint_refused"))
         self.assertEqual(self.said(evolve(good, n=2), grant=None).reason, "checkpoint_refused")
+
+
+class ApprovedCheckpointTests(RequestCase):
+    """Eve has a gated session by an approval of a minute, and zed one by one of an hour."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        kinds = {**KINDS, "tcp": evolve(KINDS["tcp"], opaque=False)}
+        self.issuance.kinds = kinds
+        self.gated = self.issuance.gated
+        self.gated.kinds = kinds
+        self.decide(self.ask(secs=60), self.house.ada)
+        self.eves, self.eves_grant = self.opened(self.house.eve, "5" * 32)
+        self.decide(self.ask(ZED), self.house.ada)
+        _, self.zeds_grant = self.opened(self.zed, "7" * 32)
+
+    def opened(self, who: Holder, session_uid: str) -> tuple[Ask, Signed]:
+        ask = self.house.ask(who, "prod2", "deny", half=bytes(32), session_uid=session_uid)
+        answer = value_of(self.issuance.authorize(ask, self.proxy))
+        assert answer.grant is not None
+        return ask, answer.grant
+
+    def said(self, n: int) -> CheckpointAnswer:
+        """The answer to the next checkpoint of eve's."""
+        one = SessionCheckpoint(
+            cluster=CLUSTER,
+            session_uid="5" * 32,
+            connector_id=self.house.connector.id,
+            n=n,
+            decisions=0,
+            head=first_head("5" * 32),
+        )
+        data = encode_checkpoint(one)
+        key, chain = self.house.connector.key, self.house.connector.chain
+        ask = CheckpointAsk(
+            checkpoint=Signed(data, sign(key, Purpose.SESSION_CHECKPOINT, data), chain),
+            grant=self.eves_grant,
+            request=self.eves.request,
+            person_chain=self.eves.person_chain,
+            source_address="192.0.2.7",
+        )
+        return value_of(self.gated.checkpoint(ask, self.proxy))  # type: ignore[no-any-return]
+
+    def test_no_longer_than_the_approval(self) -> None:
+        """It goes on until its approval ends, and not a second more."""
+        extension = self.said(1).extension
+        assert extension is not None
+        end_ms = decode_extension(extension.payload).end_before_ms
+        self.assertEqual(end_ms, int(self.house.now() + 60) * 1000)
+        self.house.clock.advance(60)
+        self.assertEqual(self.said(2).reason, "policy_changed")
+
+    def test_by_sql(self) -> None:
+        """Another session's approval prolongs nothing, whatever the row says (rule R8)."""
+        self.said(1)
+        self.house.by_sql(
+            "UPDATE sessions SET decision_id = (SELECT decision_id FROM sessions "
+            f"WHERE uid = '{'7' * 32}') WHERE uid = '{'5' * 32}'"
+        )
+        self.assertEqual(self.said(2).reason, "policy_changed")
+
+    def test_by_an_altered_record(self) -> None:
+        """Nor does the record of the opening, once somebody wrote another approval into it."""
+        self.said(1)
+        mine, theirs = (
+            one["request"]["context"]["approved_request"]["id"]
+            for one in self.house.records("session.start")
+        )
+        self.house.by_sql(
+            f"UPDATE audit_log SET canonical = replace(canonical, '{mine}', '{theirs}') "
+            "WHERE event = 'session.start'"
+        )
+        self.assertEqual(self.said(2).reason, "policy_changed")
+
+
+del RequestCase
