@@ -2,7 +2,8 @@
 
 ``state.json`` names the newest record that this Authority went by; it is
 replaced after each change.  ``state-rows.json`` is a checkpoint: what was in
-force after one record, so that a start verifies only what came later.  Both
+force after one record, and which sessions stood on it, so that a start verifies
+only what came later.  Both
 lie in the anchor directory, are 0600, and are put in place whole.
 """
 
@@ -19,7 +20,7 @@ from twisted.logger import Logger
 
 from svc.audit.state.in_force import StateBroken, StateLedger, StateView, rolled_back
 from svc.interfaces.facets import IStateLog
-from svc.model.audit.state import StateEntry, StateHead
+from svc.model.audit.state import StandingSession, StateEntry, StateHead
 from svc.runtime import durable
 from svc.runtime.services import AsyncService, BackgroundTasks
 from svc.runtime.threads import InThread, inline
@@ -57,10 +58,17 @@ class StateAnchor:
         try:
             entries = {str(row[0]): _entry(*row) for row in form["rows"]}
             catalog, policy = int(form["catalog"]), int(form["policy"])
+            sessions = [_session(*row) for row in form.get("sessions", ())]
         except (KeyError, TypeError, ValueError) as bad:
             raise _unreadable("state-rows.json") from bad
         return StateView(
-            n=head.n, seq=head.seq, hash=head.hash, catalog=catalog, policy=policy, entries=entries
+            n=head.n,
+            seq=head.seq,
+            hash=head.hash,
+            catalog=catalog,
+            policy=policy,
+            entries=entries,
+            sessions={one.uid: one for one in sessions},
         )
 
     def keep(self, view: StateView, *, rows: bool = False) -> None:
@@ -75,6 +83,9 @@ class StateAnchor:
                 "rows": [
                     [one.subject, None if one.digest is None else one.digest.hex(), one.until]
                     for one in view.entries.values()
+                ],
+                "sessions": [
+                    [one.uid, one.proxy_id, sorted(one.subjects)] for one in view.sessions.values()
                 ],
             }
             durable.replace(self.path / "state-rows.json", json.dumps(form).encode() + b"\n")
@@ -196,6 +207,10 @@ def _head(form: Mapping[str, Any]) -> StateHead:
 
 def _entry(subject: str, digest: str | None, until: int | None) -> StateEntry:
     return StateEntry(subject, None if digest is None else bytes.fromhex(digest), until)
+
+
+def _session(uid: str, proxy_id: str, subjects: list[str]) -> StandingSession:
+    return StandingSession(str(uid), str(proxy_id), frozenset(map(str, subjects)))
 
 
 def _unreadable(name: str) -> StateBroken:

@@ -29,6 +29,7 @@ from svc.interfaces.facets import IStateLog
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.record import chain_hash
 from svc.model.audit.state import (
+    StandingSession,
     StateChange,
     StateEntry,
     StateHead,
@@ -48,6 +49,7 @@ GRACE_SECS = 86400.0
 
 _Row = TypeVar("_Row")
 _NONE: Mapping[str, StateEntry] = MappingProxyType({})
+_NO_SESSIONS: Mapping[str, StandingSession] = MappingProxyType({})
 
 
 class StateBroken(AuditBroken):
@@ -82,6 +84,8 @@ class StateView:
     Attributes:
         policy: The greatest version of the policy that a record names.
         catalog: The greatest revision of the catalog that a record names.
+        sessions: Those that stand on rows, by uid, until their Proxy says that they are over, or
+            the rows are forgotten.
     """
 
     n: int = 0
@@ -90,6 +94,7 @@ class StateView:
     catalog: int = 0
     policy: int = 0
     entries: Mapping[str, StateEntry] = field(default=_NONE, repr=False)
+    sessions: Mapping[str, StandingSession] = field(default=_NO_SESSIONS, repr=False)
 
 
 @frozen
@@ -111,6 +116,7 @@ class Seen:
     policy: int
     _entries: Mapping[str, StateEntry] = field(repr=False)
     _newer: Mapping[str, StateEntry] = field(default=_NONE, repr=False)
+    sessions: Mapping[str, StandingSession] = field(default=_NO_SESSIONS, repr=False)
 
     def get(self, subject: str) -> StateEntry | None:
         """The entry of a row that should be there; None where there should be none."""
@@ -180,6 +186,7 @@ class StateLedger:
                 catalog=view.catalog,
                 policy=view.policy,
                 entries=view.entries,
+                sessions=view.sessions,
             )
         tail = self._tail
         if tail is None or tail.base is not view or not self._holds(log, tail):
@@ -193,13 +200,19 @@ class StateLedger:
             policy=end.policy,
             entries=view.entries,
             newer=tail.newer,
+            sessions=end.sessions,
         )
 
     def known(self) -> Seen:
         """What is in force whatever the store holds now: where what is newer does not verify."""
         view = self.view
         return Seen(
-            n=view.n, hash=view.hash, catalog=view.catalog, policy=view.policy, entries=view.entries
+            n=view.n,
+            hash=view.hash,
+            catalog=view.catalog,
+            policy=view.policy,
+            entries=view.entries,
+            sessions=view.sessions,
         )
 
     def entry(self, subject: str, row: _Row, entry_of: Callable[[_Row], StateEntry]) -> StateEntry:
@@ -272,6 +285,16 @@ class StateLedger:
         }
         if len(kept) < len(self.view.entries):
             self.view = evolve(self.view, entries=kept)
+        self._keep_sessions(lambda one: any(each in kept for each in one.subjects))
+
+    def sessions_over(self, proxy_id: str, is_over: Callable[[str], bool]) -> None:
+        """A Proxy says which of its sessions are over, by uid.  On the reactor only."""
+        self._keep_sessions(lambda one: one.proxy_id != proxy_id or not is_over(one.uid))
+
+    def _keep_sessions(self, is_kept: Callable[[StandingSession], bool]) -> None:
+        kept = {uid: one for uid, one in self.view.sessions.items() if is_kept(one)}
+        if len(kept) < len(self.view.sessions):
+            self.view = evolve(self.view, sessions=kept)
 
     def remember(self, link_hash: bytes, change: StateChange) -> None:
         """Spare the work of verifying a record that was verified, or made here."""
@@ -290,13 +313,20 @@ class StateLedger:
     ) -> tuple[StateView, dict[str, StateEntry]]:
         """The view's numbers after *links*, and the entries that they bring."""
         overlay: dict[str, StateEntry] = {}
+        sessions: dict[str, StandingSession] = {}
         policy, catalog = view.policy, view.catalog
         for link in links:
             for one in link.change.rows:
                 overlay[one.subject] = one
                 policy = max(policy, policy_version(one.subject))
             catalog = max(catalog, link.change.catalog or 0)
+            session = link.change.session
+            if session is not None:
+                before = sessions.get(session.uid) or view.sessions.get(session.uid)
+                sessions[session.uid] = session if before is None else before.with_more(session)
             view = evolve(view, n=link.change.n, seq=link.seq, hash=link.hash)
+        if sessions:
+            view = evolve(view, sessions={**view.sessions, **sessions})
         return evolve(view, policy=policy, catalog=catalog), overlay
 
     def _link(self, row: StateRow, n: int, prev: bytes, after: int) -> VerifiedRecord:
@@ -324,10 +354,18 @@ class StateLedger:
                 raise Malformed("state record: the certificate of its key is missing or differs")
             signed = Signed(row.canonical, row.signature, (row.certificate,))
             self.verify(signed, _seconds(record["time"]))
-            return read_change(record["state"])
+            return _with_session(read_change(record["state"]), record)
         except (SvcError, KeyError) as refused:
             why = refused.text if isinstance(refused, SvcError) else "a member is missing"
             raise StateBroken(f"state record {row.n}: {why}") from refused
+
+
+def _with_session(change: StateChange, record: Mapping[str, Json]) -> StateChange:
+    uid, details = record.get("session_uid"), record.get("details")
+    if not isinstance(uid, str):
+        return change
+    proxy_id = details.get("proxy_id") if isinstance(details, Mapping) else None
+    return evolve(change, session_uid=uid, proxy_id=proxy_id if isinstance(proxy_id, str) else "")
 
 
 def rolled_back(head: StateHead, n: int) -> StateBroken:

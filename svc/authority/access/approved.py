@@ -7,7 +7,7 @@ A use is counted in the transaction of its record, so that of two Proxies one ge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
@@ -23,7 +23,7 @@ from svc.authority.state.tables import ACCESS_DECISIONS, ACCESS_REQUESTS, Signed
 from svc.errors import Denied, SvcError
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.audit.events import ACCESS_USE, SESSION_START
-from svc.model.audit.state import StateEntry
+from svc.model.audit.state import StandingSession, StateEntry
 from svc.model.canonical import decode
 from svc.model.cluster.person import require_active
 from svc.model.cluster.resource import Resource
@@ -42,7 +42,6 @@ from svc.model.policy.requested import (
     request_document,
 )
 from svc.model.session.grant import Grant
-from svc.model.session.session import Session
 
 _log = Logger(namespace="svc_authority")
 
@@ -178,7 +177,7 @@ class ApprovedRequests:
             rows = () if session is None else tx.audit.by_decision(session.decision_id)
             found: dict[str, UsedApproval] = {}
             for row in rows:
-                one = _used_in(row.canonical, action)
+                one = _used_in(row.canonical, session_uid, action)
                 if one is None:
                     continue
                 before = found.get(one.id)
@@ -228,37 +227,37 @@ class ApprovedRequests:
             exact=bool(row.text_sha256),
         )
 
-    def lost(self, tx: ITransaction) -> list[Session]:
-        """The open sessions that stand on a lost approval and were not asked to end yet.
+    def lost(self, tx: ITransaction) -> list[StandingSession]:
+        """The sessions that stand on a lost approval: opened by it, or having used it.
 
-        They were opened by it or have used it.
         Lost is one whose approver is accepted no more, and one whose rows are not what is signed:
-        SQL that hides an approval must not spare its sessions (rule R8).
+        SQL that hides an approval must not spare its sessions (rule R8).  Which those are the
+        signed records of its uses say.  The rows of sessions are not asked, nor whether one says
+        that its session is over: only the session's Proxy says so.
         """
-        rows, found = self.state_cache.rows(tx), dict[str, RequestedAccess | None]()
-        for request_id in rows.seen.unended(ACCESS_DECISIONS.name, self.now()):
-            row = None
-            try:
-                row = rows.access_request(request_id)
-                if self._stands(rows, row, rows.access_decision(request_id)):
-                    continue
-            except Denied:
-                pass
-            found[request_id] = row
-        return [
-            one
-            for one in _may_stand_on(tx, found.values())
-            if not one.end_reason and _stands_on(tx, one, found)
-        ]
+        rows, now = self.state_cache.rows_or_known(tx), self.now()
+        lost = {
+            ACCESS_REQUESTS.subject(request_id)
+            for request_id in rows.seen.unended(ACCESS_DECISIONS.name, now)
+            if not self._stands(rows, request_id)
+        }
+        sessions = rows.seen.sessions.values()
+        return [one for one in sessions if not one.subjects.isdisjoint(lost)]
 
-    def _stands(
-        self, rows: SignedRows, row: RequestedAccess | None, kept: KeptApproval | None
-    ) -> bool:
-        """Whether nothing has to end.  Raises Denied: the approver is accepted no more."""
-        if row is None or kept is None:
+    def _stands(self, rows: SignedRows, request_id: str) -> bool:
+        """Whether nothing has to end.  What cannot be read does not stand, and keeps no other."""
+        try:
+            row, kept = rows.access_request(request_id), rows.access_decision(request_id)
+            if row is None or kept is None:
+                return False
+            if row.state in _STANDING:
+                self._check_approver(rows, row, kept)
+        except Denied:
             return False
-        if row.state in _STANDING:
-            self._check_approver(rows, row, kept)
+        except Exception:
+            rows.tx.state.tip()  # raises where it is the store that does not answer
+            _log.failure("an approved request cannot be read", id=request_id)
+            return False
         return True
 
     def _check_approver(self, rows: SignedRows, row: RequestedAccess, kept: KeptApproval) -> None:
@@ -298,49 +297,15 @@ def _end(row: RequestedAccess, kept: KeptApproval) -> float:
     return kept.ends_at if is_withdrawn else min(row.ends_at, kept.ends_at)
 
 
-def _may_stand_on(tx: ITransaction, lost: Collection[RequestedAccess | None]) -> Iterable[Session]:
-    """Open sessions among which all are that stand on these; None: a request that is hidden."""
-    if None in lost:
-        return tx.sessions.open()
-    wanted = {(one.person_id, one.resource_id) for one in lost if one is not None}
-    return [
-        session
-        for person_id in sorted({person_id for person_id, _ in wanted})
-        for session in tx.sessions.open_of_person(person_id)
-        if (person_id, session.resource_id) in wanted
-    ]
-
-
-def _stands_on(tx: ITransaction, session: Session, requests: Collection[str]) -> bool:
-    """Whether records say that one of these opened this session, or that it has used one."""
-    rows = tx.audit.by_decision(session.decision_id)
-    return any(_request_in(row.canonical) in requests for row in rows)
-
-
 def _is_usable(row: RequestedAccess) -> bool:
     return row.state is RequestState.APPROVED and not row.is_used_up
 
 
-def _named_in(canonical: bytes) -> str:
-    """The approved request that a session was opened by, as its record says; or nothing."""
-    record: Any = decode(canonical)
-    if record.get("event") != SESSION_START.name:
-        return ""
-    found = record["request"]["context"].get(APPROVED_REQUEST)
-    return "" if found is None else str(found["id"])
-
-
-def _request_in(canonical: bytes) -> str:
-    """The approved request that a record says a session was opened by, or has used; or nothing."""
-    record: Any = decode(canonical)
-    if record.get("event") == ACCESS_USE.name:
-        return str(record["details"]["access_request"])
-    return _named_in(canonical)
-
-
-def _used_in(canonical: bytes, action: str) -> UsedApproval | None:
+def _used_in(canonical: bytes, session_uid: str, action: str) -> UsedApproval | None:
     """The approval that a record of Authority's says such requests stood on: one use, or any."""
     record: Any = decode(canonical)
+    if record.get("session_uid") != session_uid:
+        return None  # the session's row, which is not signed, names another one's decision
     if record.get("event") == SESSION_START.name:
         fact: dict[str, Any] | None = record["request"]["context"].get(APPROVED_REQUEST)
         return None if fact is None else UsedApproval(fact, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 
 from attrs import define, evolve
+from twisted.logger import Logger
 
 from svc.authority.ingest.notes import checked_note
 from svc.authority.state.recorder import Recorder
@@ -16,6 +17,7 @@ from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import SESSION_ASKED_END
 from svc.model.audit.record import Actor
+from svc.model.audit.state import StandingSession
 from svc.model.canonical import Json
 from svc.model.cluster.agent import Agent
 from svc.model.cluster.person import Person
@@ -24,6 +26,8 @@ from svc.model.session.ending import ENDED_BY_OPERATOR
 from svc.model.session.session import Session, SessionState
 from svc.model.short_ids import whole_id
 from svc.proto.gate.v1 import admin_pb2 as pb
+
+_log = Logger(namespace="svc_authority")
 
 MOST = 1000
 """Sessions that one command ends."""
@@ -101,18 +105,32 @@ class SessionAdmin:
             self._tell([found], found.end_reason)
         return found
 
-    async def end_found(
-        self, find: Callable[[ITransaction], list[Session]], actor: Actor, reason: str
+    async def end_standing(
+        self, find: Callable[[ITransaction], list[StandingSession]], actor: Actor, reason: str
     ) -> None:
-        """End the open sessions that *find* gives, whose persons are told this reason."""
+        """End the sessions that *find* gives, whatever their rows say; told this reason."""
 
-        def ask(tx: ITransaction) -> list[Session]:
+        def ask(tx: ITransaction) -> list[str]:
             found = find(tx)
             for one in found:
-                self._ask(tx, one, actor, reason, {})
-            return found
+                session = _readable(tx, one.uid)
+                if session is not None and session.state is SessionState.OPEN:
+                    self._ask(tx, session, actor, reason, {})
+                else:
+                    details: dict[str, Json] = {"proxy_id": one.proxy_id}
+                    self.recorder.append(
+                        tx,
+                        SESSION_ASKED_END,
+                        actor,
+                        session_uid=one.uid,
+                        reason=reason,
+                        details=details,
+                    )
+            return [one.uid for one in found]
 
-        self._tell(await self.store.run("end sessions", ask), reason)
+        uids = await self.store.run("end sessions", ask)
+        self.asked.update(dict.fromkeys(uids, reason))
+        self.publish()
 
     def _ask(
         self,
@@ -143,6 +161,16 @@ class SessionAdmin:
     def _tell(self, found: Iterable[Session], reason: str) -> None:
         self.asked.update({one.uid: reason for one in found})
         self.publish()
+
+
+def _readable(tx: ITransaction, uid: str) -> Session | None:
+    """A session's row; None also where it says what no session is."""
+    try:
+        return tx.sessions.get(uid)
+    except Exception:
+        tx.state.tip()  # raises where it is the store that does not answer
+        _log.failure("the row of a session cannot be read", session=uid)
+        return None
 
 
 def _chosen(tx: ITransaction, person: str, resource: str) -> list[Session]:

@@ -43,6 +43,8 @@ _OUTCOMES = {
     ReportedEnd.UNKNOWN: "unknown",
 }
 
+_NOT_ITS = _OUTCOMES[ReportedEnd.UNKNOWN]
+
 Outcomes = tuple[tuple[str, str], ...]
 """(session uid, outcome word) in the order asked."""
 
@@ -79,9 +81,19 @@ class SessionEnds:
         outcomes: Outcomes = ()
         for start in range(0, len(reports), _BATCH):
             some = reports[start : start + _BATCH]
-            outcomes += await self.store.run("end sessions", partial(end, some=some))
-            self._forget(one.session_uid for one in some)
+            told = await self.store.run("end sessions", partial(end, some=some))
+            outcomes += told
+            # A Proxy may name any session; only its own are not told to it any more.
+            self._forget(uid for uid, outcome in told if outcome != _NOT_ITS)
+            self._say_over(proxy_id, {one.session_uid for one in some}.__contains__)
         return outcomes
+
+    def _say_over(self, proxy_id: str, is_over: Callable[[str], bool]) -> None:
+        """What a Proxy says of its sessions that stand on approvals, whatever their rows say."""
+        ledger = self.recorder.ledger
+        theirs = (one for one in ledger.view.sessions.values() if one.proxy_id == proxy_id)
+        self._forget([one.uid for one in theirs if is_over(one.uid)])
+        ledger.sessions_over(proxy_id, is_over)
 
     async def moved(self, proxy_id: str, uids: Iterable[str]) -> None:
         """A Proxy reports which of its open sessions have moved to a direct lane."""
@@ -114,7 +126,9 @@ class SessionEnds:
         """
         self._stop_waiting(proxy_id)
         reason = NOT_CLAIMED if is_known else PROXY_GONE
-        count = await self._abandon(proxy_id, frozenset(uids), reason)
+        kept = frozenset(uids)
+        count = await self._abandon(proxy_id, kept, reason)
+        self._say_over(proxy_id, lambda uid: uid not in kept)
         # What it had open before we first heard of it may have moved without our knowing.
         self._heard.add(proxy_id)
         return count
@@ -205,7 +219,7 @@ class SessionEnds:
     def _end(self, tx: ITransaction, proxy_id: str, ended: CountedEnd) -> str:
         session = tx.sessions.get(ended.session_uid)
         if session is None or session.proxy_id != proxy_id:
-            return _OUTCOMES[ReportedEnd.UNKNOWN]
+            return _NOT_ITS
         end = SessionEnd(
             at=self.now(), reason=ended.reason, bytes_up=ended.bytes_up, bytes_down=ended.bytes_down
         )

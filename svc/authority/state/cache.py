@@ -14,7 +14,7 @@ from twisted.internet.defer import DeferredLock
 
 from svc.audit.state.in_force import StateBroken, StateLedger, VerifiedRecord
 from svc.authority.state.cluster import ClusterState
-from svc.authority.state.tables import SignedRows
+from svc.authority.state.tables import SignedRows, StateUnsigned
 from svc.authority.state.verify import Digests, StateVerifier, Unsigned
 from svc.errors import Denied
 from svc.interfaces.store import IReadOnlyStore, ITransaction
@@ -63,6 +63,13 @@ class ClusterStateCache:
     def rows(self, tx: ITransaction) -> SignedRows:
         """The protected rows of *tx* as they are now.  Raises StateUnsigned."""
         return SignedRows.of(self.ledger, tx)
+
+    def rows_or_known(self, tx: ITransaction) -> SignedRows:
+        """As :meth:`rows`; by what is known here where newer records of state do not verify."""
+        try:
+            return self.rows(tx)
+        except StateUnsigned:
+            return SignedRows(tx, self.ledger.known(), self.ledger)
 
     async def refresh(self) -> ClusterState:
         """Read the store again; called after each change of ours."""

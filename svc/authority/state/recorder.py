@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
@@ -109,6 +109,11 @@ class Recorder:
         change = self._change(tx, event, state) if state else None
         if change is not None:
             _check_time(key, at)
+            change = evolve(
+                change,
+                session_uid=fields.get("session_uid") or "",
+                proxy_id=str(details.get("proxy_id") or ""),
+            )
         record = AuditRecord(
             event_id=event_id(at, self.entropy),
             time=at,

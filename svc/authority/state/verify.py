@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from attrs import define, field, frozen
+from twisted.logger import Logger
 
 from svc.audit.state.in_force import Seen
 from svc.authority.state.cluster import ClusterState
@@ -37,6 +38,7 @@ from svc.model.cluster.agent import Delegation
 from svc.model.policy.version import PolicyVersion
 
 _Row = TypeVar("_Row")
+_log = Logger(namespace="svc_authority")
 
 NAMED_POLICIES = 64
 """Versions past the newest signed one that are named; more wait until these are gone."""
@@ -150,7 +152,21 @@ class StateVerifier:
         """Also check tokens and certificates, which do not affect the facts."""
         for table in PROTECTED:
             if table.expires:
-                self._sweep(table.name, table.entries(tx, at), at)
+                self._sweep(table.name, self._readable(table, tx, at), at)
+
+    def _readable(
+        self, table: ProtectedTable[Any, Any], tx: ITransaction, at: float
+    ) -> list[StateEntry]:
+        """The entries of a table; none where a row says what no such row can.
+
+        All of its rows count as missing then: that keeps no other table from being looked at.
+        """
+        try:
+            return table.entries(tx, at)
+        except Exception:
+            tx.state.tip()  # raises where it is the store that does not answer
+            _log.failure("a protected table cannot be read", table=table.name)
+            return []
 
     def _sweep(self, sort: str, entries: Iterable[StateEntry], at: float) -> None:
         met: set[str] = set()

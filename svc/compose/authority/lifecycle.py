@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 
 from attrs import define, field
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -35,7 +36,14 @@ from svc.compose.authority.store import AwaitedStore
 from svc.compose.drop_ins import plugin_records
 from svc.compose.listeners.rpc import RpcListener
 from svc.compose.telemetry import key_meter, stale_meter
-from svc.errors import MigrationsBroken, MigrationsPending, SvcError, UnknownApplied
+from svc.errors import (
+    LeaseLost,
+    MigrationsBroken,
+    MigrationsPending,
+    StoreUnavailable,
+    SvcError,
+    UnknownApplied,
+)
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP, STORE_MIGRATE
 from svc.model.audit.outbox import QueueCounts
@@ -52,6 +60,8 @@ from svc.runtime.threads import InThread, in_pool
 
 _log = Logger(namespace="svc_authority")
 
+
+_OF_ANOTHER_BUILD = (MigrationsPending, UnknownApplied, MigrationsBroken)
 
 MAX_NAMED = 100
 """Rows that the status names; it counts the rest."""
@@ -102,6 +112,27 @@ class StoreLifecycle(AsyncService):
         await self.store.close()
 
 
+async def each_of(*parts: Callable[[], Awaitable[object]]) -> None:
+    """Run all parts of a pass, and then raise what the first that failed raised.
+
+    Raises:
+        StoreUnavailable: at once: no part can do its work; so LeaseLost, and a store of
+            another build.
+    """
+    faults = list[Exception]()
+    for part in parts:
+        try:
+            await part()
+        except (CancelledError, LeaseLost, StoreUnavailable, *_OF_ANOTHER_BUILD):
+            raise
+        except Exception as failed:
+            if faults:
+                _log.failure("a further part of the reload pass failed")
+            faults.append(failed)
+    if faults:
+        raise faults[0]
+
+
 @define(slots=False, eq=False)
 class Startup(AsyncService):
     """What an Authority does between opening its store and serving, and again and again after."""
@@ -144,21 +175,32 @@ class Startup(AsyncService):
             _log.warn("the stop was not recorded", reason=e.reason)
 
     async def reload(self) -> None:
-        """The reload pass: what the store holds now is what is decided by (G-LIM-02)."""
+        """The reload pass: what the store holds now is what is decided by (G-LIM-02).
+
+        What the store holds may keep one part from its work; the others do theirs all the same.
+        """
+        await each_of(self._follow_state, self._follow_issuers, self._end_lost, self._sweep)
+
+    async def _follow_state(self) -> None:
         try:
             reading = await self.state_cache.reload()
-        except SvcError as refused:
-            if isinstance(refused, MigrationsPending | UnknownApplied | MigrationsBroken):
-                # Somebody migrated it while it was away from us: we are not its build any more.
-                self.stopped_by(refused)
+        except _OF_ANOTHER_BUILD as refused:
+            # Somebody migrated it while it was away from us: we are not its build any more.
+            self.stopped_by(refused)
             raise
         self.parts.metrics.gauge("svc_policy_version_stored").set(reading.stored_policy)
         await self.policy.follow(self.state_cache.state)
         if self.policy.engine is not None:
             self.role.ready.met(POLICY)
         await self.unsigned.name(reading.unsigned)
+
+    async def _follow_issuers(self) -> None:
         await self.issuers.follow(leads=True)
+
+    async def _end_lost(self) -> None:
         await self.standing.look()
+
+    async def _sweep(self) -> None:
         waiting = await self.requests.sweep()
         self.parts.metrics.gauge("svc_access_requests_open").set(waiting)
 

@@ -27,6 +27,14 @@ def _pairs(text: str) -> dict[str, str]:
     return {"": text}
 
 
+def _state(word: str) -> RequestState:
+    """Whatever else somebody wrote there opens nothing."""
+    try:
+        return RequestState(word)
+    except ValueError:
+        return RequestState.DENIED
+
+
 _REQUESTS = RowColumns(
     RequestedAccess,
     "access_requests",
@@ -34,7 +42,7 @@ _REQUESTS = RowColumns(
     "asked_secs, uses, used, asked_at, ends_at, state, text_sha256, sealed_text",
     parameters=_pairs,
     salt=bytes,
-    state=RequestState,
+    state=_state,
     sealed_text=bytes,
 )
 _DECISIONS = RowColumns(

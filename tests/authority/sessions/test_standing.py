@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+from svc.audit.state.anchor import StateAnchor
+from svc.audit.state.in_force import GRACE_SECS, StateView
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.standing import StandingSessions
 from svc.authority.state.recorder import node
+from svc.messages.control import CountedEnd
 from svc.model.policy.approval import ApprovalDecision
 from svc.model.session.ending import APPROVER_GONE
 from tests.authority.access.test_requests import ZED
@@ -108,6 +112,9 @@ class StandingTests(RequestCase):
             "UPDATE access_requests SET state = 'open', ends_at = asked_at + 1",
             f"UPDATE access_requests SET person_id = '{ZED}'",
             "UPDATE access_requests SET resource_id = 'prod1'",
+            "PRAGMA ignore_check_constraints=on; UPDATE access_requests SET state = 'bogus'",
+            "UPDATE access_approvals SET certificate = x'00'",
+            "UPDATE access_requests SET reason = CAST(x'ff' AS TEXT)",
         ):
             with self.subTest(change):
                 self.setUp()
@@ -118,6 +125,111 @@ class StandingTests(RequestCase):
                 value_of(self.standing.look())
                 self.assertEqual(self.asked, {uid: APPROVER_GONE})
                 self.assertNotIn(other, self.asked)
+                self.flushLoggedErrors()
+
+    def test_a_session_hidden_by_sql(self) -> None:
+        """SQL that says something else of the session does not spare it (rule R8)."""
+        for change in (
+            "UPDATE sessions SET end_reason = 'closed'",
+            "UPDATE sessions SET decision_id = 'deadbeef'",
+            f"UPDATE sessions SET person_id = '{ZED}'",
+            "UPDATE sessions SET resource_id = 'prod1'",
+            "UPDATE sessions SET state = 'ended', ended_at = 1",
+            "PRAGMA ignore_check_constraints=on; UPDATE sessions SET state = 'bogus'",
+            "DELETE FROM sessions",
+            "UPDATE audit_log SET canonical = replace(canonical, 'approved_request', 'x')",
+            "UPDATE audit_log SET canonical = replace(canonical, '\"request\":', '\"q\":')",
+            (
+                "INSERT INTO state_changes SELECT max(n) + 1, (SELECT min(seq) FROM audit_log WHERE"
+                " seq NOT IN (SELECT seq FROM state_changes)), key_id, signature FROM state_changes"
+            ),
+        ):
+            with self.subTest(change):
+                self.setUp()
+                other = self.uid_of(self.open_session())
+                uid = self.opened()
+                self.disable()
+                self.house.refresh()
+                self.house.by_sql(*change.split("; "))
+                value_of(self.standing.look())
+                self.assertEqual((self.asked, self.told), ({uid: APPROVER_GONE}, 1))
+                self.assertNotIn(other, self.asked)
+                value_of(self.standing.look())
+                self.assertEqual(self.told, 1)
+                self.flushLoggedErrors()
+
+    def test_until_its_proxy_says_that_it_is_over(self) -> None:
+        """Whatever the row says; another Proxy that says so is not believed."""
+        uid = self.opened()
+        self.disable()
+        self.house.by_sql("DELETE FROM sessions")
+        self.assertEqual(self.ended(), {uid: APPROVER_GONE})
+        ends = self.house.ends()
+        ends.asked = self.asked
+        told = [CountedEnd(uid, APPROVER_GONE)]
+        value_of(ends.reported("o" * 26, told))
+        self.assertEqual(self.ended(), {uid: APPROVER_GONE})
+        value_of(ends.reported(self.proxy.id, told))
+        self.assertEqual((self.ended(), self.told), ({}, 1))
+
+    def test_a_proxy_without_it(self) -> None:
+        """A Proxy that comes back and does not carry it has ended it."""
+        uid = self.opened()
+        ends = self.house.ends()
+        value_of(ends.claimed(self.proxy.id, [uid]))
+        self.disable()
+        self.assertEqual(self.ended(), {uid: APPROVER_GONE})
+        self.asked.clear()
+        value_of(ends.claimed(self.proxy.id, []))
+        self.assertEqual(self.ended(), {})
+
+    def test_one_broken_record_spares_nobody_elses(self) -> None:
+        """An approval that cannot be read is lost, and keeps the sessions of no other going."""
+        first = self.opened()
+        other = self.ask(reason="another")
+        other_id = other.terms["id"]
+        self.decide(other, self.zed)
+        self.disable()
+        self.house.refresh()
+        self.house.by_sql(
+            f"UPDATE access_requests SET reason = CAST(x'ff' AS TEXT) WHERE id = '{other_id}'"
+        )
+        value_of(self.standing.look())
+        self.assertEqual(self.asked, {first: APPROVER_GONE})
+        self.assertEqual(len(self.flushLoggedErrors()), 2)
+        read = value_of(self.house.state_cache.reload())
+        named = {one.subject for one in read.unsigned}
+        self.assertIn(f"access:{other_id}", named)
+        self.assertEqual(len(self.flushLoggedErrors()), 1)
+
+    def test_after_a_new_start(self) -> None:
+        """What an Authority keeps outside the store says which sessions stand on an approval."""
+        uid, used = self.opened(), self.uid_of(self.open_session())
+        ledger = self.house.recorder.ledger
+        self.house.refresh()
+        anchor = StateAnchor(Path(self.mktemp()))
+        anchor.keep(ledger.view, rows=True)
+        kept = anchor.checkpoint()
+        assert kept is not None
+        self.assertEqual(kept.sessions, ledger.view.sessions)
+        self.assertEqual(set(kept.sessions), {uid})
+        self.assertNotIn(used, kept.sessions)
+        for view in (kept, StateView()):
+            self.asked.clear()
+            self.house.by_sql("DELETE FROM sessions")
+            ledger.begin_from(view)
+            self.house.refresh()
+            self.assertEqual(set(ledger.view.sessions), {uid})
+        self.disable()
+        self.assertEqual(self.ended(), {uid: APPROVER_GONE})
+
+    def test_no_longer_than_the_approval_is_known(self) -> None:
+        """Nothing is kept of a session once its approval is forgotten."""
+        self.opened()
+        self.house.refresh()
+        self.house.clock.advance(3600 + GRACE_SECS + 1)
+        value_of(self.house.state_cache.reload())
+        self.assertEqual(dict(self.house.recorder.ledger.view.sessions), {})
 
     def test_a_denied_request(self) -> None:
         """It ends nothing, and neither does an approval that has ended."""
