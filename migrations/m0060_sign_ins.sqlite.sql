@@ -15,3 +15,6 @@ CREATE TABLE sign_ins (
 
 -- Which sign-in a certificate came by: it is revoked with that. Empty: by none.
 ALTER TABLE person_certificates ADD COLUMN sign_in_id TEXT NOT NULL DEFAULT '';
+
+-- Whether it was revoked only because its holder signed out: what it approved before stands.
+ALTER TABLE person_certificates ADD COLUMN signed_out INTEGER NOT NULL DEFAULT 0 CHECK (signed_out IN (0, 1));

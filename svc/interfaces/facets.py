@@ -200,8 +200,13 @@ class ICertificates(Interface):
     def revoked(at: float) -> tuple[IssuedCertificate, ...]:
         """Those of them that were revoked, by hash."""
 
-    def revoke(sha256: bytes, at: float) -> bool:
-        """Revoke one; whether it was good until now."""
+    def revoke(sha256: bytes, at: float, *, signed_out: bool = False) -> bool:
+        """Revoke one; whether that changed it.
+
+        Args:
+            signed_out: Because its holder signs out; one that was revoked stays as it is.
+                Otherwise one whose holder had signed out is from now on simply revoked.
+        """
 
 
 class ICatalog(Interface):

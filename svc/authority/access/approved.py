@@ -16,7 +16,7 @@ from cryptography import x509
 from twisted.logger import Logger
 
 from svc.authority.access.opened import opened_session
-from svc.authority.policy.proposed.approval_count import require_certificate
+from svc.authority.policy.proposed.approval_count import require_kept_certificate
 from svc.authority.registry.approvals import Approvable, check_kept
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.tables import ACCESS_DECISIONS, ACCESS_REQUESTS, SignedRows
@@ -265,7 +265,7 @@ class ApprovedRequests:
         require_active(rows.person(kept.approver))
         # By its signed record, also where it has ended: records are known for a day longer, and no
         # approval lasts longer than that.  The stored end may be anybody's.
-        require_certificate(rows, kept.certificate_sha256, kept.approver)
+        require_kept_certificate(rows, kept.certificate_sha256, kept.approver)
         if not self.may_approve(kept.approver, row):
             raise Denied("the approver may approve this no more", reason="approver_gone")
 

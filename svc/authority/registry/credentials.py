@@ -68,13 +68,13 @@ class CredentialAdmin:
         return answer
 
     def _good(self, tx: ITransaction, known: Person) -> list[IssuedCertificate]:
-        """The certificates that are of use still, as they were signed."""
+        """The certificates that are of use still, or whose approvals are, as they were signed."""
         rows, now = self.tokens.recorder.rows(tx), self.tokens.now()
         return [
             one
             for one in tx.certificates.of(known.id)
             if one.expires > now
-            and one.revoked_at is None
+            and one.has_ended_in_order
             and rows.is_signed(CERTIFICATES.entry_of(one))
         ]
 

@@ -11,23 +11,26 @@ from svc.model.cluster.sign_in import SignIn
 
 
 def revoke_certificates(
-    tx: ITransaction, recorder: Recorder, ended: SignIn, at: float
+    tx: ITransaction, recorder: Recorder, ended: SignIn, at: float, *, signed_out: bool = False
 ) -> list[StateEntry]:
     """Revoke what came by a sign-in and has not expired; what the record must sign.
 
     A certificate whose row somebody removed or altered is revoked too: it could be put back.
+
+    Args:
+        signed_out: Its holder signs out, so what it approved stands.
     """
     rows = recorder.rows(tx)
     good = [
         one.sha256
         for one in tx.certificates.of(ended.person_id)
         if one.sign_in_id == ended.id
-        and one.revoked_at is None
+        and (one.revoked_at is None or (one.signed_out and not signed_out))
         and one.expires > at
         and rows.is_signed(CERTIFICATES.entry_of(one))
     ]
     for sha256 in good:
-        tx.certificates.revoke(sha256, at)
+        tx.certificates.revoke(sha256, at, signed_out=signed_out)
     altered = [
         one.take_away(tx, ended.person_id, at)
         for one in altered_credentials(rows, at)

@@ -32,7 +32,7 @@ from svc.model.canonical import Json
 from svc.model.certificate import CertificateFacts
 from svc.model.clocks import check_clock
 from svc.model.cluster.account import LOCAL_ISSUER
-from svc.model.cluster.sign_in import SignIn
+from svc.model.cluster.sign_in import SIGNED_OUT, SignIn
 from svc.model.principal import CALLERS, Role
 from svc.model.signing import Purpose, verify
 from svc.pki.enroll import CloneSuspected
@@ -99,7 +99,7 @@ class SignInRenewals:
             raise Malformed("the end of a sign-in: a certificate request is not expected")
 
         row, token, issuer = await self._found(shown)
-        await self._end(row, "logout")
+        await self._end(row, SIGNED_OUT)
         if token and issuer != LOCAL_ISSUER:
             try:
                 await self.entrance.configured.revoke(token)
@@ -248,7 +248,9 @@ class SignInRenewals:
                 return
             tx.sign_ins.put(evolve(known, ended_at=self.now(), refresh=b""))
             # Also those before the newest, and those whose answer was lost: somebody may have them.
-            revoked = revoke_certificates(tx, recorder, known, self.now())
+            revoked = revoke_certificates(
+                tx, recorder, known, self.now(), signed_out=reason == SIGNED_OUT
+            )
             state = [SIGN_INS.now(tx, known.id), *revoked]
             for start in range(0, len(state), _ROWS):
                 recorder.append(

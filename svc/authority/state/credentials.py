@@ -36,6 +36,7 @@ from svc.model.audit.state import StateEntry, StateRow
 from svc.model.canonical import decode
 from svc.model.cluster.node import TokenRole
 from svc.model.cluster.person import IssuedCertificate
+from svc.model.cluster.sign_in import SIGNED_OUT
 
 _TABLES: Mapping[str, ProtectedTable[Any, Any]] = {
     table.name: table for table in (CERTIFICATES, SIGN_INS, TOKENS)
@@ -60,7 +61,7 @@ class AlteredCredential:
     Attributes:
         until: When it ends by itself.
         said: What records say of it: whose it is, a certificate's serial, its sign-in, and the
-            event of the newest.
+            event of the newest, and its reason.
     """
 
     subject: str
@@ -79,7 +80,12 @@ class AlteredCredential:
 
     @property
     def is_over(self) -> bool:
-        """Whether it was spent, ended or revoked before: put back, it is that."""
+        """Whether it was spent, ended or revoked before: put back, it is that.
+
+        Put back, a certificate whose holder signed out stands for what it had approved.
+        """
+        if self.sort == CERTIFICATES.name and self.said.get("reason") == SIGNED_OUT:
+            return False
         return self.said.get("event") in _ENDS[self.sort]
 
     def is_of(self, person_id: str) -> bool:
@@ -196,6 +202,7 @@ def said_of(rows: SignedRows, wanted: Collection[str]) -> dict[str, dict[str, st
             details = record.get("details", {})
             for subject in named:
                 said = {"event": str(record["event"]), **_of(subject, details)}
+                said["reason"] = str(record.get("reason") or "")
                 found.setdefault(subject, {}).update(said)
     if (n, before) != (rows.seen.n, rows.seen.hash):
         raise _broken(n)

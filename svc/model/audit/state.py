@@ -256,6 +256,8 @@ def certificate_entry(issued: IssuedCertificate) -> StateEntry:
     }
     if issued.sign_in_id:
         fields["sign_in"] = issued.sign_in_id
+    if issued.signed_out:
+        fields["signed_out"] = True
     return _entry(f"certificate:{issued.sha256.hex()}", fields, issued.expires)
 
 

@@ -67,7 +67,8 @@ class IssuedCertificate:
     """A certificate that was signed for a person.
 
     ``sha256`` is of the DER certificate; times are seconds since the epoch;
-    ``revoked_at`` is None while it is good; ``sign_in_id`` is empty where it came by no sign-in.
+    ``revoked_at`` is None while it is good; ``sign_in_id`` is empty where it came by no sign-in;
+    ``signed_out`` says that it was revoked only because its holder signed out.
     """
 
     sha256: bytes
@@ -77,3 +78,12 @@ class IssuedCertificate:
     expires: float
     revoked_at: float | None = None
     sign_in_id: str = ""
+    signed_out: bool = False
+
+    @property
+    def has_ended_in_order(self) -> bool:
+        """Whether what it signed before stands still, where that lasts longer than it does.
+
+        It may have expired, or its holder may have signed out; nobody took it from them.
+        """
+        return self.revoked_at is None or self.signed_out

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from attrs import field, frozen
 
+SIGNED_OUT = "logout"
+"""Why a sign-in ended that its own holder ended."""
+
 
 @frozen
 class IdentityLink:

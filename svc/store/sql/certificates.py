@@ -14,8 +14,9 @@ from svc.store.sql.statements import Statements
 _CERTIFICATES = RowColumns(
     IssuedCertificate,
     "person_certificates",
-    "sha256, serial, person_id, issued_at, expires, revoked_at, sign_in_id",
+    "sha256, serial, person_id, issued_at, expires, revoked_at, sign_in_id, signed_out",
     sha256=bytes,
+    signed_out=bool,
 )
 
 
@@ -32,8 +33,8 @@ class Certificates:
             raise NoSuchRow("store: there is no such person")
         added = self._db.change(
             "INSERT INTO person_certificates"
-            " (sha256, serial, person_id, issued_at, expires, revoked_at, sign_in_id)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+            " (sha256, serial, person_id, issued_at, expires, revoked_at, sign_in_id,"
+            " signed_out) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             certificate.sha256,
             certificate.serial,
             certificate.person_id,
@@ -41,6 +42,7 @@ class Certificates:
             certificate.expires,
             certificate.revoked_at,
             certificate.sign_in_id,
+            int(certificate.signed_out),
         )
         if not added:
             raise AlreadyExists("store: a certificate with this hash or serial already exists")
@@ -65,8 +67,13 @@ class Certificates:
         where = "WHERE expires > ? AND revoked_at IS NOT NULL ORDER BY sha256"
         return _CERTIFICATES.all(self._db, where, at)
 
-    def revoke(self, sha256: bytes, at: float) -> bool:
+    def revoke(self, sha256: bytes, at: float, *, signed_out: bool = False) -> bool:
+        if signed_out:
+            mark = "UPDATE person_certificates SET revoked_at = ?, signed_out = 1"
+            where = " WHERE sha256 = ? AND revoked_at IS NULL"
+            return bool(self._db.change(mark + where, at, sha256))
         sql = (
-            "UPDATE person_certificates SET revoked_at = ? WHERE sha256 = ? AND revoked_at IS NULL"
+            "UPDATE person_certificates SET revoked_at = coalesce(revoked_at, ?), signed_out = 0"
+            " WHERE sha256 = ? AND (revoked_at IS NULL OR signed_out = 1)"
         )
         return bool(self._db.change(sql, at, sha256))

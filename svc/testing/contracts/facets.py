@@ -300,6 +300,22 @@ class FacetContract:
         self.assertEqual(unexpired, [(old, new), (new,), ()])
         self.assertEqual(await self.store.run("revoke", revoke), ((True, False), (new, gone), None))
 
+        def sign_out(tx: ITransaction) -> Any:
+            for each in (old, new):
+                tx.certificates.revoke(each.sha256, 11.0, signed_out=True)
+            left = tx.certificates.of("p1")
+            told = (
+                tx.certificates.revoke(new.sha256, 12.0),
+                tx.certificates.revoke(new.sha256, 13.0),
+            )
+            return left, told, tx.certificates.get(new.sha256)
+
+        out = evolve(new, revoked_at=11.0, signed_out=True)
+        self.assertEqual(
+            await self.store.run("sign out", sign_out),
+            ((out, gone), (True, False), evolve(out, signed_out=False)),
+        )
+
     async def test_catalog(self: Any) -> None:
         """A resource keeps its labels, is assigned to a known node, and is removed once."""
         wanted = Resource("db1", "tcp", {"env": "prod", "tier": "1"})

@@ -571,8 +571,8 @@ class RequestTests(Case):
         approvals, grant = self.house.approvals(), decode_grant(answer.grant.payload)
         self.assertEqual(value_of(approvals.of_grant(grant)), answer.approved)
         self.assertIsNone(value_of(approvals.of_grant(evolve(grant, audit_hash=bytes(32)))))
-        for other in ({"person_id": ADA}, {"resource_identity": "another"}):
-            self.assertIsNone(value_of(approvals.of_grant(evolve(grant, **other))), other)
+        for other in (evolve(grant, person_id=ADA), evolve(grant, resource_identity="another")):
+            self.assertIsNone(value_of(approvals.of_grant(other)))
         self.house.clock.advance(3601)
         self.assertIsNone(value_of(approvals.of_grant(grant)))
 

@@ -123,6 +123,21 @@ class PutBackTests(SynchronousTestCase):
         self.check_nothing_in_force()
         self.assertEqual(len(self.house.records("certificate.revoke")), 2)
 
+    def test_signed_out(self) -> None:
+        """One whose holder signed out is revoked for good, also while somebody keeps its row."""
+        value_of(self.at.end(self.key, self.signed_in.chain))
+        kept = {"person_certificates": self.rows("person_certificates")}
+        self.put_back("person_certificates", [])
+        self.revoke()
+        self.put_all_back(kept)
+        certificate = sha256(self.signed_in.chain[0]).digest()
+
+        def look(tx: Any) -> None:
+            self.house.recorder.rows(tx).certificate(certificate)
+
+        refused = refusal_of(self.house.store.store.read("the certificate", look))
+        self.assertEqual(refused.reason, "state_unsigned")
+
     def test_altered(self) -> None:
         """Rows that name another person meanwhile: nothing is refused, all of it is revoked."""
         kept = {table: self.rows(table) for table in TABLES}

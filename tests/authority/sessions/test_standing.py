@@ -7,15 +7,18 @@ from typing import Any
 
 from svc.audit.state.anchor import StateAnchor
 from svc.audit.state.in_force import GRACE_SECS, StateView
+from svc.authority.registry.credentials import CredentialAdmin
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.standing import StandingSessions
-from svc.authority.state.recorder import node
+from svc.authority.state.recorder import node, operator
 from svc.messages.control import CountedEnd
 from svc.model.policy.approval import ApprovalDecision
 from svc.model.session.ending import APPROVER_GONE
+from svc.proto.gate.v1 import admin_pb2
 from tests.authority.access.test_requests import ZED
 from tests.authority.access.test_requests import Case as RequestCase
 from tests.authority.house import ADA, AUTHORITY, EVE, value_of
+from tests.support.nothing import nothing
 
 
 class StandingTests(RequestCase):
@@ -99,6 +102,32 @@ class StandingTests(RequestCase):
             tx.certificates.revoke(self.house.ada.sha256, 2.0)
 
         self.house.run(revoke)
+        self.assertEqual(self.ended(), {uid: APPROVER_GONE})
+
+    def test_signed_out(self) -> None:
+        """An approver who signs out has left in order, unless an operator then takes it away."""
+        uid, mine = self.opened(), self.house.ada.sha256
+        self.house.run(lambda tx: tx.certificates.revoke(mine, 2.0, signed_out=True))
+        self.assertEqual(self.ended(), {})
+        self.assertIn(mine, self.house.state_cache.state.revoked_certificates)
+        self.assertIsNotNone(self.open().grant)
+        late = self.ask(reason="another")
+        self.assertEqual(self.not_decided(late, self.house.ada), "revoked_certificate")
+        credentials = CredentialAdmin(self.house.registry().tokens, {}, nothing)
+        request = admin_pb2.ChangePersonRequest(person=ADA)
+        answer = value_of(credentials.revoke(request, operator(0)))
+        self.assertEqual(list(answer.serials), [mine.hex()])
+        self.assertIn(uid, self.ended())
+        self.house.by_sql(
+            f"UPDATE person_certificates SET signed_out = 1 WHERE sha256 = x'{mine.hex()}'"
+        )
+        self.assertIsNone(self.open().grant)
+
+    def test_signed_out_by_sql(self) -> None:
+        """No SQL makes a certificate that was revoked one whose holder signed out (rule R8)."""
+        uid, mine = self.opened(), self.house.ada.sha256
+        self.house.run(lambda tx: tx.certificates.revoke(mine, 2.0))
+        self.house.by_sql("UPDATE person_certificates SET signed_out = 1")
         self.assertEqual(self.ended(), {uid: APPROVER_GONE})
 
     def test_hidden_by_sql(self) -> None:

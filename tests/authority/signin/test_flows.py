@@ -370,7 +370,7 @@ class RenewalTests(SynchronousTestCase):
         refused = refusal_of(self.renew(mine, second, new_key()))
         self.assertEqual(refused.reason, "revoked_certificate")
         self.assertEqual(self.house.records("sign_in.end")[0]["reason"], "identity_cloned")
-        self.assertEqual(self.good(), [])
+        self.assertEqual((self.good(), self.signed_out()), ([], [False, False]))
 
     def good(self) -> list[str]:
         """The person's certificates that were not revoked."""
@@ -466,6 +466,13 @@ class RenewalTests(SynchronousTestCase):
         self.assertEqual(self.at.agent.count("/revoke"), 1)
         refused = refusal_of(self.renew(self.key, self.first, new_key()))
         self.assertEqual(refused.reason, "revoked_certificate")
+        self.assertEqual(self.signed_out(), [True])
+
+    def signed_out(self) -> list[bool]:
+        """Of each certificate of the person, whether its holder signed out."""
+        person = self.first.principal.rpartition("/")[2]
+        issued = self.house.run(lambda tx: tx.certificates.of(person))
+        return [one.signed_out for one in issued]
 
     def test_another_key(self) -> None:
         """A certificate without its key renews nothing."""

@@ -109,7 +109,7 @@ class ApprovalCount:
         )
         if (approval.approver, approval.decision) != (kept.approver, kept.decision):
             raise ApprovalRefused("the row names another approver or decision than the signature")
-        require_certificate(rows, kept.certificate_sha256, kept.approver)
+        require_kept_certificate(rows, kept.certificate_sha256, kept.approver)
         require_active(rows.person(kept.approver))
         age = factor_age(rows, kept.certificate, kept.decided_at)
         decision = self.may_approve(kept.approver, age)
@@ -153,6 +153,17 @@ def require_certificate(rows: SignedRows, sha256: bytes, person_id: str) -> None
     """
     issued = rows.certificate(sha256)
     if issued is None or issued.revoked_at is not None or issued.person_id != person_id:
+        raise ApprovalRefused("the certificate was revoked", reason="revoked_certificate")
+
+
+def require_kept_certificate(rows: SignedRows, sha256: bytes, person_id: str) -> None:
+    """Return if what a person signed by a certificate stands: it may have ended in order.
+
+    Raises:
+        ApprovalRefused: ``revoked_certificate``.
+    """
+    issued = rows.certificate(sha256)
+    if issued is None or not issued.has_ended_in_order or issued.person_id != person_id:
         raise ApprovalRefused("the certificate was revoked", reason="revoked_certificate")
 
 
