@@ -20,7 +20,8 @@ from twisted.logger import Logger
 
 from svc.audit.state.in_force import StateBroken, StateLedger, StateView, rolled_back
 from svc.interfaces.facets import IStateLog
-from svc.model.audit.state import StandingSession, StateEntry, StateHead
+from svc.model.audit.standing import StandingSession
+from svc.model.audit.state import StateEntry, StateHead
 from svc.runtime import durable
 from svc.runtime.services import AsyncService, BackgroundTasks
 from svc.runtime.threads import InThread, inline

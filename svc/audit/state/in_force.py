@@ -28,8 +28,8 @@ from svc.interfaces.audit import OriginVerifier
 from svc.interfaces.facets import IStateLog
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.record import chain_hash
+from svc.model.audit.standing import StandingSession, standing_session
 from svc.model.audit.state import (
-    StandingSession,
     StateChange,
     StateEntry,
     StateHead,
@@ -354,18 +354,22 @@ class StateLedger:
                 raise Malformed("state record: the certificate of its key is missing or differs")
             signed = Signed(row.canonical, row.signature, (row.certificate,))
             self.verify(signed, _seconds(record["time"]))
-            return _with_session(read_change(record["state"]), record)
+            return _change_of(record)
         except (SvcError, KeyError) as refused:
             why = refused.text if isinstance(refused, SvcError) else "a member is missing"
             raise StateBroken(f"state record {row.n}: {why}") from refused
 
 
-def _with_session(change: StateChange, record: Mapping[str, Json]) -> StateChange:
-    uid, details = record.get("session_uid"), record.get("details")
-    if not isinstance(uid, str):
-        return change
+def about_session(change: StateChange, uid: object, proxy_id: object) -> StateChange:
+    """The change with what its record says of a session, if it says so of one."""
+    found = standing_session(uid, proxy_id, (one.subject for one in change.rows))
+    return change if found is None else evolve(change, session=found)
+
+
+def _change_of(record: Mapping[str, Json]) -> StateChange:
+    details = record.get("details")
     proxy_id = details.get("proxy_id") if isinstance(details, Mapping) else None
-    return evolve(change, session_uid=uid, proxy_id=proxy_id if isinstance(proxy_id, str) else "")
+    return about_session(read_change(record["state"]), record.get("session_uid"), proxy_id)
 
 
 def rolled_back(head: StateHead, n: int) -> StateBroken:

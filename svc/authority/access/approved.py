@@ -23,7 +23,8 @@ from svc.authority.state.tables import ACCESS_DECISIONS, ACCESS_REQUESTS, Signed
 from svc.errors import Denied, SvcError
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.audit.events import ACCESS_USE, SESSION_START
-from svc.model.audit.state import StandingSession, StateEntry
+from svc.model.audit.standing import StandingSession
+from svc.model.audit.state import StateEntry
 from svc.model.canonical import decode
 from svc.model.cluster.person import require_active
 from svc.model.cluster.resource import Resource

@@ -17,7 +17,7 @@ from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import SESSION_ASKED_END
 from svc.model.audit.record import Actor
-from svc.model.audit.state import StandingSession
+from svc.model.audit.standing import StandingSession
 from svc.model.canonical import Json
 from svc.model.cluster.agent import Agent
 from svc.model.cluster.person import Person

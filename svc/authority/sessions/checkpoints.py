@@ -14,6 +14,7 @@ of each open session is believed, and what follows is held against it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 
 from attrs import define, field, frozen
@@ -49,7 +50,7 @@ from svc.model.session.checkpoint import (
 from svc.model.session.grant import Grant
 from svc.model.session.recorded import MISSING, RangedRecord, RecordedChain
 from svc.model.session.request import SessionRequest
-from svc.model.session.session import SessionState
+from svc.model.session.session import Session, SessionState
 from svc.model.signing import Purpose, Signed, verify
 
 _log = Logger(namespace="svc_authority")
@@ -78,6 +79,9 @@ class _Tracked:
     """A gated session, as far as it was heard of.
 
     Attributes:
+        proxy_id: By its grant; by its row, which is not signed, where no grant was seen.
+        connector_id: Likewise.
+        holder: Whose it is and on what, by its grant; None where none was seen.
         instances: Processes of its Connector that were registered when it was granted, or when it
             was first heard of.
         ends_at: When its grant ends; None where we do not know.
@@ -86,6 +90,7 @@ class _Tracked:
     chain: RecordedChain
     proxy_id: str = ""
     connector_id: str = ""
+    holder: tuple[str, str] | None = None
     instances: frozenset[str] = frozenset()
     ends_at: float | None = None
 
@@ -110,6 +115,7 @@ class GatedSessions:
         trust: Hears what sessions say of their Proxies.
         instances: The processes of a Connector that are registered now.
         stands_on: Gives the approved request, in force still, by which a grant was made.
+        asked_ends: Gives the sessions that are being ended, with the reason, whatever rows say.
     """
 
     cluster: str
@@ -123,6 +129,7 @@ class GatedSessions:
     trust: ProxyTrust
     instances: Callable[[str], frozenset[str]]
     stands_on: Callable[[Grant], Awaitable[ApprovedAccess | None]] = _on_nothing
+    asked_ends: Callable[[], Mapping[str, str]] = dict
     _sessions: dict[str, _Tracked] = field(factory=dict, init=False)
     _mismatched: set[str] = field(factory=set, init=False)
 
@@ -132,6 +139,7 @@ class GatedSessions:
             RecordedChain(grant.session_uid, self.now()),
             proxy_id=grant.proxy_id,
             connector_id=grant.connector_id,
+            holder=(grant.person_id, grant.resource),
             instances=self.instances(grant.connector_id),
             ends_at=grant.end_before_ms / 1000,
         )
@@ -159,6 +167,11 @@ class GatedSessions:
         tracked = self._sessions.get(session_uid)
         return None if tracked is None or tracked.chain.is_adopted else tracked.chain.settled_at
 
+    def holder(self, session_uid: str) -> tuple[str, str] | None:
+        """Whose a session is and on which resource, by its grant; None where none was seen."""
+        tracked = self._sessions.get(session_uid)
+        return None if tracked is None else tracked.holder
+
     async def disputed(self, session_uid: str, proxy_id: str, word: str) -> None:
         """The policy does not allow what the session's Proxy recorded as allowed.
 
@@ -167,7 +180,9 @@ class GatedSessions:
         """
         if session_uid not in self._mismatched:
             self._mismatched.add(session_uid)
-            self.trust.mismatched(session_uid, proxy_id, word)
+            tracked = self._sessions.get(session_uid)
+            known = "" if tracked is None else tracked.proxy_id
+            self.trust.mismatched(session_uid, known or proxy_id, word)
         await self.trust.write()
 
     async def checkpoint(self, ask: CheckpointAsk, proxy: Node) -> CheckpointAnswer:
@@ -180,14 +195,11 @@ class GatedSessions:
         session = await self.store.read(
             "session of a checkpoint", lambda tx: tx.sessions.get(one.session_uid)
         )
-        # Its last one may come by another Proxy, where that of the session is gone.
-        is_theirs = session is not None and session.connector_id == one.connector_id
-        if session is None or not (is_theirs and (one.is_last or session.proxy_id == proxy.id)):
+        if session is None or not self._is_theirs(one, session, proxy):
             raise Denied("the checkpoint is of no session here", reason="checkpoint_refused")
         uid, tracked = one.session_uid, self._tracked(one.session_uid)
         if not tracked.proxy_id:
-            tracked.proxy_id, tracked.connector_id = session.proxy_id, one.connector_id
-            tracked.instances = self.instances(one.connector_id)
+            self._learn(tracked, ask, one, session.proxy_id)
         if uid not in self._mismatched:
             self._judged(uid, tracked.chain.checkpoint(one, self.now()))
         try:
@@ -200,8 +212,9 @@ class GatedSessions:
             return CheckpointAnswer()
         if session.state is not SessionState.OPEN:
             return CheckpointAnswer(reason=ending.NOT_CLAIMED)
-        if session.end_reason:
-            return CheckpointAnswer(reason=ending.known_ask(session.end_reason))
+        asked = session.end_reason or self.asked_ends().get(uid, "")
+        if asked:
+            return CheckpointAnswer(reason=ending.known_ask(asked))
         if tracked.chain.settled_at < self.now() - RECONCILED_SECS:
             return CheckpointAnswer(reason=UNRECONCILED)
         try:
@@ -210,6 +223,32 @@ class GatedSessions:
         except Denied as refusal:
             _log.info("a session is not prolonged", session=uid, reason=refusal.reason)
             return CheckpointAnswer(reason=refusal.reason)
+
+    def _is_theirs(self, one: SessionCheckpoint, session: Session, proxy: Node) -> bool:
+        """Whether it is of a session of this Connector, brought by the session's Proxy.
+
+        Its last one may come by another Proxy, where that of the session is gone.
+        """
+        ends = session.connector_id, session.proxy_id
+        known = self._sessions.get(one.session_uid)
+        if known is not None and known.holder is not None:
+            ends = known.connector_id, known.proxy_id
+        return ends[0] == one.connector_id and (one.is_last or ends[1] == proxy.id)
+
+    def _learn(
+        self, tracked: _Tracked, ask: CheckpointAsk, one: SessionCheckpoint, proxy_id: str
+    ) -> None:
+        """Whose session it is that another Authority granted: its grant says so, if it came."""
+        tracked.proxy_id, tracked.connector_id = proxy_id, one.connector_id
+        tracked.instances = self.instances(one.connector_id)
+        if ask.grant is None:
+            return
+        with suppress(SvcError):
+            self.verifier.verify_signed(ask.grant, Purpose.GRANT)
+            grant = decode_grant(ask.grant.payload)
+            if (grant.session_uid, grant.connector_id) == (one.session_uid, one.connector_id):
+                tracked.proxy_id = grant.proxy_id
+                tracked.holder = (grant.person_id, grant.resource)
 
     def _verified(self, signed: Signed) -> SessionCheckpoint:
         facts = self.verifier.verify(signed.chain, {Role.CONNECTOR})
@@ -288,7 +327,8 @@ class GatedSessions:
         ends = (grant.connector_id, grant.proxy_id)
         if not is_it or ends != (one.connector_id, proxy.id):
             raise Denied("the checkpoint came with another grant", reason="checkpoint_refused")
-        return _Opened(grant, request, person, kind_of(self.kinds, request))
+        kind = kind_of(self.kinds, request)
+        return _Opened(grant=grant, request=request, person=person, kind=kind)
 
     def _tracked(self, session_uid: str) -> _Tracked:
         tracked = self._sessions.get(session_uid)

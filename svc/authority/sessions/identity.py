@@ -3,7 +3,8 @@
 A Connector asks for a session that is open at it, and nobody else is answered.  It brings the grant
 that Authority signed, which says whose session it is, and on what.  The row of the session is not
 signed: whoever can write to the store could put another person into it.  From the row we take
-whether the session is still open, and the id of its decision.
+whether the session is still open, and where the record of its opening is, which is held to the
+grant.
 
 Of the request only a name is taken, of a person that it asks to be made as.  That needs the action
 ``actAs``, and that person must be allowed to open the session too.  Both are decided without the
@@ -20,6 +21,7 @@ from typing import Any
 
 from attrs import define, frozen
 
+from svc.authority.access.opened import OpenedSession, opened_session
 from svc.authority.refusals import RefusalRecords
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
@@ -56,7 +58,7 @@ PROFILE = "svc-identity"
 
 @frozen
 class _Granted:
-    """A session: what was granted, and the decision that its row names."""
+    """A session: what was granted, and the decision that granted it."""
 
     grant: Grant
     decision_id: str
@@ -113,12 +115,12 @@ class SessionIdentities:
             SvcError: there is none to be had; a refusal is recorded first.
         """
         grant = self._granted(ask, connector)
-        session, delegated = await self.store.read(
+        session, opened, delegated = await self.store.read(
             "session of an identity", lambda tx: self._found(tx, grant)
         )
-        if session is None:
+        if session is None or opened is None:
             raise _unknown()
-        granted = _Granted(grant, session.decision_id)
+        granted = _Granted(grant, opened.decision_id)
         try:
             _require_open(session)
             identity, decision = self._identity(ask, granted, delegated)
@@ -140,16 +142,20 @@ class SessionIdentities:
 
     def _found(
         self, tx: ITransaction, grant: Grant
-    ) -> tuple[Session | None, tuple[Delegation, ...]]:
-        """The session's row; of an agent's also for whom it may act, as signed records say."""
-        session = tx.sessions.get(grant.session_uid)
+    ) -> tuple[Session | None, OpenedSession | None, tuple[Delegation, ...]]:
+        """The session; of an agent's also for whom it may act, as signed records say."""
+        session, opened = tx.sessions.get(grant.session_uid), opened_session(tx, grant)
         if not is_agent_id(grant.person_id):
-            return session, ()
+            return session, opened, ()
         rows = self.state_cache.rows(tx)
         theirs = (
             one for one in tx.delegations.unexpired(self.now()) if one.agent_id == grant.person_id
         )
-        return session, tuple(one for one in theirs if rows.is_signed(DELEGATIONS.entry_of(one)))
+        return (
+            session,
+            opened,
+            tuple(one for one in theirs if rows.is_signed(DELEGATIONS.entry_of(one))),
+        )
 
     def _identity(
         self, ask: TokenAsk, granted: _Granted, delegated: tuple[Delegation, ...]

@@ -20,6 +20,7 @@ from svc.authority.sessions.checkpoints import GatedSessions
 from svc.model.clocks import MAX_APART_SECS
 from svc.model.ids import Entropy
 from svc.model.policy.requested import APPROVED_REQUEST
+from svc.model.policy.requests import caller
 
 _log = Logger(namespace="svc_authority")
 
@@ -68,7 +69,7 @@ class SampledAllows:
             SvcError: what was found is not on record yet; the next checkpoint writes it.
         """
         known: dict[tuple[str, str], list[UsedApproval]] = {}
-        for one in map(self._placed, sampled):
+        for one in map(self._held, map(self._placed, sampled)):
             is_wrong = one.is_picked and self._is_wrong(one)
             if is_wrong or not await self._is_approved(one, known):
                 _log.error(
@@ -87,6 +88,23 @@ class SampledAllows:
         """
         settled_at = self.gated.settled_at(one.session_uid)
         return one if settled_at is None else evolve(one, at=max(one.at, settled_at - HELD_SECS))
+
+    def _held(self, one: SampledAllow) -> SampledAllow:
+        """The request, as that of whose session it is by the grant.
+
+        It was made out by the session's row, which is not signed (rule R8).
+        """
+        asked, holder = one.request, self.gated.holder(one.session_uid)
+        if holder is None or holder == (asked.principal.id, asked.resource.id):
+            return one
+        _log.error("the row of a session is not what was granted", session=one.session_uid)
+        person_id, resource = holder
+        request = evolve(
+            asked,
+            principal=caller(person_id),
+            resource=evolve(asked.resource, id=resource),
+        )
+        return evolve(one, request=request)
 
     async def _is_approved(
         self, one: SampledAllow, known: dict[tuple[str, str], list[UsedApproval]]

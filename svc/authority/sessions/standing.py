@@ -15,7 +15,7 @@ from svc.authority.access.approved import ApprovedRequests
 from svc.authority.sessions.admin import SessionAdmin
 from svc.interfaces.store import ITransaction
 from svc.model.audit.record import Actor
-from svc.model.audit.state import StandingSession
+from svc.model.audit.standing import StandingSession
 from svc.model.session.ending import APPROVER_GONE
 
 

@@ -22,7 +22,7 @@ from svc.errors import Denied
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import PROXY_DISTRUSTED, SESSION_MISMATCH, SESSION_UNCONFIRMED
 from svc.model.audit.record import Event
-from svc.model.canonical import decode
+from svc.model.canonical import Json, decode
 from svc.model.session.ending import SESSION_MISMATCH as MISMATCH
 from svc.model.session.incidents import DAY_SECS, Incidents
 
@@ -48,7 +48,7 @@ class ProxyTrust:
     _until: dict[str, float] = field(factory=dict, init=False)
     _incidents: dict[str, Incidents] = field(factory=dict, init=False)
     _here_since: dict[str, float] = field(factory=dict, init=False)
-    _sessions: dict[str, tuple[Event, str]] = field(factory=dict, init=False)
+    _sessions: dict[str, tuple[Event, str, str]] = field(factory=dict, init=False)
     _proxies: dict[str, str] = field(factory=dict, init=False)
 
     async def load(self, proxy_ids: Iterable[str]) -> None:
@@ -96,7 +96,7 @@ class ProxyTrust:
 
     def mismatched(self, session_uid: str, proxy_id: str, word: str) -> None:
         """The Proxy's records of a session are not what its Connector passed on."""
-        self._sessions[session_uid] = SESSION_MISMATCH, word
+        self._sessions[session_uid] = SESSION_MISMATCH, word, proxy_id
         if proxy_id:
             self._distrust(proxy_id, MISMATCH, inf)
         _log.error(
@@ -108,7 +108,7 @@ class ProxyTrust:
 
     def unconfirmed(self, session_uid: str, proxy_id: str, word: str, ended_at: float) -> None:
         """Nobody knows whether the records of a session that is over are all there were."""
-        self._sessions[session_uid] = SESSION_UNCONFIRMED, word
+        self._sessions[session_uid] = SESSION_UNCONFIRMED, word, proxy_id
         if word == RESTARTED:
             return
         incidents = self._incidents.setdefault(proxy_id, Incidents())
@@ -157,27 +157,30 @@ class ProxyTrust:
     def _write(
         self,
         tx: ITransaction,
-        sessions: dict[str, tuple[Event, str]],
+        sessions: dict[str, tuple[Event, str, str]],
         proxies: dict[str, str],
     ) -> set[str]:
         """The Proxies of mismatched sessions."""
-        found = set()
-        for uid, (event, word) in sessions.items():
+        found = set[str]()
+        for uid, (event, word, known_proxy) in sessions.items():
             session = tx.sessions.get(uid)
-            if session is None:
+            # By the grant, where it was seen: the row is not signed, and may be gone.
+            proxy_id = known_proxy or ("" if session is None else session.proxy_id)
+            if not proxy_id:
                 continue
             if event is SESSION_MISMATCH:
-                found.add(session.proxy_id)
+                found.add(proxy_id)
+            details: dict[str, Json] = {"proxy_id": proxy_id}
+            about: dict[str, str] = {}
+            if session is not None:
+                details["connector_id"] = session.connector_id
+                about = {
+                    "resource_id": session.resource_id,
+                    "resource_kind": session.kind,
+                    "decision_id": session.decision_id,
+                }
             self.recorder.append(
-                tx,
-                event,
-                node(session.proxy_id),
-                session_uid=session.uid,
-                resource_id=session.resource_id,
-                resource_kind=session.kind,
-                decision_id=session.decision_id,
-                reason=word,
-                details={"proxy_id": session.proxy_id, "connector_id": session.connector_id},
+                tx, event, node(proxy_id), session_uid=uid, reason=word, details=details, **about
             )
         for proxy_id, reason in proxies.items():
             self.recorder.append(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from attrs import define, evolve, field
+from attrs import define, field
 
 from svc.audit.log.record import Sealer
-from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
+from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger, about_session
 from svc.authority.state.tables import SignedRows, StateUnsigned, refuse_unsigned
 from svc.errors import Unavailable
 from svc.interfaces.store import ITransaction
@@ -109,11 +109,6 @@ class Recorder:
         change = self._change(tx, event, state) if state else None
         if change is not None:
             _check_time(key, at)
-            change = evolve(
-                change,
-                session_uid=fields.get("session_uid") or "",
-                proxy_id=str(details.get("proxy_id") or ""),
-            )
         record = AuditRecord(
             event_id=event_id(at, self.entropy),
             time=at,
@@ -130,7 +125,8 @@ class Recorder:
         if change is not None:
             signature = key.sign(sealed.canonical)
             tx.state.append(change.n, row.seq, key.key_id, signature, key.certificate)
-            self.ledger.remember(row.hash, change)
+            uid, proxy_id = fields.get("session_uid"), details.get("proxy_id")
+            self.ledger.remember(row.hash, about_session(change, uid, proxy_id))
             if event is not STATE_ADOPT and not PEOPLE.isdisjoint(one.sort for one in state):
                 for check in self._checks:
                     check(tx)

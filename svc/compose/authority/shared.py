@@ -179,6 +179,7 @@ def shared_services(p: Parts) -> SharedServices:
         trust=ProxyTrust(p.store, p.recorder, now),
         instances=registrations.instances,
         stands_on=approvals.of_grant,
+        asked_ends=lambda: ends.asked,
     )
     renewals = NodeRenewal(
         issuer=p.issuer,

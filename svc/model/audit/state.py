@@ -19,10 +19,11 @@ from collections.abc import Mapping
 from hashlib import sha256
 from typing import NoReturn
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.model.audit.ledger import GENESIS
+from svc.model.audit.standing import StandingSession
 from svc.model.canonical import MAX_INTEGER, Json, encode
 from svc.model.cluster.account import PersonSecret
 from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
@@ -67,28 +68,6 @@ class StateEntry:
         return self.subject.partition(":")[0]
 
 
-SESSIONS_STAND_ON = "access"
-"""The sort of rows that sessions stand on: approved requests for access."""
-
-
-@frozen
-class StandingSession:
-    """A session and what it stands on, as the records say that count the uses.
-
-    Attributes:
-        proxy_id: The Proxy that it was granted to.
-        subjects: Of the rows.
-    """
-
-    uid: str
-    proxy_id: str
-    subjects: frozenset[str]
-
-    def with_more(self, other: StandingSession) -> StandingSession:
-        """What it stands on by both."""
-        return evolve(self, subjects=self.subjects | other.subjects)
-
-
 @frozen
 class StateChange:
     """The member ``state`` of a record that changes protected rows.
@@ -97,24 +76,14 @@ class StateChange:
         n: Counts such records from 1, without a hole.
         prev: The chain hash of the record with ``n - 1``; zero bytes for the first.
         catalog: The revision of the catalog after the change; None where it did not count.
-        session_uid: Of the session that the record is about, if it is about one.
-        proxy_id: Its Proxy.  Neither is in the member: the record has them itself.
+        session: That stands on some of the rows from now on; not in the member, the record says it.
     """
 
     n: int
     prev: bytes
     rows: tuple[StateEntry, ...]
     catalog: int | None = None
-    session_uid: str = ""
-    proxy_id: str = ""
-
-    @property
-    def session(self) -> StandingSession | None:
-        """The session that stands on rows of this change from now on."""
-        subjects = frozenset(one.subject for one in self.rows if one.sort == SESSIONS_STAND_ON)
-        if not self.session_uid or not subjects:
-            return None
-        return StandingSession(self.session_uid, self.proxy_id, subjects)
+    session: StandingSession | None = None
 
     def form(self) -> dict[str, Json]:
         """Its form in the record's canonical bytes."""
@@ -256,8 +225,7 @@ def certificate_entry(issued: IssuedCertificate) -> StateEntry:
     }
     if issued.sign_in_id:
         fields["sign_in"] = issued.sign_in_id
-    if issued.signed_out:
-        fields["signed_out"] = True
+    fields |= {"signed_out": True} if issued.signed_out else {}
     return _entry(f"certificate:{issued.sha256.hex()}", fields, issued.expires)
 
 

@@ -27,7 +27,7 @@ from svc.model.session.recorded import RangedRecord
 from svc.model.signing import Purpose, Signed, sign
 from tests.authority.access.test_requests import ZED
 from tests.authority.access.test_requests import Case as RequestCase
-from tests.authority.house import ADA, KINDS, Holder, House, value_of
+from tests.authority.house import ADA, KINDS, Holder, House, refusal_of, value_of
 from tests.authority.spools import Reading
 from tests.pki.support import CLUSTER
 
@@ -152,8 +152,36 @@ class CheckpointTests(SynchronousTestCase):
             request=self.ask.request,
             person_chain=self.ask.person_chain,
         )
+        refusal = refusal_of(self.gated.checkpoint(ask, self.proxy))
+        self.assertEqual(refusal.reason, "checkpoint_refused")
+        self.gated = self.issuance.gated = self.house.gated_sessions()  # another Authority leads
+        self.gated.kinds = self.kinds
         answer = value_of(self.gated.checkpoint(ask, self.proxy))
         self.assertEqual((answer.extension, answer.reason), (None, "checkpoint_refused"))
+
+    def test_an_end_that_was_asked_by_sql(self) -> None:
+        """A session that is to end is not prolonged, also where its row says so no more."""
+        self.gated.asked_ends = lambda: {self.uid: "ended_by_operator"}
+        said = self.said(self.checkpoint())
+        self.assertEqual((said.extension, said.reason), (None, "ended_by_operator"))
+
+    def test_a_mismatch_by_sql(self) -> None:
+        """It is on record against the Proxy of the grant, whatever the row says, also without."""
+        for change in (f"UPDATE sessions SET proxy_id = '{'o' * 26}'", "DELETE FROM sessions"):
+            for is_known in (True, False):
+                with self.subTest(f"{change}, granted here: {is_known}"):
+                    self.setUp()
+                    if not is_known:
+                        self.gated = self.issuance.gated = self.house.gated_sessions()
+                        self.gated.kinds = self.kinds
+                    self.said(self.checkpoint())
+                    self.house.by_sql(change)
+                    self.record(ONE)
+                    self.record(ONE)
+                    (record,) = self.house.records("session.mismatch")
+                    self.assertEqual(record["details"]["proxy_id"], self.proxy.id)
+                    self.assertEqual(record["session_uid"], self.uid)
+                    self.assertTrue(self.is_distrusted())
 
     def test_the_last_word(self) -> None:
         """After it a session is confirmed, whoever brought it; it may be about nothing."""

@@ -183,6 +183,8 @@ class IdentityTests(SynchronousTestCase):
         self.assertEqual(self.told("bob")["sub"], self.whose)
         self.assertEqual(self.refused("nobody"), "identity_denied")
         self.assertEqual(self.refused(by=other), "unknown_session")
+        self.house.by_sql(f"UPDATE sessions SET decision_id = '{'d' * 32}'")
+        self.assertEqual(self.refused(), "unknown_session")
         for record in self.records("credential.issue") + self.records("identity.refused"):
             about = record["actor"]["id"], record["resource_id"], record["node_id"]
             self.assertEqual(about, (self.whose, "db1", self.house.connector.id))

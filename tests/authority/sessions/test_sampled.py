@@ -93,6 +93,19 @@ class SampledTests(Queue):
         found = self.drained(self.on("db1", person_id=EVE))
         self.assertIn(WRONG_ALLOW, [one["reason"] for one in found])
 
+    def test_another_person_by_sql(self) -> None:
+        """Nor that of the row, where the grant says whose session it is (rule R8)."""
+        self.gated.granted(self.granted())
+        self.assertEqual(self.drained(self.request()), [])
+        self.numbers = self.origin.session()
+        uid = self.numbers.session_uid
+        self.gated.granted(evolve(self.granted(), person_id=EVE))
+        found = self.drained(self.request())
+        self.assertEqual(
+            [(one["session_uid"], one["reason"]) for one in found if "session_uid" in one],
+            [(uid, WRONG_ALLOW)],
+        )
+
     def test_an_approval_that_nobody_gave(self) -> None:
         """A Proxy that names an approval which Authority never gave the session is found out."""
         made = self.request()
