@@ -226,6 +226,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "proxy": "the connection to a Proxy",
         "ended": "sessions that were cut off",
         "refused": "sessions that were refused",
+        "request_hint": "the command that asks for what was denied",
         "session_uid": "the id of a session",
         "session_uids": "the ids of sessions",
         "proxy_id": "the id of the Proxy that carries a session",

@@ -207,6 +207,9 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
 
 def explanation(told: Explanation) -> dict[str, object]:
     """What is told of a decision, for programs; what is not known of it is null."""
+    from svc.model.policy.requested import known_command
+
+    told = evolve(told, request_hint=known_command(told.request_hint))
     shown = asdict(told, filter=lambda field, value: field.name != "explained")
     return {name: None if value == "" else value for name, value in shown.items()}
 

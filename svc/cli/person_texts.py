@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from svc.model.clocks import since
-from svc.model.policy.requested import known_command, request_command
+from svc.model.policy.requested import known_command
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
@@ -108,9 +108,7 @@ def how_to_ask(told: Explanation, options: str) -> list[str]:
 
     *options* name the identity that it was denied to.
     """
-    if told.decision != "deny" or set(told.why) <= set(told.policies):
-        return []
-    command = known_command(request_command(told.resource, told.action))
+    command = known_command(told.request_hint)
     return [f"to ask for access: {command}{options}"] if command else []
 
 

@@ -36,6 +36,12 @@ class IPolicyEngine(Interface):
         True where it always is.  Never raises.  Pure computation, some 0.1 ms; answers are kept.
         """
 
+    def may_ever_by(request: AccessRequest) -> frozenset[str]:
+        """The permits, by ``@id``, by which *request* may be allowed as :meth:`may_ever` says.
+
+        Empty where it is denied whatever the other facts are.  Never raises.
+        """
+
     def reasons() -> Mapping[str, str]:
         """Each policy's ``@reason`` by its ``@id``; for explanations, not on the way of a session.
 

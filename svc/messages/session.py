@@ -90,6 +90,8 @@ class Explanation:
     a resource the asker may not view alike: nothing but the id is said then.
     ``why`` is the ``@reason`` of each such policy that has one.  ``session_*`` tell how the session
     that the decision opened has ended: when (RFC 3339), why, and on which lane.
+    ``request_hint`` is what to type to ask for what was denied; empty where no approval would turn
+    it.
     """
 
     decision_id: str
@@ -105,6 +107,7 @@ class Explanation:
     session_ended: str = ""
     session_reason: str = ""
     session_lane: str = ""
+    request_hint: str = ""
 
 
 @frozen
@@ -340,6 +343,7 @@ def explanation_message(explanation: Explanation) -> pb.SessionWhyResponse:
         session_ended=explanation.session_ended,
         session_reason=explanation.session_reason,
         session_lane=explanation.session_lane,
+        request_hint=explanation.request_hint,
     )
 
 
@@ -359,6 +363,7 @@ def read_explanation(message: pb.SessionWhyResponse) -> Explanation:
         session_ended=message.session_ended,
         session_reason=known_ending(message.session_reason) if message.session_ended else "",
         session_lane=message.session_lane,
+        request_hint=message.request_hint,
     )
 
 

@@ -197,6 +197,11 @@ class CompiledPolicy:
     def may_ever(self, request: AccessRequest) -> bool:
         if self.vocabulary.refusal(request) is not None:
             return True
+        return bool(self.may_ever_by(request))
+
+    def may_ever_by(self, request: AccessRequest) -> frozenset[str]:
+        if self.vocabulary.refusal(request) is not None:
+            return self._index.whole().ids
         reads = self._known(request.action, frozenset(request.context))
         return self._possible(self._plan(request), reads, _read(reads, request))
 
@@ -204,14 +209,18 @@ class CompiledPolicy:
         facts = self.vocabulary.shapes[action].facts
         return tuple(_read_of(facts[name]) for name in sorted(known))
 
-    def _ever(self, plan: SlicePlan, reads: tuple[FactRead, ...], read: tuple[Any, ...]) -> bool:
+    def _ever(
+        self, plan: SlicePlan, reads: tuple[FactRead, ...], read: tuple[Any, ...]
+    ) -> frozenset[str]:
         if plan.slice.policies is None:
-            return False
+            return frozenset()
         known = frozenset(one.name for one in reads)
         asked = evolve(plan, slice=self._index.over_known(plan.slice, known), reads=reads)
         answer = self._evaluate(asked, read)
+        if answer.allowed:
+            return frozenset(answer.policies)
         # What failed here may not fail with the facts that are left out.
-        return answer.allowed or answer.decision == "error"
+        return plan.slice.ids if answer.decision == "error" else frozenset()
 
     def entity_slice(self, request: AccessRequest) -> tuple[Entity, ...]:
         if self.vocabulary.refusal(request) is not None:

@@ -54,9 +54,13 @@ def would_turn(
     return turned.allowed and not engine.requestable.isdisjoint(turned.policies)
 
 
-def might_turn(engine: IPolicyEngine, asked: AccessRequest, ends_at: int) -> bool:
-    """Whether an approval of an exact text might allow it, whatever that text does."""
-    return bool(engine.requestable) and engine.may_ever(_approved(asked, ends_at, exact=True))
+def might_turn(
+    engine: IPolicyEngine, asked: AccessRequest, ends_at: int, *, exact: bool = False
+) -> bool:
+    """As :func:`would_turn`, where what the request does is not known yet."""
+    return not engine.requestable.isdisjoint(
+        engine.may_ever_by(_approved(asked, ends_at, exact=exact))
+    )
 
 
 def _approved(asked: AccessRequest, ends_at: int, *, exact: bool) -> AccessRequest:

@@ -133,7 +133,7 @@ class JsonTests(TerminalTests):
         told = explanation(Explanation("ab" * 16, explained=True, decision="allow"))
         self.assertEqual(list(unknown(told)), [])
         self.assertEqual(told["decision"], "allow")
-        for name in ("reason", "time", "session_ended", "session_reason", "session_lane"):
+        for name in ("reason", "time", "session_ended", "session_lane", "request_hint"):
             self.assertIsNone(told[name], name)
         self.assertEqual(told["why"], {})
 

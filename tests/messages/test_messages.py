@@ -175,7 +175,17 @@ LISTING = st.builds(
     HEADS,
 )
 EXPLANATION = st.builds(
-    session.Explanation, WORD, st.booleans(), MAYBE, MAYBE, WORDS, MAYBE, MAYBE, NUMBER, MAYBE
+    session.Explanation,
+    WORD,
+    st.booleans(),
+    MAYBE,
+    MAYBE,
+    WORDS,
+    MAYBE,
+    MAYBE,
+    NUMBER,
+    MAYBE,
+    request_hint=MAYBE,
 )
 ENDED = st.lists(st.builds(control.CountedEnd, WORD, WORD, NUMBER, NUMBER), max_size=4).map(tuple)
 DEPARTURE = st.builds(control.Departure, WORD, WORD, WORDS)

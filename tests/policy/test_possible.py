@@ -77,6 +77,17 @@ class PossibleTests(SynchronousTestCase):
             made = self.made(f'@id("a") {PERMIT}; @id("b") {FORBID} {conditions};')
             self.assertEqual(self.answers(made), expected, conditions)
 
+    def test_by_which(self) -> None:
+        """The permits that might allow it are named, and those alone."""
+        made = self.made(
+            f'@id("a") {PERMIT} when {{ {GET} }}; @id("b") {PERMIT} when {{ {POST} }};'
+            f'@id("c") {PERMIT} when {{ {ADMIN} }};'
+        )
+        self.assertEqual(made.may_ever_by(web(method="GET")), {"a", "c"})
+        self.assertEqual(made.may_ever_by(web()), {"a", "b", "c"})
+        refused = self.made(f'@id("a") {PERMIT}; @id("b") {FORBID};')
+        self.assertEqual(refused.may_ever_by(web()), frozenset())
+
     def made(self, text: str) -> CompiledPolicy:
         """An engine that knows web applications."""
         people = [PersonFacts("u1", "ada", ())]

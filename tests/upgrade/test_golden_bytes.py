@@ -133,7 +133,12 @@ PAIRS: Mapping[str, Pair] = {
         session.decode_listing,
     ),
     "session.explanation": (
-        evolve(made(session.Explanation), session_reason=PROXY_REVOKED, session_lane="direct"),
+        evolve(
+            made(session.Explanation),
+            session_reason=PROXY_REVOKED,
+            session_lane="direct",
+            request_hint="",  # said since then
+        ),
         _message(session.explanation_message),
         _read(session_pb2.SessionWhyResponse, session.read_explanation),
     ),

@@ -15,6 +15,7 @@ from attrs import define, evolve, field
 from svc.authority.access.records import AccessRecords, Asker
 from svc.authority.access.refusals import request_decided, unknown_request
 from svc.authority.access.texts import SealedTexts, check_exact
+from svc.authority.access.turned import require_turned
 from svc.authority.registry.approvals import Approvable, ApprovalRefused, check_new
 from svc.authority.registry.operators import for_want_of_factor
 from svc.authority.state.cache import ClusterStateCache
@@ -46,7 +47,6 @@ from svc.model.policy.requests import context_at, may_approve, may_open, may_vie
 from svc.model.session.parameters import facts, resolved
 from svc.model.short_ids import whole_id
 from svc.model.signing import Signed
-from svc.policy.requestable import might_turn, would_turn
 
 HIDDEN_TEXT = "access denied, or no such resource; see what you may use: svc resources list"
 MAX_LISTED = 500
@@ -270,7 +270,9 @@ class AccessRequestService:
         if not engine.decide(view).allowed:
             raise Denied(HIDDEN_TEXT)
         action = ask.action or kind.terms.open_action
-        self._require_turned(engine, self._asked(asker, ask, kind, target), ask)
+        is_open = action == kind.terms.open_action
+        asked = self._asked(asker, ask, kind, target)
+        require_turned(engine, asked, ask, is_open=is_open, ends_at=int(now) + ask.secs)
         request_id = random_id(self.entropy)
         return RequestedAccess(
             id=request_id,
@@ -289,24 +291,6 @@ class AccessRequestService:
             text_sha256=text_digest(ask.text),
             sealed_text=self.texts.sealed(request_id, asker.person.id, ask.text),
         )
-
-    def _require_turned(self, engine: IPolicyEngine, asked: AccessRequest, ask: AccessAsk) -> None:
-        """Refuse what an approval would not change.
-
-        What an exact text does is read at the Proxy, so here it is enough that it might.
-        """
-        ends_at = int(self.now()) + ask.secs
-        if not ask.text and engine.decide(asked).allowed:
-            raise SvcError(
-                f"{ask.resource}: you have access already",
-                reason="already_allowed",
-                fault=Fault.PRECONDITION,
-            )
-        turn = might_turn if ask.text else would_turn
-        if not turn(engine, asked, ends_at):
-            raise Denied(
-                f"{ask.resource}: no policy lets anybody approve this", reason="not_requestable"
-            )
 
     def _asked(
         self, asker: Asker, ask: AccessAsk, kind: ServedKind, target: EntityUid

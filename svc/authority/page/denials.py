@@ -77,10 +77,12 @@ class DenialsPage:
             paragraph(
                 "Refusals of resources that you may not see now are not listed.  ",
                 code("svc why ID"),
-                " explains one decision in a terminal.",
+                " explains one decision in a terminal.  A command with ",
+                code("--decision"),
+                " works for ten minutes after the denial; after that, send the request again.",
             ),
             table(
-                ("Time", "Resource", "Action", "Asked", "Why", "Decision"),
+                ("Time", "Resource", "Action", "Asked", "Why", "To ask for access", "Decision"),
                 (_cells(one) for one in found),
                 "Nothing was refused to you in these records.",
             ),
@@ -98,7 +100,7 @@ class DenialsPage:
                 "a person's denials", partial(_stretch, before=end, person_id=person_id)
             )
             for place, record in rows:
-                told = self.explainer.explained(person_id, record)
+                told = await self.explainer.explained(person_id, record)
                 if told.explained:
                     found.append(_Denial(told, _facts(record)))
                 if len(found) >= MOST_SHOWN:
@@ -194,6 +196,7 @@ def _cells(found: _Denial) -> list[Any]:
         text(told.action),
         text(found.facts),
         text(why, 1000),
+        code(told.request_hint) if told.request_hint else "",
         code(told.decision_id),
     ]
 

@@ -1,7 +1,9 @@
 """``svc why``: what a decision's explanation may contain, and who may read it (rule R16).
 
 The decision's own person is told; anybody else, and anybody who may no longer
-view the resource, hears what an unknown id would hear.
+view the resource, hears what an unknown id would hear.  Why it was decided is told in the words of
+the policy version that decided; how to ask for access by the policy in force, which an approval
+would have to satisfy.
 """
 
 from __future__ import annotations
@@ -12,11 +14,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from attrs import define
+from attrs import define, field, frozen
 
 from svc.audit.log.entries import entry_record
 from svc.audit.log.find import find_entry, opened_session
 from svc.audit.log.record import PERSONAL
+from svc.authority.policy.past_reasons import PolicyReasons
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.standing import require_certificate
 from svc.errors import Denied, Malformed
@@ -32,10 +35,12 @@ from svc.model.cluster.node import Node
 from svc.model.ids import is_random_id
 from svc.model.policy.access import EntityUid, request_from_form
 from svc.model.policy.approval import MAX_VALID_SECS
+from svc.model.policy.requested import exact_command, request_command
 from svc.model.policy.requests import may_view
 from svc.model.principal import CALLERS
 from svc.model.session.request import is_fresh, stale
 from svc.model.signing import Purpose, verify
+from svc.policy.requestable import would_turn
 from svc.policy.requestable_reasons import requestable_reasons
 
 _ENDS = frozenset({SESSION_END.name, SESSION_ABANDONED.name})
@@ -61,6 +66,11 @@ class Explainer:
     store: IReadOnlyStore
     verifier: IChainVerifier
     now: Callable[[], float]
+    reasons: PolicyReasons = field(init=False)
+
+    @reasons.default
+    def _reasons_of_versions(self) -> PolicyReasons:
+        return PolicyReasons(state_cache=self.state_cache, engine=self.engine, store=self.store)
 
     async def explain(
         self, data: bytes, signature: bytes, chain: tuple[bytes, ...], proxy: Node
@@ -82,9 +92,9 @@ class Explainer:
         record, end = await self._records(request.decision_id, certificate)
         if record is None:
             return Explanation(request.decision_id)
-        return self.explained(asker.id, record, end)
+        return await self.explained(asker.id, record, end)
 
-    def explained(
+    async def explained(
         self, asker_id: str, record: Mapping[str, Any], end: Mapping[str, Any] = _NO_END
     ) -> Explanation:
         """What this person or agent may know of a decision, of which *record* was made.
@@ -94,7 +104,7 @@ class Explainer:
         """
         is_own = record["actor"] == {"kind": caller_kind(asker_id), "id": asker_id}
         if is_own and self._may_view(asker_id, record):
-            return self._told(record, end)
+            return await self._told(record, end)
         return Explanation(record["decision_id"])
 
     async def _records(
@@ -122,48 +132,68 @@ class Explainer:
         target = EntityUid(kind.terms.entity_type, record.get("resource_id", ""))
         return engine.decide(may_view(person_id, target, self.now())).allowed
 
-    def _told(self, record: Mapping[str, Any], end: Mapping[str, Any]) -> Explanation:
+    async def _told(self, record: Mapping[str, Any], end: Mapping[str, Any]) -> Explanation:
+        version, named = record.get("policy_version", 0), record.get("policies", ())
+        reasons = await self.reasons.of(version)
+        deciding = {one: reasons[one] for one in named if one in reasons}
+        way = self._way_to_ask(record)
+        told = {**way.permits, **deciding}
         return Explanation(
             decision_id=record["decision_id"],
             explained=True,
             decision=record["decision"],
             reason=record.get("reason", ""),
-            policies=tuple(record.get("policies", ())),
+            policies=tuple(named),
             action=record.get("cedar_action", ""),
             resource=record.get("resource_id", ""),
-            policy_version=record.get("policy_version", 0),
+            policy_version=version,
             time=record["time"],
-            why=self._reasons(record),
+            why={one: reason[:_REASON] for one, reason in told.items()},
             session_ended=end.get("time", ""),
             session_reason=end.get("reason", ""),
             session_lane=end.get("details", {}).get("lane", ""),
+            request_hint=way.command,
         )
 
-    def _reasons(self, record: Mapping[str, Any]) -> dict[str, str]:
-        """What the deciding policies say of themselves, while that version is in force.
-
-        And the permits by which an approved request would have turned a denial: these say how
-        to get one.
-        """
+    def _way_to_ask(self, record: Mapping[str, Any]) -> _WayToAsk:
+        """By the policy in force: what is denied no longer needs no request."""
         engine = self.engine()
-        if engine is None or engine.version != record.get("policy_version"):
-            return {}
-        reasons, named = engine.reasons(), record.get("policies", ())
-        told = {one: reasons[one] for one in named if one in reasons}
-        told |= self._requestable(engine, record)
-        return {one: reason[:_REASON] for one, reason in told.items()}
-
-    def _requestable(self, engine: IPolicyEngine, record: Mapping[str, Any]) -> Mapping[str, str]:
-        if record["decision"] != "deny" or record["actor"]["kind"] != "person":
-            return {}
+        if engine is None or record["decision"] != "deny" or record["actor"]["kind"] != "person":
+            return _NO_WAY
         try:
             asked = request_from_form(_readable(record.get("request")))
         except Malformed:
-            return {}  # of an earlier build, or with values that were erased since
+            return _NO_WAY  # of an earlier build, or with values that were erased since
+        if engine.decide(asked).allowed:
+            return _NO_WAY
         has_text = record.get("event") == REQUEST_DECISION.name
         ends_at = int(self.now()) + MAX_VALID_SECS
         found = requestable_reasons(engine, asked, ends_at, has_text=has_text)
-        return {one: reason or ON_REQUEST for one, reason in found.items()}
+        if not found:
+            return _NO_WAY
+        if would_turn(engine, asked, ends_at):
+            command = request_command(record.get("resource_id", ""), asked.action)
+        else:
+            command = exact_command(record["decision_id"])
+        return _WayToAsk(
+            permits={one: reason or ON_REQUEST for one, reason in found.items()}, command=command
+        )
+
+
+@frozen
+class _WayToAsk:
+    """How a denial could be turned.
+
+    Attributes:
+        permits: Those that people may ask for, by ``@id``, with what they say of themselves.
+        command: What to type; empty where no approval would turn it.
+    """
+
+    permits: Mapping[str, str] = field(factory=dict)
+    command: str = ""
+
+
+_NO_WAY = _WayToAsk()
 
 
 def _readable(form: Any) -> Any:

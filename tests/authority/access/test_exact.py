@@ -32,6 +32,16 @@ unless { context has effects && context.effects.contains("write") };
 @id("dev-approves")
 permit (principal in Group::"dev", action == Action::"approveAccess", resource);
 """
+SEES = POLICY.partition('@id("by-text")')[0]
+EXACT_ONLY = f"""{SEES}
+@id("by-text") @requestable permit (principal, action == Action::"dbQuery", resource is Database)
+when {{ context has approved_request && context.approved_request has exact &&
+       context has effects && !context.effects.contains("ddl") }};
+"""
+BY_EFFECTS = f"""{SEES}
+@id("by-effects") @requestable permit (principal, action == Action::"dbQuery", resource is Database)
+when {{ context has effects && context.effects.contains("write") && context has approved_request }};
+"""
 TEXT = b"DELETE FROM orders WHERE id = 7"
 DIGEST = sha256(TEXT).hexdigest()
 OTHER = sha256(TEXT + b" ").hexdigest()
@@ -42,7 +52,10 @@ class ExactTests(RequestCase):
     """Ada of the group dev approves; Eve may open sessions on orders, and query nothing."""
 
     def setUp(self) -> None:
-        self.house = house = House(POLICY)
+        self.begin(POLICY)
+
+    def begin(self, policy: str) -> None:
+        self.house = house = House(policy)
 
         def add(tx: Any) -> None:
             resource = Resource(
@@ -281,6 +294,30 @@ class ExactTests(RequestCase):
         )
         refusal = refusal_of(self.requests.ask(self.asker(EVE), ask))
         self.assertEqual(refusal.reason, "not_requestable")
+
+    def test_the_other_way_is_named(self) -> None:
+        """Who asks for an action that is approved text by text is told how to ask for the text."""
+        self.begin(EXACT_ONLY)
+        refusal = self.not_asked(resource="orders", action="dbQuery")
+        self.assertEqual(refusal.reason, "not_requestable")
+        self.assertIn("svc request --decision ID", refusal.text)
+        self.assertEqual(self.ask().state, "open")
+        refusal = self.not_asked(resource="orders", action="dbQueryOpaque")
+        self.assertEqual(
+            (refusal.reason, refusal.text),
+            ("not_requestable", "orders: no policy lets anybody approve this"),
+        )
+
+    def test_what_a_statement_does_is_not_known_yet(self) -> None:
+        """An action can be asked for whose permit looks at the statement, as the denial says."""
+        self.begin(BY_EFFECTS)
+        entry = self.ask(text=b"", parameters={})
+        self.assertEqual(entry.state, "open")
+        # Not where only what needs no request looks at the statement.
+        plain = BY_EFFECTS.replace("&& context has approved_request", "")
+        self.begin(f"{plain.replace(' @requestable', '')}{EXACT_ONLY[len(SEES) :]}")
+        refusal = self.not_asked(resource="orders", action="dbQuery")
+        self.assertIn("only one exact request of dbQuery", refusal.text)
 
 
 del RequestCase

@@ -258,6 +258,18 @@ class DenialTests(SynchronousTestCase):
         self.assertIn("nobody-production: a <b>&", said)
         self.assertNotIn(decision, self.eve.read("/denials"))
 
+    def test_how_to_ask(self) -> None:
+        """A denial that an approval would turn has the command to type, and others have none."""
+        self.stage = stage = PageHouse(POLICY + FOR_ALL + REQUESTABLE.replace("prod2", "vault1"))
+        ada = Guest(stage, stage.house.ada)
+        self.refuse("vault1")
+        self.refuse("prod1")
+        rows = ada.read("/denials").split("<tr>")
+        asked = [
+            ("svc request vault1 --action tcpConnect" in row) for row in rows if "denied" in row
+        ]
+        self.assertEqual(asked, [False, True])
+
     def test_unseen(self) -> None:
         """A refusal of what the person may not see is not listed: it would say that it is there."""
         self.refuse("vault1")

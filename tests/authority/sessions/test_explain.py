@@ -7,6 +7,7 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.policy.past_reasons import MOST_REMEMBERED
 from svc.authority.sessions.explain import ON_REQUEST, Explainer
 from svc.errors import SvcError
 from svc.messages.session import Explanation, encode_why_request, explanation_message
@@ -83,9 +84,68 @@ permit (principal, action == Action::"view", resource == TcpService::"db1");
             denied = self.why(eve, self.denied(eve, "db1", "deny"))
             self.assertEqual((denied.decision, denied.policies), ("deny", ()))
             self.assertEqual(dict(denied.why), {"db1-on-request": said})
+            self.assertEqual(denied.request_hint, "svc request db1 --action tcpConnect")
             # An approval turns no forbid.
             forbidden = self.why(ada, self.denied(ada, "prod1"))
             self.assertNotIn("db1-on-request", forbidden.why)
+            self.assertEqual(forbidden.request_hint, "")
+
+    def replaced(self, policy: str) -> None:
+        """Another policy is in force from now on."""
+        self.house.run(
+            lambda tx: tx.policies.activate(tx.policies.add(policy, "test", 2.0).version, 2.0)
+        )
+        self.house.refresh()
+
+    def test_in_the_words_of_then(self) -> None:
+        """A policy is told as the version that decided has it, whatever its name says today."""
+        marked = '@id("nobody-production") @reason("{}")'
+        texts = [
+            POLICY.replace('@id("nobody-production")', marked.format(f"words {n}"))
+            for n in range(MOST_REMEMBERED + 3)
+        ]
+        self.begin(texts[0])
+        ada, decisions = self.house.ada, []
+        for text in texts[1:]:
+            decisions.append(self.denied(self.house.ada, "prod1"))
+            self.replaced(text)
+        decisions.append(self.denied(ada, "prod1"))
+        for _ in range(2):
+            for number, decision in enumerate(decisions):
+                said = self.why(ada, decision)
+                self.assertEqual(said.policy_version, number + 1)
+                self.assertEqual(dict(said.why), {"nobody-production": f"words {number}"})
+        self.assertEqual(len(self.explainer.reasons._remembered), MOST_REMEMBERED)
+
+    def test_words_that_were_altered(self) -> None:
+        """An older text that is not the one that was signed for is not quoted."""
+        self.begin(
+            POLICY.replace('@id("nobody-production")', '@id("nobody-production") @reason("x")')
+        )
+        decision = self.denied(self.house.ada, "prod1")
+        self.replaced(POLICY)
+        self.house.by_sql(
+            "UPDATE policy_versions SET text = replace(text, '\"x\"', '\"y\"') WHERE version = 1"
+        )
+        said = self.why(self.house.ada, decision)
+        self.assertEqual((said.policies, dict(said.why)), (("nobody-production",), {}))
+
+    def test_how_to_ask_today(self) -> None:
+        """How to ask follows from the policy in force: also once it is allowed, or first can be."""
+        view = '@id("sees") permit (principal, action == Action::"view", resource);'
+        opens = 'permit (principal, action == Action::"tcpConnect", resource == TcpService::"db1")'
+        wanted = "svc request db1 --action tcpConnect"
+        self.begin(POLICY + view)
+        eve = self.house.eve
+        decision = self.denied(eve, "db1", "deny")
+        self.assertEqual(self.why(eve, decision).request_hint, "")
+        asked = f'@id("asks") @requestable {opens} when {{ context has approved_request }};'
+        self.replaced(POLICY + view + asked)
+        said = self.why(eve, decision)
+        self.assertEqual((said.request_hint, dict(said.why)), (wanted, {"asks": ON_REQUEST}))
+        self.replaced(f'{POLICY}{view}{asked}@id("all") {opens};')
+        said = self.why(eve, decision)
+        self.assertEqual((said.request_hint, dict(said.why)), ("", {}))
 
     def test_an_exact_approval(self) -> None:
         """A denied request tells also of a permit that wants an approval of its exact text."""
@@ -108,6 +168,7 @@ permit (principal, action == Action::"view", resource == TcpService::"db1");
         leader.drain()
         said = self.why(ada, request.decision_id)
         self.assertEqual(dict(said.why), {"db1-exactly": "ask the owner"})
+        self.assertEqual(said.request_hint, f"svc request --decision {request.decision_id}")
         # No such approval opens a session.
         self.assertEqual(dict(self.why(ada, self.denied(ada, "db1", "deny")).why), {})
 

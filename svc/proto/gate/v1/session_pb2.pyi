@@ -307,7 +307,7 @@ class SessionWhyRequest(_message.Message):
     def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class SessionWhyResponse(_message.Message):
-    __slots__ = ("decision_id", "decision", "reason", "policies", "action", "resource", "policy_version", "time", "explained", "why", "session_ended", "session_reason", "session_lane")
+    __slots__ = ("decision_id", "decision", "reason", "policies", "action", "resource", "policy_version", "time", "explained", "why", "session_ended", "session_reason", "session_lane", "request_hint")
     class WhyEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -328,6 +328,7 @@ class SessionWhyResponse(_message.Message):
     SESSION_ENDED_FIELD_NUMBER: _ClassVar[int]
     SESSION_REASON_FIELD_NUMBER: _ClassVar[int]
     SESSION_LANE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_HINT_FIELD_NUMBER: _ClassVar[int]
     decision_id: str
     decision: str
     reason: str
@@ -341,7 +342,8 @@ class SessionWhyResponse(_message.Message):
     session_ended: str
     session_reason: str
     session_lane: str
-    def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., policy_version: _Optional[int] = ..., time: _Optional[str] = ..., explained: _Optional[bool] = ..., why: _Optional[_Mapping[str, str]] = ..., session_ended: _Optional[str] = ..., session_reason: _Optional[str] = ..., session_lane: _Optional[str] = ...) -> None: ...
+    request_hint: str
+    def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., policy_version: _Optional[int] = ..., time: _Optional[str] = ..., explained: _Optional[bool] = ..., why: _Optional[_Mapping[str, str]] = ..., session_ended: _Optional[str] = ..., session_reason: _Optional[str] = ..., session_lane: _Optional[str] = ..., request_hint: _Optional[str] = ...) -> None: ...
 
 class AccessCall(_message.Message):
     __slots__ = ("cluster", "proxy_id", "issued_at_ms", "certificate_sha256", "nonce", "ask", "list", "show", "decide", "withdraw")
