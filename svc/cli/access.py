@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 from attrs import evolve
 
 from svc.cli import Globals
-from svc.cli.access_texts import ask_lines, document_lines, entry_form, text_lines
+from svc.cli.access_texts import (
+    ask_lines,
+    document_lines,
+    entry_form,
+    text_lines,
+    waiting_line,
+)
 from svc.cli.confirmation import confirm, require_terminal
 from svc.cli.control import run
 from svc.cli.directory import own_directory_option
@@ -187,12 +193,22 @@ def requests() -> None:
 @json_option
 @click.pass_obj
 def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
-    """List your requests; with --to-decide those that wait for you.
+    """List your requests; with --to-decide those of others that wait for you.
 
-    Denied and used ones stay in your list until their time is over.
+    Denied and used ones stay in your list until their time is over.  If you have none, it says how
+    many of others wait for you.
     """
-    entries = _called(globals_, lambda client: client.list(to_decide))
-    forms = [entry_form(one) for one in entries]
+    waiting: Sequence[AccessEntry] = ()
+
+    async def listing(asked: _Asked) -> Sequence[AccessEntry]:
+        nonlocal waiting
+        found: Sequence[AccessEntry] = await asked(lambda client: client.list(to_decide))
+        if not (found or to_decide or as_json):
+            # Who only decides has none of their own, and would think that there is nothing.
+            waiting = await asked(lambda client: client.list(to_decide=True))
+        return found
+
+    forms = [entry_form(one) for one in _run(globals_, listing)]
     rows = [
         (
             str(one["id"])[:12],
@@ -207,6 +223,8 @@ def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
     ]
     heads = ("ID", "STATE", "PERSON", "RESOURCE", "ACTION", "UNTIL", "REASON")
     print_list(as_json, forms, heads, rows)
+    if waiting:
+        hint([waiting_line(len(waiting), own_options(globals_.config))])
 
 
 @requests.command("show")

@@ -7,7 +7,7 @@ from hashlib import sha256
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli.access import of_denied
-from svc.cli.access_texts import ask_lines
+from svc.cli.access_texts import ask_lines, waiting_line
 from svc.cli.output import pairs, table
 from svc.errors import Malformed
 from svc.messages.access import DeniedRequest, denied_message, read_denied
@@ -55,6 +55,21 @@ class DeniedTests(SynchronousTestCase):
             )
             refused = self.assertRaises(Malformed, read_denied, sent)
             self.assertEqual(refused.reason, "bad_request")
+
+
+class WaitingTests(SynchronousTestCase):
+    """What somebody is told who has asked for nothing, and may decide about others."""
+
+    def test_line(self) -> None:
+        """How many wait, and the command that lists them as the same person."""
+        self.assertEqual(
+            waiting_line(1, ""),
+            "1 request of another person waits for your decision: svc requests list --to-decide",
+        )
+        self.assertEqual(
+            waiting_line(12, " --dir ada"),
+            "12 requests of others wait for your decision: svc requests list --to-decide --dir ada",
+        )
 
 
 class NothingTests(SynchronousTestCase):

@@ -99,6 +99,12 @@ class AccessRequestTests(SynchronousTestCase):
         self.assertIn("another person", own.stderr)
         self.ada.up("echo")
         self.assertIn("1 wait for you", self.ada.svc("status", "--refresh").checked().stdout)
+        none = self.ada.svc("requests", "list").checked()
+        self.assertEqual(none.stdout, "")
+        self.assertIn(
+            "no rows\n1 request of another person waits for your decision: svc", none.stderr
+        )
+        self.assertIn("requests list --to-decide", none.stderr)
         (waiting,) = self.told(self.ada, "requests", "list", "--to-decide")
         self.assertEqual((waiting["id"], waiting["asked_reason"]), (id, "incident 7"))
         shown = self.ada.svc("requests", "show", id[:8]).checked().stdout
