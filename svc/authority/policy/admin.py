@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from attrs import define
 
 from svc.authority.policy.activate import NewPolicy, PolicyActivation
@@ -13,6 +15,7 @@ from svc.errors import Denied, Fault, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import OPERATOR_BREAK_GLASS
 from svc.model.audit.record import Actor
+from svc.model.cluster.person import Person
 from svc.model.policy.rules import PolicyRules
 from svc.model.policy.version import PolicyVersion
 from svc.policy.words import OPERATORS_POLICY
@@ -123,7 +126,7 @@ class PolicyAdmin:
                 reason="unknown_version",
                 fault=Fault.NOT_FOUND,
             )
-        return shown(stored, stored.text)
+        return shown(stored, stored.text, self.state_cache.state.people)
 
     async def history(
         self, request: pb.PolicyHistoryRequest, actor: Actor
@@ -132,15 +135,18 @@ class PolicyAdmin:
         stored = await self.store.read(
             "policy history", lambda tx: tx.policies.history(HISTORY_LIMIT)
         )
-        return pb.PolicyHistoryResponse(versions=[shown(one, "") for one in stored])
+        people = self.state_cache.state.people
+        return pb.PolicyHistoryResponse(versions=[shown(one, "", people) for one in stored])
 
 
-def shown(stored: PolicyVersion, text: str) -> pb.ShowPolicyResponse:
+def shown(stored: PolicyVersion, text: str, people: Mapping[str, Person]) -> pb.ShowPolicyResponse:
     """A version as it is told, with this text."""
+    known = people.get(stored.author)
     return pb.ShowPolicyResponse(
         version=stored.version,
         text=text,
         sha256=stored.sha256.hex(),
         author=stored.author,
         created_at=int(stored.created_at),
+        author_name="" if known is None else known.known_name,
     )

@@ -91,11 +91,14 @@ class PolicyCheck:
         if request.candidate:
             self.lock_out.require_any(answers[:keepers])
         is_stored = stored is not None and stored.text == text
+        active = None
+        if stored is not None and request.replay:
+            active = shown(stored, stored.text, facts.people)
         return pb.CheckPolicyResponse(
             version=stored.version if stored is not None and is_stored else 0,
             sha256=sha256(text.encode()).hexdigest(),
             decision=_told(rest[0], assumed) if rest else None,
-            active=shown(stored, stored.text) if stored is not None and request.replay else None,
+            active=active,
         )
 
     async def _entities(

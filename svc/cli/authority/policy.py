@@ -165,6 +165,8 @@ def show_policy(context: click.Context, version: int | None, as_json: bool) -> N
         print_lines([document({**_version(answer), "text": answer.text})])
         return
     when, author = moment(answer.created_at), escaped(answer.author)
+    if answer.author_name:
+        author = f"{escaped(answer.author_name)} ({author})"
     hint([f"// version {answer.version} of {when} by {author}, sha256 {answer.sha256}"])
     if sys.stdout.isatty():
         print_lines(escaped(line) for line in answer.text.splitlines())
@@ -180,10 +182,11 @@ def policy_history(context: click.Context, as_json: bool) -> None:
     """List all policy versions, newest first."""
     answer = admin(context)("PolicyHistory", pb.PolicyHistoryRequest(), pb.PolicyHistoryResponse)
     rows = [
-        [one.version, moment(one.created_at), one.author, one.sha256] for one in answer.versions
+        [one.version, moment(one.created_at), one.author, one.author_name, one.sha256]
+        for one in answer.versions
     ]
     result = [_version(one) for one in answer.versions]
-    print_list(as_json, result, ["VERSION", "CREATED", "AUTHOR", "SHA256"], rows)
+    print_list(as_json, result, ["VERSION", "CREATED", "AUTHOR", "NAME", "SHA256"], rows)
 
 
 def checked(
@@ -240,5 +243,6 @@ def _version(one: pb.ShowPolicyResponse) -> dict[str, object]:
         "policy_version": one.version,
         "created_at": moment(one.created_at) or None,
         "author": one.author or None,
+        "name": one.author_name or None,
         "sha256": one.sha256,
     }

@@ -17,7 +17,7 @@ from svc.model.policy.rules import PolicyRules
 from svc.policy.bundle import apply, decode_bundle, decode_delta, encode_bundle
 from svc.policy.refusals import GUARD_TIMEOUT, INVALID, refused
 from svc.proto.gate.v1 import admin_pb2 as pb
-from tests.authority.house import EVE, POLICY, Call, House, outcome, refusal_of, value_of
+from tests.authority.house import ADA, EVE, POLICY, Call, House, outcome, refusal_of, value_of
 from tests.pki.support import CLUSTER
 from tests.support.logged import logged
 from tests.support.proof import proves
@@ -79,6 +79,16 @@ class SettingTests(Desk):
         self.assertEqual([one.version for one in history.versions], [2, 1])
         unknown = self.admin.show(pb.ShowPolicyRequest(version=9), ACTOR)
         self.assertEqual(refusal_of(unknown).reason, "unknown_version")
+
+    def test_who_set_it(self) -> None:
+        """A person who set a policy is told by id and by name; somebody of the host has no name."""
+        value_of(self.setting(MORE))
+        value_of(self.admin.set(pb.SetPolicyRequest(text=f"{MORE}// again"), person(ADA)))
+        history = value_of(self.admin.history(pb.PolicyHistoryRequest(), ACTOR))
+        told = [(one.author, one.author_name) for one in history.versions]
+        self.assertEqual(told[:2], [(ADA, "ada"), (ACTOR.id, "")])
+        shown = value_of(self.admin.show(pb.ShowPolicyRequest(), ACTOR))
+        self.assertEqual((shown.author, shown.author_name), (ADA, "ada"))
 
     def test_refused_texts_change_nothing(self) -> None:
         """A text that is wrong, or would lock its operators out, is refused and recorded."""

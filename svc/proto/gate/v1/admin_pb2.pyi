@@ -767,18 +767,20 @@ class ShowPolicyRequest(_message.Message):
     def __init__(self, version: _Optional[int] = ...) -> None: ...
 
 class ShowPolicyResponse(_message.Message):
-    __slots__ = ("version", "text", "sha256", "author", "created_at")
+    __slots__ = ("version", "text", "sha256", "author", "created_at", "author_name")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     SHA256_FIELD_NUMBER: _ClassVar[int]
     AUTHOR_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    AUTHOR_NAME_FIELD_NUMBER: _ClassVar[int]
     version: int
     text: str
     sha256: str
     author: str
     created_at: int
-    def __init__(self, version: _Optional[int] = ..., text: _Optional[str] = ..., sha256: _Optional[str] = ..., author: _Optional[str] = ..., created_at: _Optional[int] = ...) -> None: ...
+    author_name: str
+    def __init__(self, version: _Optional[int] = ..., text: _Optional[str] = ..., sha256: _Optional[str] = ..., author: _Optional[str] = ..., created_at: _Optional[int] = ..., author_name: _Optional[str] = ...) -> None: ...
 
 class CheckPolicyRequest(_message.Message):
     __slots__ = ("candidate", "text", "request", "replay")
