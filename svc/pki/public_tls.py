@@ -54,14 +54,24 @@ class PublicCertificate:
         self._read = read
         return True
 
+    @property
+    def ends_at(self) -> float:
+        """When what is in force ends, in seconds since the epoch."""
+        return self._leaf.not_valid_after_utc.timestamp()
+
+    @property
+    def lifetime(self) -> float:
+        """For how many seconds what is in force was made."""
+        return self.ends_at - self._leaf.not_valid_before_utc.timestamp()
+
     def problem(self, now: float) -> str:
         """Why browsers refuse what is in force, as it is not valid at *now*; empty: it is.
 
         It is served all the same: the clock here may be the one that is wrong.
         """
-        begins, ends = self._leaf.not_valid_before_utc, self._leaf.not_valid_after_utc
-        if now > ends.timestamp():
-            return f"{self.cert}: the certificate ended at {utc(ends.timestamp())}; renew it"
+        begins = self._leaf.not_valid_before_utc
+        if now > self.ends_at:
+            return f"{self.cert}: the certificate ended at {utc(self.ends_at)}; renew it"
         if now < begins.timestamp():
             return f"{self.cert}: the certificate is valid only from {utc(begins.timestamp())} on"
         return ""

@@ -323,6 +323,13 @@ def _relays() -> tuple[MetricSeries, ...]:
             absent=True,
         ),
         _gauge(
+            "svc_sign_in_page_certificate_expires_in_seconds",
+            _A,
+            "Seconds until the certificate of the sign-in page (accounts.passkeys.cert) expires; "
+            "negative after that.",
+            absent=True,
+        ),
+        _gauge(
             "svc_license_expires_unix", _A, "Unix time the running license expires.", later=True
         ),
         _counter(

@@ -106,6 +106,7 @@ OURS = (
     "svc_state_unsigned",
     "svc_authority_key_expires_in_seconds",
     "svc_proxy_lacking",
+    "svc_sign_in_page_certificate_expires_in_seconds",
 )
 """What the documents have no name for."""
 

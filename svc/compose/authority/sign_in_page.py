@@ -15,11 +15,17 @@ from svc.authority.sign_in_page.pages import SignInPages
 from svc.compose.authority.parts import Parts
 from svc.compose.listeners.addresses import server_endpoint
 from svc.errors import ConfigError
+from svc.model.clocks import utc
 from svc.pki.public_tls import PublicCertificate
 from svc.runtime.services import BoundPort, PeriodicTask
 from svc.runtime.threads import InThread, in_pool
 
 CERTIFICATE_SECS = 60.0
+DAY = 86_400.0
+WARNED = ((14 * DAY, 1 / 3), (3 * DAY, 1 / 12))
+"""When the coming end of the certificate is told, in seconds before it, and the most of the
+certificate's life that this may be: some live for six days, and are renewed halfway."""
+
 _log = Logger(namespace="svc_authority")
 
 
@@ -53,6 +59,9 @@ def sign_in_listener(p: Parts, passkeys: Passkeys) -> SignInListener | None:
     )
     certificate.load()
     reading.warn()
+    p.metrics.gauge("svc_sign_in_page_certificate_expires_in_seconds").read(
+        lambda: reading.seconds_left
+    )
     site = sign_in_site(
         pages=SignInPages(p.settings.cluster, passkeys),
         host=passkeys.configured.origin.removeprefix("https://"),
@@ -102,6 +111,8 @@ class CertificateReading:
     now: Callable[[], float]
     host: str
     _warned: str = field(default="", init=False)
+    _told: tuple[float, int] = field(default=(0.0, 0), init=False)
+    """The end that was warned of, and how often."""
 
     async def read(self) -> None:
         """Look once; what was read before stays while the files are no good."""
@@ -118,3 +129,26 @@ class CertificateReading:
         if problem and problem != self._warned:
             _log.warn("browsers refuse the certificate of the sign-in page", reason=problem)
         self._warned = problem
+        self._warn_of_end()
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the certificate ends; negative after that."""
+        return self.certificate.ends_at - self.now()
+
+    def _warn_of_end(self) -> None:
+        """Say that it ends soon, at each of the times of ``WARNED`` once."""
+        ends_at, lifetime = self.certificate.ends_at, self.certificate.lifetime
+        left = self.seconds_left
+        due = sum(left <= min(secs, lifetime * share) for secs, share in WARNED)
+        ended_at, times = self._told
+        if left > 0 and due > (times if ended_at == ends_at else 0):
+            log = _log.error if due == len(WARNED) else _log.warn
+            log(
+                "the certificate of the sign-in page ends soon; renew it, or browsers refuse the "
+                "page",
+                file=str(self.certificate.cert),
+                ends_at=utc(ends_at),
+                days=int(left // DAY),
+            )
+        self._told = ends_at, due

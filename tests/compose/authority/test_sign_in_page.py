@@ -34,10 +34,13 @@ class CertificateReadingTests(SynchronousTestCase):
         self.write(ec.generate_private_key(ec.SECP256R1()))
 
     def write(
-        self, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, name: str = "sign-in.test"
+        self,
+        key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey,
+        name: str = "sign-in.test",
+        days: int = 1,
     ) -> None:
-        """Put a certificate, good for a day, and its key there."""
-        write_certificate(self.files.cert, self.files.key, name, key)
+        """Put a certificate, good for so many days, and its key there."""
+        write_certificate(self.files.cert, self.files.key, name, key, days)
 
     def said(self) -> list[str]:
         """What one look at the files has to say."""
@@ -64,6 +67,39 @@ class CertificateReadingTests(SynchronousTestCase):
         self.assertEqual(self.said(), [])
         self.at -= 2 * 86_400
         self.assertEqual(self.said(), [])
+
+    def ends_soon(self) -> list[tuple[str, int]]:
+        """The warnings of a coming end that one look gives: level, and whole days that are left."""
+        with capturedLogs() as events:
+            value_of(self.reading.read())
+        told = [one for one in events if "ends soon" in one["log_format"]]
+        return [(one["log_level"].name, one["days"]) for one in told]
+
+    def test_ends_soon(self) -> None:
+        """Its coming end is told 14 and 3 days before, once each, until it is renewed."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        self.write(key, days=90)
+        self.assertEqual(self.ends_soon(), [])
+        begun, told = self.at, {}
+        for day in range(92):
+            self.at = begun + day * 86_400 + 60
+            for level, left in self.ends_soon():
+                told[day] = (level, left)
+        self.assertEqual(told, {76: ("warn", 13), 87: ("error", 2)})
+        self.assertLess(self.reading.seconds_left, 0)
+        self.at = begun + 80 * 86_400
+        self.write(key, days=90 + 85)
+        self.assertEqual(self.ends_soon(), [])
+        # Renewed too late, or the files of another: told of that one anew.
+        self.write(key, days=82)
+        self.assertEqual(self.ends_soon(), [("error", 1)])
+
+    def test_a_short_life(self) -> None:
+        """One that lives for six days is no cause for a warning until a third of that is left."""
+        self.write(ec.generate_private_key(ec.SECP256R1()), days=6)
+        self.assertEqual(self.ends_soon(), [])
+        self.at += 4 * 86_400 + 3600
+        self.assertEqual(self.ends_soon(), [("warn", 1)])
 
     def test_another_name(self) -> None:
         """A certificate that has not the public name is served, and a warning says whose it is."""
