@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import click
 from attrs import evolve
 
 from svc.cli import Globals
+from svc.client.own_options import own_options, with_options
 from svc.client.places import CLIENT_FILE
+from svc.errors import SvcError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def _use(context: click.Context, _: click.Parameter, directory: Path | None) -> None:
@@ -21,7 +29,7 @@ def _use(context: click.Context, _: click.Parameter, directory: Path | None) -> 
     context.obj = evolve(given, config=str(directory / CLIENT_FILE))
 
 
-own_directory_option = click.option(
+_option = click.option(
     "--dir",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -29,4 +37,26 @@ own_directory_option = click.option(
     callback=_use,
     help="Directory of your identity and configuration; ~/.svc by default.",
 )
-"""Of the commands that use an identity: the same as ``--config DIR/client.toml``."""
+
+
+def own_directory_option(command: Callable[P, R]) -> Callable[P, R]:
+    """Of the commands that use an identity: the same as ``--config DIR/client.toml``.
+
+    A refusal of the command tells to type commands that use the same identity.
+    """
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except SvcError as refusal:
+            refusal.text = with_options(refusal.text, own_options_here())
+            raise
+
+    return _option(run)
+
+
+def own_options_here() -> str:
+    """What a command to type ends with to use the identity of the one that runs."""
+    given = click.get_current_context().find_object(Globals)
+    return own_options(None if given is None else given.config)

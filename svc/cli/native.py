@@ -15,6 +15,7 @@ from svc.cli import Globals
 from svc.cli.directory import own_directory_option
 from svc.cli.output import hint
 from svc.cli.person import ask_status, person_side
+from svc.client.own_options import options_elsewhere
 from svc.errors import Fault, SvcError
 
 
@@ -149,10 +150,13 @@ def psql_words(directory: str, role: str | None, database: str | None) -> list[s
 
 
 def _status(globals_: Globals) -> dict[str, Any]:
-    told = ask_status(person_side(globals_))
+    side = person_side(globals_)
+    told = ask_status(side)
     if told is None:
+        options = options_elsewhere(side.settings.path, globals_.environ)
         raise SvcError(
-            "`svc up` is not running; start it in another terminal, and leave it there: svc up",
+            "`svc up` is not running; start it in another terminal, and leave it there: svc up"
+            f"{options}",
             reason="no_resident",
             fault=Fault.UNAVAILABLE,
         )

@@ -31,7 +31,7 @@ from svc.cli.person_texts import (
     with_problem,
 )
 from svc.cli.roles import Running, refused
-from svc.client.own_options import own_options
+from svc.client.own_options import options_elsewhere, own_options, with_options
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
@@ -70,7 +70,8 @@ def up(globals_: Globals) -> int:
         return refused(lines, refusal)
     stop_on_hangup(reactor)
     if sys.stderr.isatty():
-        hint(["leave this running; in another terminal, type: svc resources list; Ctrl-C ends it"])
+        listing = f"svc resources list{options_elsewhere(settings.path, globals_.environ)}"
+        hint([f"leave this running; in another terminal, type: {listing}; Ctrl-C ends it"])
     return Running(reactor, lines).run(client)
 
 
@@ -99,11 +100,11 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
     own = identity_status(side.identity, SignInFile(side.state).renew_until())
     problem = own["certificate"]["problem"]
     told = {"running": False, **(_ask(side, refresh and not problem) or {}), **own}
-    print_result(
-        as_json, with_nulls(told), [*pairs(facts(told)), *(reasons(told) if explain else ())]
-    )
+    lines, options = pairs(facts(told)), own_options(globals_.config)
+    lines += reasons(told) if explain else ()
+    print_result(as_json, with_nulls(told), [with_options(line, options) for line in lines])
     if problem:
-        hint([f"svc: {problem}"])
+        hint([with_options(f"svc: {problem}", options)])
     return 1 if problem or (refresh and not able(told)) else 0
 
 
@@ -122,11 +123,13 @@ def list_resources(globals_: Globals, as_json: bool) -> None:
     told = _ask(side, refresh=False)
     if told is None:
         endpoints = run(lambda reactor: _listed(with_reactor(side, reactor)))
-        hint(["no local addresses: `svc up` is not running; start it in another terminal"])
+        up = f"svc up{options_elsewhere(side.settings.path, globals_.environ)}"
+        hint([f"no local addresses: `svc up` is not running; start it in another terminal: {up}"])
     else:
         why = [one["text"] for one in told["no_new_sessions"]]
         endpoints = with_problem(told["endpoints"], why)
-        hint([f"svc: no new sessions: {text}" for text in why])
+        options = own_options(globals_.config)
+        hint([with_options(f"svc: no new sessions: {text}", options) for text in why])
     rows = [
         (
             one["resource"],

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Mapping
 
 from svc.client.places import CLIENT_FILE, config_path
+
+_COMMAND = re.compile(
+    r"\bsvc (?:login|logout|join|status|kubeconfig|why|request|open|db|resources list"
+    r"|requests (?:list|show|approve|deny|withdraw))(?![\w-])"
+)
+"""What a text may tell a person to type."""
+
+_OF_ANOTHER = ("--dir", "another directory")
+"""In a text that names an identity itself, or tells to make another one."""
 
 
 def own_options(config: str | None) -> str:
@@ -21,8 +31,20 @@ def own_options(config: str | None) -> str:
     return f" {shlex.join(words)}"
 
 
+def with_options(text: str, options: str) -> str:
+    """*text* in which the commands to type use the identity that it is about.
+
+    Whoever words it, Authority for one, does not know where the person keeps that.
+    """
+    if not options or any(one in text for one in _OF_ANOTHER):
+        return text
+    return _COMMAND.sub(lambda found: f"{found[0]}{options}", text)
+
+
 def options_elsewhere(config: str, environ: Mapping[str, str]) -> str:
     """The same for a command in any directory; empty where it reads *config* by itself."""
     path = os.path.abspath(config)
+    if not path.isprintable():
+        return ""  # no message can hold it
     own = config_path(None, {"HOME": environ.get("HOME", "")})
     return "" if path == own else own_options(path)

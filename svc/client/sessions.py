@@ -42,6 +42,7 @@ from svc.messages.session import (
 )
 from svc.model.certificate import CertificateFacts
 from svc.model.ids import Entropy, random_id
+from svc.model.policy.requested import COMMAND_OPTIONS
 from svc.model.principal import Role
 from svc.model.session.edits import StreamEdits
 from svc.model.session.ending import (
@@ -100,6 +101,8 @@ class SessionDialer:
             exactly the Connector whose id is given when it shows its certificate.
         handshake_secs: For the TLS inside a session, end to end.
         lanes: Brings opaque sessions into direct lanes; None leaves them in the tunnel.
+        command_options: What the commands that tools are told to type end with, to use this
+            identity.
     """
 
     channel: Callable[[], IRpcChannel]
@@ -111,6 +114,7 @@ class SessionDialer:
     entropy: Entropy
     handshake_secs: float = 10.0
     lanes: PersonLanes | None = None
+    command_options: str = ""
 
     def endpoint(self, intent: SessionIntent) -> ClientSession:
         """The byte stream of one new session, as the person's tool sees it; does nothing yet."""
@@ -208,11 +212,14 @@ class ClientSession:
         transport = None if self._below is None else self._below.transport
         in_band = None if transport is None else transport.reported_end
         if transport is not None and transport.fault:
-            return SessionOver(transport.fault, self.decision_id)
+            return self._over(transport.fault)
         reason = self._told_by_proxy()
         if reason == NOT_TOLD and in_band is not None:
             reason = in_band.reason
-        return SessionOver(reason, self.decision_id)
+        return self._over(reason)
+
+    def _over(self, reason: str) -> SessionOver:
+        return SessionOver(reason, self.decision_id, self._dialer.command_options)
 
     def _told_by_proxy(self) -> str:
         """The word of the call's end: the Proxy's status, a lost connection, a fault we found."""
@@ -290,13 +297,15 @@ class ClientSession:
         assert self._below is not None
         if signed is None:
             raise Malformed("the Proxy opened a gated session without its Connector's answer")
-        answer = check_answer(signed, data, self.grant, self._dialer.verifier)
+        dialer = self._dialer
+        answer = check_answer(signed, data, self.grant, dialer.verifier)
         keys = half.agree(answer.half, data, signed.payload)
-        edits = StreamEdits(self.intent.kind.local.edits)
+        own = {COMMAND_OPTIONS: dialer.command_options}
+        edits = StreamEdits(self.intent.kind.local.edits, own)
         ends = GatedEnds(
             tagger=FrameTagger(keys.requests),
             receiver=GatedReceiver(FrameChecker(keys.answers), edits),
-            clock=self._dialer.clock,
+            clock=dialer.clock,
         )
         self._below.make = ends.transport
 

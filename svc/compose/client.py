@@ -223,6 +223,7 @@ class PersonSide:
                 tasks=tasks,
                 clock=runtime.reactor,
             ),
+            command_options=options_elsewhere(self.settings.path, runtime.environ),
         )
 
     def take_new_identity(self) -> bool:

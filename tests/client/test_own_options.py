@@ -6,7 +6,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.own_options import options_elsewhere, own_options
+from svc.client.own_options import options_elsewhere, own_options, with_options
 from svc.client.resident.refused import refused_text
 from svc.errors import Denied
 
@@ -36,10 +36,33 @@ class OwnOptionsTests(SynchronousTestCase):
         open(path, "x").close()
         home = {"HOME": os.path.abspath(environ["HOME"])}
         self.assertEqual(options_elsewhere(path, home), "")
+        for name in ("two\nlines", os.fsdecode(b"\xff")):
+            self.assertEqual(options_elsewhere(f"/{name}/client.toml", home), "")
+
+    def test_in_a_text(self) -> None:
+        """Each command that a text tells to type, and nothing else in it."""
+        for text, told in (
+            ("see: svc resources list", "see: svc resources list --dir b"),
+            ("`svc join`, or `svc login`", "`svc join --dir b`, or `svc login --dir b`"),
+            ("`svc up` renews it", None),
+            (
+                "withdraw one: svc requests withdraw ID",
+                "withdraw one: svc requests withdraw --dir b ID",
+            ),
+            ("type: svc request --decision ID", "type: svc request --dir b --decision ID"),
+            ("(svc authority agents list)", None),
+            ("svc statuses and svc-status", None),
+            ("use another identity (--dir), or sign in there: svc login", None),
+            ("in another directory; people with `svc join`", None),
+        ):
+            self.assertEqual(with_options(text, " --dir b"), told or text)
+            self.assertEqual(with_options(text, ""), text)
 
     def test_refusal(self) -> None:
         """How to ask for what was denied names the identity that it was denied to."""
         error = Denied("no", reason="denied", details={"request": "svc request payroll"})
         for options in ("", " --dir bob"):
+            error.text = "no; see what you may use: svc resources list"
             told = refused_text("payroll", error, options)
+            self.assertIn(f"svc resources list{options};", told)
             self.assertTrue(told.endswith(f"to ask for access: svc request payroll{options}"), told)

@@ -27,6 +27,7 @@ from svc.messages.gated import (
 )
 from svc.messages.session import decode_open, decode_request, encode_opened
 from svc.messages.tunnel import decode_carry_answer, decode_carry_open
+from svc.model.policy.requested import COMMAND_OPTIONS
 from svc.model.session.checkpoint import GATED_MS, GrantExtension, SessionCheckpoint
 from svc.model.session.gated import GateNote
 from svc.model.signing import Purpose, Signed
@@ -55,8 +56,13 @@ class _GatedKind(MemoryKind):
     edits = {"deny": deny}
 
 
+def tell(came: bytes, values: Mapping[str, str]) -> bytes:
+    """At the person's machine it ends as a command to type would."""
+    return f"NO{values[COMMAND_OPTIONS]}\n".encode()
+
+
 class _Local:
-    edits = {"deny": deny}
+    edits = {"deny": tell}
 
 
 class _Joint:

@@ -9,6 +9,7 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.messages.gated import decode_answer, encode_answer
+from svc.model.policy.requested import COMMAND_OPTIONS
 from svc.model.session.edits import Edit
 from svc.model.session.ending import SessionOver
 from svc.model.session.gated import GateNote
@@ -30,9 +31,10 @@ class GatedProxyTests(SynchronousTestCase):
         self.begin()
         self.addCleanup(lambda: self.proxy.stop())
 
-    def begin(self) -> None:
+    def begin(self, command_options: str = "") -> None:
         """A session that is open."""
         self.proxy = HostileProxy()
+        self.proxy.dialer.command_options = command_options
         self.proxy.start()
         self.proxy.open()
         self.assertIsNone(self.proxy.person.lost)
@@ -170,6 +172,16 @@ class GatedProxyTests(SynchronousTestCase):
         self.proxy.to_connector(self.passed(frame))
         self.proxy.to_connector(self.proxy.note(GateNote(ALL, (), (Edit(0, 6, "deny"),))))
         self.ended_at_connector("edit_refused", GET)
+
+    def test_words_a_command(self) -> None:
+        """What the person is told to type ends as their own client says."""
+        for options in ("", " --dir b"):
+            self.proxy.stop()
+            self.begin(options)
+            (frame,) = self.answers(b"12345\n")
+            edit = evolve(Edit(0, 6, "deny"), values={COMMAND_OPTIONS: "; rm -rf /"})
+            self.proxy.to_person(self.proxy.note(GateNote(6, (), (edit,)), frame))
+            self.assertEqual(self.proxy.person.received, f"NO{options}\n".encode())
 
     def test_fills_memory(self) -> None:
         """Frames that it sends and does not pass."""

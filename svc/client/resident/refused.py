@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable
 from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
+from svc.client.own_options import with_options
 from svc.errors import SvcError
 from svc.messages.snapshot import REVOCATIONS
 from svc.model.audit.record import rfc3339
@@ -179,7 +180,7 @@ def refused_text(resource: str, error: SvcError, options: str = "") -> str:
 
     *options* name the identity that was refused, in the commands that it tells to type.
     """
-    text = error.text.removeprefix(f"{resource}: ")
+    text = with_options(error.text.removeprefix(f"{resource}: "), options)
     parts = [f"{resource}: {text}", f"reason {error.reason}"]
     decision_id = error.details.get("decision_id", "")
     if decision_id:

@@ -52,6 +52,7 @@ from svc.interfaces.kinds import (
 from svc.lanes.relay import Relay, only_side
 from svc.messages.session import Listed
 from svc.model.ids import is_resource_id
+from svc.model.policy.requested import COMMAND_OPTIONS
 from svc.runtime.services import AsyncService, BackgroundTasks
 
 _log = Logger(namespace="svc_client")
@@ -393,6 +394,8 @@ class Resident(AsyncService):
                 await relay.done
         except SvcError as refusal:
             self.refusals.note(resource, refusal)
+            options = {COMMAND_OPTIONS: self.dialer.command_options}
+            refusal.details = {**refusal.details, **options}
             if spoken is not None:
                 spoken.last_words(spoken.dialogue.refused(refusal))
                 await relay.done

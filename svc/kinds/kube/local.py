@@ -51,7 +51,7 @@ from svc.kinds.web.words import (
     TEXT,
     WEBSOCKET,
 )
-from svc.model.policy.requested import known_command
+from svc.model.policy.requested import COMMAND_OPTIONS, known_command, why_command
 from svc.model.session.edits import MakeEdit
 from svc.model.session.ending import SessionOver, known_ending
 
@@ -76,8 +76,9 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     policies = [plain(one) for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
     by = f" (policies {', '.join(policies)})" if policies else ""
     command = known_command(values.get(REQUEST, ""))
-    ask = f"; to ask for access: {command}" if command else ""
-    why = f"to see why: svc why {decision}"
+    options = values.get(COMMAND_OPTIONS, "")
+    ask = f"; to ask for access: {command}{options}" if command else ""
+    why = f"to see why: {why_command(decision, options)}"
     text = f"the access policy does not allow this request{by}{ask}; {why}"
     told = status(403, "Forbidden", text, policies)
     answer = json_answer("403 Forbidden", told, closes=bool(values.get(CLOSES)))
@@ -186,9 +187,10 @@ class ToolCheck:
             return refused(b"", {TEXT: error.text})
         policies = [one for one in plain(error.details.get("policies", "")).split(",") if one]
         decision = plain(error.details.get("decision_id", ""))
-        why = f"; to see why: svc why {decision}" if decision else ""
+        options = error.details.get(COMMAND_OPTIONS, "")
+        why = f"; to see why: {why_command(decision, options)}" if decision else ""
         command = known_command(error.details.get("request", ""))
-        ask = f"; to ask for access: {command}" if command else ""
+        ask = f"; to ask for access: {command}{options}" if command else ""
         text = f"{plain(error.text)}{ask}{why}"
         if error.fault is Denied.fault:
             return json_answer("403 Forbidden", status(403, "Forbidden", text, policies))

@@ -28,7 +28,7 @@ from svc.kinds.postgres.messages import (
     text_at,
 )
 from svc.kinds.postgres.terms import DATABASE, ROLE
-from svc.model.policy.requested import known_command
+from svc.model.policy.requested import COMMAND_OPTIONS, known_command, why_command
 from svc.model.session.edits import MakeEdit
 from svc.model.session.ending import SessionOver
 
@@ -78,17 +78,18 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
             b"C": code,
             b"M": text.encode(),
             b"D": f"{by}{why} The statement did not reach the server.".encode(),
-            b"H": _hint(decision, values.get("request", "")).encode(),
+            b"H": _hint(decision, values).encode(),
             b"P": position.encode() if complaint and _POSITION.fullmatch(position) else b"",
         }
     )
 
 
-def _hint(decision: str, request: str) -> str:
+def _hint(decision: str, told: Mapping[str, str]) -> str:
     """What to type: to see why, and to ask for access where an approval would turn the denial."""
-    why = f"svc why {decision}" if decision else ""
-    command = known_command(request)
-    ask = f"To ask for access: {command}" if command else ""
+    options = told.get(COMMAND_OPTIONS, "")
+    why = why_command(decision, options) if decision else ""
+    command = known_command(told.get("request", ""))
+    ask = f"To ask for access: {command}{options}" if command else ""
     return "; ".join(part for part in (ask, why and (f"to see why: {why}" if ask else why)) if part)
 
 
@@ -203,7 +204,7 @@ class PostgresDialogue:
         decision = error.details.get("decision_id", "")
         policies = error.details.get("policies", "")
         detail = f"Policy: {policies}." if policies else ""
-        hint = _hint(decision, error.details.get("request", ""))
+        hint = _hint(decision, error.details)
         if error.reason == "no_credential" and self.parameters is not None:
             # Who names no role asks for the one of their own user's name, and may not know it.
             detail = f'The role that was asked for is "{self.parameters[ROLE]}".'
@@ -214,7 +215,7 @@ class PostgresDialogue:
         """See ILocalDialogue."""
         if self._owes or self._head:
             return b""  # amid a message nothing can be said
-        hint = f"svc why {over.decision_id}" if over.decision_id else ""
+        hint = why_command(over.decision_id, over.command_options) if over.decision_id else ""
         text = f"svc: the session has ended: {over.text} (reason: {over.reason})"
         return fatal("57P01", text, hint=hint)
 

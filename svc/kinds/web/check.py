@@ -19,7 +19,7 @@ from svc.kinds.web.answers import json_answer, page_answer, plain
 from svc.kinds.web.head import WEBSOCKETS, BadHead, HttpRequest, Protocols
 from svc.kinds.web.listing import listing
 from svc.kinds.web.split import RequestSplit
-from svc.model.policy.requested import known_command
+from svc.model.policy.requested import COMMAND_OPTIONS, known_command
 
 _OWN_SITES = frozenset({b"same-origin", b"none"})
 
@@ -101,8 +101,9 @@ class RequestCheck:
             "message": plain(error.text),
             **{name: plain(value) for name, value in error.details.items()},
         }
-        if not known_command(told.get("request", "")):
-            told.pop("request", None)
+        options, command = told.pop(COMMAND_OPTIONS, ""), known_command(told.pop("request", ""))
+        if command:
+            told["request"] = f"{command}{options}"
         return json_answer(_status(error), told)
 
     def _judge(self, head: HttpRequest) -> None:

@@ -37,7 +37,7 @@ from svc.kinds.web.words import (
     TEXT,
     WEBSOCKET,
 )
-from svc.model.policy.requested import known_command
+from svc.model.policy.requested import COMMAND_OPTIONS, known_command, why_command
 from svc.model.session.edits import MakeEdit
 from svc.model.session.ending import SessionOver, known_ending
 
@@ -56,7 +56,7 @@ _HTML = """\
 <dt>Policies</dt><dd>{policies}</dd>
 <dt>Decision</dt><dd><code>{decision_id}</code></dd>
 </dl>
-<p>To see why: <code>svc why {decision_id}</code></p>
+<p>To see why: <code>{explain}</code></p>
 {asking}</html>
 """
 
@@ -70,19 +70,20 @@ def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     decision, closes = values.get(DECISION, ""), bool(values.get(CLOSES))
     decision = decision if _DECISION.match(decision) else ""
     policies = [one for one in values.get(POLICIES, "").split(BETWEEN_POLICIES) if one]
+    options = values.get(COMMAND_OPTIONS, "")
     told = {
         "reason": _word(values.get(REASON, "")) or "denied",
         "message": "The policy does not allow this request.",
         "decision_id": decision,
         "policies": policies,
-        "explain": f"svc why {decision}",
+        "explain": why_command(decision, options),
     }
     command = known_command(values.get(REQUEST, ""))
     if command:
-        told["request"] = command
+        told["request"] = f"{command}{options}"
     if values.get(FORM) == PAGE:
         page = {name: escape(plain(value)) for name, value in told.items()}
-        page["asking"] = _ASKING.format(request=escape(command)) if command else ""
+        page["asking"] = _ASKING.format(**page) if command else ""
         return page_answer("403 Forbidden", _HTML.format(**page), closes=closes)
     return _worded(json_answer("403 Forbidden", told, closes=closes), values)
 

@@ -27,6 +27,11 @@ from svc.model.policy.approval import MAX_VALID_SECS
 APPROVED_REQUEST: Final = "approved_request"
 """The fact of a request that an approval in force covers."""
 
+COMMAND_OPTIONS: Final = "command_options"
+"""In the values of an edit and the details of a refusal, at the person's machine: what the commands
+that are told to type end with, to use this identity.  The client puts it there, over whatever a
+Proxy says under this name."""
+
 REQUESTABLE: Final = "requestable"
 """The annotation of a permit that people may ask for."""
 
@@ -223,6 +228,11 @@ def known_command(text: str) -> str:
     It came over a Proxy, and the person is about to type it.
     """
     return text if _COMMAND.fullmatch(text) else ""
+
+
+def why_command(decision_id: str, options: str = "") -> str:
+    """What a person types to have a decision explained."""
+    return f"svc why {decision_id}{options}"
 
 
 def request_document(request: RequestedAccess, cluster: str, person_name: str) -> dict[str, Json]:

@@ -52,10 +52,13 @@ class StreamEdits:
 
     Attributes:
         known: The closed list of this side of the kind.
+        own: Values that this side adds to those of each edit, whatever the Proxy says under their
+            names.
         is_last_made: What was passed on last is an edit's, and not the peer's own.
     """
 
     known: Mapping[str, MakeEdit]
+    own: Mapping[str, str] = field(factory=dict)
     is_last_made: bool = field(default=False, init=False)
     _at: int = field(default=0, init=False)
     _announced: int = field(default=0, init=False)
@@ -128,7 +131,8 @@ class StreamEdits:
     def _made(self, edit: Edit, adds: bool) -> bytes:
         self.is_last_made = True
         try:
-            made = self.known[edit.name](bytes(self._held), edit.values)
+            values = {**edit.values, **self.own} if self.own else edit.values
+            made = self.known[edit.name](bytes(self._held), values)
         except Exception as error:
             # Of a plug-in's: whoever reads for all sessions of a connection goes on.
             fault = type(error).__name__

@@ -176,10 +176,12 @@ class SessionOver:
     Attributes:
         reason: One of :data:`ENDINGS`.
         decision_id: Of the decision that had let it open; empty where there is none.
+        command_options: What a command about it ends with, to use this identity.
     """
 
     reason: str
     decision_id: str = ""
+    command_options: str = ""
 
     @property
     def text(self) -> str:

@@ -14,6 +14,7 @@ from svc.interfaces.kinds import ICheckedEndpoint, IDescribedEndpoint, INamedEnd
 from svc.kinds.kube.kubeconfig import FIRST_LINE, kubeconfig
 from svc.kinds.kube.local import LOCAL
 from svc.kinds.web.words import ENDED, EVENTS, FORM, REASON, WEBSOCKET
+from svc.model.policy.requested import COMMAND_OPTIONS
 from svc.model.session.edits import Edit, StreamEdits
 
 ADDRESS = "127.1.2.3:16443"
@@ -117,6 +118,10 @@ class LocalTests(SynchronousTestCase):
         told = json.loads(check.refused(denied).partition(b"\r\n\r\n")[2])
         self.assertEqual([one["message"] for one in told["details"]["causes"]], ["shut", "late"])
         self.assertIn("svc why " + "d" * 32, told["message"])
+        asked = {"decision_id": "d" * 32, "request": "svc request k", COMMAND_OPTIONS: " --dir b"}
+        answer = check.refused(Denied("no", details=asked))
+        said = json.loads(answer.partition(b"\r\n\r\n")[2])["message"]
+        self.assertIn("svc request k --dir b; to see why: svc why " + "d" * 32 + " --dir b", said)
 
     def test_several_clusters(self) -> None:
         """A context for each, in the order of their names; none is in use by itself."""

@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.errors import Denied, Malformed, SvcError
 from svc.kinds.postgres.local import KEY_BYTES, PostgresDialogue, denied
 from svc.kinds.postgres.messages import fields_of, message, startup_message
+from svc.model.policy.requested import COMMAND_OPTIONS
 from svc.model.session.ending import SessionOver
 from tests.kinds.postgres.talk import GREETING, READY, complaint, error
 
@@ -130,6 +131,23 @@ class DialogueTests(SynchronousTestCase):
         )
         self.assertEqual(fields[b"D"], b"Policy: no-app.")
         self.assertEqual(fields[b"H"], b"svc why " + b"d" * 32)
+
+    def test_of_whom(self) -> None:
+        """Commands end with the options by which they use the identity that was refused."""
+        told = {
+            "decision_id": "d" * 32,
+            "request": "svc request orders",
+            COMMAND_OPTIONS: " --dir b",
+        }
+        said = PostgresDialogue().refused(Denied("no", reason="denied", details=told))
+        self.assertEqual(
+            fields_of(said[5:])[b"H"].decode(),
+            "To ask for access: svc request orders --dir b; "
+            f"to see why: svc why {'d' * 32} --dir b",
+        )
+        over = SessionOver("policy_changed", "d" * 32, " --dir b")
+        hint = fields_of(PostgresDialogue().ended(over)[5:])[b"H"].decode()
+        self.assertEqual(hint, f"svc why {'d' * 32} --dir b")
 
     def test_role_without_a_credential(self) -> None:
         """The role is named, which psql may have chosen, and how to ask for another one."""

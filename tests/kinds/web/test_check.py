@@ -11,6 +11,7 @@ from svc.errors import Denied, Malformed, SvcError, Unavailable
 from svc.interfaces.kinds import LISTING, ICheckedEndpoint, ILocalCheck
 from svc.kinds.web.check import CrossSite, RequestCheck
 from svc.kinds.web.local import LOCAL
+from svc.model.policy.requested import COMMAND_OPTIONS
 from tests.kinds.web.test_gate import UPGRADE
 
 HOST = "board-abcdefghijklmnop.localhost:23456"
@@ -248,6 +249,10 @@ class CheckTests(SynchronousTestCase):
         said = self.check().refused(denied)
         self.assertTrue(said.startswith(b"HTTP/1.1 403 "))
         self.assertIn(b'"decision_id": "' + b"d" * 32, said)
+        asked = {"request": "svc request board", COMMAND_OPTIONS: " --dir b"}
+        said = self.check().refused(Denied("no", details=asked))
+        self.assertIn(b'"request": "svc request board --dir b"', said)
+        self.assertNotIn(COMMAND_OPTIONS.encode(), said)
         said = self.check().refused(Unavailable("away\n"))
         self.assertTrue(said.startswith(b"HTTP/1.1 503 "))
         self.assertIn(b'"message": "away?"', said)

@@ -8,7 +8,19 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.kinds.web.local import LOCAL
-from svc.kinds.web.words import BAD_ANSWER, DENIED, ENDED, FORM, REASON, REFUSED, WEBSOCKET
+from svc.kinds.web.words import (
+    BAD_ANSWER,
+    DECISION,
+    DENIED,
+    ENDED,
+    FORM,
+    PAGE,
+    REASON,
+    REFUSED,
+    REQUEST,
+    WEBSOCKET,
+)
+from svc.model.policy.requested import COMMAND_OPTIONS
 from svc.model.session.edits import Edit, StreamEdits
 
 POLICY = b"Content-Security-Policy: x\r\n"
@@ -47,6 +59,21 @@ class InsertionTests(SynchronousTestCase):
                 Edit(offset=0, size=0, name=ENDED, values={REASON: reason})
             )
             self.assertTrue(said.startswith(b"HTTP/1.1 " + status), reason)
+
+    def test_of_whom(self) -> None:
+        """Commands end with the options by which they use the identity that was denied."""
+        values = {DECISION: "d" * 32, REQUEST: "svc request board", COMMAND_OPTIONS: " --dir '<b>'"}
+        for form, told in (
+            ("", [f"svc why {'d' * 32} --dir '<b>'", "svc request board --dir '<b>'"]),
+            (
+                PAGE,
+                [f"svc why {'d' * 32} --dir &#x27;&lt;b", "svc request board --dir &#x27;&lt;b"],
+            ),
+        ):
+            edit = Edit(offset=0, size=0, name=DENIED, values={FORM: form, **values})
+            said = StreamEdits(LOCAL.edits).announce(edit).decode()
+            for command in told:
+                self.assertIn(command, said)
 
     def test_inserted(self) -> None:
         """Between answers each of them is one more."""

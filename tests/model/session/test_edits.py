@@ -47,6 +47,11 @@ class EditTests(SynchronousTestCase):
         edits.end()
         self.assertEqual(got, wanted)
 
+    def test_own_values(self) -> None:
+        """What the receiver adds stands over what the Proxy says under its name."""
+        edits = StreamEdits(KNOWN, {"word": "mine"})
+        self.assertEqual(edits.announce(edit(0, 0, "theirs")), b"<mine:>")
+
     def refused(self, edits: StreamEdits, one: Edit) -> None:
         self.assertRaises(Malformed, edits.announce, one)
 
