@@ -22,10 +22,22 @@ if TYPE_CHECKING:
 _MAX_LINE = 2048
 _FEW = 2
 
-PASSWORD_RULE = (
-    f"A password has at least {PASSWORD_MIN} characters (your operator can set another number), "
-    f"{PASSWORD_DIFFERENT} of them different, and does not contain your name."
-)
+
+def password_rule(least: int) -> str:
+    """What a new password has to be.
+
+    Args:
+        least: How many characters Authority asks for; 0: it has not said.
+    """
+    count = f"at least {least} characters"
+    if not least:
+        count = (
+            f"at least as many characters as your Authority asks for ({PASSWORD_MIN} by default)"
+        )
+    return (
+        f"A password has {count}, {PASSWORD_DIFFERENT} of them different, and does not contain "
+        "your name."
+    )
 
 
 @frozen
@@ -102,7 +114,7 @@ class LocalWords:
 
     async def _enroll(self, login: LocalLogin, name: str) -> SignedInHere:
         code = _code(self.code_file)
-        click.echo(PASSWORD_RULE, err=True)
+        click.echo(password_rule(await login.password_least()), err=True)
         password = ask("New password", True)
         if sys.stdin.isatty() and ask("The same again", True) != password:
             raise UsageError("the two passwords differ; run the command again")

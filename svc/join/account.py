@@ -27,6 +27,7 @@ BEGIN_METHOD = "/gate.v1.LocalSignIn/BeginEnrollment"
 COMPLETE_METHOD = "/gate.v1.LocalSignIn/CompleteEnrollment"
 BEGIN_PASSKEY_METHOD = "/gate.v1.LocalSignIn/BeginPasskey"
 COMPLETE_PASSKEY_METHOD = "/gate.v1.LocalSignIn/CompletePasskey"
+RULE_METHOD = "/gate.v1.LocalSignIn/PasswordRule"
 NOT_CONFIGURED = "sign_in_not_configured"
 """The reason of a cluster without a provider."""
 
@@ -194,6 +195,22 @@ class LocalLogin:
         else:
             await self._sign(asked, self.key)
         return asked
+
+    async def password_least(self) -> int:
+        """How many characters a new password has at least; 0: Authority does not say.
+
+        Raises:
+            SvcError: not reached.
+        """
+        try:
+            told = await self.machine.unary(
+                RULE_METHOD, pb.PasswordRuleRequest(), pb.PasswordRuleResponse
+            )
+        except SvcError as refused:
+            if refused.fault is not Fault.UNIMPLEMENTED:
+                raise
+            return 0  # of an earlier build
+        return int(told.least)
 
     async def enroll(
         self, name: str, code: str, password: str, *, first_administrator: bool

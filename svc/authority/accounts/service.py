@@ -50,6 +50,7 @@ class LocalSignInService:
                 "CompleteEnrollment": unary(pb.CompleteEnrollmentRequest, self._complete),
                 "BeginPasskey": unary(pb.BeginPasskeyRequest, self._begin_passkey),
                 "CompletePasskey": unary(pb.CompletePasskeyRequest, self._complete_passkey),
+                "PasswordRule": unary(pb.PasswordRuleRequest, self._password_rule),
             },
         )
 
@@ -64,6 +65,11 @@ class LocalSignInService:
             rp_id=self.site.rp_id,
             origin=self.site.origin,
         )
+
+    async def _password_rule(
+        self, request: pb.PasswordRuleRequest, call: IRpcCall
+    ) -> pb.PasswordRuleResponse:
+        return pb.PasswordRuleResponse(least=self.enrollments.password_min)
 
     async def _sign_in(
         self, request: pb.LocalSignInRequest, call: IRpcCall

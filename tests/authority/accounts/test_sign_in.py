@@ -9,7 +9,7 @@ from svc.pki.root import new_key
 from svc.proto.gate.v1 import account_pb2 as pb
 from svc.proto.gate.v1 import admin_pb2
 from tests.authority.accounts.memory import ELSEWHERE, HERE, ROOT, AccountHouse, Person
-from tests.authority.house import refusal_of, value_of
+from tests.authority.house import Call, refusal_of, value_of
 
 FAILED = "sign_in_failed"
 
@@ -50,6 +50,12 @@ class SignInTests(AccountCase):
         for event in ("account.code", "account.set", "identity.link", "account.use"):
             self.assertIn(event, events)
         self.assertEqual(self.reasons(), [])
+
+    def test_password_rule(self) -> None:
+        """Anybody is told how long a password has to be here, as it is configured."""
+        self.at.enrollments.password_min = 17
+        told = value_of(self.at.service._password_rule(pb.PasswordRuleRequest(), Call()))
+        self.assertEqual(told.least, 17)
 
     def test_refused_alike(self) -> None:
         """Whatever is wrong, the answer is the same; the record says what it was."""

@@ -7,6 +7,16 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class PasswordRuleRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class PasswordRuleResponse(_message.Message):
+    __slots__ = ("least",)
+    LEAST_FIELD_NUMBER: _ClassVar[int]
+    least: int
+    def __init__(self, least: _Optional[int] = ...) -> None: ...
+
 class ChallengeRequest(_message.Message):
     __slots__ = ("csr",)
     CSR_FIELD_NUMBER: _ClassVar[int]
