@@ -123,8 +123,14 @@ def number_of(given: Mapping[str, str], name: str) -> int:
     return int(word)
 
 
-async def document(title: str, links: Sequence[Link], content: Content, who: str = "") -> bytes:
-    """A whole page."""
+async def document(
+    title: str, links: Sequence[Link], content: Content, who: tuple[str, str] | None = None
+) -> bytes:
+    """A whole page.
+
+    Args:
+        who: The name of the person whom it is for, and a sentence about them.
+    """
     navigation = [one.tag() for one in links]
     head = tags.head(
         tags.meta(charset="utf-8"),
@@ -132,7 +138,7 @@ async def document(title: str, links: Sequence[Link], content: Content, who: str
         tags.link(rel="stylesheet", href="/style.css"),
     )
     top = [tags.nav(*navigation)] if navigation else []
-    signed = [tags.p("You are ", tags.strong(text(who)), ".")] if who else []
+    signed = [tags.p("You are ", tags.strong(text(who[0])), f".  {text(who[1])}")] if who else []
     body = tags.body(*top, tags.h1(text(title)), *signed, *content)
     page: bytes = await flattenString(None, tags.html(head, body, lang="en"))
     return b"<!doctype html>\n" + page + b"\n"

@@ -16,6 +16,8 @@ from svc.authority.page.browser import COOKIE, Browser, Browsers, out_of_date
 from svc.authority.page.html import STYLE, Content, Link, document, paragraph
 from svc.authority.page.visitor import PageVisitor, Visitors
 from svc.errors import Denied, Fault, Malformed, SvcError, TooMany
+from svc.model.clocks import since
+from svc.model.policy.requests import FACTOR_AGE
 
 MAX_FORM = 4096
 """Bytes of a form."""
@@ -204,7 +206,8 @@ class Pages:
         browser = self.browsers.find(visitor, _cookies(ask)) or self.browsers.begin(visitor)
         content = await page.content(Visit(visitor, browser, _given(ask.query)))
         who = visitor.person.known_name or visitor.person.id
-        body = await document(page.title, self._links(), content, who)
+        factor = _factor(visitor.factor_at, self.visitors.now())
+        body = await document(page.title, self._links(), content, (who, factor))
         cookie = (("Set-Cookie", browser.set_cookie),) if browser.cookie else ()
         return Answer(200, body, (*_of_page(), *cookie))
 
@@ -248,6 +251,14 @@ class Pages:
         more = (("Allow", allow),) if allow else ()
         scheme = (("WWW-Authenticate", "svc-identity"),) if status == 401 else ()
         return Answer(status, body, (*_of_page(), *more, *scheme))
+
+
+def _factor(at: float | None, now: float) -> str:
+    """What the policy knows of the person's second factor."""
+    if at is None:
+        return f"The policy knows of no second factor of yours (no {FACTOR_AGE})."
+    age = max(0, int(now - at))
+    return f"You presented a second factor {since(age)} ago ({FACTOR_AGE} is {age})."
 
 
 def _of_page() -> tuple[tuple[str, str], ...]:

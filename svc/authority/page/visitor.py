@@ -14,6 +14,7 @@ from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.audit.events import SESSION_START
 from svc.model.canonical import Json, decode
 from svc.model.cluster.person import Person, require_active
+from svc.model.policy.requests import FACTOR_AGE
 from svc.model.session.session import Session, SessionState
 
 ACTS_AS = "acts_as"
@@ -27,7 +28,8 @@ class PageVisitor:
     Attributes:
         session_uid: Of the session that the request came in.
         certificate_sha256: Of the certificate that the session was opened with.
-        factor_at: When a second factor was presented at its sign-in; None where that is not known.
+        factor_at: When a second factor was presented, as the policy saw it when the session opened;
+            None where that is not known.
     """
 
     person: Person
@@ -105,23 +107,35 @@ class Visitors:
         ):
             raise _nobody()
         rows = self.state_cache.rows(tx)
-        issued = rows.certificate(_opened_with(tx, session))
+        opening = _opening(tx, session)
+        issued = rows.certificate(bytes.fromhex(opening["details"]["certificate_sha256"]))
         if issued is None or issued.revoked_at is not None or issued.person_id != person.id:
             raise _nobody()
         return PageVisitor(
             person=person,
             session_uid=uid,
             certificate_sha256=issued.sha256,
-            factor_at=factor_at(rows, issued),
+            factor_at=_presented(opening) or factor_at(rows, issued),
         )
 
 
-def _opened_with(tx: ITransaction, session: Session) -> bytes:
-    """The SHA-256 of the certificate that a session was granted to, as its record says."""
+def _presented(opening: Mapping[str, Any]) -> float | None:
+    """When a second factor was presented, as the certificate says: a provider's too.
+
+    The certificate itself is not kept; the session's opening was decided by what it says.
+    """
+    context = opening["request"]["context"]
+    age = context.get(FACTOR_AGE)
+    return None if age is None else float(context["now"] - age)
+
+
+def _opening(tx: ITransaction, session: Session) -> Mapping[str, Any]:
+    """The record of a session's start."""
     for row in tx.audit.by_decision(session.decision_id):
         record: Any = decode(row.canonical)
         if record["event"] == SESSION_START.name and record["session_uid"] == session.uid:
-            return bytes.fromhex(record["details"]["certificate_sha256"])
+            opening: Mapping[str, Any] = record
+            return opening
     raise _nobody()
 
 

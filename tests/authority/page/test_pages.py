@@ -187,6 +187,20 @@ class PagesTests(SynchronousTestCase):
         for factor_at, is_allowed in ((None, False), (now - 900, False), (now - 5, True)):
             allows = stage.operators.allows(ADA, "manageSessions", factor_at)
             self.assertEqual(allows, is_allowed, factor_at)
+        self.assertIn("no second factor of yours (no mfa_age_seconds)", ada.read("/"))
+
+    def test_second_factor_of_a_provider(self) -> None:
+        """What the certificate says counts, and grows old; the page tells it as policies do."""
+        wanted = "when { context has mfa_age_seconds && context.mfa_age_seconds < 600 };"
+        stage = PageHouse(POLICY + FOR_ALL + MANAGER.replace("Cluster);", f"Cluster) {wanted}"))
+        presented = int(stage.house.now()) - 300
+        ada = Guest(stage, stage.house.person(ADA, factor_at=presented))
+        said = ada.read("/sessions?of=all")
+        self.assertIn("a second factor 300 s ago (mfa_age_seconds is 300)", said)
+        stage.house.clock.advance(301)
+        said = ada.read("/")
+        self.assertIn("a second factor 10 min ago (mfa_age_seconds is 601)", said)
+        self.assertEqual(ada.ask("GET", "/sessions?of=all").status, 403)
 
     def test_paths(self) -> None:
         """A path is one of ours, byte for byte."""
