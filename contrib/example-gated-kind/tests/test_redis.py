@@ -5,7 +5,7 @@ from __future__ import annotations
 from svc_redis.local import denied
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.errors import Malformed
+from svc.errors import Malformed, SvcError
 from svc.testing.contracts.kind import KindContract
 from svc.testing.gating import PlayedSession
 
@@ -65,6 +65,19 @@ class RedisTests(KindContract, SynchronousTestCase):
             played = self.played()
             played.person_says(said)
             self.assertEqual(played.target_heard, b"SVC_DENIED\r\n", said)
+
+    def test_not_recorded(self) -> None:
+        """What cannot be recorded neither passes nor is answered: it ends the session."""
+        for said in (b"GET a\r\n", b"GET b\r\n", b"SET a 1\r\n", b"PING\r\n"):
+            played = self.played()
+            played.unrecordable = SvcError("the disk is full", reason="spool_full")
+            played.person_says(said)
+            assert played.failure is not None, said
+            self.assertTrue(played.failure.check(SvcError))
+            heard = (played.target_heard, played.person_heard, played.records)
+            self.assertEqual(heard, (b"", b"", []), said)
+            if said != b"PING\r\n":  # of which a record of another form comes first
+                self.assertEqual(played.failure.value.reason, "not_recorded")
 
     def test_a_negative_length(self) -> None:
         """A server that answers nonsense loses its session, and nothing else."""

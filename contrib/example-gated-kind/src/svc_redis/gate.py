@@ -3,7 +3,7 @@
 import re
 from collections import deque
 
-from svc.errors import Malformed
+from svc.errors import Malformed, SvcError
 from svc.interfaces.gating import IGatedSession, RequestVerdict
 
 LONGEST = 4096
@@ -28,18 +28,22 @@ async def requests(session: IGatedSession, owed: Owed) -> None:
     while (line := await stream.until(b"\r\n", LONGEST)) is not None:
         command = COMMAND.fullmatch(line)
         action = None if command is None else ACTIONS.get(command[1].upper())
-        verdict = None
         if command is not None and action is not None:
             key = command[2].decode("utf-8", "backslashreplace")
             verdict = await session.decide(action, {"key": key}, size=len(line))
+            owed.append(verdict)
         else:
             await session.record("redis.unknown", {"size": len(line)})
-            await session.refuse("redisWrite", {}, size=len(line), reason="unknown_command")
-        owed.append(verdict)
-        if verdict is not None and verdict.allowed:
+            verdict = await session.refuse(
+                "redisWrite", {}, size=len(line), reason="unknown_command"
+            )
+            owed.append(None)
+        if verdict.allowed:
             await stream.pass_on(len(line))
-        else:
+        elif verdict.is_recorded:
             stream.edit(len(line), "refuse", {})
+        else:
+            raise SvcError(f"no record of a command: {verdict.reason}", reason="not_recorded")
 
 
 async def answers(session: IGatedSession, owed: Owed) -> None:
