@@ -264,8 +264,8 @@ def _told(found: Replayed, names: _Names, words: Vocabulary) -> tuple[dict[str, 
     sessions = {action.name for action in words.terms.actions if "use" in action.groups}
     never = {
         "unasked_actions": sorted(sessions - set(coverage.actions)),
-        "unasked_resources": sorted(names.resources - coverage.resources),
-        "unasking_people": len(set(names.people) - coverage.people),
+        "unasked_resources": sorted(names.resources - coverage.resources.keys()),
+        "unasking_people": len(names.people.keys() - coverage.people.keys()),
         "unused_policies": counted["unused"],
     }
     result: dict[str, object] = {

@@ -1,4 +1,8 @@
-"""The process that decides recorded requests again, as its parent has it."""
+"""The process that decides recorded requests again, as those that give and read have it.
+
+One process writes its lines to it and another one reads what it tells, so that neither waits
+for the other; see :mod:`svc.ops.replay.workers`.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +21,13 @@ from typing import IO, Any
 from svc.policy.refusals import GUARD_CRASHED, GUARD_TIMEOUT, INVALID, REASONS, refused
 
 SILENCE = 60.0
-"""Seconds in which the child has to take what it is given, or to answer."""
+"""Seconds in which the child has to tell something: it does so at least each thousand requests."""
 
 AHEAD = 1 << 20
 """Bytes that wait for the child, so that it decides while we read."""
 
 MAX_ANSWER = 16 * 1024 * 1024
+"""Of one line."""
 
 _OUT_OF_TIME = (-signal.SIGXCPU, -signal.SIGKILL)
 _PROGRAM = (
@@ -48,6 +53,7 @@ class ReplayProcess:
         assert self._process.stdout is not None
         self._in: IO[bytes] = self._process.stdin
         self._out: IO[bytes] = self._process.stdout
+        self._data = bytearray()
         os.set_blocking(self._in.fileno(), False)
         with suppress(OSError):  # the user may have used up what is given for pipes
             fcntl.fcntl(self._in.fileno(), fcntl.F_SETPIPE_SZ, AHEAD)
@@ -60,49 +66,67 @@ class ReplayProcess:
         with suppress(BrokenPipeError):
             self._in.close()
 
+    @property
+    def pid(self) -> int:
+        """Its number."""
+        return self._process.pid
+
     def send(self, data: bytes) -> None:
-        """Give it lines; what it says when it takes no more is raised."""
+        """Give it lines; waits as long as it lives, since whoever reads it says how long it may.
+
+        Raises:
+            BrokenPipeError: it ended.
+        """
         left = memoryview(data)
         while left:
-            if not self._ready(self._in, select.POLLOUT):
-                raise _too_long()
-            try:
+            poll = select.poll()
+            poll.register(self._in.fileno(), select.POLLOUT)
+            poll.poll()
+            with suppress(BlockingIOError):
                 left = left[os.write(self._in.fileno(), left) :]
-            except BlockingIOError:
-                continue
-            except BrokenPipeError:
-                self.ended()
-                raise _crashed() from None
 
-    def ended(self) -> Mapping[str, Any]:
-        """What it found; nothing more is given to it."""
+    def leave(self) -> None:
+        """Leave writing to another process, which has a copy of this end."""
         with suppress(BrokenPipeError):
             self._in.close()
-        data = bytearray()
-        while True:
-            if not self._ready(self._out, select.POLLIN):
-                raise _too_long()
-            part = os.read(self._out.fileno(), 1 << 16)
-            if not part:
-                break
-            data += part
-            if len(data) > MAX_ANSWER:
-                raise _crashed()
-        status = self._process.wait(SILENCE)
-        if status in _OUT_OF_TIME:
-            raise _too_long()
-        return _answer(bytes(data), status)
 
-    @staticmethod
-    def _ready(stream: IO[bytes], event: int) -> bool:
+    def only_write(self) -> None:
+        """Leave reading to another process."""
+        self._out.close()
+
+    def told(self) -> Mapping[str, Any]:
+        """The next of its answers.
+
+        Raises:
+            PolicyRefused: it refused the text, took too long, or ended before it said so.
+        """
+        while (end := self._data.find(b"\n")) < 0:
+            part = os.read(self._out.fileno(), 1 << 16) if self._is_ready() else None
+            if part is None:
+                raise _too_long()
+            self._data += part
+            if not part or len(self._data) > MAX_ANSWER:
+                raise self._ended()
+        line = bytes(self._data[:end])
+        del self._data[: end + 1]
+        return _answer(line)
+
+    def _ended(self) -> Exception:
+        try:
+            status = self._process.wait(SILENCE)
+        except subprocess.TimeoutExpired:
+            return _too_long()
+        return _too_long() if status in _OUT_OF_TIME else _crashed()
+
+    def _is_ready(self) -> bool:
         poll = select.poll()
-        poll.register(stream.fileno(), event)
+        poll.register(self._out.fileno(), select.POLLIN)
         return bool(poll.poll(SILENCE * 1000))
 
 
-def _answer(data: bytes, status: int) -> Mapping[str, Any]:
+def _answer(data: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(data) if status == 0 else None
+        found = json.loads(data)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):

@@ -42,8 +42,8 @@ class ReplayCoverage:
     entities: Counter[str] = field(factory=Counter)
     versions: Counter[int] = field(factory=Counter)
     actions: Counter[str] = field(factory=Counter)
-    resources: set[str] = field(factory=set)
-    people: set[str] = field(factory=set)
+    resources: dict[str, None] = field(factory=dict)
+    people: dict[str, None] = field(factory=dict)
 
     def count(self, request: RecordedRequest) -> None:
         """One more."""
@@ -54,7 +54,22 @@ class ReplayCoverage:
         self.actions[str(form["action"])] += 1
         for names, side in ((self.resources, "resource"), (self.people, "principal")):
             if len(names) < MOST_NAMES:
-                names.add(str(form[side]["id"]))
+                names[str(form[side]["id"])] = None
+
+    def add(self, other: ReplayCoverage) -> None:
+        """What came after it."""
+        self.requests += other.requests
+        for counts, more in (
+            (self.told_by, other.told_by),
+            (self.entities, other.entities),
+            (self.actions, other.actions),
+        ):
+            counts.update(more)
+        self.versions.update(other.versions)
+        for names, later in ((self.resources, other.resources), (self.people, other.people)):
+            for name in later:
+                if len(names) < MOST_NAMES:
+                    names[name] = None
 
 
 @define
@@ -63,12 +78,13 @@ class RecordedRequestReader:
 
     place: StorePlace
     span: ReplaySpan
-    coverage: ReplayCoverage = field(factory=ReplayCoverage)
+    first_prev: bytes | None = None
+    """What the first row names as the hash before it; None before there was one."""
     last_hash: bytes = GENESIS
+    coverage: ReplayCoverage = field(factory=ReplayCoverage)
     _sent: SliceWindow = field(factory=SliceWindow, init=False)
     _openings: OrderedDict[str, str] = field(factory=OrderedDict, init=False)
     _sessions: dict[str, RequestSession] = field(factory=dict, init=False)
-    _begun: bool = field(default=False, init=False)
     _since: str = field(init=False)
     _until: str = field(init=False)
 
@@ -89,10 +105,9 @@ class RecordedRequestReader:
 
     def _follow(self, batch: Sequence[ChainRow]) -> None:
         for row in batch:
-            before = self.last_hash if self._begun else row.prev_hash
-            seq = row.seq
-            self.last_hash = follow(row, seq, before)
-            self._begun = True
+            if self.first_prev is None:
+                self.first_prev = self.last_hash = row.prev_hash
+            self.last_hash = follow(row, row.seq, self.last_hash)
 
     def _batch(self, tx: ITransaction, batch: Sequence[ChainRow]) -> bytes:
         wanted = [request for request in self._recorded(tx, batch) if self._is_in(request)]
@@ -140,12 +155,12 @@ class RecordedRequestReader:
         """Which slice it is decided over: its own, or that of its session's opening.
 
         A Proxy keeps no slices.  Its decisions mostly look at what the opening looked at, and
-        then name the same one.
+        then name the same one.  Which one is that of the opening is asked of its record alone, and
+        not of what was read before: the answer is then the same wherever reading begins.
         """
         own = request.entities_digest
         if own in texts:
             self.coverage.entities["recorded"] += 1
-            self._remember(request.session_uid, own)
             return own
         opening = self._opening(tx, request.session_uid)
         if opening and opening not in texts:
@@ -156,11 +171,6 @@ class RecordedRequestReader:
         self.coverage.entities["missing"] += 1
         return own
 
-    def _remember(self, session_uid: str, digest: str) -> None:
-        self._openings.setdefault(session_uid, digest)
-        if len(self._openings) > _REMEMBERED:
-            self._openings.popitem(last=False)
-
     def _opening(self, tx: ITransaction, session_uid: str) -> str:
         """The slice that a session's opening was decided over; empty where nothing tells it."""
         found = self._openings.get(session_uid)
@@ -168,7 +178,9 @@ class RecordedRequestReader:
             return found
         record = opening_record(tx, session_uid) if session_uid else None
         found = str((record or {}).get("entities_digest", ""))
-        self._remember(session_uid, found)
+        self._openings[session_uid] = found
+        if len(self._openings) > _REMEMBERED:
+            self._openings.popitem(last=False)
         return found
 
 

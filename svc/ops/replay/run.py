@@ -1,8 +1,8 @@
 """Decides the requests of a stretch of the log again, and states what came out.
 
 The store is read directly, a part at a time, over a snapshot each: records that are
-there change no more.  The child has nothing but what it is given, and this process
-parses no candidate; both take memory that does not grow with the log.
+there change no more.  What decides has nothing but what it is given, and what reads
+parses no candidate; all take memory that does not grow with the log.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from attrs import frozen
 
 from svc.model.audit.record import rfc3339
 from svc.model.canonical import encode
-from svc.ops.replay.process import ReplayProcess
-from svc.ops.replay.reading import RecordedRequestReader, ReplayCoverage
+from svc.ops.replay.reading import ReplayCoverage
 from svc.ops.replay.span import ReplaySpan, stretch
+from svc.ops.replay.workers import TURN, ReplayJoin, ReplayStretch, replay_workers
 from svc.ops.store import StorePlace
+from svc.ops.verify.rows import cores
 from svc.policy.prescan import PolicyLimits, check_size
 from svc.policy.replay.lines import ReplayJob
 from svc.policy.vocabulary import Vocabulary
 
 FORM = "svc-policy-replay-v1"
-TURN = 8192
-"""Records that are read over one snapshot."""
 
 
 @frozen
@@ -48,23 +47,35 @@ class Replayed:
         return sha256(encode(dict(self.statement))).hexdigest()
 
 
-def replay(place: StorePlace, job: ReplayJob, vocabulary: Vocabulary, span: ReplaySpan) -> Replayed:
+def replay(
+    place: StorePlace,
+    job: ReplayJob,
+    vocabulary: Vocabulary,
+    span: ReplaySpan,
+    *,
+    jobs: int = 0,
+    turn: int = TURN,
+) -> Replayed:
     """Decide the requests of *span* again; blocks.
+
+    Args:
+        jobs: How many pairs of processes read and decide; 0: one for each core.
+        turn: How many records one of them reads at a time.
 
     Raises:
         PolicyRefused: the candidate is refused, or took too long, or ended its process.
         AuditBroken: the records are not a chain.
         StoreUnavailable: the store cannot be read.
+        SvcError: ``replay_interrupted``: a process that reads was ended.
     """
     limits = PolicyLimits()
     check_size(job.text, limits)
     first, last = place.look("policy replay", lambda tx: stretch(tx, span))
-    reader = RecordedRequestReader(place, span)
-    with ReplayProcess() as child:
-        child.send(job.line(vocabulary, limits))
-        for start in range(first, last + 1, TURN):
-            reader.give(start, min(start + TURN - 1, last), child.send)
-        found = child.ended()
+    whole = ReplayStretch(place=place, span=span, first=first, last=last, length=turn)
+    join = ReplayJoin(whole)
+    with replay_workers(whole, job.line(vocabulary, limits), jobs or cores()) as workers:
+        join.join(workers)
+    found = join.tally.form()
     statement = {
         "form": FORM,
         "policy_digest": sha256(job.text.encode()).hexdigest(),
@@ -74,11 +85,11 @@ def replay(place: StorePlace, job: ReplayJob, vocabulary: Vocabulary, span: Repl
         "until": None if span.until is None else rfc3339(span.until),
         "first_n": first,
         "last_n": last,
-        "last_hash": reader.last_hash.hex(),
-        "requests": reader.coverage.requests,
+        "last_hash": join.last_hash.hex(),
+        "requests": join.coverage.requests,
         "decided": found["decided"],
         "changed": found["changed"],
         "undecidable": found["undecidable"],
         "changes_digest": found["changes_digest"],
     }
-    return Replayed(span=span, statement=statement, found=found, coverage=reader.coverage)
+    return Replayed(span=span, statement=statement, found=found, coverage=join.coverage)

@@ -1,11 +1,13 @@
 """The process that decides recorded requests again by a candidate policy.
 
 It is confined as the one that tries texts is, and has nothing but what comes
-on stdin.  One line of JSON goes out: what was found, or why the text is refused.
+on stdin.  Lines of JSON go out: what was found of a turn, in one or several; at the end
+which policies decided; or, as the only line, why the text is refused.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,8 +23,14 @@ from svc.policy.compile import compile_policy, read_policies
 from svc.policy.engine import CompiledPolicy
 from svc.policy.prescan import PolicyLimits
 from svc.policy.refusals import REASONS
-from svc.policy.replay.lines import MAX_LINE, VOLATILE, SliceWindow
-from svc.policy.replay.outcome import ERASED, NO_ENTITIES, NOT_ASKABLE, ReplayTally, Verdicted
+from svc.policy.replay.lines import MAX_LINE, TURN_END, VOLATILE, SliceWindow
+from svc.policy.replay.outcome import (
+    ERASED,
+    NO_ENTITIES,
+    NOT_ASKABLE,
+    ReplayFindings,
+    Verdicted,
+)
 from svc.policy.replay.slices import SlicedEngines, entities_of_slice
 from svc.policy.terms_json import terms_from_form
 from svc.policy.vocabulary import ActionShape, vocabulary_of_terms
@@ -50,14 +58,18 @@ def answer(stdin: BinaryIO, stdout: BinaryIO, *, confined: bool = True) -> int:
         job = json.loads(_line(stdin))
         if confined:
             confine(CPU_SECONDS, growing=True)
-        outcome = _replayed(job, _lines(stdin, confined=confined))
+        for told in _replayed(job, _lines(stdin, confined=confined)):
+            _tell(stdout, told)
     except SvcError as refusal:
-        outcome = {"reason": refusal.reason, "text": refusal.text}
         if refusal.reason not in REASONS:
             return 2
-    stdout.write(json.dumps(outcome).encode("ascii") + b"\n")
-    stdout.flush()
+        _tell(stdout, {"reason": refusal.reason, "text": refusal.text})
     return 0
+
+
+def _tell(stdout: BinaryIO, told: Mapping[str, Any]) -> None:
+    stdout.write(json.dumps(told, check_circular=False).encode("ascii") + b"\n")
+    stdout.flush()
 
 
 def _line(stdin: BinaryIO) -> bytes:
@@ -70,6 +82,8 @@ def _line(stdin: BinaryIO) -> bytes:
 def _lines(stdin: BinaryIO, *, confined: bool) -> Iterator[str]:
     """All of them; the time that the process may take grows with their number."""
     taken = 0
+    if confined:
+        gc.freeze()  # what was parsed stays: no search for cycles has to look at it again
     while line := _line(stdin):
         taken += 1
         if confined and taken % _MANY == 0:
@@ -82,7 +96,8 @@ def _is_askable(shape: ActionShape, facts: Mapping[str, Any]) -> bool:
     return all(name in checks and checks[name](value) for name, value in facts.items())
 
 
-def _replayed(job: Any, lines: Iterator[str]) -> dict[str, Any]:
+def _replayed(job: Any, lines: Iterator[str]) -> Iterator[Mapping[str, Any]]:
+    """What was found, told as the lines come."""
     words = vocabulary_of_terms(terms_from_form(job["terms"]))
     limits = PolicyLimits(**job["limits"])
     try_policy(job["text"], words, limits)
@@ -90,10 +105,16 @@ def _replayed(job: Any, lines: Iterator[str]) -> dict[str, Any]:
     refuse_claims(candidate.claims)
     active = compile_policy(job["active"], words, (), job["active_version"], 0, limits)
     replay = Replay(SlicedEngines(candidate), SlicedEngines(active))
+    found = replay.findings
     for line in lines:
+        if line == TURN_END:
+            yield found.told(ends=True)
+            continue
         replay.take(line)
-    named = set(read_policies(job["text"], words, limits))
-    return {**replay.tally.form(), "unused": sorted(named - replay.tally.determining)}
+        if found.due:
+            yield found.told(ends=False)
+    named = sorted(read_policies(job["text"], words, limits))
+    yield {"named": named, "determining": sorted(found.determining)}
 
 
 @frozen
@@ -122,7 +143,7 @@ class Replay:
 
     candidate: SlicedEngines
     active: SlicedEngines
-    tally: ReplayTally = field(factory=ReplayTally)
+    findings: ReplayFindings = field(factory=ReplayFindings)
     _slices: SliceWindow = field(factory=SliceWindow, init=False)
     _compared: dict[str, Compared] = field(factory=dict, init=False)
     _size: int = field(default=0, init=False)
@@ -142,7 +163,7 @@ class Replay:
             self._request(seq, facts, rest)
 
     def _tell(self, seq: int, known: Compared) -> None:
-        self.tally.compare(
+        self.findings.compare(
             seq,
             known.person,
             known.resource,
@@ -157,7 +178,7 @@ class Replay:
         request, lacking = _request_of(form), frozenset(erased)
         after = self._decided(self.candidate, digest, request, lacking)
         if isinstance(after, str):
-            self.tally.cannot_decide(seq, after)
+            self.findings.cannot_decide(seq, after)
             return
         is_ours = version == self.active.base.version
         before = (
@@ -166,7 +187,7 @@ class Replay:
             else self._decided(self.active, digest, request, lacking)
         )
         if isinstance(before, str):
-            self.tally.cannot_decide(seq, before)
+            self.findings.cannot_decide(seq, before)
             return
         compared = Compared(
             person=request.principal.id,

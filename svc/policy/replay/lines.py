@@ -4,7 +4,7 @@ The first line is the job.  Then come requests (``R``) and, before the first tha
 decided over it, each slice of entities (``S``).  Both ends keep a :class:`SliceWindow`
 and so agree, without a word, which slices need not be sent again.  A request is its number,
 the facts that differ in nearly each (:data:`VOLATILE`), and the rest, with tabs between: the
-rest of many is the same, and is decided once.
+rest of many is the same, and is decided once.  Where a turn ends, :data:`TURN_END` says so.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from svc.policy.terms_json import terms_form
 from svc.policy.vocabulary import Vocabulary
 
 MAX_LINE = 8 * 1024 * 1024
+TURN_END = "T\n"
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 _make: Any = getattr(encoder, "c_make_encoder", None)

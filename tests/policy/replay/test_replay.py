@@ -21,8 +21,14 @@ from svc.policy.entities import cedar_json
 from svc.policy.prescan import PolicyLimits
 from svc.policy.replay import lines
 from svc.policy.replay.child import answer
-from svc.policy.replay.lines import ReplayJob, SliceWindow, request_line, slice_line
-from svc.policy.replay.outcome import ReplayTally, Verdicted
+from svc.policy.replay.lines import TURN_END, ReplayJob, SliceWindow, request_line, slice_line
+from svc.policy.replay.outcome import (
+    MOST_EVENTS,
+    MOST_SILENT,
+    ReplayFindings,
+    ReplayTally,
+    Verdicted,
+)
 from svc.policy.replay.slices import SlicedEngines, entities_of_slice
 from tests.policy.samples import WORDS, ask, engine, everybody, random_policy, random_request
 
@@ -60,9 +66,15 @@ def replayed(candidate: str, active: str, *parts: bytes) -> Any:
     """What the child says of these lines."""
     job = ReplayJob(text=candidate, active=active, active_version=VERSION)
     out = BytesIO()
-    data = job.line(WORDS, PolicyLimits()) + b"".join(parts)
+    data = job.line(WORDS, PolicyLimits()) + b"".join(parts) + TURN_END.encode()
     assert answer(BytesIO(data), out, confined=False) == 0
-    return json.loads(out.getvalue())
+    told, tally = list(map(json.loads, out.getvalue().splitlines())), ReplayTally()
+    if "reason" in told[0]:
+        return told[0]
+    for one in told[:-1]:
+        tally.add(one)
+    tally.end(told[-1])
+    return tally.form()
 
 
 class ReplayTests(SynchronousTestCase):
@@ -196,14 +208,49 @@ class BoundsTests(SynchronousTestCase):
         """Of more sorts of changes than are kept each is still counted, and in the digest."""
         digests = []
         for last in ("x", "y"):
-            tally = ReplayTally(most=2)
+            tally, findings = ReplayTally(most=2), ReplayFindings()
             for n, name in enumerate(("a", "b", "c", "a", last)):
                 before, after = Verdicted("allow", ()), Verdicted("deny", ())
-                tally.compare(n, name, "r", "use", before=before, after=after)
+                findings.compare(n, name, "r", "use", before=before, after=after)
+            tally.add(findings.told(ends=True))
             form = tally.form()
             self.assertEqual((form["changed"], form["beyond"], len(form["changes"])), (5, 2, 2))
             digests.append(form["changes_digest"])
         self.assertNotEqual(*digests)
+
+    @given(st.lists(st.sampled_from(("same", "changed", "undecidable")), max_size=3000))
+    def test_told_in_parts(self, kinds: list[str]) -> None:
+        """Findings that are told in parts add up to the same, and no part is long."""
+        before, after = Verdicted("allow", ("p",)), Verdicted("deny", ("q",))
+        findings, whole = ReplayFindings(), ReplayFindings()
+        parts, once = ReplayTally(), ReplayTally()
+        for n, kind in enumerate(kinds):
+            for one in (findings, whole):
+                if kind == "undecidable":
+                    one.cannot_decide(n, "facts_erased")
+                else:
+                    there = after if kind == "changed" else before
+                    one.compare(n, "u", "r", "use", before=before, after=there)
+            self.assertLessEqual(len(findings.events), MOST_EVENTS)
+            self.assertLessEqual(findings.decided, MOST_SILENT)
+            if findings.due:
+                parts.add(findings.told(ends=False))
+        parts.add(findings.told(ends=True))
+        once.add(whole.told(ends=True))
+        self.assertEqual(parts.form(), once.form())
+
+    def test_malformed(self) -> None:
+        """What is no finding is refused, whatever it is."""
+        good = ReplayFindings().told(ends=True)
+        for name, wrong in (
+            ("decided", None),
+            ("events", [[1]]),
+            ("events", [[1, "u", "r", "use", ["allow"], ["deny", []]]]),
+            ("events", 7),
+        ):
+            self.assertRaises(Malformed, ReplayTally().add, {**good, name: wrong})
+        self.assertRaises(Malformed, ReplayTally().add, {})
+        self.assertRaises(Malformed, ReplayTally().end, {"named": 3})
 
     def test_engines(self) -> None:
         """Only the engines used last are kept."""
