@@ -29,6 +29,8 @@ from time import monotonic
 from typing import TYPE_CHECKING, NoReturn
 
 from attrs import field, frozen
+from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis.internal.conjecture import providers
 from twisted.scripts import trial
 
 from svc.testing.gateway import fork_server, forking
@@ -252,6 +254,15 @@ def _use_memory() -> None:
         tempfile.tempdir = None
 
 
+def _read_constants(base: Path) -> None:
+    """Let Hypothesis read all constants of svc, which it tries as examples.
+
+    Each process that draws an example would parse all our modules, which takes half a second.
+    """
+    set_hypothesis_home_dir(base / "hypothesis")
+    providers._get_local_constants()
+
+
 def _costs(place: str) -> Costs:
     """What keeps the costs; imported where it is asked for, since it looks at all processes."""
     from tests.support.costs import Costs
@@ -282,6 +293,7 @@ def main(words: Sequence[str]) -> int:
     _use_memory()
     base = Path(tempfile.mkdtemp(prefix="svc-tests-"))
     tempfile.tempdir = None  # asked for again by whoever is told another environment
+    _read_constants(base)
     total: Counter[str] = Counter()
     cpu_secs, bad, ended = 0.0, [], []
     costs = _costs(asked.costs) if asked.costs else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -25,6 +26,10 @@ from svc.policy.vocabulary import vocabulary_of_terms
 
 FORMAT = 1
 MAX_BUNDLE = 64 * 1024 * 1024
+
+
+_terms_form = lru_cache(maxsize=2)(terms_form)
+"""Only read here: what is remembered must not change."""
 
 
 def _sorted(entities: Iterable[Entity]) -> tuple[Entity, ...]:
@@ -65,7 +70,7 @@ def encode_bundle(bundle: PolicyBundle) -> bytes:
             "policy_version": bundle.policy_version,
             "entity_revision": bundle.entity_revision,
             "schema_digest": vocabulary_of_terms(bundle.terms).digest,
-            "terms": terms_form(bundle.terms),
+            "terms": _terms_form(bundle.terms),
             "policy_text": bundle.policy_text,
             "entities": [entity_form(entity) for entity in bundle.entities],
         }

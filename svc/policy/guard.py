@@ -44,8 +44,11 @@ MAX_OUTPUT = 256 * 1024
 _REMEMBERED = 64
 _OUT_OF_TIME = frozenset({signal.SIGXCPU, signal.SIGKILL})  # the kernel's own limits
 _PROGRAM = (
-    "import sys; sys.path.append(sys.argv[1]); from svc.policy.child import main; sys.exit(main())"
+    "import gc, os, sys; gc.disable(); sys.path.append(sys.argv[1]); "
+    "from svc.policy.child import main; os._exit(main())"
 )
+"""It tries one text and is gone: to collect garbage, and to take apart at its end what it has
+imported, would be a fifth of its time."""
 
 _log = Logger(namespace="svc_policy")
 
@@ -68,6 +71,7 @@ class PolicyGuard:
             program ``(program, "_policy-guard")``.
         limits: How much policy is taken.
         deadline: Seconds after which the child is killed.
+        own: Texts of this build, which need no trial.
     """
 
     def __init__(
@@ -76,12 +80,14 @@ class PolicyGuard:
         command: Sequence[str] | None = None,
         limits: PolicyLimits | None = None,
         deadline: float = DEADLINE,
+        own: Iterable[str] = (),
     ) -> None:
         self._processes: IReactorProcess = reactor
         self._clock: IReactorTime = reactor
         self._command = tuple(command or guard_command())
         self.limits = limits or PolicyLimits()
         self._deadline = deadline
+        self._own = frozenset(own)
         self._one_at_a_time = DeferredLock()
         self._passed: dict[tuple[bytes, str], None] = {}
 
@@ -94,6 +100,8 @@ class PolicyGuard:
         Raises:
             PolicyRefused: with one of the reasons of ``svc.policy.refusals``.
         """
+        if text in self._own:
+            return
         check_size(text, self.limits)
         data = job(text, vocabulary, self.limits)
         known = (sha256(data).digest(), vocabulary.digest)

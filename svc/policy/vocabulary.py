@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
@@ -131,8 +132,11 @@ def vocabulary(*more: Terms) -> Vocabulary:
     return vocabulary_of_terms(join((CORE, *more)))
 
 
+@lru_cache(maxsize=4)
 def vocabulary_of_terms(terms: Terms) -> Vocabulary:
     """The vocabulary of terms that are already joined (a snapshot's).
+
+    Remembered: every snapshot of a cluster has the same terms.
 
     Raises:
         VocabularyError: naming the word that does not go together.

@@ -7,6 +7,7 @@ it is, and how writers are kept out meanwhile, is the caller's matter.
 
 from __future__ import annotations
 
+import os
 import re
 import sqlite3
 import sys
@@ -133,7 +134,7 @@ def migrations_folder() -> Path:
         Path(sys.prefix) / "share" / "svc" / "migrations",
     )
     for place in places:
-        if any(place.glob("m0001_*")):
+        if place.is_dir() and any(name.startswith("m0001_") for name in os.listdir(place)):
             return place
     raise SvcError("store: the migrations of this build are not installed with it")
 
@@ -145,9 +146,11 @@ def discover(folder: Path, dialect: str) -> tuple[Migration, ...]:
         SvcError: their numbers have a gap or a duplicate number.
     """
     found = []
-    for path in sorted(folder.iterdir()):
-        match = _NAME.match(path.name)
+    # By their names: to compare paths takes longer than to read the files.
+    for name in sorted(os.listdir(folder)):
+        match = _NAME.match(name)
         if match and match["dialect"] in (None, dialect):
+            path = folder / name
             found.append(Migration(match["id"], path, sha256(path.read_bytes()).hexdigest()))
     numbers = [int(each.id[1:5]) for each in found]
     if numbers != list(range(1, len(found) + 1)):

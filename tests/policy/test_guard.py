@@ -199,6 +199,16 @@ class GuardTests(TestCase):
 
         return Deferred.fromCoroutine(twice())
 
+    def test_own(self) -> Any:
+        """A text of this build is not tried; whatever differs from it by one character is."""
+        guard = self.guard(command=("/bin/true",), own=(GOOD,))
+
+        async def ask() -> None:
+            self.assertEqual(await self.reason(guard, GOOD), "passed")
+            self.assertEqual(await self.reason(guard, f"{GOOD} "), "policy_guard_crashed")
+
+        return Deferred.fromCoroutine(ask())
+
     def test_validation_names_the_policy(self) -> Any:
         """The refusal of a wrong policy names it by its own id."""
 

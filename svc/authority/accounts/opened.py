@@ -152,7 +152,7 @@ class AccountJudge:
 def decoy_account(
     secrets: SealedSecrets, hashes: PasswordHashes, new_public: Callable[[], bytes]
 ) -> tuple[PersonSecret, ...]:
-    """An account that nobody has.  Blocks for one hash.
+    """An account that nobody has.
 
     Args:
         new_public: Makes the public key of a security key that is nowhere.
@@ -160,7 +160,7 @@ def decoy_account(
     entropy = secrets.entropy
     key = RegisteredKey(entropy(32), new_public())
     values: list[tuple[SecretKind, Any]] = [
-        (SecretKind.PASSWORD, hashes.hash_now(entropy(16).hex()).encode()),
+        (SecretKind.PASSWORD, hashes.decoy(entropy).encode()),
         (SecretKind.TOTP, totp_secret(entropy)),
         (SecretKind.KEY, key.kept),
         (SecretKind.PASSKEY, RegisteredKey(entropy(32), new_public()).kept),

@@ -7,6 +7,7 @@ hashing holds no lock of the interpreter: the reactor goes on meanwhile.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -14,10 +15,12 @@ from unicodedata import category, normalize
 
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import Argon2Error, InvalidHashError
+from argon2.low_level import ARGON2_VERSION
 from attrs import define, field, frozen
 
 from svc.errors import Fault, SvcError
 from svc.model.cluster.account import PASSWORD_DIFFERENT
+from svc.model.ids import Entropy
 from svc.runtime.threads import InThread
 
 MAX_PASSWORD_BYTES = 1024
@@ -73,6 +76,17 @@ class PasswordHashes:
     def hash_now(self, password: str) -> str:
         """The hash, made at once on this thread."""
         return self._hasher.hash(encoded(password))
+
+    def decoy(self, entropy: Entropy) -> str:
+        """A hash of no password that anybody knows; checking against it costs what any check costs.
+
+        It is random and not computed: a start need not pay for a hash.
+        """
+        cost, hasher = self.cost, self._hasher
+        costs = f"m={cost.memory_kib},t={cost.passes},p={cost.lanes}"
+        sizes = (hasher.salt_len, hasher.hash_len)
+        salt, digest = (b64encode(entropy(size)).decode().rstrip("=") for size in sizes)
+        return f"$argon2id$v={ARGON2_VERSION}${costs}${salt}${digest}"
 
     async def hash(self, password: str) -> str:
         """The hash of a new password.

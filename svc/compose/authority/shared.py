@@ -15,6 +15,7 @@ from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.enroll.token_keys import TokenKeys
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
+from svc.authority.policy.admin import FIRST_POLICY
 from svc.authority.policy.check import PolicyCheck
 from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.recent import RecentEngines
@@ -123,7 +124,7 @@ def shared_services(p: Parts) -> SharedServices:
         recent.came(engine)
         await publishing.policy_changed(engine, text)
 
-    guard = PolicyGuard(clock)
+    guard = PolicyGuard(clock, own=(FIRST_POLICY,))
     policy = PolicyInForce(
         cluster=cluster,
         vocabulary=p.words,

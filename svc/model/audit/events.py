@@ -24,6 +24,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+\Z")
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 _CODE = re.compile(r"SVC[0-9]{4}[IWE]\Z")
 _LETTERS = {"I": Severity.INFO, "W": Severity.WARNING, "E": Severity.ERROR}
+_SENSITIVITIES, _SHAPES = frozenset(Sensitivity), frozenset(Shape)
 
 
 def _by_name(*fields: Field) -> Mapping[str, Field]:
@@ -949,9 +950,9 @@ def _field_faults(where: str, fields: list[Field]) -> list[str]:
     for field in fields:
         if not _FIELD_NAME.match(field.name):
             faults.append(f"{where}: {field.name!r} is not a field name")
-        if field.sensitivity not in set(Sensitivity):
+        if field.sensitivity not in _SENSITIVITIES:
             faults.append(f"{where}: {field.name} is neither public, personal nor secret")
-        if field.shape not in set(Shape):
+        if field.shape not in _SHAPES:
             faults.append(f"{where}: {field.name} has no shape")
     return faults
 

@@ -62,7 +62,9 @@ class SqliteFactory:
         store_path(url)
 
     def migration_status(self, url: str) -> MigrationStatus:
-        path, migrations = store_path(url), self._migrations()
+        return self._status(store_path(url), self._migrations())
+
+    def _status(self, path: str, migrations: Sequence[Migration]) -> MigrationStatus:
         if not os.path.exists(path):
             return status_of(migrations, ())
         try:
@@ -80,7 +82,7 @@ class SqliteFactory:
     ) -> MigrationReport:
         path, migrations = store_path(url), self._migrations()
         require_private(path)
-        before = self.migration_status(url)
+        before = self._status(path, migrations)
         if before.standing not in (StoreStanding.CURRENT, StoreStanding.PENDING):
             before.require_current()
         lock = wait_for_lock(lock_path(path), "migrating", wait_secs, now, monotonic, self.pause)
@@ -104,7 +106,7 @@ class SqliteFactory:
     ) -> Rehearsal:
         path, migrations = store_path(url), self._migrations()
         require_private(path)
-        status = self.migration_status(url)
+        status = self._status(path, migrations)
         if status.standing is not StoreStanding.PENDING:
             status.require_current()
         try:
@@ -115,7 +117,7 @@ class SqliteFactory:
     def open(self, url: str, needs: StoreNeeds) -> IStore:
         path, migrations = store_path(url), self._migrations()
         require_private(path)
-        self.migration_status(url).require_current()
+        self._status(path, migrations).require_current()
         lock = take_lock(lock_path(path), "serving", needs.now)
         if lock is None:
             raise StoreUnavailable(
@@ -170,7 +172,7 @@ class SqliteFactory:
         """A migrated store in memory, for tests and rehearsals; its ledger knows no times."""
         connection = open_memory()
         with closing(open_memory()) as image:
-            image.deserialize(_image(self._migrations(), binary_version))
+            image.deserialize(_image(self.folder(), binary_version))
             image.backup(connection)
         return MemoryStore.over(connection, needs)
 
@@ -197,10 +199,10 @@ class SqliteFactory:
 
 
 @lru_cache(maxsize=2)
-def _image(migrations: tuple[Migration, ...], version: str) -> bytes:
+def _image(folder: Path, version: str) -> bytes:
     """An empty store; made once, because a process that wants one in memory wants many."""
     with closing(open_memory()) as connection:
-        _apply(connection, migrations, version, lambda: 0.0)
+        _apply(connection, discover(folder, SCHEME), version, lambda: 0.0)
         return connection.serialize()
 
 

@@ -10,6 +10,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from statistics import median
 from typing import Any
 
+from argon2 import PasswordHasher, extract_parameters
+from argon2.exceptions import VerifyMismatchError
+
 from svc.authority.accounts.passwords import PasswordCost
 from tests.authority.accounts.memory import HERE, AccountHouse
 from tests.authority.accounts.test_sign_in import FAILED, AccountCase
@@ -95,6 +98,17 @@ class NoOracleTests(AccountCase):
         if len(asked) * 100 < TRIES:
             chances = [chance_of_more(took[one], took[reasons[0]]) for one in reasons[1:]]
             self.assertLess(max(abs(one - 0.5) for one in chances), 2 * MOST_APART, chances)
+
+    def test_the_decoy_hash(self) -> None:
+        """What stands for the hash of a name without an account has the cost of every other one."""
+        hashes = self.at.hashes
+        decoy = hashes.decoy(os.urandom)
+        self.assertEqual(extract_parameters(decoy), extract_parameters(hashes.hash_now("any")))
+        self.assertNotEqual(decoy, hashes.decoy(os.urandom))
+        # Argon2 itself compares it, and does not merely find that it is no hash.
+        verify = PasswordHasher().verify
+        self.assertRaises(VerifyMismatchError, verify, decoy, "any")
+        self.assertEqual(outcome(hashes.verify(decoy, "any")), [False])
 
     def lock(self) -> None:
         """Fail so often from one place that it has to wait for a long time."""
