@@ -65,6 +65,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
 def of_role(role: str) -> set[str]:
     """The modules of the room that put *role* together, other roles' left out."""
     found: set[str] = set()

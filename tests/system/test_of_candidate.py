@@ -13,6 +13,8 @@ from svc.testing.gateway.processes import Ran, run, svc_command
 from svc.testing.gateway.settings import ALL, AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.pki.candidate import make_identity_old, make_keys_old
 
+RUN_BY = "make fault"
+
 TARGET = GatewayTarget("echo", "127.0.0.1:9")
 SAID = (
     ": was made by an earlier candidate of svc, whose certificates contain private extensions",

@@ -12,6 +12,8 @@ from svc.testing.gateway.settings import AUTHORITY
 from tests.support.proof import proves
 from tests.system.common import ada, eve, shared
 
+RUN_BY = "make fault"
+
 NOT_ECHO = """
 @id("echo-is-closed") @reason("closed for repairs")
 forbid (principal, action, resource) when { resource == TcpService::"echo" };

@@ -140,6 +140,7 @@ class AllTests(SynchronousTestCase):
             self.assertEqual(child.stop(), 0)
 
             store.rename(migrated)
+            child.words = twistd("all", str(directory / "gw" / "all.toml"))
             self.waiting(child, directory)
             with sqlite3.connect(migrated) as connection:
                 connection.execute("INSERT INTO svc_migrations VALUES ('m9999_x', 'x', 1, 'y')")

@@ -18,6 +18,8 @@ from svc.testing.gateway.settings import POLICY
 from tests.system.board import DASHBOARD, enable, web
 from tests.system.marked import Crowd
 
+RUN_BY = "make fault"
+
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 CLIENTS, REQUESTS = (200, 100_000) if IS_LONG else (20, 1000)
 NEIGHBOURS = ["gil", "ida", "joe"] if IS_LONG else ["gil"]
