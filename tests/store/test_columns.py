@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from enum import Enum
 from typing import Any
 
 from attrs import frozen
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.store.sql.columns import RowColumns, words
+from svc.store.sql.columns import RowColumns, RowInsert, words
 
 
 @frozen
@@ -17,6 +18,19 @@ class Ship:
     flags: tuple[str, ...]
     length: int
     hull: bytes | None
+
+
+class Flag(Enum):
+    RED = "red"
+
+
+@frozen
+class Fleet:
+    """A value with a part of its own, and something for every way to keep it."""
+
+    name: str
+    lead: Ship
+    flag: Flag
 
 
 class Database:
@@ -35,6 +49,9 @@ class Database:
 
     def all(self, sql: str, *values: Any) -> Any:
         return self._db.execute(sql, values).fetchall()
+
+    def change(self, sql: str, *values: Any) -> int:
+        return self._db.execute(sql, values).rowcount
 
 
 SHIPS = RowColumns(
@@ -75,3 +92,36 @@ class RowColumnsTests(SynchronousTestCase):
     def test_too_few(self) -> None:
         """A row of other columns is an error, never a value."""
         self.assertRaises(ValueError, SHIPS.value, ("anna", "x"))
+
+
+class RowInsertTests(SynchronousTestCase):
+    """Values become rows by the names of the columns."""
+
+    def setUp(self) -> None:
+        self.db: Any = Database()
+
+    def test_read_back(self) -> None:
+        """What is added is read back as it was, a tuple of texts too."""
+        add = RowInsert("ships", "name, all_flags AS flags, length, hull")
+        carl = Ship(name="carl", flags=("x", "z"), length=3, hull=None)
+        self.assertTrue(add(self.db, carl))
+        self.assertEqual(SHIPS.one(self.db, "WHERE name = ?", "carl"), carl)
+
+    def test_there_already(self) -> None:
+        """A row that is there already is not added, and the caller learns it."""
+        self.db.change("CREATE UNIQUE INDEX ships_name ON ships (name)")
+        add = RowInsert("ships", "name, length")
+        self.assertFalse(add(self.db, ANNA))
+        self.assertEqual(SHIPS.one(self.db, "WHERE name = ?", "anna"), ANNA)
+
+    def test_parts_and_more(self) -> None:
+        """A column may be a part of a part of the value, an Enum, or come from the caller."""
+        add = RowInsert("ships", "name AS lead.name, hull AS flag", also="length, all_flags")
+        add(self.db, Fleet("north", Ship("dora", (), 1, None), Flag.RED), all_flags="y", length=7)
+        found = self.db.one("SELECT name, hull, length, all_flags FROM ships WHERE name = 'dora'")
+        self.assertEqual(found, ("dora", "red", 7, "y"))
+
+    def test_missing(self) -> None:
+        """A column that is promised and not given is an error, before anything is written."""
+        add = RowInsert("ships", "name", also="length")
+        self.assertRaises(KeyError, add, self.db, ANNA)

@@ -12,7 +12,7 @@ from svc.errors import AlreadyExists
 from svc.interfaces.access_requests import IAccessRequests
 from svc.model.canonical import encode
 from svc.model.policy.requested import KeptApproval, RequestedAccess, RequestState
-from svc.store.sql.columns import RowColumns
+from svc.store.sql.columns import RowColumns, RowInsert
 from svc.store.sql.statements import Statements
 
 
@@ -45,6 +45,14 @@ _REQUESTS = RowColumns(
     state=_state,
     sealed_text=bytes,
 )
+_NAMES = [name for name in _REQUESTS.listed.split(", ") if name != "parameters"]
+_PUT_REQUEST = RowInsert(
+    "access_requests",
+    ", ".join(_NAMES),
+    also="parameters",
+    rest="ON CONFLICT (id) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in (*_NAMES[1:], "parameters")),
+)
 _DECISIONS = RowColumns(
     KeptApproval,
     "access_approvals",
@@ -55,6 +63,7 @@ _DECISIONS = RowColumns(
     signature=bytes,
     certificate=bytes,
 )
+_ADD_DECISION = RowInsert("access_approvals", _DECISIONS.listed)
 
 
 @implementer(IAccessRequests)
@@ -65,37 +74,7 @@ class AccessRequests:
     _db: Statements
 
     def put(self, request: RequestedAccess) -> None:
-        values = (
-            request.person_id,
-            request.resource_id,
-            request.resource_identity,
-            request.kind,
-            request.action,
-            encode(dict(request.parameters)).decode(),
-            request.reason,
-            request.salt,
-            request.asked_secs,
-            request.uses,
-            request.used,
-            request.asked_at,
-            request.ends_at,
-            request.state.value,
-            request.text_sha256,
-            request.sealed_text,
-        )
-        names = _REQUESTS.listed.split(", ")[1:]
-        changed = self._db.change(
-            f"UPDATE access_requests SET {', '.join(f'{name} = ?' for name in names)} WHERE id = ?",
-            *values,
-            request.id,
-        )
-        if not changed:
-            places = ", ".join("?" for _ in range(len(names) + 1))
-            self._db.change(
-                f"INSERT INTO access_requests ({_REQUESTS.listed}) VALUES ({places})",
-                request.id,
-                *values,
-            )
+        _PUT_REQUEST(self._db, request, parameters=encode(dict(request.parameters)).decode())
 
     def get(self, request_id: str) -> RequestedAccess | None:
         return _REQUESTS.one(self._db, "WHERE id = ?", request_id)
@@ -108,20 +87,7 @@ class AccessRequests:
         return _REQUESTS.all(self._db, where, person_id, at)
 
     def decide(self, approval: KeptApproval) -> None:
-        added = self._db.change(
-            "INSERT INTO access_approvals (request_id, approver, certificate_sha256, payload,"
-            " signature, certificate, decided_at, ends_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (request_id) DO NOTHING",
-            approval.request_id,
-            approval.approver,
-            approval.certificate_sha256,
-            approval.payload,
-            approval.signature,
-            approval.certificate,
-            approval.decided_at,
-            approval.ends_at,
-        )
-        if not added:
+        if not _ADD_DECISION(self._db, approval):
             raise AlreadyExists("store: this request was decided already")
 
     def decision(self, request_id: str) -> KeptApproval | None:

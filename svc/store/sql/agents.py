@@ -12,7 +12,7 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.agents import IAgentCertificates, IAgents, IDelegations
 from svc.model.cluster.agent import Agent, AgentCertificate, AgentState, Assertion, Delegation
-from svc.store.sql.columns import RowColumns, words
+from svc.store.sql.columns import RowColumns, RowInsert, words
 from svc.store.sql.statements import Statements, next_revision
 
 
@@ -36,6 +36,11 @@ _AGENTS = RowColumns(
     "id, name, owner, state, issuer, audience, claims, added_at",
     state=AgentState,
 )
+_ADD_AGENT = RowInsert(
+    "agents",
+    "id, name, owner, state, issuer AS assertion.issuer, audience AS assertion.audience, added_at",
+    also="claims",
+)
 _CERTIFICATES = RowColumns(
     AgentCertificate,
     "agent_certificates",
@@ -43,12 +48,14 @@ _CERTIFICATES = RowColumns(
     sha256=bytes,
     key_sha256=bytes,
 )
+_ADD_CERTIFICATE = RowInsert("agent_certificates", _CERTIFICATES.listed)
 _DELEGATIONS = RowColumns(
     Delegation,
     "delegations",
     "id, agent_id, person_id, actions, added_at, expires_at, revoked_at",
     actions=words,
 )
+_ADD_DELEGATION = RowInsert("delegations", _DELEGATIONS.listed)
 
 
 @implementer(IAgents)
@@ -61,21 +68,9 @@ class Agents:
     def add(self, agent: Agent) -> None:
         if self._db.one("SELECT 1 FROM persons WHERE id = ?", agent.owner) is None:
             raise NoSuchRow("store: there is no such person")
-        assertion = agent.assertion
-        claims = json.dumps(dict(sorted(assertion.claims.items()))) if assertion.claims else ""
-        added = self._db.change(
-            "INSERT INTO agents (id, name, owner, state, issuer, audience, claims, added_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            agent.id,
-            agent.name,
-            agent.owner,
-            agent.state.value,
-            assertion.issuer,
-            assertion.audience,
-            claims,
-            agent.added_at,
-        )
-        if not added:
+        claims = agent.assertion.claims
+        text = json.dumps(dict(sorted(claims.items()))) if claims else ""
+        if not _ADD_AGENT(self._db, agent, claims=text):
             raise AlreadyExists(f"agent {agent.name}: the id or the name already exists")
         next_revision(self._db)
 
@@ -117,19 +112,7 @@ class AgentCertificateRows:
     _db: Statements
 
     def issued(self, certificate: AgentCertificate) -> None:
-        added = self._db.change(
-            "INSERT INTO agent_certificates"
-            " (sha256, serial, agent_id, key_sha256, generation, issued_at, expires)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            certificate.sha256,
-            certificate.serial,
-            certificate.agent_id,
-            certificate.key_sha256,
-            certificate.generation,
-            certificate.issued_at,
-            certificate.expires,
-        )
-        if not added:
+        if not _ADD_CERTIFICATE(self._db, certificate):
             raise AlreadyExists("store: a certificate with this hash or serial already exists")
 
     def get(self, sha256: bytes) -> AgentCertificate | None:
@@ -151,19 +134,7 @@ class Delegations:
     _db: Statements
 
     def add(self, delegation: Delegation) -> None:
-        added = self._db.change(
-            "INSERT INTO delegations"
-            " (id, agent_id, person_id, actions, added_at, expires_at, revoked_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            delegation.id,
-            delegation.agent_id,
-            delegation.person_id,
-            " ".join(delegation.actions),
-            delegation.added_at,
-            delegation.expires_at,
-            delegation.revoked_at,
-        )
-        if not added:
+        if not _ADD_DELEGATION(self._db, delegation):
             raise AlreadyExists("store: a delegation with this id already exists")
         next_revision(self._db)
 

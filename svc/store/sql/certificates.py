@@ -8,7 +8,7 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import ICertificates
 from svc.model.cluster.person import IssuedCertificate
-from svc.store.sql.columns import RowColumns
+from svc.store.sql.columns import RowColumns, RowInsert
 from svc.store.sql.statements import Statements
 
 _CERTIFICATES = RowColumns(
@@ -18,6 +18,7 @@ _CERTIFICATES = RowColumns(
     sha256=bytes,
     signed_out=bool,
 )
+_ADD = RowInsert("person_certificates", _CERTIFICATES.listed)
 
 
 @implementer(ICertificates)
@@ -31,20 +32,7 @@ class Certificates:
         holder = self._db.one("SELECT 1 FROM persons WHERE id = ?", certificate.person_id)
         if holder is None:
             raise NoSuchRow("store: there is no such person")
-        added = self._db.change(
-            "INSERT INTO person_certificates"
-            " (sha256, serial, person_id, issued_at, expires, revoked_at, sign_in_id,"
-            " signed_out) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            certificate.sha256,
-            certificate.serial,
-            certificate.person_id,
-            certificate.issued_at,
-            certificate.expires,
-            certificate.revoked_at,
-            certificate.sign_in_id,
-            int(certificate.signed_out),
-        )
-        if not added:
+        if not _ADD(self._db, certificate):
             raise AlreadyExists("store: a certificate with this hash or serial already exists")
 
     def put(self, certificate: IssuedCertificate) -> None:

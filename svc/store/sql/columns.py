@@ -1,11 +1,13 @@
-"""How rows become values: by the names of their columns, never by position."""
+"""How rows become values, and values rows: by the names of columns, never by position."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
-from svc.store.sql.statements import Row, Statements
+from svc.store.sql.statements import Row, Statements, marks
 
 T = TypeVar("T")
 
@@ -52,6 +54,42 @@ class RowColumns(Generic[T]):
             if found[name] is not None:
                 found[name] = read(found[name])
         return self._make(**found)
+
+
+class RowInsert:
+    """How a value is added to a table as a row: each column is what the value has by its name.
+
+    An Enum is kept as its value, a tuple of texts as :func:`words` reads it.
+
+    Args:
+        table: Its name.
+        columns: With a comma and a space between two.  Where the value has it by another name, that
+            name follows AS, with dots where it is a part of a part.
+        also: Columns that the value has not; each call gives them by name.
+        rest: What follows the values.
+    """
+
+    def __init__(
+        self, table: str, columns: str, also: str = "", rest: str = "ON CONFLICT DO NOTHING"
+    ) -> None:
+        parts = [column.partition(" AS ") for column in columns.split(", ")]
+        self._also = also.split(", ") if also else []
+        listed = [column for column, *_ in parts] + self._also
+        self._sql = (
+            f"INSERT INTO {table} ({', '.join(listed)}) VALUES ({marks(len(listed))}) {rest}"
+        )
+        self._values = attrgetter(*(name or column for column, _, name in parts))
+
+    def __call__(self, db: Statements, value: object, **also: object) -> bool:
+        """Add *value*; False: the table has such a row already, and nothing was changed."""
+        given = (also[name] for name in self._also)
+        return bool(db.change(self._sql, *map(_kept, (*self._values(value), *given))))
+
+
+def _kept(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    return " ".join(value) if isinstance(value, tuple) else value
 
 
 def _name_of(column: str) -> str:

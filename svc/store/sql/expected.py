@@ -8,7 +8,7 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.expected import IExpectedKeys
 from svc.model.cluster.node import ExpectedKey, TokenRole
-from svc.store.sql.columns import RowColumns, words
+from svc.store.sql.columns import RowColumns, RowInsert, words
 from svc.store.sql.statements import Statements
 
 _EXPECTED = RowColumns(
@@ -19,6 +19,7 @@ _EXPECTED = RowColumns(
     key_sha256=bytes,
     names=words,
 )
+_ADD = RowInsert("bootstrap_identities", _EXPECTED.listed, also="created_at")
 
 
 @implementer(IExpectedKeys)
@@ -29,21 +30,7 @@ class ExpectedKeys:
     _db: Statements
 
     def add(self, expected: ExpectedKey, at: float) -> None:
-        added = self._db.change(
-            "INSERT INTO bootstrap_identities (id, role, name, public_names, key_sha256, issuer,"
-            " created_at, expires_at, used_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            expected.id,
-            expected.role.value,
-            expected.name,
-            " ".join(expected.names),
-            expected.key_sha256,
-            expected.issuer,
-            at,
-            expected.expires_at,
-            expected.used_at,
-        )
-        if not added:
+        if not _ADD(self._db, expected, created_at=at):
             raise AlreadyExists("store: this key was already expected once, or the id is in use")
 
     def get(self, key_id: str) -> ExpectedKey | None:

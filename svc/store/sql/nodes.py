@@ -10,7 +10,7 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import INodes
 from svc.model.cluster.node import Leaf, Node, NodeState, Publication, RegistryRenewal
-from svc.store.sql.columns import RowColumns, words
+from svc.store.sql.columns import RowColumns, RowInsert, words
 from svc.store.sql.inventories import begin_inventory
 from svc.store.sql.statements import Statements
 
@@ -32,6 +32,12 @@ _NODES = RowColumns(
     names=words,
     publication=Publication,
 )
+_ADD = RowInsert(
+    "nodes",
+    "id, name, role, key_sha256, audit_key, leaf_serial AS leaf.serial, "
+    "leaf_key_sha256 AS leaf.key_sha256, leaf_expires AS leaf.expires, enrolled_at, generation, "
+    "state, last_seen, version, public_names AS names",
+)
 
 
 @implementer(INodes)
@@ -42,27 +48,7 @@ class Nodes:
     _db: Statements
 
     def register(self, node: Node) -> None:
-        added = self._db.change(
-            "INSERT INTO nodes (id, name, role, key_sha256, audit_key, leaf_serial,"
-            " leaf_key_sha256, leaf_expires, enrolled_at, generation, state, last_seen, version,"
-            " public_names) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            node.id,
-            node.name,
-            node.role,
-            node.key_sha256,
-            node.audit_key,
-            node.leaf.serial,
-            node.leaf.key_sha256,
-            node.leaf.expires,
-            node.enrolled_at,
-            node.generation,
-            node.state.value,
-            node.last_seen,
-            node.version,
-            " ".join(node.names),
-        )
-        if not added:
+        if not _ADD(self._db, node):
             raise AlreadyExists(
                 "store: a node with this id, this name or this audit key is already registered"
             )

@@ -10,10 +10,11 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import IPeople, IPeopleChanges
 from svc.model.cluster.person import Person, PersonState
-from svc.store.sql.columns import RowColumns
+from svc.store.sql.columns import RowColumns, RowInsert
 from svc.store.sql.statements import Statements, next_revision
 
 _PERSONS = RowColumns(Person, "persons", "id, name, state, salt", state=PersonState, salt=bytes)
+_ADD = RowInsert("persons", _PERSONS.listed, also="added_at")
 
 
 @implementer(IPeople)
@@ -25,16 +26,7 @@ class People:
 
     def add(self, person: Person, at: float) -> None:
         self._require_groups(person.groups)
-        added = self._db.change(
-            "INSERT INTO persons (id, name, state, added_at, salt) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT DO NOTHING",
-            person.id,
-            person.name,
-            person.state.value,
-            at,
-            person.salt,
-        )
-        if not added:
+        if not _ADD(self._db, person, added_at=at):
             raise AlreadyExists(f"person {person.name}: the id or the name already exists")
         self._join(person.id, person.groups)
         next_revision(self._db)

@@ -9,7 +9,7 @@ from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.proposals import IPolicyApprovals, IProposals
 from svc.model.policy.approval import ApprovalDecision
 from svc.model.policy.proposal import Proposal, ProposalDecision, ProposalState
-from svc.store.sql.columns import RowColumns
+from svc.store.sql.columns import RowColumns, RowInsert
 from svc.store.sql.statements import Statements
 
 _PROPOSALS = RowColumns(
@@ -24,6 +24,7 @@ _PROPOSALS = RowColumns(
     findings=bytes,
     state=ProposalState,
 )
+_ADD_PROPOSAL = RowInsert("policy_proposals", _PROPOSALS.listed)
 _APPROVALS = RowColumns(
     ProposalDecision,
     "policy_approvals",
@@ -33,6 +34,7 @@ _APPROVALS = RowColumns(
     signature=bytes,
     certificate=bytes,
 )
+_ADD_APPROVAL = RowInsert("policy_approvals", _APPROVALS.listed, rest="")
 _ONE = "WHERE proposal_id = ? AND approver = ?"
 
 
@@ -44,27 +46,7 @@ class Proposals:
     _db: Statements
 
     def add(self, proposal: Proposal) -> None:
-        added = self._db.change(
-            f"INSERT INTO policy_proposals ({_PROPOSALS.listed})"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            proposal.id,
-            proposal.text,
-            proposal.policy_sha256,
-            proposal.parent,
-            proposal.parent_sha256,
-            proposal.schema_sha256,
-            proposal.entity_revision,
-            proposal.replay,
-            proposal.findings,
-            proposal.proposer_kind,
-            proposal.proposer,
-            proposal.note,
-            proposal.proposed_at,
-            proposal.expires_at,
-            proposal.state.value,
-            proposal.version,
-        )
-        if not added:
+        if not _ADD_PROPOSAL(self._db, proposal):
             raise AlreadyExists(f"proposal {proposal.id}: already exists")
 
     def get(self, proposal_id: str) -> Proposal | None:
@@ -106,17 +88,7 @@ class PolicyApprovals:
         self._db.change(
             f"DELETE FROM policy_approvals {_ONE}", approval.proposal_id, approval.approver
         )
-        self._db.change(
-            f"INSERT INTO policy_approvals ({_APPROVALS.listed}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            approval.proposal_id,
-            approval.approver,
-            approval.decision.value,
-            approval.payload,
-            approval.signature,
-            approval.certificate,
-            approval.decided_at,
-            approval.expires_at,
-        )
+        _ADD_APPROVAL(self._db, approval)
 
     def get(self, proposal_id: str, approver: str) -> ProposalDecision | None:
         return _APPROVALS.one(self._db, _ONE, proposal_id, approver)

@@ -8,7 +8,7 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.account import ISecrets
 from svc.model.cluster.account import PersonSecret, SecretKind
-from svc.store.sql.columns import RowColumns
+from svc.store.sql.columns import RowColumns, RowInsert
 from svc.store.sql.statements import Statements
 
 _SECRETS = RowColumns(
@@ -18,6 +18,7 @@ _SECRETS = RowColumns(
     kind=SecretKind,
     sealed=bytes,
 )
+_ADD = RowInsert("person_secrets", "id, person_id, kind, sealed, added_at, expires_at")
 
 
 @implementer(ISecrets)
@@ -28,17 +29,7 @@ class Secrets:
     _db: Statements
 
     def add(self, secret: PersonSecret) -> None:
-        added = self._db.change(
-            "INSERT INTO person_secrets (id, person_id, kind, sealed, added_at, expires_at)"
-            " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            secret.id,
-            secret.person_id,
-            secret.kind.value,
-            secret.sealed,
-            secret.added_at,
-            secret.expires_at,
-        )
-        if not added:
+        if not _ADD(self._db, secret):
             raise AlreadyExists("store: this id of a secret is taken")
         if secret.counter is not None:
             self.count(secret.id, secret.counter)

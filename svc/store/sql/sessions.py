@@ -8,14 +8,17 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import ISessions
 from svc.model.session.session import ReportedEnd, Session, SessionEnd, SessionState
-from svc.store.sql.columns import RowColumns
+from svc.store.sql.columns import RowColumns, RowInsert
 from svc.store.sql.statements import Statements
 
-_COLUMNS = (
-    "uid, person_id, resource_id, kind, connector_id, proxy_id, decision_id, started_at,"
-    " state, ended_at, end_reason, bytes_up, bytes_down"
+_SESSIONS = RowColumns(
+    Session,
+    "sessions",
+    "uid, person_id, resource_id, kind, connector_id, proxy_id, decision_id, started_at, state, "
+    "ended_at, end_reason, bytes_up, bytes_down",
+    state=SessionState,
 )
-_SESSIONS = RowColumns(Session, "sessions", _COLUMNS, state=SessionState)
+_ADD = RowInsert("sessions", _SESSIONS.listed)
 
 
 @implementer(ISessions)
@@ -26,24 +29,7 @@ class Sessions:
     _db: Statements
 
     def insert(self, session: Session) -> None:
-        added = self._db.change(
-            f"INSERT INTO sessions ({_COLUMNS})"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (uid) DO NOTHING",
-            session.uid,
-            session.person_id,
-            session.resource_id,
-            session.kind,
-            session.connector_id,
-            session.proxy_id,
-            session.decision_id,
-            session.started_at,
-            session.state.value,
-            session.ended_at,
-            session.end_reason,
-            session.bytes_up,
-            session.bytes_down,
-        )
-        if not added:
+        if not _ADD(self._db, session):
             raise AlreadyExists("store: this session uid was already used")
 
     def end(self, uid: str, end: SessionEnd) -> ReportedEnd:

@@ -8,7 +8,7 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.sign_in import ISignIns
 from svc.model.cluster.sign_in import IdentityLink, SignIn
-from svc.store.sql.columns import RowColumns
+from svc.store.sql.columns import RowColumns, RowInsert
 from svc.store.sql.statements import Statements
 
 _LINKS = RowColumns(
@@ -17,6 +17,7 @@ _LINKS = RowColumns(
     "id, issuer, subject, person_id, salt",
     salt=bytes,
 )
+_ADD_LINK = RowInsert("person_identities", _LINKS.listed)
 _SIGN_INS = RowColumns(
     SignIn,
     "sign_ins",
@@ -26,6 +27,7 @@ _SIGN_INS = RowColumns(
     key_sha256=bytes,
     refresh=bytes,
 )
+_ADD_SIGN_IN = RowInsert("sign_ins", _SIGN_INS.listed, rest="")
 
 
 @implementer(ISignIns)
@@ -36,16 +38,7 @@ class SignIns:
     _db: Statements
 
     def link(self, link: IdentityLink) -> None:
-        added = self._db.change(
-            "INSERT INTO person_identities (id, issuer, subject, person_id, salt)"
-            " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            link.id,
-            link.issuer,
-            link.subject,
-            link.person_id,
-            link.salt,
-        )
-        if not added:
+        if not _ADD_LINK(self._db, link):
             raise AlreadyExists("store: this account is linked to a person already")
 
     def identity(self, link_id: str) -> IdentityLink | None:
@@ -59,22 +52,7 @@ class SignIns:
 
     def put(self, sign_in: SignIn) -> None:
         self._db.change("DELETE FROM sign_ins WHERE id = ?", sign_in.id)
-        self._db.change(
-            "INSERT INTO sign_ins (id, identity_id, person_id, auth_time, began_at, ends_at,"
-            " certificate_sha256, key_sha256, generation, refresh, ended_at)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            sign_in.id,
-            sign_in.identity_id,
-            sign_in.person_id,
-            sign_in.auth_time,
-            sign_in.began_at,
-            sign_in.ends_at,
-            sign_in.certificate_sha256,
-            sign_in.key_sha256,
-            sign_in.generation,
-            sign_in.refresh,
-            sign_in.ended_at,
-        )
+        _ADD_SIGN_IN(self._db, sign_in)
 
     def get(self, sign_in_id: str) -> SignIn | None:
         return _SIGN_INS.one(self._db, "WHERE id = ?", sign_in_id)

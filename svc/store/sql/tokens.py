@@ -11,7 +11,7 @@ from zope.interface import implementer
 from svc.errors import AlreadyExists
 from svc.interfaces.facets import ITokens
 from svc.model.cluster.node import KeptToken, Spending, SpentToken, TokenRecord, TokenRole
-from svc.store.sql.columns import RowColumns, words
+from svc.store.sql.columns import RowColumns, RowInsert, words
 from svc.store.sql.statements import Statements
 
 
@@ -27,6 +27,11 @@ _TOKENS = RowColumns(
     role=TokenRole,
     names=words,
 )
+_ADD = RowInsert(
+    "join_tokens",
+    "id, secret_sha256, role, expires_at, bound_to, public_names AS names",
+    also="added_at",
+)
 
 
 @implementer(ITokens)
@@ -37,18 +42,7 @@ class Tokens:
     _db: Statements
 
     def add(self, token: TokenRecord, at: float) -> None:
-        added = self._db.change(
-            "INSERT INTO join_tokens (id, secret_sha256, role, bound_to, added_at, expires_at,"
-            " public_names) VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
-            token.id,
-            token.secret_sha256,
-            token.role.value,
-            token.bound_to,
-            at,
-            token.expires_at,
-            " ".join(token.names),
-        )
-        if not added:
+        if not _ADD(self._db, token, added_at=at):
             raise AlreadyExists("store: a join token with this id already exists")
 
     def spend(self, token_id: str, secret_sha256: bytes, at: float) -> SpentToken:
