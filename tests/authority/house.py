@@ -44,6 +44,7 @@ from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
+from svc.authority.state.writer import StateWriter
 from svc.compose.authority.state import origin_key
 from svc.compose.drop_ins import load_kinds
 from svc.errors import Fault, StoreUnavailable, SvcError
@@ -383,15 +384,21 @@ class House:
             reclaim_secs=60.0,
         )
 
-    def registry(self, rules: PolicyRules | None = None) -> RegistryAdmin:
-        """Serves operators who change nodes, people, groups and tokens."""
-        return registry_admin(
-            state_cache=self.state_cache,
-            registrations=self.registrations,
+    def writer(self) -> StateWriter:
+        """Changes protected rows."""
+        return StateWriter(
+            cache=self.state_cache,
             store=self.store,
             recorder=self.recorder,
             now=self.now,
             entropy=self.entropy,
+        )
+
+    def registry(self, rules: PolicyRules | None = None) -> RegistryAdmin:
+        """Serves operators who change nodes, people, groups and tokens."""
+        return registry_admin(
+            writer=self.writer(),
+            registrations=self.registrations,
             ca_pin="ab" * 32,
             token_secs=3600.0,
             proxy_revoked=nothing,

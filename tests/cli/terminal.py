@@ -51,6 +51,7 @@ from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
+from svc.authority.state.writer import StateWriter
 from svc.cli import USAGE_EXIT, svc
 from svc.cli.control import ADMIN, asked
 from svc.cli.json_names import unknown
@@ -207,26 +208,22 @@ class Authority:
         self.operators = self._operators(now)
         kinds = load_kinds(["ssh", "tcp"]).by_name
         self.rights = self._rights(now)
-        registry = registry_admin(
-            state_cache=self.state_cache,
-            registrations=self.registrations,
+        self.writer = StateWriter(
+            cache=self.state_cache,
             store=self.store,
             recorder=writes,
             now=now,
             entropy=Counted(),
+        )
+        registry = registry_admin(
+            writer=self.writer,
+            registrations=self.registrations,
             ca_pin=PIN,
             token_secs=3600.0,
             proxy_revoked=nothing,
             rights=self.rights,
         )
-        catalog = CatalogAdmin(
-            state_cache=self.state_cache,
-            registrations=self.registrations,
-            kinds=kinds,
-            store=self.store,
-            recorder=writes,
-            now=now,
-        )
+        catalog = CatalogAdmin(self.writer, self.registrations, kinds)
         self.kinds = kinds
         self.policies = self._policies(now)
         proposals = self._proposals(now)
@@ -349,15 +346,7 @@ class Authority:
         )
 
     def _links(self) -> IdentityLinks:
-        return IdentityLinks(
-            store=self.store,
-            recorder=self.writes,
-            state_cache=self.state_cache,
-            entropy=os.urandom,
-            issuer="https://id.example",
-            now=lambda: NOW,
-            rights=self.rights,
-        )
+        return IdentityLinks(self.writer, "https://id.example", self.rights)
 
     def _checks(self, kinds: Any) -> PolicyCheck:
         return PolicyCheck(

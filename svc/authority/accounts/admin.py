@@ -70,7 +70,7 @@ class AccountAdmin:
                     f"person {known.name}: has an account; to take its password and second "
                     f"factor away, use `svc authority accounts reset {known.name}`"
                 )
-            remove_secrets(tx, self.people.recorder, known, actor, note)
+            remove_secrets(tx, self.people.writer.recorder, known, actor, note)
             ended = self._end_sign_ins(tx, known, actor) if request.reset else 0
             row = self.secrets.new(
                 known.id,
@@ -79,7 +79,7 @@ class AccountAdmin:
                 expires_at=self.now() + ttl,
             )
             tx.secrets.add(row)
-            self.people.recorder.append(
+            self.people.writer.append(
                 tx,
                 ACCOUNT_CODE,
                 actor,
@@ -88,8 +88,7 @@ class AccountAdmin:
             )
             return known, row, ended
 
-        known, row, ended = await self.people.store.run("give a code", add)
-        await self.people.state_cache.refresh()
+        known, row, ended = await self.people.writer.change("give a code", add)
         return pb.AddAccountResponse(
             id=known.id,
             code=code,
@@ -105,11 +104,11 @@ class AccountAdmin:
         return hidden + end_sign_ins(tx, tokens, known, actor)
 
     def _has_account(self, tx: ITransaction, known: Person) -> bool:
-        rows = self.people.recorder.rows(tx).secrets_of(known.id)
+        rows = self.people.writer.rows(tx).secrets_of(known.id)
         return any(one.kind is SecretKind.PASSWORD for one in rows)
 
     def _person(self, tx: ITransaction, request: pb.AddAccountRequest, actor: Actor) -> Person:
-        rows = self.people.recorder.rows(tx)
+        rows = self.people.writer.rows(tx)
         if request.reset:
             return self._checked(tx, known_person(rows, request.person), actor)
         name = checked_name(request.person, "name")
@@ -143,7 +142,7 @@ class AccountAdmin:
                 of.setdefault(one.person_id, []).append(one)
             return [self._row(id, names.get(id, ""), rows) for id, rows in of.items()]
 
-        rows: list[pb.AccountRow] = await self.people.store.read("list accounts", look)
+        rows: list[pb.AccountRow] = await self.people.writer.read("list accounts", look)
         rows.sort(key=lambda row: row.name)
         return pb.ListAccountsResponse(accounts=rows)
 
@@ -157,13 +156,12 @@ class AccountAdmin:
         note = optional_note(request.note)
 
         def remove(tx: ITransaction) -> tuple[Person, bool, int]:
-            known = known_person(self.people.recorder.rows(tx), request.person)
-            changed = remove_secrets(tx, self.people.recorder, known, actor, note) > 0
+            known = known_person(self.people.writer.rows(tx), request.person)
+            changed = remove_secrets(tx, self.people.writer.recorder, known, actor, note) > 0
             ended = self._end_sign_ins(tx, known, actor)
             return known, changed, ended
 
-        known, changed, ended = await self.people.store.run("remove an account", remove)
-        await self.people.state_cache.refresh()
+        known, changed, ended = await self.people.writer.change("remove an account", remove)
         return pb.RemoveAccountResponse(
             id=known.id, name=known.known_name, changed=changed, sign_ins_ended=ended
         )
@@ -178,7 +176,7 @@ class AccountAdmin:
         note = optional_note(request.note)
 
         def remove(tx: ITransaction) -> tuple[Person, bool, int]:
-            recorder = self.people.recorder
+            recorder = self.people.writer.recorder
             known = known_person(recorder.rows(tx), request.person)
             changed = remove_passkey(
                 tx, recorder, known, actor, passkey_id=request.passkey, note=note
@@ -186,8 +184,7 @@ class AccountAdmin:
             ended = self._end_sign_ins(tx, known, actor) if changed else 0
             return known, changed, ended
 
-        known, changed, ended = await self.people.store.run("remove a passkey", remove)
-        await self.people.state_cache.refresh()
+        known, changed, ended = await self.people.writer.change("remove a passkey", remove)
         return pb.RemovePasskeyResponse(
             id=known.id, name=known.known_name, changed=changed, sign_ins_ended=ended
         )
@@ -198,9 +195,9 @@ class AccountAdmin:
         """Make the code of the first administrator again; it is written to its file alone."""
 
         def look(tx: ITransaction) -> bool:
-            return has_administrator(tx, self.people.recorder.rows(tx))
+            return has_administrator(tx, self.people.writer.rows(tx))
 
-        if await self.people.store.read("look for administrators", look):
+        if await self.people.writer.read("look for administrators", look):
             raise refuse_administrator()
         made = await self.first.make()
         return pb.FirstAdministratorResponse(
@@ -213,7 +210,7 @@ class AccountAdmin:
         Raises:
             SvcError: the store does not answer.
         """
-        people = await self.people.store.read("look for people", lambda tx: tx.people.all())
+        people = await self.people.writer.read("look for people", lambda tx: tx.people.all())
         if people:
             return
         try:

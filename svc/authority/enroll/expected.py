@@ -7,20 +7,18 @@ expected, and that is in force as a signed record says (rule R8).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from attrs import define
 
-from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import EXPECTED
+from svc.authority.state.writer import StateWriter
 from svc.errors import AlreadyExists, Fault, Malformed, SvcError
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import ITransaction
 from svc.model.audit.events import KEY_EXPECT, KEY_WITHDRAW
 from svc.model.audit.record import Actor
 from svc.model.audit.state import expected_entry
 from svc.model.cluster.node import ExpectedKey, Spending, TokenRole
-from svc.model.ids import Entropy, random_id
+from svc.model.ids import random_id
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 KEY_BYTES = 32
@@ -63,11 +61,7 @@ class ExpectedKeysAdmin:
         ca_pin: SHA-256 of the cluster root in hex; a joiner needs it.
     """
 
-    state_cache: ClusterStateCache
-    store: IStore
-    recorder: Recorder
-    now: Callable[[], float]
-    entropy: Entropy
+    writer: StateWriter
     ca_pin: str
 
     async def expect(
@@ -83,12 +77,12 @@ class ExpectedKeysAdmin:
         if len(key_sha256) != KEY_BYTES:
             raise Malformed("key: a SHA-256 of 32 bytes")
         expected = ExpectedKey(
-            id=random_id(self.entropy),
+            id=random_id(self.writer.entropy),
             role=role,
             name=name,
             key_sha256=key_sha256,
             issuer=actor.id,
-            expires_at=self.now() + ttl,
+            expires_at=self.writer.now() + ttl,
             names=names,
         )
 
@@ -100,7 +94,7 @@ class ExpectedKeysAdmin:
                     fault=Fault.EXISTS,
                 )
             try:
-                tx.expected.add(expected, self.now())
+                tx.expected.add(expected, self.writer.now())
             except AlreadyExists:
                 raise SvcError(
                     "key: already used for a join permission, which is given only once per "
@@ -111,10 +105,9 @@ class ExpectedKeysAdmin:
                 ) from None
             details = {**_details(expected), "ttl_seconds": round(ttl)}
             state = [EXPECTED.now(tx, expected.id)]
-            self.recorder.append(tx, KEY_EXPECT, actor, details=details, state=state)
+            self.writer.append(tx, KEY_EXPECT, actor, details=details, state=state)
 
-        await self.store.run("expect a key", add)
-        await self.state_cache.catch_up()
+        await self.writer.change_aside("expect a key", add)
         return pb.ExpectNodeResponse(
             id=expected.id, expires_at=int(expected.expires_at), ca_pin=self.ca_pin
         )
@@ -123,8 +116,8 @@ class ExpectedKeysAdmin:
         self, request: pb.ListExpectedRequest, actor: Actor
     ) -> pb.ListExpectedResponse:
         """Every one whose time is not over, used ones included."""
-        found = await self.store.read(
-            "list expected keys", lambda tx: tx.expected.unexpired(self.now())
+        found = await self.writer.read(
+            "list expected keys", lambda tx: tx.expected.unexpired(self.writer.now())
         )
         rows = [
             pb.ExpectedRow(
@@ -147,7 +140,7 @@ class ExpectedKeysAdmin:
 
         def withdraw(tx: ITransaction) -> None:
             known = self._waiting(tx, request.id)
-            if known is None or not tx.expected.use(known.id, self.now()):
+            if known is None or not tx.expected.use(known.id, self.writer.now()):
                 raise SvcError(
                     f"expected key {request.id}: no such key may join; see `svc authority "
                     "nodes expected`",
@@ -155,18 +148,17 @@ class ExpectedKeysAdmin:
                     fault=Fault.NOT_FOUND,
                 )
             state = [EXPECTED.now(tx, known.id)]
-            self.recorder.append(tx, KEY_WITHDRAW, actor, details=_details(known), state=state)
+            self.writer.append(tx, KEY_WITHDRAW, actor, details=_details(known), state=state)
 
-        await self.store.run("withdraw a key", withdraw)
-        await self.state_cache.catch_up()
+        await self.writer.change_aside("withdraw a key", withdraw)
         return pb.WithdrawExpectedResponse()
 
     def _waiting(self, tx: ITransaction, key_id: str) -> ExpectedKey | None:
         """The key of this id, used or not; none once its time is over.  Raises StateUnsigned."""
         found = tx.expected.get(key_id)
-        if found is not None and found.expires_at <= self.now():
+        if found is not None and found.expires_at <= self.writer.now():
             return None
-        return self.recorder.rows(tx).expected(key_id)
+        return self.writer.rows(tx).expected(key_id)
 
 
 def _details(expected: ExpectedKey) -> dict[str, str | int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, field
+from attrs import define
 
 from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.tokens import TokenAdmin
@@ -15,8 +15,8 @@ from svc.authority.registry.words import (
     optional_note,
 )
 from svc.authority.state.credentials import said_of
-from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import AGENTS, DELEGATIONS, SignedRows, StateUnsigned
+from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import AGENT_ADD, AGENT_DELEGATE, AGENT_REVOKE
@@ -24,7 +24,7 @@ from svc.model.audit.record import Actor, rfc3339
 from svc.model.cluster.agent import Agent, AgentState, Assertion, Delegation
 from svc.model.cluster.node import TokenRecord, TokenRole
 from svc.model.cluster.person import Person, require_active
-from svc.model.ids import Entropy, agent_id, is_agent_id, is_opaque_id, random_id
+from svc.model.ids import agent_id, is_agent_id, is_opaque_id, random_id
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 DELEGATION_SECS = 30 * 86400
@@ -46,8 +46,8 @@ class AgentAdmin:
         actions: Those that open sessions, which alone may be delegated.
     """
 
+    writer: StateWriter
     tokens: TokenAdmin
-    entropy: Entropy = field(repr=False)
     actions: Callable[[], frozenset[str]]
     rights: RightsCheck
 
@@ -57,17 +57,20 @@ class AgentAdmin:
         One that enrolls by its platform's assertions gets no token.
         """
         name, assertion, token = self._name(request), _assertion(request), self.tokens.new()
-        id, ids = agent_id(self.entropy), [random_id(self.entropy) for _ in request.persons]
+        id, ids = (
+            agent_id(self.writer.entropy),
+            [random_id(self.writer.entropy) for _ in request.persons],
+        )
         actions = self._actions(request)
-        ends = self.tokens.now() + _lasts(request.delegation_secs)
+        ends = self.writer.now() + _lasts(request.delegation_secs)
 
         def add(tx: ITransaction) -> tuple[Agent, TokenRecord | None]:
-            rows = self.tokens.recorder.rows(tx)
+            rows = self.writer.rows(tx)
             owner = require_active(known_person(rows, request.owner))
             self.rights.require_rights(tx, actor, [owner])
             known = self._known(tx, rows, Agent(id, name, owner.id, assertion=assertion), actor)
             for delegation_id, word in zip(ids, request.persons, strict=True):
-                person = require_active(known_person(self.tokens.recorder.rows(tx), word))
+                person = require_active(known_person(self.writer.rows(tx), word))
                 self.rights.require_rights(tx, actor, [person])
                 self._delegate(
                     tx,
@@ -76,7 +79,7 @@ class AgentAdmin:
                         agent_id=known.id,
                         person_id=person.id,
                         actions=actions,
-                        added_at=self.tokens.now(),
+                        added_at=self.writer.now(),
                         expires_at=ends,
                     ),
                     actor,
@@ -87,8 +90,7 @@ class AgentAdmin:
             self.tokens.add(tx, row, actor)
             return known, row
 
-        known, row = await self.tokens.store.run("add an agent", add)
-        await self.tokens.state_cache.refresh()
+        known, row = await self.writer.change("add an agent", add)
         if row is None:
             return pb.TokenResponse(ca_pin=self.tokens.ca_pin, id=known.id)
         return self.tokens.response(token, row, known.id)
@@ -105,7 +107,7 @@ class AgentAdmin:
             raise Malformed(f"route: must be {BY_CERTIFICATE}")
 
         def look(tx: ITransaction) -> list[pb.AgentRow]:
-            rows = self.tokens.recorder.rows(tx)
+            rows = self.writer.rows(tx)
             found = [self._row(tx, rows, one) for one in tx.agents.all()]
             if not request.route:
                 seen = tx.agents.last_seen()
@@ -114,7 +116,7 @@ class AgentAdmin:
                 return found
             return [row for row in found if row.seen]
 
-        return pb.ListAgentsResponse(agents=await self.tokens.store.read("list agents", look))
+        return pb.ListAgentsResponse(agents=await self.writer.read("list agents", look))
 
     async def revoke_agent(
         self, request: pb.RevokeAgentRequest, actor: Actor
@@ -130,15 +132,14 @@ class AgentAdmin:
                 revoke_agent(tx, self.tokens, known, actor, note)
             return known, changed, sessions
 
-        known, changed, sessions = await self.tokens.store.run("revoke an agent", write)
-        await self.tokens.state_cache.refresh()
+        known, changed, sessions = await self.writer.change("revoke an agent", write)
         return pb.ChangePersonResponse(
             id=known.id, name=known.name, changed=changed, open_sessions=sessions
         )
 
     def _revocable(self, tx: ITransaction, word: str) -> Agent:
         """The agent of that name or id; one whose row was taken away or altered is revoked too."""
-        rows = self.tokens.recorder.rows(tx)
+        rows = self.writer.rows(tx)
         try:
             return _known_agent(rows, word)
         except StateUnsigned:
@@ -194,14 +195,14 @@ class AgentAdmin:
             name=wanted.name,
             owner=wanted.owner,
             assertion=wanted.assertion,
-            added_at=self.tokens.now(),
+            added_at=self.writer.now(),
         )
         tx.agents.add(added)
         details = {"agent_id": added.id, "agent_name": added.name, "person_id": added.owner}
         if added.assertion.issuer:
             details["issuer"] = added.assertion.issuer
         state = [AGENTS.now(tx, added.id)]
-        self.tokens.recorder.append(tx, AGENT_ADD, actor, details=details, state=state)
+        self.writer.append(tx, AGENT_ADD, actor, details=details, state=state)
         return added
 
     def _delegate(self, tx: ITransaction, delegation: Delegation, actor: Actor) -> None:
@@ -214,11 +215,11 @@ class AgentAdmin:
             "not_after": rfc3339(delegation.expires_at),
         }
         state = [DELEGATIONS.now(tx, delegation.id)]
-        self.tokens.recorder.append(tx, AGENT_DELEGATE, actor, details=details, state=state)
+        self.writer.append(tx, AGENT_DELEGATE, actor, details=details, state=state)
 
     def _row(self, tx: ITransaction, rows: SignedRows, one: Agent) -> pb.AgentRow:
         """One agent; as last seen when its newest certificate was issued."""
-        at = self.tokens.now()
+        at = self.writer.now()
         issued = [
             each.issued_at
             for each in tx.agent_certificates.of(one.id)
@@ -251,20 +252,21 @@ def revoke_agent(
     tx: ITransaction, tokens: TokenAdmin, known: Agent, actor: Actor, note: dict[str, str]
 ) -> None:
     """Revoke an active agent, its delegations and its tokens, each with its record."""
-    recorder: Recorder = tokens.recorder
-    tx.agents.revoke(known.id, tokens.now())
-    theirs = [one for one in tx.delegations.unexpired(tokens.now()) if one.agent_id == known.id]
-    ended = [one.id for one in theirs if tx.delegations.revoke(one.id, tokens.now())]
+    writer = tokens.writer
+    at = writer.now()
+    tx.agents.revoke(known.id, at)
+    theirs = [one for one in tx.delegations.unexpired(at) if one.agent_id == known.id]
+    ended = [one.id for one in theirs if tx.delegations.revoke(one.id, at)]
     details = {"agent_id": known.id, "person_id": known.owner, **note}
     state = [AGENTS.now(tx, known.id), *(DELEGATIONS.now(tx, one) for one in ended)]
-    recorder.append(tx, AGENT_REVOKE, actor, details=details, state=state)
+    writer.append(tx, AGENT_REVOKE, actor, details=details, state=state)
     for token in tokens.waiting_for(tx, known.id, TokenRole.AGENT):
         tokens.withdraw(tx, token.token, actor)
 
 
 def revoke_agents_of(tx: ITransaction, tokens: TokenAdmin, owner: Person, actor: Actor) -> None:
     """Revoke what acts for an owner who is let go."""
-    rows = tokens.recorder.rows(tx)
+    rows = tokens.writer.rows(tx)
     for one in tx.agents.of_owner(owner.id):
         if rows.is_signed(AGENTS.entry_of(one)):
             revoke_agent(tx, tokens, one, actor, {})

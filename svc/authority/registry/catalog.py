@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from attrs import define
 
 from svc.authority.registry.routes import Registrations
-from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import RESOURCES, SignedRows
+from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.kinds import ServedKind
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import ITransaction
 from svc.model.audit.events import RESOURCE_ADD, RESOURCE_CHANGE, RESOURCE_REMOVE
 from svc.model.audit.record import Actor
 from svc.model.audit.state import resource_entry
@@ -34,17 +33,14 @@ NOT_IN_CATALOG = "not_in_catalog"
 class CatalogAdmin:
     """Adds, assigns, removes and lists resources."""
 
-    state_cache: ClusterStateCache
+    writer: StateWriter
     registrations: Registrations
     kinds: Mapping[str, ServedKind]
-    store: IStore
-    recorder: Recorder
-    now: Callable[[], float]
 
     async def add(self, request: pb.AddResourceRequest, actor: Actor) -> pb.AddResourceResponse:
         """Add a resource and assign it to a Connector."""
         self._check(request)
-        identity = random_id(self.recorder.entropy)
+        identity = random_id(self.writer.entropy)
 
         def add(tx: ITransaction) -> Resource:
             node_id = self._node(tx, request.node) if request.node else None
@@ -55,9 +51,9 @@ class CatalogAdmin:
                 assigned_to=node_id,
                 identity=identity,
             )
-            added = tx.catalog.add(wanted, self.now())
+            added = tx.catalog.add(wanted, self.writer.now())
             labels = [f"{key}={value}" for key, value in sorted(request.labels.items())]
-            self.recorder.append(
+            self.writer.append(
                 tx,
                 RESOURCE_ADD,
                 actor,
@@ -74,8 +70,7 @@ class CatalogAdmin:
             )
             return added
 
-        added = await self.store.run("add a resource", add)
-        await self.state_cache.refresh()
+        added = await self.writer.change("add a resource", add)
         return pb.AddResourceResponse(catalog_version=added.revision)
 
     async def assign(
@@ -90,15 +85,12 @@ class CatalogAdmin:
         def assign(tx: ITransaction) -> tuple[Resource, Resource]:
             node_id = self._node(tx, request.node) if request.node else None
             before = self._known(tx, request.id)
-            now = tx.catalog.assign(before.id, node_id, self.now())
+            now = tx.catalog.assign(before.id, node_id, self.writer.now())
             if now != before:
                 self._record_change(tx, actor, before, now)
             return before, now
 
-        before, now = await self.store.run("assign a resource", assign)
-        # Also where nothing changed: the command may be said again because its first outcome is
-        # not known, and what follows of it follows of the facts.
-        await self.state_cache.refresh()
+        before, now = await self.writer.change("assign a resource", assign)
         return pb.AssignResourceResponse(
             catalog_version=now.revision,
             assignment_revision=now.assignment_revision,
@@ -114,19 +106,18 @@ class CatalogAdmin:
         """
 
         def move(tx: ITransaction) -> tuple[Node, Node, list[Resource], int]:
-            rows = self.recorder.rows(tx)
+            rows = self.writer.rows(tx)
             target = rows.node(self._node(tx, request.to))
             assert target is not None, "it was found right before"
             source = self._source(tx, rows, request, target)
             owned = [one.id for one in tx.catalog.all() if one.assigned_to == source.id]
             known = [one for one in map(rows.resource, owned) if one is not None]
             for before in known:
-                now = tx.catalog.assign(before.id, target.id, self.now())
+                now = tx.catalog.assign(before.id, target.id, self.writer.now())
                 self._record_change(tx, actor, before, now)
             return source, target, known, tx.catalog.revision()
 
-        source, target, moved, revision = await self.store.run("move resources", move)
-        await self.state_cache.refresh()
+        source, target, moved, revision = await self.writer.change("move resources", move)
         return pb.MoveResourcesResponse(
             ids=[one.id for one in moved],
             to=_moved_node(target),
@@ -178,9 +169,9 @@ class CatalogAdmin:
 
         def remove(tx: ITransaction) -> int:
             known = self._known(tx, request.id)
-            tx.catalog.remove(known.id, self.now())
+            tx.catalog.remove(known.id, self.writer.now())
             revision = tx.catalog.revision()
-            self.recorder.append(
+            self.writer.append(
                 tx,
                 RESOURCE_REMOVE,
                 actor,
@@ -192,15 +183,14 @@ class CatalogAdmin:
             )
             return revision
 
-        revision = await self.store.run("remove a resource", remove)
-        await self.state_cache.refresh()
+        revision = await self.writer.change("remove a resource", remove)
         return pb.RemoveResourceResponse(catalog_version=revision)
 
     async def list_bindings(
         self, request: pb.ListBindingsRequest, actor: Actor
     ) -> pb.ListBindingsResponse:
         """Every assignment of resources with this id, including removed ones."""
-        found = await self.store.read("list bindings", lambda tx: tx.bindings.of(request.id))
+        found = await self.writer.read("list bindings", lambda tx: tx.bindings.of(request.id))
         rows = [
             pb.BindingRow(
                 identity=one.identity,
@@ -223,7 +213,7 @@ class CatalogAdmin:
         def look(tx: ITransaction) -> tuple[tuple[Resource, ...], tuple[Undeclared, ...]]:
             return tx.catalog.all(), tx.catalog.undeclared()
 
-        known, undeclared = await self.store.read("list resources", look)
+        known, undeclared = await self.writer.read("list resources", look)
         rows = [self._row(one) for one in known]
         rows += [self._offered(one) for one in undeclared if one.id not in {r.id for r in known}]
         return pb.ListResourcesResponse(resources=rows)
@@ -233,7 +223,7 @@ class CatalogAdmin:
     ) -> None:
         digest = resource_entry(before).digest
         assert digest is not None, "the row is there"
-        self.recorder.append(
+        self.writer.append(
             tx,
             RESOURCE_CHANGE,
             actor,
@@ -251,7 +241,7 @@ class CatalogAdmin:
         )
 
     def _known(self, tx: ITransaction, resource_id: str) -> Resource:
-        known = self.recorder.rows(tx).resource(resource_id)
+        known = self.writer.rows(tx).resource(resource_id)
         if known is None:
             raise SvcError(
                 f"resource {resource_id}: not in the catalog; see `svc authority resources list`",
@@ -277,7 +267,7 @@ class CatalogAdmin:
                 raise Malformed(f"label {key}: its value is longer than {_MAX_VALUE}")
 
     def _node(self, tx: ITransaction, word: str) -> str:
-        known = self.recorder.rows(tx).node_called(word)
+        known = self.writer.rows(tx).node_called(word)
         if known is None or known.state is NodeState.REVOKED or known.role != "connector":
             raise SvcError(
                 f"node {word}: no active Connector has that id or name; see `svc authority "
@@ -319,11 +309,11 @@ class CatalogAdmin:
         )
 
     def _node_state(self, node_id: str | None) -> str:
-        known = self.state_cache.state.nodes.get(node_id or "")
+        known = self.writer.cache.state.nodes.get(node_id or "")
         return "" if known is None else known.state.value
 
     def _name(self, node_id: str | None) -> str:
-        known = self.state_cache.state.nodes.get(node_id or "")
+        known = self.writer.cache.state.nodes.get(node_id or "")
         return "" if known is None else known.name
 
 

@@ -43,7 +43,7 @@ class CredentialAdmin:
         note = optional_note(request.note)
 
         def write(tx: ITransaction) -> tuple[list[str], pb.RevokeCredentialsResponse]:
-            known = known_person(self.tokens.recorder.rows(tx), request.person)
+            known = known_person(self.tokens.writer.rows(tx), request.person)
             answer = pb.RevokeCredentialsResponse(id=known.id, name=known.known_name)
             for one in self._good(tx, known):
                 self._revoke(tx, one, actor, note)
@@ -61,15 +61,14 @@ class CredentialAdmin:
             answer.open_sessions = len(uids)
             return uids, answer
 
-        uids, answer = await self.tokens.store.run("revoke a person's credentials", write)
-        await self.tokens.state_cache.refresh()
+        uids, answer = await self.tokens.writer.change("revoke a person's credentials", write)
         self.asked.update(dict.fromkeys(uids, REVOKED_CERTIFICATE))
         self.publish()
         return answer
 
     def _good(self, tx: ITransaction, known: Person) -> list[IssuedCertificate]:
         """The certificates that are of use still, or whose approvals are, as they were signed."""
-        rows, now = self.tokens.recorder.rows(tx), self.tokens.now()
+        rows, now = self.tokens.writer.rows(tx), self.tokens.writer.now()
         return [
             one
             for one in tx.certificates.of(known.id)
@@ -81,7 +80,7 @@ class CredentialAdmin:
     def _revoke(
         self, tx: ITransaction, one: IssuedCertificate, actor: Actor, note: dict[str, str]
     ) -> None:
-        tx.certificates.revoke(one.sha256, self.tokens.now())
+        tx.certificates.revoke(one.sha256, self.tokens.writer.now())
         details = {
             "person_id": one.person_id,
             "serial": one.serial,
@@ -89,12 +88,12 @@ class CredentialAdmin:
             **note,
         }
         state = [CERTIFICATES.now(tx, one.sha256)]
-        self.tokens.recorder.append(tx, CERTIFICATE_REVOKE, actor, details=details, state=state)
+        self.tokens.writer.append(tx, CERTIFICATE_REVOKE, actor, details=details, state=state)
 
 
 def end_sign_ins(tx: ITransaction, tokens: TokenAdmin, known: Person, actor: Actor) -> int:
     """End the person's sign-ins, which would renew certificates; how many."""
-    rows, now = tokens.recorder.rows(tx), tokens.now()
+    rows, now = tokens.writer.rows(tx), tokens.writer.now()
     found = [
         one
         for one in tx.sign_ins.unexpired(now)
@@ -106,7 +105,7 @@ def end_sign_ins(tx: ITransaction, tokens: TokenAdmin, known: Person, actor: Act
         tx.sign_ins.put(evolve(one, ended_at=now, refresh=b""))
         details = {"person_id": known.id, "sign_in_id": one.id}
         state = [SIGN_INS.now(tx, one.id)]
-        tokens.recorder.append(tx, SIGN_IN_END, actor, details=details, state=state)
+        tokens.writer.append(tx, SIGN_IN_END, actor, details=details, state=state)
     return len(found)
 
 
@@ -117,7 +116,7 @@ def end_hidden_sign_ins(tx: ITransaction, tokens: TokenAdmin, known: Person, act
     Raises:
         StateUnsigned: the records of state are not those that were verified.
     """
-    rows, now = tokens.recorder.rows(tx), tokens.now()
+    rows, now = tokens.writer.rows(tx), tokens.writer.now()
     hidden = sorted(hidden_of(rows, SIGN_INS, "person_id", known.id, now))
     for subject in hidden:
         sign_in_id = subject.partition(":")[2]
@@ -126,7 +125,7 @@ def end_hidden_sign_ins(tx: ITransaction, tokens: TokenAdmin, known: Person, act
             tx.sign_ins.put(evolve(row, ended_at=now, refresh=b""))
         details = {"person_id": known.id, "sign_in_id": sign_in_id}
         state = [SIGN_INS.now(tx, sign_in_id)]
-        tokens.recorder.append(tx, SIGN_IN_END, actor, details=details, state=state)
+        tokens.writer.append(tx, SIGN_IN_END, actor, details=details, state=state)
     return len(hidden)
 
 
@@ -152,10 +151,10 @@ def take_altered(
     Raises:
         StateUnsigned: the records of state are not those that were verified.
     """
-    found = altered_credentials(tokens.recorder.rows(tx), tokens.now())
+    found = altered_credentials(tokens.writer.rows(tx), tokens.writer.now())
     theirs = [one for one in found if one.is_of(known.id)]
     for one in theirs:
-        _take(tx, tokens.recorder, one, known.id, tokens.now(), actor, note)
+        _take(tx, tokens.writer.recorder, one, known.id, tokens.writer.now(), actor, note)
     return theirs
 
 

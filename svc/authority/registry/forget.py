@@ -20,10 +20,9 @@ from svc.audit.log.verify import batch_at
 from svc.authority.registry.secrets import remove_secrets
 from svc.authority.registry.unlink import unlink_account
 from svc.authority.registry.words import known_person
-from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import PERSONS
-from svc.interfaces.store import IStore, ITransaction
+from svc.authority.state.writer import StateWriter
+from svc.interfaces.store import ITransaction
 from svc.model.audit.batch import RequestBatch, is_batch, without
 from svc.model.audit.events import (
     AUDIT_ERASED,
@@ -36,7 +35,6 @@ from svc.model.audit.ledger import ChainRow, EntitySlice
 from svc.model.audit.record import Actor, Event
 from svc.model.canonical import Json, decode
 from svc.model.cluster.person import Person
-from svc.model.ids import Entropy
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 ROWS = 500
@@ -69,10 +67,7 @@ class ErasurePlan:
 class PersonErasure:
     """Forgets names, and erases what records hold beside their hashes."""
 
-    state_cache: ClusterStateCache
-    store: IStore
-    recorder: Recorder
-    entropy: Entropy
+    writer: StateWriter
 
     async def forget_name(
         self, request: pb.ForgetNameRequest, actor: Actor
@@ -81,20 +76,19 @@ class PersonErasure:
 
         The salt of the row goes too, so that nobody can try names against older digests.
         """
-        salt = self.entropy(_SALT_BYTES)
+        salt = self.writer.entropy(_SALT_BYTES)
 
         def forget(tx: ITransaction) -> tuple[Person, bool, int]:
-            known = known_person(self.recorder.rows(tx), request.person)
+            known = known_person(self.writer.rows(tx), request.person)
             unlinked = self._unlink(tx, known, actor)
             changed = tx.people_changes.forget_name(known.id, salt)
             if changed:
                 details = {"person_id": known.id}
                 state = [PERSONS.now(tx, known.id)]
-                self.recorder.append(tx, USER_FORGET_NAME, actor, details=details, state=state)
+                self.writer.append(tx, USER_FORGET_NAME, actor, details=details, state=state)
             return known, changed or unlinked, tx.audit.head().seq
 
-        known, changed, head = await self.store.run("forget a name", forget)
-        await self.state_cache.refresh()
+        known, changed, head = await self.writer.change("forget a name", forget)
         erased = 0
         if request.records:
             # First, while the records of the links still say which accounts were theirs.
@@ -110,8 +104,8 @@ class PersonErasure:
         """
         theirs = [one for one in tx.sign_ins.identities() if one.person_id == known.id]
         for one in theirs:
-            unlink_account(tx, self.recorder, one, actor, {})
-        return remove_secrets(tx, self.recorder, known, actor) > 0 or bool(theirs)
+            unlink_account(tx, self.writer.recorder, one, actor, {})
+        return remove_secrets(tx, self.writer.recorder, known, actor) > 0 or bool(theirs)
 
     async def _erase_refusals(self, person_id: str, last: int, actor: Actor) -> int:
         """Erase what refused sign-ins say of accounts that became the person's; how many."""
@@ -128,7 +122,7 @@ class PersonErasure:
         erased = 0
         for start in range(0, len(refused), ROWS):
             plan = ErasurePlan(last, plain=tuple(refused[start : start + ROWS]))
-            erased += await self.store.run(
+            erased += await self.writer.store.run(
                 "erase refused sign-ins",
                 partial(self._erase, plan=plan, person_id=person_id, actor=actor),
             )
@@ -139,18 +133,18 @@ class PersonErasure:
     ) -> None:
         after = 0
         while after < last:
-            after = await self.store.read(desc, partial(_at, look, after, last))
+            after = await self.writer.read(desc, partial(_at, look, after, last))
 
     async def _erase_records(self, person_id: str, last: int, actor: Actor) -> int:
         """Erase the person's values in the records up to *last*; how many."""
         erased, after = 0, 0
         while after < last:
-            plan = await self.store.read(
+            plan = await self.writer.read(
                 "look for a person's values",
                 partial(_plan, person_id=person_id, after=after, last=last),
             )
             if plan.plain or plan.entries:
-                erased += await self.store.run(
+                erased += await self.writer.store.run(
                     "erase a person's values",
                     partial(self._erase, plan=plan, person_id=person_id, actor=actor),
                 )
@@ -161,7 +155,7 @@ class PersonErasure:
         plain = sum(tx.audit.erase_personal(seq) for seq in plan.plain)
         if plain:
             details: dict[str, Json] = {"count": plain, "person_id": person_id}
-            self.recorder.append(tx, AUDIT_ERASED, actor, details=details)
+            self.writer.append(tx, AUDIT_ERASED, actor, details=details)
         names: list[str] = []
         for seq, values in plan.entries.items():
             beside = tx.audit.personal(seq, seq).get(seq, ())
@@ -173,14 +167,14 @@ class PersonErasure:
             for one in beside:
                 tx.audit.erase_personal(seq, one)
         for some in _chunks(names):
-            self.recorder.append(tx, REQUEST_ERASED, actor, details={"erased": some})
+            self.writer.append(tx, REQUEST_ERASED, actor, details={"erased": some})
         return plain + len(names)
 
     async def _erase_slices(self, person_id: str, actor: Actor) -> int:
         """Erase the slices of entities that hold the name as it was; how many."""
         erased, after = 0, ""
         while True:
-            found = await self.store.read(
+            found = await self.writer.read(
                 "look for a person's entities", partial(_slices_after, after=after)
             )
             if not found:
@@ -188,7 +182,7 @@ class PersonErasure:
             after = found[-1].digest
             named = [one.digest for one in found if _has_name(one.text, person_id)]
             if named:
-                erased += await self.store.run(
+                erased += await self.writer.store.run(
                     "erase entities",
                     partial(self._erase_some, digests=named, person_id=person_id, actor=actor),
                 )
@@ -203,7 +197,7 @@ class PersonErasure:
                 "person_id": person_id,
                 "erased": some,
             }
-            self.recorder.append(tx, AUDIT_ERASED, actor, details=details)
+            self.writer.append(tx, AUDIT_ERASED, actor, details=details)
         return len(gone)
 
 

@@ -5,17 +5,16 @@ A membership is part of the person's row, so a change of members signs the rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from attrs import define, evolve
 
 from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.words import checked_name, known_person, optional_note
-from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import GROUPS, PERSONS
+from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import ITransaction
 from svc.model.audit.events import GROUP_ADD, GROUP_JOIN, GROUP_LEAVE, GROUP_REMOVE
 from svc.model.audit.record import Actor
 from svc.model.audit.state import StateEntry, group_entry
@@ -30,10 +29,7 @@ MOST_MEMBERS = 1000
 class GroupAdmin:
     """Adds, lists and removes groups, and changes their members."""
 
-    state_cache: ClusterStateCache
-    store: IStore
-    recorder: Recorder
-    now: Callable[[], float]
+    writer: StateWriter
     rights: RightsCheck
 
     async def add_group(self, request: pb.AddGroupRequest, actor: Actor) -> pb.AddGroupResponse:
@@ -43,8 +39,7 @@ class GroupAdmin:
         def add(tx: ITransaction) -> bool:
             return self.ensure(tx, name, actor)
 
-        added = await self.store.run("add a group", add)
-        await self.state_cache.refresh()
+        added = await self.writer.change("add a group", add)
         return pb.AddGroupResponse(added=added)
 
     async def list_groups(
@@ -55,7 +50,7 @@ class GroupAdmin:
         def look(tx: ITransaction) -> tuple[Sequence[str], Sequence[Person]]:
             return tx.people.groups(), tx.people.all()
 
-        names, people = await self.store.read("list groups", look)
+        names, people = await self.writer.read("list groups", look)
         counts = dict.fromkeys(names, 0)
         for one in people:
             for group in one.groups if one.state is not PersonState.REVOKED else ():
@@ -72,7 +67,7 @@ class GroupAdmin:
             self.require(tx, (request.group,))
             return [one for one in tx.people.all() if request.group in one.groups]
 
-        found = await self.store.read("members of a group", look)
+        found = await self.writer.read("members of a group", look)
         return pb.GroupMembersResponse(persons=map(person_row, found))
 
     async def change_members(
@@ -88,7 +83,7 @@ class GroupAdmin:
 
         def change(tx: ITransaction) -> tuple[list[Person], list[Person]]:
             self.require(tx, (request.group,))
-            rows = self.recorder.rows(tx)
+            rows = self.writer.rows(tx)
             coming = _unique(known_person(rows, word) for word in request.add)
             leaving = _unique(known_person(rows, word) for word in request.remove)
             for one in coming:
@@ -112,8 +107,7 @@ class GroupAdmin:
                 self.leave(tx, one, (request.group,), actor, note)
             return coming, leaving
 
-        added, removed = await self.store.run("change the members of a group", change)
-        await self.state_cache.refresh()
+        added, removed = await self.writer.change("change the members of a group", change)
         return pb.ChangeMembersResponse(
             added=map(person_row, added), removed=map(person_row, removed)
         )
@@ -139,14 +133,14 @@ class GroupAdmin:
                     f"group {name}: has more than {MOST_MEMBERS} members; first take out as many "
                     "with `groups members`"
                 )
-            rows = self.recorder.rows(tx)
+            rows = self.writer.rows(tx)
             for one in members:
                 rows.require(PERSONS.entry_of(one))
             self.rights.require_leaving(tx, actor, [out_of_group(one, name) for one in members])
             for one in members:
                 self.leave(tx, one, (name,), actor)
             tx.people_changes.remove_group(name)
-            self.recorder.append(
+            self.writer.append(
                 tx,
                 GROUP_REMOVE,
                 actor,
@@ -155,8 +149,7 @@ class GroupAdmin:
             )
             return len(members)
 
-        left = await self.store.run("remove a group", remove)
-        await self.state_cache.refresh()
+        left = await self.writer.change("remove a group", remove)
         return pb.RemoveGroupResponse(left=left)
 
     def require(
@@ -167,7 +160,7 @@ class GroupAdmin:
         Raises:
             SvcError: ``unknown_group``.
         """
-        rows = self.recorder.rows(tx)
+        rows = self.writer.rows(tx)
         absent = [group for group in groups if not rows.group(group)]
         if absent and not create:
             more = ", or give --create-groups" if create is False else ""
@@ -180,11 +173,11 @@ class GroupAdmin:
 
     def ensure(self, tx: ITransaction, name: str, actor: Actor) -> bool:
         """Add a group that is not there; whether it was added."""
-        if self.recorder.rows(tx).group(name):
+        if self.writer.rows(tx).group(name):
             return False
-        tx.people.add_group(name, self.now())
+        tx.people.add_group(name, self.writer.now())
         state = [group_entry(name)]
-        self.recorder.append(tx, GROUP_ADD, actor, details={"group": name}, state=state)
+        self.writer.append(tx, GROUP_ADD, actor, details={"group": name}, state=state)
         return True
 
     def join(
@@ -217,7 +210,7 @@ class GroupAdmin:
     ) -> None:
         """One membership that began."""
         details = {"group": group, "person_id": known.id, **(note or {})}
-        self.recorder.append(tx, GROUP_JOIN, actor, details=details, state=state)
+        self.writer.append(tx, GROUP_JOIN, actor, details=details, state=state)
 
     def leave(
         self,
@@ -232,7 +225,7 @@ class GroupAdmin:
         state = [PERSONS.now(tx, known.id)]
         for group in groups:
             details = {"group": group, "person_id": known.id, **(note or {})}
-            self.recorder.append(tx, GROUP_LEAVE, actor, details=details, state=state)
+            self.writer.append(tx, GROUP_LEAVE, actor, details=details, state=state)
             state = []
 
 

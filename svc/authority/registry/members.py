@@ -10,15 +10,14 @@ from svc.authority.enroll.expected import ExpectedKeysAdmin
 from svc.authority.registry.routes import Registrations
 from svc.authority.registry.tokens import TokenAdmin
 from svc.authority.registry.words import already_exists, checked_name
-from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import NODES
+from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import ITransaction
 from svc.model.audit.events import NODE_REVOKE
 from svc.model.audit.record import Actor
 from svc.model.cluster.node import Node, NodeState, Publication, TokenRole
-from svc.model.ids import Entropy, is_cluster_name
+from svc.model.ids import is_cluster_name
 from svc.model.policy.requests import is_address
 from svc.model.session.ending import PROXY_REVOKED
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -36,26 +35,15 @@ class MemberAdmin:
         proxy_revoked: Told when a Proxy was revoked.
     """
 
-    state_cache: ClusterStateCache
+    writer: StateWriter
     registrations: Registrations
-    store: IStore
-    recorder: Recorder
-    now: Callable[[], float]
-    entropy: Entropy
     tokens: TokenAdmin
     proxy_revoked: Callable[[str], object]
     expected: ExpectedKeysAdmin = field()
 
     @expected.default
     def _expecting(self) -> ExpectedKeysAdmin:
-        return ExpectedKeysAdmin(
-            state_cache=self.state_cache,
-            store=self.store,
-            recorder=self.recorder,
-            now=self.now,
-            entropy=self.entropy,
-            ca_pin=self.tokens.ca_pin,
-        )
+        return ExpectedKeysAdmin(self.writer, self.tokens.ca_pin)
 
     async def add_node(self, request: pb.AddNodeRequest, actor: Actor) -> pb.TokenResponse:
         """Make a token for a node of this role and name."""
@@ -68,8 +56,7 @@ class MemberAdmin:
                 raise already_exists(f"node {name}: an active node already has that name")
             self.tokens.add(tx, row, actor)
 
-        await self.store.run("add a node", add)
-        await self.state_cache.catch_up()
+        await self.writer.change_aside("add a node", add)
         return self.tokens.response(token, row)
 
     async def expect_node(
@@ -86,13 +73,13 @@ class MemberAdmin:
         def look(tx: ITransaction) -> tuple[Sequence[Node], Mapping[str, int]]:
             return tx.nodes.all(), tx.inventories.all()
 
-        nodes, inventories = await self.store.read("list nodes", look)
+        nodes, inventories = await self.writer.read("list nodes", look)
         return pb.ListNodesResponse(nodes=[self._node_row(one, inventories) for one in nodes])
 
     def _node_row(self, one: Node, inventories: Mapping[str, int]) -> pb.NodeRow:
         row = _node_row(one)
         row.resources = sum(
-            each.assigned_to == one.id for each in self.state_cache.state.catalog.values()
+            each.assigned_to == one.id for each in self.writer.cache.state.catalog.values()
         )
         row.inventory_generation = inventories.get(one.id, 0)
         row.inventory_served = self.registrations.inventory(one.id) or 0
@@ -106,15 +93,15 @@ class MemberAdmin:
         reason = request.reason or "operator"
 
         def revoke(tx: ITransaction) -> Node:
-            known = self.recorder.rows(tx).node_called(request.node)
+            known = self.writer.rows(tx).node_called(request.node)
             if known is None:
                 raise SvcError(
                     f"node {request.node}: not in the registry",
                     reason="unknown_node",
                     fault=Fault.NOT_FOUND,
                 )
-            if tx.nodes.revoke(known.id, self.now()):
-                self.recorder.append(
+            if tx.nodes.revoke(known.id, self.writer.now()):
+                self.writer.append(
                     tx,
                     NODE_REVOKE,
                     actor,
@@ -125,8 +112,7 @@ class MemberAdmin:
                 )
             return known
 
-        known = await self.store.run("revoke a node", revoke)
-        await self.state_cache.refresh()
+        known = await self.writer.change("revoke a node", revoke)
         is_proxy = known.role == TokenRole.PROXY.value
         word = PROXY_REVOKED if is_proxy else "revoked_node"
         ended = self.registrations.evict(known.id, word)
@@ -140,9 +126,9 @@ class MemberAdmin:
         """Set how a Connector's offers enter the catalog; only ``manual`` is supported."""
 
         def look(tx: ITransaction) -> Node | None:
-            return self.recorder.rows(tx).node_called(request.node)
+            return self.writer.rows(tx).node_called(request.node)
 
-        known = await self.store.read("look at a node", look)
+        known = await self.writer.read("look at a node", look)
         if known is None or known.state is NodeState.REVOKED or known.role != "connector":
             raise SvcError(
                 f"node {request.node}: no active Connector of that id or name",

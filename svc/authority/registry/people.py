@@ -21,16 +21,15 @@ from svc.authority.registry.words import (
     known_person,
     optional_note,
 )
-from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import PERSONS
+from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import ITransaction
 from svc.model.audit.events import PERSON_ADD, PERSON_DISABLE, PERSON_ENABLE, PERSON_REVOKE
 from svc.model.audit.record import Actor, Event
 from svc.model.cluster.node import TokenRecord, TokenRole
 from svc.model.cluster.person import DISABLED_PERSON, IssuedCertificate, Person, PersonState
-from svc.model.ids import Entropy, is_agent_id, is_opaque_id, person_id
+from svc.model.ids import is_agent_id, is_opaque_id, person_id
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 SALT_BYTES = 16
@@ -40,11 +39,7 @@ SALT_BYTES = 16
 class PeopleAdmin:
     """Adds, lists, disables and enables people, and keeps their groups."""
 
-    state_cache: ClusterStateCache
-    store: IStore
-    recorder: Recorder
-    now: Callable[[], float]
-    entropy: Entropy
+    writer: StateWriter
     tokens: TokenAdmin
     groups: GroupAdmin
 
@@ -61,7 +56,7 @@ class PeopleAdmin:
         token = self.tokens.new()
 
         def add(tx: ITransaction) -> tuple[Person, TokenRecord]:
-            known = self.recorder.rows(tx).person_named(name)
+            known = self.writer.rows(tx).person_named(name)
             self.groups.require(tx, groups, create=request.create_groups)
             if known is None:
                 known = self.enter(tx, name, groups, actor)
@@ -75,25 +70,24 @@ class PeopleAdmin:
             self.tokens.add(tx, row, actor)
             return known, row
 
-        known, row = await self.store.run("add a person", add)
-        await self.state_cache.refresh()
+        known, row = await self.writer.change("add a person", add)
         return self.tokens.response(token, row, known.id)
 
     async def list_persons(
         self, request: pb.ListPersonsRequest, actor: Actor
     ) -> pb.ListPersonsResponse:
         """Every person with groups."""
-        people = await self.store.read("list persons", lambda tx: tx.people.all())
+        people = await self.writer.read("list persons", lambda tx: tx.people.all())
         return pb.ListPersonsResponse(persons=map(person_row, people))
 
     async def show_person(
         self, request: pb.ShowPersonRequest, actor: Actor
     ) -> pb.ShowPersonResponse:
         """One person, with certificates and tokens that have not expired, and open sessions."""
-        at = self.now()
+        at = self.writer.now()
 
         def look(tx: ITransaction) -> pb.ShowPersonResponse:
-            known = known_person(self.recorder.rows(tx), request.person)
+            known = known_person(self.writer.rows(tx), request.person)
             good = [one for one in tx.certificates.of(known.id) if one.expires > at]
             return pb.ShowPersonResponse(
                 person=person_row(known),
@@ -102,7 +96,7 @@ class PeopleAdmin:
                 open_sessions=len(tx.sessions.open_of_person(known.id)),
             )
 
-        return await self.store.read("show a person", look)
+        return await self.writer.read("show a person", look)
 
     async def remove(
         self, request: pb.ChangePersonRequest, actor: Actor
@@ -114,24 +108,23 @@ class PeopleAdmin:
         note = optional_note(request.note)
 
         def write(tx: ITransaction) -> tuple[Person, bool, int]:
-            known = known_person(self.recorder.rows(tx), request.person)
+            known = known_person(self.writer.rows(tx), request.person)
             sessions = len(tx.sessions.open_of_person(known.id))
-            if not tx.people.revoke(known.id, self.now()):
+            if not tx.people.revoke(known.id, self.writer.now()):
                 return known, False, sessions
             details = {"person_id": known.id, **note}
             state = [PERSONS.now(tx, known.id)]
-            self.recorder.append(tx, PERSON_REVOKE, actor, details=details, state=state)
+            self.writer.append(tx, PERSON_REVOKE, actor, details=details, state=state)
             if known.groups:
                 self.groups.leave(tx, known, known.groups, actor)
             withdraw_tokens(tx, self.tokens, known, actor)
             end_sign_ins(tx, self.tokens, known, actor)
-            remove_secrets(tx, self.recorder, known, actor)
+            remove_secrets(tx, self.writer.recorder, known, actor)
             take_altered(tx, self.tokens, known, actor, {})
             revoke_agents_of(tx, self.tokens, known, actor)
             return known, True, sessions
 
-        known, changed, sessions = await self.store.run("remove a person", write)
-        await self.state_cache.refresh()
+        known, changed, sessions = await self.writer.change("remove a person", write)
         return pb.ChangePersonResponse(
             id=known.id, name=known.known_name, changed=changed, open_sessions=sessions
         )
@@ -163,12 +156,12 @@ class PeopleAdmin:
         note = optional_note(request.note)
 
         def write(tx: ITransaction) -> tuple[Person, bool, int]:
-            known = known_person(self.recorder.rows(tx), request.person)
+            known = known_person(self.writer.rows(tx), request.person)
             if known.state is PersonState.REVOKED:
                 raise _inactive(known)
             changed = change(tx, known)
             if changed:
-                self.recorder.append(
+                self.writer.append(
                     tx,
                     event,
                     actor,
@@ -177,8 +170,7 @@ class PeopleAdmin:
                 )
             return known, changed, len(tx.sessions.open_of_person(known.id))
 
-        known, changed, sessions = await self.store.run(event.name, write)
-        await self.state_cache.refresh()
+        known, changed, sessions = await self.writer.change(event.name, write)
         return pb.ChangePersonResponse(
             id=known.id, name=known.known_name, changed=changed, open_sessions=sessions
         )
@@ -189,13 +181,13 @@ class PeopleAdmin:
         Raises:
             RightsRefused: the person would have rights that *actor* has not.
         """
-        salt = self.entropy(SALT_BYTES)
-        added = Person(person_id(self.entropy), name, groups=groups, salt=salt)
+        salt = self.writer.entropy(SALT_BYTES)
+        added = Person(person_id(self.writer.entropy), name, groups=groups, salt=salt)
         self.groups.rights.require(tx, actor, [added])
         for group in groups:
             self.groups.ensure(tx, group, actor)
-        tx.people.add(added, self.now())
-        self.recorder.append(
+        tx.people.add(added, self.writer.now())
+        self.writer.append(
             tx,
             PERSON_ADD,
             actor,

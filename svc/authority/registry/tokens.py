@@ -5,21 +5,17 @@ A secret leaves here once, and is kept only as a hash.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from attrs import define
 
 from svc.authority.registry.words import optional_note
-from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import TOKENS
+from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import ITransaction
 from svc.model.audit.events import TOKEN_CREATE, TOKEN_REVOKE
 from svc.model.audit.record import Actor
 from svc.model.cluster.node import KeptToken, TokenRecord, TokenRole
 from svc.model.cluster.token import JoinToken, make_token
-from svc.model.ids import Entropy
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _MAX_TTL = 7 * 86400
@@ -34,17 +30,13 @@ class TokenAdmin:
         token_secs: How long a token waits when the operator names no time.
     """
 
-    state_cache: ClusterStateCache
-    store: IStore
-    recorder: Recorder
-    now: Callable[[], float]
-    entropy: Entropy
+    writer: StateWriter
     ca_pin: str
     token_secs: float
 
     def new(self) -> JoinToken:
         """A token that nobody knows yet; made before the transaction, which may run again."""
-        return make_token(self.entropy)
+        return make_token(self.writer.entropy)
 
     def record(
         self,
@@ -59,7 +51,7 @@ class TokenAdmin:
             id=token.id,
             secret_sha256=token.secret_sha256,
             role=role,
-            expires_at=self.now() + self.ttl(ttl),
+            expires_at=self.writer.now() + self.ttl(ttl),
             bound_to=bound_to,
             names=names,
         )
@@ -72,16 +64,16 @@ class TokenAdmin:
 
     def add(self, tx: ITransaction, row: TokenRecord, actor: Actor) -> None:
         """Keep it, with its record."""
-        tx.tokens.add(row, self.now())
+        tx.tokens.add(row, self.writer.now())
         details: dict[str, str | int] = {
             "token_id": row.id,
             "role": row.role.value,
-            "ttl_seconds": max(0, round(row.expires_at - self.now())),
+            "ttl_seconds": max(0, round(row.expires_at - self.writer.now())),
         }
         if row.role is TokenRole.PERSON and row.bound_to:
             details["person_id"] = row.bound_to
         state = [TOKENS.now(tx, row.id)]
-        self.recorder.append(tx, TOKEN_CREATE, actor, details=details, state=state)
+        self.writer.append(tx, TOKEN_CREATE, actor, details=details, state=state)
 
     async def list_tokens(
         self, request: pb.ListTokensRequest, actor: Actor
@@ -89,19 +81,19 @@ class TokenAdmin:
         """Tokens that wait; with ``all`` also those that were used or withdrawn, until they end."""
 
         def look(tx: ITransaction) -> list[pb.TokenRow]:
-            kept = tx.tokens.unexpired(self.now())
+            kept = tx.tokens.unexpired(self.writer.now())
             wanted = [one for one in kept if request.all or one.spent_at is None]
             return [token_row(tx, one) for one in wanted]
 
-        return pb.ListTokensResponse(tokens=await self.store.read("list tokens", look))
+        return pb.ListTokensResponse(tokens=await self.writer.read("list tokens", look))
 
     async def revoke(self, request: pb.RevokeTokenRequest, actor: Actor) -> pb.RevokeTokenResponse:
         """Withdraw a token: nobody joins with it any more."""
         note = optional_note(request.note)
 
         def withdraw(tx: ITransaction) -> bool:
-            kept = self.recorder.rows(tx).token(request.id)
-            if kept is None or kept.token.expires_at <= self.now():
+            kept = self.writer.rows(tx).token(request.id)
+            if kept is None or kept.token.expires_at <= self.writer.now():
                 raise SvcError(
                     f"token {request.id}: does not exist, or has expired; list them: svc "
                     "authority tokens list",
@@ -113,18 +105,17 @@ class TokenAdmin:
             self.withdraw(tx, kept.token, actor, note)
             return True
 
-        changed = await self.store.run("withdraw a token", withdraw)
-        await self.state_cache.catch_up()
+        changed = await self.writer.change_aside("withdraw a token", withdraw)
         return pb.RevokeTokenResponse(changed=changed)
 
     def waiting_for(
         self, tx: ITransaction, id: str, role: TokenRole = TokenRole.PERSON
     ) -> list[KeptToken]:
         """The tokens with which a person or agent could still join, as they were signed."""
-        rows = self.recorder.rows(tx)
+        rows = self.writer.rows(tx)
         found = [
             KeptToken(one)
-            for one in tx.tokens.waiting(self.now())
+            for one in tx.tokens.waiting(self.writer.now())
             if one.role is role and one.bound_to == id
         ]
         return [one for one in found if rows.is_signed(TOKENS.entry_of(one))]
@@ -137,12 +128,12 @@ class TokenAdmin:
         note: dict[str, str] | None = None,
     ) -> None:
         """Make a token that waits unusable, with its record."""
-        tx.tokens.withdraw(token.id, self.now())
+        tx.tokens.withdraw(token.id, self.writer.now())
         details = {"token_id": token.id, "role": token.role.value, **(note or {})}
         if token.role is TokenRole.PERSON and token.bound_to:
             details["person_id"] = token.bound_to
         state = [TOKENS.now(tx, token.id)]
-        self.recorder.append(tx, TOKEN_REVOKE, actor, details=details, state=state)
+        self.writer.append(tx, TOKEN_REVOKE, actor, details=details, state=state)
 
     def response(self, token: JoinToken, row: TokenRecord, id: str = "") -> pb.TokenResponse:
         """The one answer that holds the secret; *id* is of whom it is for."""

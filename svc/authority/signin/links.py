@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from attrs import define, field
+from attrs import define
 
 from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.unlink import ROWS, unlink_account
 from svc.authority.registry.words import optional_note
 from svc.authority.signin.certificates import revoke_certificates
-from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import IDENTITIES
+from svc.authority.state.writer import StateWriter
 from svc.errors import AlreadyExists, Fault, Malformed, SvcError
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import ITransaction
 from svc.model.audit.events import IDENTITY_LINK, SIGN_IN_END
 from svc.model.audit.record import Actor
 from svc.model.cluster.person import Person
@@ -68,12 +66,8 @@ class IdentityLinks:
         issuer: The configured provider; None: nobody signs in here.
     """
 
-    store: IStore
-    recorder: Recorder
-    state_cache: ClusterStateCache
-    entropy: Entropy = field(repr=False)
+    writer: StateWriter
     issuer: str | None
-    now: Callable[[], float]
     rights: RightsCheck
 
     async def link(self, request: pb.LinkIdentityRequest, actor: Actor) -> pb.LinkIdentityResponse:
@@ -88,7 +82,7 @@ class IdentityLinks:
                 raise Malformed(f"{what}: must be 1 to {_MAX} printable ASCII characters")
 
         def link(tx: ITransaction) -> str:
-            known = self.recorder.rows(tx).person_named(request.person)
+            known = self.writer.rows(tx).person_named(request.person)
             if known is None:
                 raise SvcError(
                     f"person {request.person}: does not exist; see `svc authority persons list`",
@@ -99,8 +93,8 @@ class IdentityLinks:
             try:
                 made = link_account(
                     tx,
-                    self.recorder,
-                    self.entropy,
+                    self.writer.recorder,
+                    self.writer.entropy,
                     known=known,
                     issuer=issuer,
                     subject=request.subject,
@@ -114,8 +108,7 @@ class IdentityLinks:
                 ) from None
             return made.id
 
-        made = await self.store.run("link an account", link)
-        await self.state_cache.catch_up()
+        made = await self.writer.change_aside("link an account", link)
         return pb.LinkIdentityResponse(id=made)
 
     async def unlink(
@@ -129,7 +122,7 @@ class IdentityLinks:
         note = optional_note(request.note)
 
         def unlink(tx: ITransaction) -> pb.RemoveIdentityResponse:
-            rows, now = self.recorder.rows(tx), self.now()
+            rows, now = self.writer.rows(tx), self.writer.now()
             link = rows.identity(request.id)
             if link is None:
                 raise SvcError(
@@ -138,19 +131,17 @@ class IdentityLinks:
                     fault=Fault.NOT_FOUND,
                 )
             answer = pb.RemoveIdentityResponse(person_id=link.person_id)
-            for one in unlink_account(tx, self.recorder, link, actor, note):
-                revoked = revoke_certificates(tx, self.recorder, one, now)
+            for one in unlink_account(tx, self.writer.recorder, link, actor, note):
+                revoked = revoke_certificates(tx, self.writer.recorder, one, now)
                 answer.certificates += len(revoked)
                 answer.sign_ins += one.ended_at is None and one.ends_at > now
                 details = {"person_id": link.person_id, "sign_in_id": one.id}
                 for start in range(0, len(revoked), ROWS):
                     some = revoked[start : start + ROWS]
-                    self.recorder.append(tx, SIGN_IN_END, actor, details=details, state=some)
+                    self.writer.append(tx, SIGN_IN_END, actor, details=details, state=some)
             return answer
 
-        answer = await self.store.run("unlink an account", unlink)
-        await self.state_cache.refresh()
-        return answer
+        return await self.writer.change("unlink an account", unlink)
 
     async def list_links(
         self, request: pb.ListIdentitiesRequest, actor: Actor
@@ -169,6 +160,6 @@ class IdentityLinks:
                 for one in tx.sign_ins.identities()
             ]
 
-        rows: list[pb.IdentityRow] = await self.store.read("list identities", look)
+        rows: list[pb.IdentityRow] = await self.writer.read("list identities", look)
         rows.sort(key=lambda row: row.person)
         return pb.ListIdentitiesResponse(identities=rows)

@@ -24,7 +24,7 @@ from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.rights import RightsCheck
 from svc.authority.signin.attempts import Attempts
 from svc.authority.signin.entrance import Entrance
-from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.writer import StateWriter
 from svc.compose.authority.parts import Parts
 from svc.model.cluster.account import CODE_FILE
 from svc.runtime.threads import SerialThread, in_pool
@@ -56,7 +56,7 @@ class AccountRooms:
 
 def account_rooms(
     p: Parts,
-    state_cache: ClusterStateCache,
+    writer: StateWriter,
     entrance: Entrance,
     attempts: Attempts,
     *,
@@ -79,7 +79,7 @@ def account_rooms(
         hashes=sign_ins.hashes,
         site=sign_ins.judge.site,
         first=first,
-        groups=_groups(p, state_cache, rights),
+        groups=GroupAdmin(writer, rights),
         passkeys=passkeys,
         password_min=p.settings.accounts.password_min,
         now=runtime.now,
@@ -101,16 +101,6 @@ def _passkeys(p: Parts, sign_ins: LocalSignIns, attempts: Attempts) -> Passkeys:
     name = p.settings.accounts.passkeys.public_name
     site = None if name is None else KeySite.of_name(name.host, name.port)
     return Passkeys(site=site, sign_ins=sign_ins, attempts=attempts)
-
-
-def _groups(p: Parts, state_cache: ClusterStateCache, rights: RightsCheck) -> GroupAdmin:
-    return GroupAdmin(
-        state_cache=state_cache,
-        store=p.store,
-        recorder=p.recorder,
-        now=p.runtime.now,
-        rights=rights,
-    )
 
 
 def _sign_ins(p: Parts, entrance: Entrance) -> LocalSignIns:

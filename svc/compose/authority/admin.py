@@ -27,12 +27,8 @@ from svc.proto.gate.v1 import admin_pb2
 
 def _registry(p: Parts, rooms: SharedServices) -> RegistryAdmin:
     return registry_admin(
-        state_cache=rooms.state_cache,
+        writer=rooms.writer,
         registrations=rooms.registrations,
-        store=p.store,
-        recorder=p.recorder,
-        now=p.runtime.now,
-        entropy=p.runtime.entropy,
         ca_pin=p.keys.ca_pin,
         token_secs=p.settings.identity.join_token_secs,
         proxy_revoked=rooms.ends.revoked,
@@ -46,14 +42,7 @@ def admin_service(
 ) -> AdminService:
     """Wire it."""
     registry = _registry(p, rooms)
-    catalog = CatalogAdmin(
-        state_cache=rooms.state_cache,
-        registrations=rooms.registrations,
-        kinds=p.kinds.by_name,
-        store=p.store,
-        recorder=p.recorder,
-        now=p.runtime.now,
-    )
+    catalog = CatalogAdmin(rooms.writer, rooms.registrations, p.kinds.by_name)
 
     async def status() -> admin_pb2.StatusResponse:
         return await status_of(
@@ -80,7 +69,7 @@ def admin_service(
         reviews=rooms.changing.reviews,
         outbox=queue.admin,
         erasure=RequestErasure(queue.admin.store, queue.admin.recorder),
-        links=_identity_links(p, rooms),
+        links=IdentityLinks(rooms.writer, p.settings.oidc.issuer, rooms.changing.rights),
         accounts=rooms.accounts.admin(p, registry.people),
         records=AskedRecords(p.store, p.recorder).show,
         status=status,
@@ -99,16 +88,4 @@ def _session_admin(p: Parts, rooms: SharedServices) -> SessionAdmin:
         recorder=p.recorder,
         asked=rooms.ends.asked,
         publish=rooms.publisher.beat,
-    )
-
-
-def _identity_links(p: Parts, rooms: SharedServices) -> IdentityLinks:
-    return IdentityLinks(
-        store=p.store,
-        recorder=p.recorder,
-        state_cache=rooms.state_cache,
-        entropy=p.runtime.entropy,
-        issuer=p.settings.oidc.issuer,
-        now=p.runtime.now,
-        rights=rooms.changing.rights,
     )

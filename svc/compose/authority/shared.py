@@ -33,6 +33,7 @@ from svc.authority.signin.attempts import Attempts
 from svc.authority.signin.service import SignInService
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.unsigned import UnsignedRows
+from svc.authority.state.writer import StateWriter
 from svc.compose.authority.access import AccessWiring, access_wiring, approved_requests
 from svc.compose.authority.accounts import AccountRooms, account_rooms
 from svc.compose.authority.lifecycle import (
@@ -64,6 +65,7 @@ class SharedServices:
     """What several services of an Authority share."""
 
     state_cache: ClusterStateCache
+    writer: StateWriter
     registrations: Registrations
     publisher: SnapshotPublisher
     policy: PolicyInForce
@@ -92,6 +94,13 @@ def shared_services(p: Parts) -> SharedServices:
     clock, now, cluster = p.runtime.reactor, p.runtime.now, p.settings.cluster
     state_cache = ClusterStateCache(
         store=p.store, ledger=p.recorder.ledger, now=now, advanced=p.keeper.advanced
+    )
+    writer = StateWriter(
+        cache=state_cache,
+        store=p.store,
+        recorder=p.recorder,
+        now=now,
+        entropy=p.runtime.entropy,
     )
     registrations = Registrations()
     ends = SessionEnds(
@@ -220,9 +229,10 @@ def shared_services(p: Parts) -> SharedServices:
     )
     entrance = sign_in_entrance(p, state_cache, refusals)
     attempts = Attempts(p.runtime.reactor, p.runtime.entropy)
-    accounts = account_rooms(p, state_cache, entrance, attempts, rights=changing.rights)
+    accounts = account_rooms(p, writer, entrance, attempts, rights=changing.rights)
     return SharedServices(
         state_cache=state_cache,
+        writer=writer,
         registrations=registrations,
         publisher=publisher,
         policy=policy,

@@ -73,15 +73,7 @@ class AccountRightsTests(SynchronousTestCase):
     def test_link(self) -> None:
         """The desk makes no account at the provider an administrator's."""
         house = self.house
-        links = IdentityLinks(
-            store=house.store,
-            recorder=house.recorder,
-            state_cache=house.state_cache,
-            entropy=house.entropy,
-            issuer="https://id.example",
-            now=house.now,
-            rights=house.rights(),
-        )
+        links = IdentityLinks(house.writer(), "https://id.example", house.rights())
         request = sign_in_pb2.LinkIdentityRequest(person="ada", subject="00u1")
         self.assertEqual(refusal_of(links.link(request, person(DESK))).reason, "lifts_rights")
         request = sign_in_pb2.LinkIdentityRequest(person="eve", subject="00u1")

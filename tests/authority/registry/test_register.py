@@ -388,14 +388,7 @@ class IntakeTests(SynchronousTestCase):
 
     def catalog(self) -> CatalogAdmin:
         house = self.house
-        return CatalogAdmin(
-            state_cache=house.state_cache,
-            registrations=house.registrations,
-            kinds=KINDS,
-            store=house.store,
-            recorder=house.recorder,
-            now=house.now,
-        )
+        return CatalogAdmin(house.writer(), house.registrations, KINDS)
 
     def is_asked_again(self) -> bool:
         """Whether the last stream ended so that its Connector registers again."""

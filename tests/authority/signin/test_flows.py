@@ -486,15 +486,7 @@ class LinkTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.at = SignInHouse(admission={"create_persons": False})
         house = self.at.house
-        self.links = IdentityLinks(
-            store=house.store,
-            recorder=house.recorder,
-            state_cache=house.state_cache,
-            entropy=house.entropy,
-            issuer=ISSUER,
-            now=house.now,
-            rights=house.rights(),
-        )
+        self.links = IdentityLinks(house.writer(), ISSUER, house.rights())
 
     def link(self, person: str, subject: str) -> Any:
         """Link an account of the configured provider."""

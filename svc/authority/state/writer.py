@@ -1,0 +1,72 @@
+"""What protected rows are changed with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from attrs import field, frozen
+
+from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.recorder import Recorder
+from svc.authority.state.tables import SignedRows
+from svc.interfaces.store import IStore, ITransaction
+from svc.model.audit.ledger import ChainRow
+from svc.model.audit.record import NOTHING, Actor, Event
+from svc.model.audit.state import StateEntry
+from svc.model.canonical import Json
+from svc.model.ids import Entropy
+
+_T = TypeVar("_T")
+
+
+@frozen(kw_only=True)
+class StateWriter:
+    """Changes protected rows, each change in one transaction with its record.
+
+    Attributes:
+        cache: What the policy decides by; it has a change when :meth:`change` returns.
+    """
+
+    cache: ClusterStateCache
+    store: IStore
+    recorder: Recorder
+    now: Callable[[], float]
+    entropy: Entropy = field(repr=False)
+
+    def rows(self, tx: ITransaction) -> SignedRows:
+        """The protected rows of *tx* as they are now.  Raises StateUnsigned."""
+        return self.recorder.rows(tx)
+
+    def append(
+        self,
+        tx: ITransaction,
+        event: Event,
+        actor: Actor,
+        *,
+        details: Mapping[str, Json] = NOTHING,
+        state: Sequence[StateEntry] = (),
+        **fields: Any,
+    ) -> ChainRow:
+        """Append the record of a change in *tx*; see :meth:`Recorder.append`."""
+        return self.recorder.append(tx, event, actor, details=details, state=state, **fields)
+
+    async def read(self, desc: str, look: Callable[[ITransaction], _T]) -> _T:
+        """What *look* sees in one transaction, which changes nothing."""
+        return await self.store.read(desc, look)
+
+    async def change(self, desc: str, make: Callable[[ITransaction], _T]) -> _T:
+        """Run *make* in one transaction, then read the cluster's state again.
+
+        Also where nothing changed: a command may be repeated because its first outcome is not
+        known, and what follows of it follows of the state.
+        """
+        made = await self.store.run(desc, make)
+        await self.cache.refresh()
+        return made
+
+    async def change_aside(self, desc: str, make: Callable[[ITransaction], _T]) -> _T:
+        """The same for rows that no decision looks at: only the records of state are read again."""
+        made = await self.store.run(desc, make)
+        await self.cache.catch_up()
+        return made
