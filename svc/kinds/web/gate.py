@@ -18,11 +18,11 @@ from svc.kinds.web.head import (
     Body,
     HttpRequest,
     read_answer,
-    read_request,
 )
 from svc.kinds.web.identity import named_by
 from svc.kinds.web.last_word import EndScan
 from svc.kinds.web.reading import MOST_QUESTION, RequestReading
+from svc.kinds.web.remembered import RememberedRequests
 from svc.kinds.web.switch import switch_of
 from svc.kinds.web.terms import ACCESS
 from svc.kinds.web.turns import MOST_OWED, Turn, Turns
@@ -90,17 +90,6 @@ def asked(head: HttpRequest) -> tuple[str, Mapping[str, ContextValue]]:
     return ACCESS, head.facts if named is None else {**head.facts, NAMED_PERSON: named}
 
 
-def exact_text(head: HttpRequest) -> bytes:
-    """What an approval of exactly this request shows and binds: method and target.
-
-    A body is not read before the decision, so where there is one, the text says so.
-    """
-    text = head.method + b" " + head.target
-    if head.upgrades:
-        return text + b"\n(and whatever is sent after it, as " + head.protocol + b")"
-    return text if head.body.length == 0 else text + b"\n(with any body)"
-
-
 async def serve_requests(session: IGatedSession, reading: RequestReading) -> None:
     """As :func:`serve`, for a kind whose requests are HTTP and are read in another way."""
     exchange = Exchange(session, reading)
@@ -118,6 +107,7 @@ class Exchange:
     session: IGatedSession
     reading: RequestReading
     turns: Turns = field(init=False)
+    _remembered: RememberedRequests = field(init=False)
     _interim: int = field(default=0, init=False)
     _has_passed: bool = field(default=False, init=False)
     _was_switched: bool | None = field(default=None, init=False)
@@ -128,6 +118,10 @@ class Exchange:
     @turns.default
     def _ordered(self) -> Turns:
         return Turns(self.session.answers.insert)
+
+    @_remembered.default
+    def _of_this_connection(self) -> RememberedRequests:
+        return RememberedRequests(self.reading)
 
     async def requests(self) -> None:
         """From the person: what is denied, or cannot be read, is dropped and answered here."""
@@ -180,8 +174,8 @@ class Exchange:
             self.session.answers.insert(ENDED, values)
 
     async def _request(self, raw: bytes) -> _Rest:
-        head = read_request(raw, self.reading.protocols)
-        action, facts = self.reading.asked(head)
+        asked = self._remembered.read(raw)
+        head, action, facts = asked.head, asked.action, asked.facts
         if head.upgrades:
             await self.turns.fewer_than(1)
             if self._has_passed:
@@ -198,7 +192,7 @@ class Exchange:
                     await self._deny(raw, head, refused)
                 return _NOTHING
         # The head alone: more of the request may be held by now.
-        verdict = await self.session.decide(action, facts, size=len(raw), text=exact_text(head))
+        verdict = await self.session.decide(action, facts, size=len(raw), text=asked.text)
         if not verdict.allowed:
             await self._deny(raw, head, verdict)
             return _NOTHING

@@ -130,6 +130,8 @@ class HttpRequest:
         version: ``1.1`` or ``1.0``.
         media_type: Of its body, without parameters, in lower case; empty where none is told.
         protocol: The one that it asks to switch to; empty: none, or one that is not taken here.
+        is_last: Whether the client takes no further answer on this connection.
+        upgrades: Whether it asks to go on with another protocol.
     """
 
     method: bytes
@@ -141,15 +143,15 @@ class HttpRequest:
     body: Body
     media_type: str
     protocol: bytes = b""
+    is_last: bool = field(init=False)
+    upgrades: bool = field(init=False)
 
-    @property
-    def is_last(self) -> bool:
-        """Whether the client takes no further answer on this connection."""
+    @is_last.default
+    def _says_so(self) -> bool:
         return self.version == b"1.0" or b"close" in self.headers.words(b"connection")
 
-    @property
-    def upgrades(self) -> bool:
-        """Whether it asks to go on with another protocol."""
+    @upgrades.default
+    def _has_protocol(self) -> bool:
         return bool(self.protocol)
 
     @property

@@ -90,6 +90,29 @@ class WebTests(KindContract, SynchronousTestCase):
         played = self.played(GET % b"/admin")
         self.assertEqual(played.records[0].reason, "denied")
 
+    def test_decided_once(self) -> None:
+        """What is asked again in the same second is decided once, each is recorded, and another
+        policy decides it again.
+        """
+        seen: list[str] = []
+
+        def seeing(action: str, context: Mapping[str, Any]) -> bool:
+            seen.append(context["path"])
+            return may(action, context)
+
+        played = PlayedSession(self.kind, seeing)
+        for fields in (b"", b"Accept: a\r\n", b""):
+            played.person_says(GET.replace(b"\r\n\r\n", b"\r\n" + fields + b"\r\n") % b"/a")
+            played.target_says(OK)
+        self.assertEqual((seen, len(played.records)), (["/a"], 3))
+        self.assertEqual(len({record.decision_id for record in played.records}), 3)
+        played.version += 1
+        played.person_says(GET % b"/a")
+        self.assertEqual((seen, len(played.records)), (["/a", "/a"], 4))
+        for _ in range(2):
+            played.person_says(GET % b"/admin")
+        self.assertEqual(seen[2:].count("/admin"), 2)
+
     def test_denied(self) -> None:
         """A denied request never reaches the target, and the connection lives on."""
         played = self.played(posted(b"secret"), GET % b"/a")
