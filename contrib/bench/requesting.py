@@ -158,7 +158,7 @@ async def _appended(reactor: Any, path: Path, *, batches: bool) -> None:
     await spool.open()
     ids, done = DecisionIds(_ORIGIN, time.time, os.urandom), count()
     begun = time.monotonic()
-    write: Callable[[RequestRecord], Awaitable[None]]
+    write: Callable[[RequestRecord], Awaitable[None] | None]
     if batches:
         write = lambda made: spool.write_request(made, _PERSON)  # noqa: E731
     else:
@@ -167,7 +167,9 @@ async def _appended(reactor: Any, path: Path, *, batches: bool) -> None:
     async def session() -> None:
         numbers = SessionNumbers(random_id(os.urandom))
         while time.monotonic() < begun + _SECS:
-            await write(request(numbers, ids))
+            waiting = write(request(numbers, ids))
+            if waiting is not None:
+                await waiting
             next(done)
 
     await gatherResults([Deferred.fromCoroutine(session()) for _ in range(SESSIONS)])

@@ -7,7 +7,7 @@ to an :class:`IAuditSink`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 from zope.interface import Attribute, Interface
 
@@ -55,8 +55,8 @@ class IAuditSink(Interface):
                 it was to allow must not happen.
         """
 
-    async def write_request(request: RequestRecord, holder: str) -> None:
-        """Return once the request may pass: it is durable, or soon will be where that is chosen.
+    def write_request(request: RequestRecord, holder: str) -> Awaitable[None] | None:
+        """What to await until the request may pass; None: it may, where it need not be durable yet.
 
         What many ask for at once is one batch, one signature and one write to the disk.
 

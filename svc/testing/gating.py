@@ -33,7 +33,7 @@ from svc.policy.vocabulary import vocabulary
 from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.gated import GatedNote, GatedOpen, GatedRequest
 from svc.proxy.sessions.gated_stream import GatedStream
-from svc.proxy.sessions.recording import as_record, as_request
+from svc.proxy.sessions.recording import as_record
 
 Allows = Callable[[str, Mapping[str, ContextValue]], bool]
 """``allows(action, context)``: stands for the policy."""
@@ -198,7 +198,7 @@ class PlayedSession:
             decided, origin="p" * 26, session_uid=uid, now=1.0, entropy=self.session.entropy
         )
         if isinstance(decided, GatedRequest):
-            seal_request(as_request(decided, 1.0), bytes, self._sealer.facts)
+            seal_request(decided, bytes, self._sealer.facts)
         else:
             self._sealer.seal(record)
         self.records.append(record)

@@ -82,10 +82,8 @@ class OpenBatch:
             self._spans[at][1] = n
         index = len(self._texts)
         self._texts.append(sealed.text(at, n))
-        for one in sealed.values:
-            self._values.append(
-                RequestValue(index=index, path=one.path, salt=one.salt, value=one.value)
-            )
+        for path, salt, value in sealed.values:
+            self._values.append(RequestValue(index=index, path=path, salt=salt, value=value))
         self._first_id = min(self._first_id, sealed.decision_id)
         self._last_id = max(self._last_id, sealed.decision_id)
 

@@ -14,13 +14,13 @@ from svc.model.audit.batch import (
     MAX_ENTRY_BYTES,
     SALT_BYTES,
     RequestHeader,
-    RequestValue,
-    value_hash,
+    hashed_of,
+    salted_hash,
 )
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.record import rfc3339
-from svc.model.audit.request import RequestRecord, SealedRequest
+from svc.model.audit.request import HiddenValue, RequestRecord, SealedRequest
 from svc.model.canonical import Json, encode
 from svc.model.ids import Entropy, is_random_id
 from svc.model.policy.access import AccessRequest, context_form
@@ -39,6 +39,21 @@ MAX_KEPT_BYTES = 8192
 
 
 @frozen
+class _Hidden:
+    """A personal value of a form.
+
+    Attributes:
+        hashed: What of it is hashed with each record's salt.
+        after: The text behind its hash.
+    """
+
+    path: str
+    text: str
+    hashed: bytes
+    after: str
+
+
+@frozen
 class EntryForm:
     """The text of an entry, but for what is of one record alone.
 
@@ -47,15 +62,15 @@ class EntryForm:
 
     Attributes:
         record: The record that it was made of; another one fits if it says the same decision.
-        first: Up to the decision, in pieces: the hash of a hidden value goes between two.
-        hidden: Path and text of each, in the order of the pieces.
+        first: Up to the hash of the first hidden value; where nothing is hidden, to the decision.
+        hidden: In the order of their hashes.
         size: Bytes of the entry without what is of one record alone.
         beside: Bytes of what is beside it.
     """
 
     record: RequestRecord
-    first: tuple[str, ...]
-    hidden: tuple[tuple[str, str], ...]
+    first: str
+    hidden: tuple[_Hidden, ...]
     policies: str
     reason: str
     size: int
@@ -89,19 +104,22 @@ class EntryForm:
             form["context"] = classified("request.context", context, facts, hide)
         elif record.decision == "allow":
             raise Malformed("an allowed request cannot be recorded exactly")
-        pieces, rest = [], write_plain(form)[:-1]
+        pieces, rest = list[str](), write_plain(form)[:-1]
         for mark in marks:
             piece, _, rest = rest.partition(mark)
             pieces.append(piece)
-        first = (*pieces, f'{rest},"decision_id":"')
+        first, *behind = (*pieces, f'{rest},"decision_id":"')
         policies = f',"policies":{write_plain(list(map(_tidied, record.policies)))}'
         return cls(
             record=record,
             first=first,
-            hidden=tuple(hidden),
+            hidden=tuple(
+                _Hidden(path, value, hashed_of(path, value), after)
+                for (path, value), after in zip(hidden, behind, strict=True)
+            ),
             policies=policies if record.policies else "",
             reason=f',"reason":{write_plain(_tidied(record.reason))}' if record.reason else "",
-            size=sum(len(one.encode()) for one in (*first, policies, record.reason))
+            size=sum(len(one.encode()) for one in (first, *behind, policies, record.reason))
             + _HASH * len(hidden)
             + _AROUND,
             beside=sum(len(path) + len(value.encode()) + _AROUND for path, value in hidden),
@@ -124,11 +142,12 @@ class EntryForm:
             Malformed: it is too large, or what is of this record alone may not be written.
         """
         _check(record)
-        values, before = [], self.first[0]
-        for (path, value), piece in zip(self.hidden, self.first[1:], strict=True):
-            salt = entropy(SALT_BYTES)
-            values.append(RequestValue(index=0, path=path, salt=salt, value=value))
-            before += value_hash(path, salt, value) + piece
+        values, before = list[HiddenValue](), self.first
+        salts = entropy(SALT_BYTES * len(self.hidden)) if self.hidden else b""
+        for number, one in enumerate(self.hidden):
+            salt = salts[number * SALT_BYTES : (number + 1) * SALT_BYTES]
+            values.append((one.path, salt, one.text))
+            before += salted_hash(salt, one.hashed) + one.after
         own, place = record.decision_id, record.range
         if record.frames is not None:
             own += f'","frames":"{record.frames.hex()}'
@@ -139,15 +158,14 @@ class EntryForm:
         size = self.size + len(own) + len(after)
         if max(size, self.beside) > MAX_ENTRY_BYTES or len(values) > _MAX_VALUES:
             raise Malformed("it is too large")
-        if len(values) > 1:
-            values.sort(key=lambda one: one.path)
+        values.sort()
         return SealedRequest(
             numbers=record.numbers,
             common=(record.policy_version, record.entities_digest, record.request.resource.type),
             decision_id=record.decision_id,
             before=f"{before}{own}{self.reason},",
             after=after,
-            values=tuple(values),
+            values=values,
             size=size + self.beside,
         )
 

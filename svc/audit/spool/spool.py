@@ -134,7 +134,7 @@ class Spool:
             self._begin()
         await durable
 
-    async def write_request(self, request: RequestRecord, holder: str) -> None:
+    def write_request(self, request: RequestRecord, holder: str) -> Deferred[None] | None:
         if len(self._waiting) + len(self._retried) >= MAX_WAITING:
             raise full()
         if self.buffering is not None:
@@ -151,8 +151,7 @@ class Spool:
                 self._begin_in_turn()
             else:
                 self._begin_late()
-        if durable is not None:
-            await durable
+        return durable
 
     def _begin_in_turn(self) -> None:
         if self.in_turn is not None and not self._is_turn_asked:

@@ -200,9 +200,18 @@ def entry_leaves(place: RequestPlace, texts: Sequence[bytes]) -> list[bytes]:
 
 def value_hash(path: str, salt: bytes, value: str) -> str:
     """What stands in an entry for a personal value, in hex."""
+    return salted_hash(salt, hashed_of(path, value))
+
+
+def hashed_of(path: str, value: str) -> bytes:
+    """What is hashed of a personal value after the salt: the same for each that hides it."""
     where = path.encode()
-    head = _VALUE + salt + len(where).to_bytes(2, "big") + where
-    return sha256(head + value.encode("utf-8")).hexdigest()
+    return len(where).to_bytes(2, "big") + where + value.encode("utf-8")
+
+
+def salted_hash(salt: bytes, hashed: bytes) -> str:
+    """The hash of what :func:`hashed_of` gave, with this salt, in hex."""
+    return sha256(_VALUE + salt + hashed).hexdigest()
 
 
 # -- forms

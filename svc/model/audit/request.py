@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attrs import define, field, frozen
 
-from svc.model.audit.batch import RequestValue
 from svc.model.policy.access import AccessRequest
 
 
@@ -22,12 +23,15 @@ class SessionNumbers:
     last: int = 0
 
 
-@frozen(kw_only=True)
+@define(kw_only=True)
 class RequestRecord:
     """One decided request.
 
+    Not frozen, though nothing changes it once it is recorded: setting each field of a frozen one
+    takes three times as long, and one is made for each request.
+
     Attributes:
-        time: Seconds since the epoch.
+        time: When it is recorded, in seconds since the epoch.
         reason: Why it was denied; empty for what is allowed.
         is_repeated: Whether one with the same ``request`` object, decided alike, was recorded
             before.
@@ -35,8 +39,8 @@ class RequestRecord:
         frames: Digest of the tags of the frames that brought it, where they are tagged.
     """
 
-    numbers: SessionNumbers
-    time: float
+    numbers: SessionNumbers = field(eq=False)
+    time: float = 0.0
     request: AccessRequest
     decision: str
     decision_id: str
@@ -49,6 +53,10 @@ class RequestRecord:
     frames: bytes | None = None
 
 
+HiddenValue = tuple[str, bytes, str]
+"""Where the hash of a personal value stands, its salt, and the value as canonical JSON."""
+
+
 @frozen
 class SealedRequest:
     """A request as it will stand in a batch, but for its place there.
@@ -58,7 +66,7 @@ class SealedRequest:
             header says.
         before: The canonical text of its members up to the place in the batch.
         after: And from there on.
-        values: What it hides; their index is given in the batch.
+        values: What it hides, in order of the paths.
         size: Bytes that it takes, a little more than less.
     """
 
@@ -67,7 +75,7 @@ class SealedRequest:
     decision_id: str
     before: str
     after: str
-    values: tuple[RequestValue, ...] = field(repr=False)
+    values: Sequence[HiddenValue] = field(repr=False)
     size: int
 
     def text(self, session: int, session_n: int) -> str:

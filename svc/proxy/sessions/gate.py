@@ -138,13 +138,17 @@ class Gate:
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
         """
-        counted = self._counted(opened, action, facts)
         approved = (found and found.approved) or self._approval(opened, action)
         try:
             basis = self._basis()
-            known = self._remembered(opened, basis, action, facts, approved)
-            if known is not None:
-                return known.again(self.request_ids.next(), is_repeated=True)
+        except SvcError:
+            self.on_decision(self._counted(opened, action, facts), "error")
+            raise
+        known = self._remembered(opened, basis, action, facts, approved)
+        if known is not None:
+            return known.again(self.request_ids.next())
+        counted = self._counted(opened, action, facts)
+        try:
             decision, reason = self._decided(opened, action, facts, approved)
             decision_id = self.request_ids.next()
             hint = self._hint(opened, decision, decision_id, text)
@@ -204,7 +208,9 @@ class Gate:
     ) -> GatedRequest | None:
         """What was decided on the very same facts, in this second and by this policy."""
         known = opened.remembered.find(basis, action, facts)
-        return known if self._is_plain(opened, facts, approved) else None
+        if known is None or not self._is_plain(opened, facts, approved):
+            return None
+        return known
 
     @staticmethod
     def _is_plain(

@@ -7,8 +7,8 @@ direction holds no more than a fixed number of bytes.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import cast
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, cast
 
 from attrs import define, evolve, field, frozen
 from twisted.internet.defer import CancelledError, gatherResults
@@ -24,13 +24,13 @@ from svc.lanes.join import RelayedBytes
 from svc.messages.access import ApprovalForRequests
 from svc.messages.control import AuthorizeAnswer
 from svc.model.audit.record import Event
-from svc.model.audit.request import SessionNumbers
+from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.canonical import Json
 from svc.model.ids import Entropy, random_id
-from svc.model.policy.access import AccessRequest, ContextValue
+from svc.model.policy.access import ContextValue
 from svc.model.policy.requested import ApprovedAccess, can_be_asked, exact_command, text_digest
 from svc.model.session.ending import GATED_FAULTS
-from svc.model.session.ranges import RangeDecision
+from svc.model.session.ranges import RangeDecision, RequestRange
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
@@ -73,67 +73,44 @@ class GatedOpen:
         return SessionNumbers(self.request.session_uid)
 
 
-@frozen
-class GatedRequest:
+@define(kw_only=True)
+class GatedRequest(RequestRecord):
     """A request as it was decided, to be recorded.
 
     Attributes:
-        reason: Why it was denied; empty for what is allowed.
         request_hint: Of a denial that an approval would turn: what to type to ask for one.
         basis: Policy, entities and second by which it was decided.
         approved: The approval that it was decided with, if any.
-        is_repeated: Whether it was decided before, on the very same facts.
-        range: See :class:`svc.model.audit.request.RequestRecord`, as for frames.
     """
 
-    request: AccessRequest
     resource_kind: str
-    decision: str
-    decision_id: str
-    policies: tuple[str, ...]
-    policy_version: int
-    entities_digest: str
-    reason: str
     source_address: str
-    numbers: SessionNumbers = field(eq=False)
     request_hint: str = ""
     basis: tuple[int, ...] = ()
     approved: ApprovedAccess | None = None
-    is_repeated: bool = False
-    range: tuple[int, int] | None = None
-    frames: bytes | None = None
 
     @property
     def wants_exact(self) -> bool:
         """Whether it was denied and only an approval of its exact text would turn that."""
         return self.request_hint == exact_command(self.decision_id)
 
-    def again(
-        self,
-        decision_id: str,
-        *,
-        is_repeated: bool = False,
-        range: tuple[int, int] | None = None,
-        frames: bytes | None = None,
-    ) -> GatedRequest:
-        """The same decision on another request, or with its place; ``evolve`` costs much more."""
+    def again(self, decision_id: str) -> GatedRequest:
+        """The same decision on another request; ``evolve`` costs much more."""
         return GatedRequest(
+            numbers=self.numbers,
             request=self.request,
-            resource_kind=self.resource_kind,
             decision=self.decision,
             decision_id=decision_id,
             policies=self.policies,
             policy_version=self.policy_version,
             entities_digest=self.entities_digest,
             reason=self.reason,
+            is_repeated=True,
+            resource_kind=self.resource_kind,
             source_address=self.source_address,
-            numbers=self.numbers,
             request_hint=self.request_hint,
             basis=self.basis,
             approved=self.approved,
-            is_repeated=is_repeated or self.is_repeated,
-            range=range,
-            frames=frames,
         )
 
 
@@ -175,8 +152,11 @@ def not_kept(decision_id: str, action: str, text: bytes) -> None:
     """Where nobody can ask for it."""
 
 
-WriteGated = Callable[[GatedRequest | GatedNote, str], Awaitable[object]]
-"""Makes a record durable, given the session's uid."""
+WriteGated = Callable[[GatedRequest | GatedNote, str], Awaitable[object] | None]
+"""Makes a record durable, given the session's uid, or raises SvcError.
+
+What is to be awaited until the request may pass; None where it may at once.
+"""
 
 
 def is_free() -> None:
@@ -238,17 +218,17 @@ class GatedSession:
         """See IGatedSession."""
         return await self.elsewhere(work, data, self.opened.person_id)
 
-    async def decide(
+    def decide(
         self, action: str, facts: Mapping[str, ContextValue], size: int = 0, text: bytes = b""
-    ) -> RequestVerdict:
+    ) -> Coroutine[Any, Any, RequestVerdict]:
         """See IGatedSession."""
-        return await self._decided(action, facts, size, "", text)
+        return self._decided(action, facts, size, "", text)
 
-    async def refuse(
+    def refuse(
         self, action: str, facts: Mapping[str, ContextValue], size: int, reason: str
-    ) -> RequestVerdict:
+    ) -> Coroutine[Any, Any, RequestVerdict]:
         """See IGatedSession."""
-        return await self._decided(action, facts, size, reason)
+        return self._decided(action, facts, size, reason)
 
     async def _decided(
         self,
@@ -267,7 +247,15 @@ class GatedSession:
                 by = () if decided.decision == "allow" else decided.policies
                 decided = evolve(decided, decision="deny", policies=by, reason=refused)
             self.counted(decided.request.request_kind, decided.decision)
-            decided = await self._recorded(decided, size)
+            range_ = self._placed(decided, size)
+            try:
+                waiting = self.write(decided, self.opened.request.session_uid)
+                if waiting is not None:
+                    await waiting
+            except BaseException:
+                self._unrecorded(range_)
+                raise
+            self._announce(range_, allowed=decided.decision == "allow")
             if decided.request_hint and can_be_asked(text):
                 self.keep(decided.decision_id, action, text)
         except CancelledError:
@@ -298,27 +286,25 @@ class GatedSession:
             return denied
         return self.decides(opened, action, facts, found, text)
 
-    async def _recorded(self, decided: GatedRequest, size: int) -> GatedRequest:
-        """The decision with its number and range, once it is durable."""
+    def _placed(self, decided: GatedRequest, size: int) -> RequestRange:
+        """Say in the decision which bytes it is about; it has the next number."""
         range_ = self.requests.request_range(self._numbered + 1, size)
         self._numbered = range_.n
-        try:
-            place = range_.offset, range_.offset + range_.size
-            ranged = decided.again(decided.decision_id, range=place, frames=range_.tags)
-            await self.write(ranged, self.opened.request.session_uid)
-        except BaseException:
-            # Of a number that is lost amid others the Connector never hears: it ends the session.
-            if self._numbered == range_.n:
-                self._numbered -= 1
-            raise
-        allowed = decided.decision == "allow"
-        self._durable[range_.n] = RangeDecision(
-            n=range_.n, offset=range_.offset, size=range_.size, allowed=allowed
-        )
+        decided.range = range_.offset, range_.offset + range_.size
+        decided.frames = range_.tags
+        return range_
+
+    def _unrecorded(self, range_: RequestRange) -> None:
+        # Of a number that is lost amid others the Connector never hears: it ends the session.
+        if self._numbered == range_.n:
+            self._numbered -= 1
+
+    def _announce(self, range_: RequestRange, *, allowed: bool) -> None:
+        """Tell the Connector of what is on record, in the order of the numbers."""
+        self._durable[range_.n] = RangeDecision(range_.n, range_.offset, range_.size, allowed)
         while (announced := self._durable.pop(self._announced + 1, None)) is not None:
             self._announced += 1
             self.requests.announce(announced)
-        return decided
 
     def stands(self, verdict: RequestVerdict) -> bool:
         """See IGatedSession."""
@@ -341,7 +327,9 @@ class GatedSession:
         if known is None:
             raise SvcError(f"{kind.name} has no event of this name", reason="unknown_event")
         note = GatedNote(known, details, self.opened)
-        await self.write(note, self.opened.request.session_uid)
+        waiting = self.write(note, self.opened.request.session_uid)
+        if waiting is not None:
+            await waiting
 
     async def both(self, requests: Awaitable[None], answers: Awaitable[None]) -> None:
         """See IGatedSession."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from svc.interfaces.audit import IAuditSink
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import Actor, AuditRecord
-from svc.model.audit.request import RequestRecord
 from svc.model.canonical import Json
 from svc.model.cluster.agent import caller_kind
 from svc.model.ids import Entropy, event_id
@@ -19,32 +18,14 @@ def recording(
 ) -> WriteGated:
     """Writes to this Proxy's sink, each record on the share of the person whose request it is."""
 
-    async def write(decided: GatedRequest | GatedNote, session_uid: str) -> None:
+    def write(decided: GatedRequest | GatedNote, session_uid: str) -> Awaitable[None] | None:
         if isinstance(decided, GatedRequest):
-            await sink.write_request(as_request(decided, now()), decided.request.principal.id)
-            return
+            decided.time = now()
+            return sink.write_request(decided, decided.request.principal.id)
         record = as_record(decided, origin, session_uid, now=now(), entropy=entropy)
-        await sink.write(record, record.actor.id)
+        return sink.write(record, record.actor.id)
 
     return write
-
-
-def as_request(decided: GatedRequest, now: float) -> RequestRecord:
-    """One request on its way into a batch."""
-    return RequestRecord(
-        numbers=decided.numbers,
-        time=now,
-        request=decided.request,
-        decision=decided.decision,
-        decision_id=decided.decision_id,
-        policies=decided.policies,
-        policy_version=decided.policy_version,
-        entities_digest=decided.entities_digest,
-        reason=decided.reason,
-        is_repeated=decided.is_repeated,
-        range=decided.range,
-        frames=decided.frames,
-    )
 
 
 def as_record(

@@ -48,7 +48,14 @@ class RequestCase(FilesCase):
 
     def ask(self, holder: str = PERSON, **more: Any) -> Deferred[None]:
         """Record one."""
-        return Deferred.fromCoroutine(self.sink.write_request(self.request(**more), holder))
+        record = self.request(**more)
+
+        async def recorded() -> None:
+            waiting = self.sink.write_request(record, holder)
+            if waiting is not None:
+                await waiting
+
+        return Deferred.fromCoroutine(recorded())
 
     def batches(self) -> list[list[int]]:
         """The numbers of the requests in each batch that is on the disk."""

@@ -553,15 +553,21 @@ class DecideTests(SynchronousTestCase):
         spool = Spool(files=held, in_thread=inline, committed=lambda: None, has_room=lambda: None)
         write = recording(spool, origin=ORIGIN, now=lambda: 1.0, entropy=entropy)
         decided = self.decides(self.opened, "redisRead", {})
+
+        async def recorded(decided: GatedRequest) -> None:
+            waiting = write(decided, "1" * 32)
+            if waiting is not None:
+                await waiting
+
         got: list[Any] = [None]
         written = -1
         while got == [None]:
-            got, written = so_far(write(decided, "1" * 32)), written + 1
+            got, written = so_far(recorded(decided)), written + 1
         self.assertEqual(got[0].value.reason, "audit_spool_full")
         self.assertGreater(written, 10)
         self.assertTrue(held.room.has_for_others)
         other = evolve(decided.request, principal=EntityUid("User", "v"))
-        self.assertEqual(so_far(write(evolve(decided, request=other), "2" * 32)), [None])
+        self.assertEqual(so_far(recorded(evolve(decided, request=other))), [None])
 
     def test_both(self) -> None:
         """Each direction is closed behind what served it; the first fault ends both."""
