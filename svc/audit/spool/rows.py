@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from svc.audit.log.record import Sealer
+from svc.audit.spool.batch_rows import BatchRecordForm
 from svc.audit.spool.batches import OpenBatch
 from svc.audit.spool.entry_forms import EntryForms
 from svc.messages.spooled import check_row
@@ -43,9 +45,7 @@ class RowMaker:
     def _its_id(self) -> str:
         return audit_key_id(self.key.public_key().public_bytes_raw())
 
-    def row(
-        self, record: AuditRecord, place: SpoolPlace, beside: Sequence[PersonalValue] = ()
-    ) -> SpoolRow:
+    def row(self, record: AuditRecord, place: SpoolPlace) -> SpoolRow:
         """The row of *record* at its place.
 
         Raises:
@@ -53,12 +53,12 @@ class RowMaker:
         """
         placed = evolve(record, origin=self.origin, key_id=self.key_id, spool=place)
         sealed = self.sealer.seal(placed)
-        signature = row_signer(self.key)(sealed.canonical)
+        return self._signed(sealed.canonical, sealed.personal)
+
+    def _signed(self, canonical: bytes, beside: tuple[PersonalValue, ...]) -> SpoolRow:
+        signature = row_signer(self.key)(canonical)
         row = SpoolRow(
-            canonical=sealed.canonical,
-            personal=(*sealed.personal, *beside),
-            key_id=self.key_id,
-            signature=signature,
+            canonical=canonical, personal=beside, key_id=self.key_id, signature=signature
         )
         check_row(row)
         return row
@@ -82,12 +82,20 @@ class RowMaker:
         for one in entries:
             batch.add(one, self.entropy)
         parts = batch.parts(RequestPlace(self.origin, place.spool_id, place.n))
-        record = evolve(
-            self._own(REQUEST_BATCH, {"proxy_id": self.origin}),
+        at = self.now()
+        canonical = self._batch_form.canonical(
             batch=parts.form,
             decision_id=parts.decision_id,
+            event_id=event_id(at, self.entropy),
+            place=place,
+            time=at,
         )
-        return self.row(record, place, parts.beside)
+        return self._signed(canonical, parts.beside)
+
+    @cached_property
+    def _batch_form(self) -> BatchRecordForm:
+        record = evolve(self._own(REQUEST_BATCH, {"proxy_id": self.origin}), key_id=self.key_id)
+        return BatchRecordForm.of(record, self.origin, self.sealer.seal)
 
     def opening(self, spool_id: str, former: tuple[str, ...]) -> AuditRecord:
         """The first record of a spool, which names the ones before that are still kept."""
