@@ -59,6 +59,9 @@ MOST_TRAILERS = 32
 MOST_DROPPED = 16 * 1024 * 1024
 """The longest body of a denied request that is read to its end, so that the connection lives on."""
 
+MOST_WITH_HEAD = 16 * 1024
+"""The longest body that passes in one step with its head, where it has come with it."""
+
 LINGER = 1024 * 1024
 """What is still read, and dropped, after the last answer, so that it arrives."""
 
@@ -277,8 +280,9 @@ class Exchange:
             raise Malformed("the target answers what it was not asked")
         if head.status == SWITCHING and not switch_of(asked).is_answered_by(head):
             raise BadHead("the target switches to what nobody asked for", reason="switch")
-        await self.session.answers.pass_on(len(raw))
+        stream, size = self.session.answers, len(raw)
         if head.is_interim:
+            await stream.pass_on(size)
             self._interim += 1
             if self._interim > MOST_INTERIM:
                 raise Malformed("the target sends too many interim answers")
@@ -288,6 +292,10 @@ class Exchange:
         self._end = self.reading.end_of(asked, head, None if is_switched else scan)
         if self._end is not None:
             self.turns.lasts()
+        elif not is_switched and body.length is not None and body.length <= MOST_WITH_HEAD:
+            with_head = stream.ahead(size + body.length)
+            size += scan.take(with_head[size:])
+        await stream.pass_on(size)
         if asked.upgrades:
             self._was_switched = is_switched
         return scan

@@ -82,17 +82,17 @@ class GatedStream(Protocol):
         """See IGatedStream."""
         most = min(most, MAX_HELD)  # past it nothing more is read, so no mark would come
         pattern = re.compile(re.escape(mark)) if isinstance(mark, bytes) else mark
-        searched = 0
+        held, searched = self._held, 0
         if self._is_moot:
             return None
-        while (found := pattern.search(self._held, searched, most)) is None:
-            if len(self._held) >= most:
+        while not held or (found := pattern.search(held, searched, most)) is None:
+            if len(held) >= most:
                 raise Malformed(f"a request or an answer is longer than {most} bytes")
-            searched = max(0, len(self._held) - _LONGEST_MARK)
-            if not await self._more_of_it():
-                return None
+            searched = max(0, len(held) - _LONGEST_MARK)
+            if not await self._more():
+                return self._nothing_more()
         self._read = found.end()
-        return bytes(self._held[: self._read])
+        return bytes(held[: self._read])
 
     async def some(self) -> bytes | None:
         """See IGatedStream."""
@@ -105,8 +105,8 @@ class GatedStream(Protocol):
         if size > MAX_HELD:
             raise Malformed(f"a request or an answer is longer than {MAX_HELD} bytes")
         while len(self._held) < size and not self._is_moot:
-            if not await self._more_of_it():
-                return None
+            if not await self._more():
+                return self._nothing_more()
         self._read = size
         return None if self._is_moot else bytes(self._held[:size])
 
@@ -181,16 +181,17 @@ class GatedStream(Protocol):
 
     def frame_received(self, frame: TaggedFrame, message: Part) -> None:
         """See FrameReader."""
-        assert self.out is not None
-        if frame.kind.is_urgent:
+        kind = frame.kind
+        if kind is not TaggedKind.DATA and kind is not TaggedKind.EOF:
+            assert self.out is not None
             self.out.pass_on(message)
-        elif frame.kind is TaggedKind.EOF:
+        elif kind is TaggedKind.EOF:
             self._eof = bytes(message)
             self.readConnectionLost()
         elif frame.offset != self._came:
             # Its receiver would refuse it; until then we would tell wrong offsets of it.
             raise Malformed("a frame is not at the offset where it belongs", reason=FRAME_ORDER)
-        else:
+        elif not self._is_done:
             self._take(frame, message if type(message) is bytes else bytes(message))
 
     def readConnectionLost(self) -> None:
@@ -230,48 +231,40 @@ class GatedStream(Protocol):
             self.transport.resumeProducing()
 
     def _take(self, frame: TaggedFrame, message: bytes) -> None:
-        if self._is_done:
-            return
+        data = frame.data
         self._marks.add(frame)
         self._unsent.append((frame.offset, message))
-        self._held += frame.data
-        self._came += frame.size
+        self._held += data
+        self._came += len(data)
         if self._has_enough():
             self._is_full = True
             self._pace()
-        if self._waiting is not None:
-            self._wake()
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.callback(None)
 
     def _has_enough(self) -> bool:
         return len(self._held) >= MAX_HELD or len(self._marks) >= MAX_FRAMES_HELD // 2
 
     def _pass(self, to: int, edits: tuple[Edit, ...] = ()) -> None:
         """The other end may pass on what is before this offset; all of it that came goes on."""
-        now = min(to, self._came)
+        now, held = min(to, self._came), self._held
         if now == self._came:
-            self._held.clear()
+            held.clear()
         else:
-            del self._held[: now - self.passed]
+            del held[: now - self.passed]
         self.passed, self._read = now, 0
         self._marks.drop(now)
         is_said = to <= self._pass_to and not self._decided and not edits
-        for message in self._sendable(to):
-            self._say(to, edits, message, is_said=is_said)
+        unsent = self._unsent
+        while unsent and unsent[0][0] < to:
+            self._say(to, edits, unsent.pop(0)[1], is_said=is_said)
             is_said = True
         if not is_said:
             self._say(to, edits, None, is_said=False)
         if self._is_full and not self._has_enough():
             self._is_full = False
             self._pace()
-
-    def _sendable(self, to: int) -> list[bytes]:
-        """The messages that begin before this offset; they are taken out."""
-        count = 0
-        while count < len(self._unsent) and self._unsent[count][0] < to:
-            count += 1
-        taken = [message for _, message in self._unsent[:count]]
-        del self._unsent[:count]
-        return taken
 
     def _say(
         self, to: int, edits: tuple[Edit, ...], message: bytes | None, *, is_said: bool
@@ -292,13 +285,10 @@ class GatedStream(Protocol):
         if not self.finished.called:
             self.finished.callback(None)
 
-    async def _more_of_it(self) -> bool:
-        """Wait for more of what is held; False at the end, which is refused amid something."""
-        if await self._more():
-            return True
+    def _nothing_more(self) -> None:
+        """None: the end, which is refused amid something."""
         if self._held and not self._is_moot:
             raise Malformed("the stream ended in the middle of a request or an answer")
-        return False
 
     async def _more(self) -> bool:
         """Wait for bytes; False where none come any more."""
