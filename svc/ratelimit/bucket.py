@@ -51,7 +51,7 @@ class Buckets:
     def take(self, name: str, now: float, cost: float = 1.0) -> float:
         """Take *cost* tokens and return 0, or take none and return the seconds until they are."""
         left = self._left(name, now)
-        wait = self._until(left, cost)
+        wait = self._until(left, cost) if left < cost else 0.0
         self._keep(name, now, left if wait else left - cost)
         return wait
 
@@ -69,8 +69,11 @@ class Buckets:
         self._keep(name, now, min(self.rate.burst, self._left(name, now) + cost))
 
     def _left(self, name: str, now: float) -> float:
-        left, then = self._buckets.get(name, (self.rate.burst, now))
-        return min(self.rate.burst, left + max(0.0, now - then) * self.rate.per_minute / 60)
+        rate = self.rate
+        left, then = self._buckets.get(name, (rate.burst, now))
+        if now > then:
+            left += (now - then) * rate.per_minute / 60
+        return left if left < rate.burst else rate.burst
 
     def _until(self, left: float, cost: float) -> float:
         return max(0.0, cost - left) * 60 / self.rate.per_minute

@@ -83,6 +83,10 @@ class Headers:
     def _by_name(self) -> Mapping[bytes, bytes]:
         return {_lower(name): value for name, value in self.fields}
 
+    def has(self, name: bytes) -> bool:
+        """Whether there is a field of this name, which is in lower case."""
+        return name in self._last
+
     def all(self, name: bytes) -> list[bytes]:
         """The values under this name, which is in lower case."""
         last = self._last.get(name)
@@ -194,7 +198,7 @@ class HttpAnswer:
             BadHead: its length is told in two ways, or in a way that is not known.
         """
         body = _body(self.headers, self.version, _TO_THE_END)
-        has_none = method == b"HEAD" or self.status in (204, 304) or self.status < 200
+        has_none = self.status < 200 or self.status in (204, 304) or method == b"HEAD"
         return _NO_BODY if has_none else body
 
 
@@ -370,9 +374,9 @@ def _media_type(headers: Headers) -> str:
 
 
 def _body(headers: Headers, version: bytes, otherwise: Body) -> Body:
-    lengths, codings = headers.all(b"content-length"), headers.all(b"transfer-encoding")
-    if not codings and not lengths:
+    if not headers.has(b"content-length") and not headers.has(b"transfer-encoding"):
         return otherwise
+    lengths, codings = headers.all(b"content-length"), headers.all(b"transfer-encoding")
     if codings and lengths:
         raise BadHead("Content-Length and Transfer-Encoding together", reason="two_lengths")
     if codings:

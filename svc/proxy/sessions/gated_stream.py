@@ -23,6 +23,7 @@ from svc.model.session.ending import FRAME_ORDER
 from svc.model.session.frames import MAX_FRAMES_HELD, FrameMarks, TaggedFrame, TaggedKind
 from svc.model.session.gated import MAX_NOTED, GateNote
 from svc.model.session.ranges import MAX_RANGE, RangeDecision, RequestRange
+from svc.proxy.sessions.directions import BytesAwaited
 from svc.rpc.gated import PassingStream
 from svc.wire.machine import Part
 
@@ -67,7 +68,8 @@ class GatedStream(Protocol):
         self._is_moot = False
         self._is_full = False
         self._is_paused = False
-        self._waiting: Deferred[None] | None = None
+        self._bytes = BytesAwaited()
+        self._waiting: BytesAwaited | None = None
 
     @property
     def held(self) -> bytes:
@@ -90,7 +92,8 @@ class GatedStream(Protocol):
                 raise Malformed(f"a request or an answer is longer than {most} bytes")
             searched = max(0, len(held) - _LONGEST_MARK)
             if not await self._more():
-                return self._nothing_more()
+                self._check_between()
+                return None
         self._read = found.end()
         return bytes(held[: self._read])
 
@@ -106,7 +109,8 @@ class GatedStream(Protocol):
             raise Malformed(f"a request or an answer is longer than {MAX_HELD} bytes")
         while len(self._held) < size and not self._is_moot:
             if not await self._more():
-                return self._nothing_more()
+                self._check_between()
+                return None
         self._read = size
         return None if self._is_moot else bytes(self._held[:size])
 
@@ -241,10 +245,11 @@ class GatedStream(Protocol):
             self._pace()
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            waiting.callback(None)
+            waiting.come()
 
     def _has_enough(self) -> bool:
-        return len(self._held) >= MAX_HELD or len(self._marks) >= MAX_FRAMES_HELD // 2
+        # Of frames that went on, none but the last can have bytes that are held.
+        return len(self._held) >= MAX_HELD or len(self._unsent) >= MAX_FRAMES_HELD // 2
 
     def _pass(self, to: int, edits: tuple[Edit, ...] = ()) -> None:
         """The other end may pass on what is before this offset; all of it that came goes on."""
@@ -285,8 +290,8 @@ class GatedStream(Protocol):
         if not self.finished.called:
             self.finished.callback(None)
 
-    def _nothing_more(self) -> None:
-        """None: the end, which is refused amid something."""
+    def _check_between(self) -> None:
+        """No more comes, which is refused amid something."""
         if self._held and not self._is_moot:
             raise Malformed("the stream ended in the middle of a request or an answer")
 
@@ -297,9 +302,10 @@ class GatedStream(Protocol):
         if self._is_full:
             raise Malformed("a request or an answer comes in too many short frames")
         before = len(self._held)
-        self._waiting = Deferred()
+        waiting = BytesAwaited() if self._bytes.called else self._bytes
+        self._waiting = self._bytes = waiting
         try:
-            await self._waiting
+            await waiting
         finally:
             self._waiting = None
         return len(self._held) > before or not self._ended
@@ -307,4 +313,4 @@ class GatedStream(Protocol):
     def _wake(self) -> None:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            waiting.callback(None)
+            waiting.come()

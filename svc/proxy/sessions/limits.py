@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from attrs import define, field
 
@@ -160,7 +161,13 @@ class ConnectorRates:
 
 def person_of(principal: Principal) -> Actor:
     """A person or an agent as records name them."""
-    return Actor(caller_kind(principal.id), principal.id)
+    return _caller(principal.id)
+
+
+@lru_cache(1024)
+def _caller(person_id: str) -> Actor:
+    """Asked for each request in a session."""
+    return Actor(caller_kind(person_id), person_id)
 
 
 def node_of(principal: Principal) -> Actor:
