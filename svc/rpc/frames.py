@@ -37,7 +37,9 @@ _END_TAG = 0x2A
 _TAGGED_TAG = 0x42
 _NOTE_TAG = 0x4A
 _PASS_TO_TAG = 0x08
-_ONLY_PASS_TO = bytes((_PASS_TO_TAG,))
+_DECISION_TAG = 0x12
+_N_TAG, _OFFSET_TAG, _SIZE_TAG = 0x08, 0x10, 0x18
+_ALLOWED, _DENIED = b"\x20\x01", b""
 EOF = b"\x18\x01"
 """The whole frame that says: I write no more."""
 MOVED = b"\x20\x01"
@@ -90,24 +92,42 @@ def tagged_head(body: bytes) -> bytes:
 def note_part(note: GateNote) -> bytes:
     """What a Proxy says, as the first part of a message; a frame may follow as it came.
 
-    Most notes, all of those about answers, say only up to where bytes may be passed on.
+    Most notes say only up to where bytes may be passed on, and what was decided of them.
     """
-    if note.pass_to and not (note.decisions or note.edits or note.closes):
-        passed = _head(_PASS_TO_TAG, note.pass_to)
-        return _head(_NOTE_TAG, len(passed)) + passed
-    said = StreamNote(
-        pass_to=note.pass_to,
-        decisions=[
-            StreamDecision(n=one.n, offset=one.offset, size=one.size, allowed=one.allowed)
-            for one in note.decisions
-        ],
-        edits=[
-            StreamEdit(offset=one.offset, size=one.size, name=one.name, values=one.values)
-            for one in note.edits
-        ],
-        closes=note.closes,
-    ).SerializeToString()
+    said = (
+        _said_shortly(note)
+        or StreamNote(
+            pass_to=note.pass_to,
+            decisions=[
+                StreamDecision(n=one.n, offset=one.offset, size=one.size, allowed=one.allowed)
+                for one in note.decisions
+            ],
+            edits=[
+                StreamEdit(offset=one.offset, size=one.size, name=one.name, values=one.values)
+                for one in note.edits
+            ],
+            closes=note.closes,
+        ).SerializeToString()
+    )
     return _head(_NOTE_TAG, len(said)) + said
+
+
+def _said_shortly(note: GateNote) -> bytes:
+    """What the generated module would write, many times quicker; empty: it has to."""
+    if not note.pass_to or note.edits or note.closes:
+        return b""
+    said = _head(_PASS_TO_TAG, note.pass_to)
+    for one in note.decisions:
+        decided = b"".join(
+            (
+                _head(_N_TAG, one.n) if one.n else b"",
+                _head(_OFFSET_TAG, one.offset) if one.offset else b"",
+                _head(_SIZE_TAG, one.size) if one.size else b"",
+                _ALLOWED if one.allowed else _DENIED,
+            )
+        )
+        said += _head(_DECISION_TAG, len(decided)) + decided
+    return said
 
 
 def parse_gated(message: Part) -> tuple[GateNote | None, TaggedFrame | None]:
@@ -123,9 +143,9 @@ def parse_gated(message: Part) -> tuple[GateNote | None, TaggedFrame | None]:
             raise _untagged()
         note = _read_note(bytes(message[at : at + length]))
         at += length
-    if at == size and note is not None:
-        return note, None
-    return note, parse_tagged(memoryview(message)[at:])
+        if at == size:
+            return note, None
+    return note, _tagged_at(message, at)
 
 
 def parse_tagged(message: Part) -> TaggedFrame:
@@ -134,11 +154,16 @@ def parse_tagged(message: Part) -> TaggedFrame:
     Raises:
         Malformed: ``frame_untagged``: it is anything else.
     """
+    return _tagged_at(message, 0)
+
+
+def _tagged_at(message: Part, start: int) -> TaggedFrame:
+    """The frame that is the rest of a message."""
     size = len(message)
-    if size and message[0] == _TAGGED_TAG:
-        length, at = _varint(message, 1)
+    if size > start and message[start] == _TAGGED_TAG:
+        length, at = _varint(message, start + 1)
         if length == size - at:
-            return read_tagged(memoryview(message)[at:])
+            return read_tagged(message, at)
     raise _untagged()
 
 
@@ -148,10 +173,9 @@ def is_end(message: Part) -> bool:
 
 
 def _read_note(data: bytes) -> GateNote:
-    if data[:1] == _ONLY_PASS_TO:
-        pass_to, at = _varint(data, 1)
-        if at == len(data):
-            return GateNote(pass_to)
+    short = _read_shortly(data)
+    if short is not None:
+        return short
     if len(data) > _LONGEST_NOTE:
         raise Malformed("a note of a gated session is too long")
     try:
@@ -172,6 +196,43 @@ def _read_note(data: bytes) -> GateNote:
             for one in said.edits
         ),
     )
+
+
+def _read_shortly(data: bytes) -> GateNote | None:
+    """A note as :func:`_said_shortly` writes one; None: the generated module has to read it."""
+    if not data or data[0] != _PASS_TO_TAG:
+        return None
+    pass_to, at = _varint(data, 1)
+    if not at:
+        return None
+    decisions: list[RangeDecision] = []
+    while at < len(data):
+        if data[at] != _DECISION_TAG or len(decisions) == MAX_NOTED:
+            return None
+        length, at = _varint(data, at + 1)
+        decision = _read_decision(data, at, at + length) if at else None
+        if decision is None:
+            return None
+        decisions.append(decision)
+        at += length
+    return GateNote(pass_to, tuple(decisions))
+
+
+def _read_decision(data: bytes, at: int, end: int) -> RangeDecision | None:
+    """One decision with all of its numbers, in their order."""
+    n = offset = size = 0
+    if at < end <= len(data) and data[at] == _N_TAG:
+        n, at = _varint(data, at + 1)
+    if 0 < at < end and data[at] == _OFFSET_TAG:
+        offset, at = _varint(data, at + 1)
+    if 0 < at < end and data[at] == _SIZE_TAG:
+        size, at = _varint(data, at + 1)
+    if not at:
+        return None
+    rest = data[at:end]
+    if not 0 < size < 1 << 32 or (rest != _ALLOWED and (rest or at != end)):
+        return None
+    return RangeDecision(n=n, offset=offset, size=size, allowed=rest == _ALLOWED)
 
 
 def _untagged() -> Malformed:
@@ -212,6 +273,7 @@ def _head(tag: int, size: int) -> bytes:
 
 
 def _varint(message: Part, start: int) -> tuple[int, int]:
+    """A number, and where what follows it begins; -1 and 0 where there is none, or a long one."""
     value = shift = 0
     for at in range(start, min(len(message), start + 5)):
         byte = message[at]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import cast
 
+from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.internet.protocol import Protocol
@@ -15,13 +16,52 @@ from svc.model.session.edits import Edit, StreamEdits
 from svc.model.session.frames import FrameChecker, FrameTagger
 from svc.model.session.gated import MAX_NOTED, GatedReceiver, GateNote
 from svc.model.session.ranges import RangeDecision, RequestChain
-from svc.proto.gate.v1.stream_pb2 import StreamFrame, StreamNote
+from svc.proto.gate.v1.stream_pb2 import StreamDecision, StreamFrame, StreamNote
 from svc.rpc.call import MessageEnd
 from svc.rpc.frames import note_part, parse_gated, tagged_head
 from svc.rpc.gated import PassingStream
 
 KEY, SESSION = bytes(range(32)), "a" * 32
 PIECES = st.lists(st.integers(1, 9), min_size=1, max_size=12)
+NUMBERS = st.sampled_from((0, 1, 127, 128, 70_000, 2**34, 2**35, 2**63)) | st.integers(0, 2**32)
+DECISIONS = st.builds(
+    RangeDecision,
+    n=NUMBERS,
+    offset=NUMBERS,
+    size=st.integers(0, 2**32 - 1),
+    allowed=st.booleans(),
+)
+PARTS = (
+    b"\x08\x05",
+    b"\x08\x80\x00",
+    b"\x08\x80",
+    b"\x12\x08\x08\x01\x10\x02\x18\x03\x20\x01",
+    b"\x12\x06\x08\x01\x10\x02\x18\x03",
+    b"\x12\x04\x10\x02\x18\x03",
+    b"\x12\x04\x18\x03\x10\x02",
+    b"\x12\x04\x20\x01\x18\x03",
+    b"\x12\x04\x18\x03\x20\x02",
+    b"\x12\x04\x18\x03\x20\x00",
+    b"\x12\x04\x18\x03\x28\x01",
+    b"\x12\x07\x18\xff\xff\xff\xff\x7f\x20\x01",
+    b"\x12\x03\x08\x01\x10",
+    b"\x12\x02\x08\x81",
+    b"\x12\x00",
+    b"\x12",
+    b"\x28\x07",
+)
+"""Of notes: whole and cut fields, in and out of their usual form."""
+
+
+def generated(note: GateNote) -> StreamNote:
+    """A note as the generated module holds it."""
+    return StreamNote(
+        pass_to=note.pass_to,
+        decisions=[
+            StreamDecision(n=one.n, offset=one.offset, size=one.size, allowed=one.allowed)
+            for one in note.decisions
+        ],
+    )
 
 
 class Held:
@@ -102,6 +142,31 @@ class NoteTests(SynchronousTestCase):
         said = StreamFrame(note=StreamNote(pass_to=pass_to, closes=closes)).SerializeToString()
         self.assertEqual(note_part(note), said)
         self.assertEqual(parse_gated(said), (note, None))
+
+    @given(st.integers(1, 2**64 - 1), st.lists(DECISIONS, max_size=4))
+    def test_decisions(self, pass_to: int, decisions: list[RangeDecision]) -> None:
+        """A note of decisions is written and read as the generated module does."""
+        note = GateNote(pass_to, tuple(decisions))
+        said = StreamFrame(note=generated(note)).SerializeToString()
+        self.assertEqual(note_part(note), said)
+        self.assertEqual(parse_gated(said), (note, None))
+
+    @given(st.lists(st.sampled_from(PARTS), max_size=6).map(b"".join))
+    def test_another_writer(self, said: bytes) -> None:
+        """Fields that are left out, repeated, unknown or in another order mean what they do there.
+
+        What the generated module cannot read is no note here either.
+        """
+        message = b"\x4a" + bytes((len(said),)) + said
+        try:
+            read = StreamNote.FromString(said)
+        except DecodeError:
+            self.assertRaises(Malformed, parse_gated, message)
+            return
+        decisions = tuple(
+            RangeDecision(one.n, one.offset, one.size, one.allowed) for one in read.decisions
+        )
+        self.assertEqual(parse_gated(message), (GateNote(read.pass_to, decisions), None))
 
     def test_half_a_note(self) -> None:
         """One that is cut short within its number is none."""

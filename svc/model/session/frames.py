@@ -56,6 +56,9 @@ class TaggedKind(IntEnum):
 
 
 _BY_NUMBER = tuple(TaggedKind)
+_EOF, _HEARTBEAT = TaggedKind.EOF, TaggedKind.HEARTBEAT
+_COPIED_BYTES = 4096
+"""Shorter data is cheaper to copy than to view."""
 
 
 @define(eq=False)
@@ -83,20 +86,24 @@ class TaggedFrame:
         return len(self.body) - HEAD_BYTES + TAG_BYTES
 
 
-def read_tagged(payload: Bytes) -> TaggedFrame:
-    """A frame from its bytes.
+def read_tagged(payload: Bytes | bytearray, at: int = 0) -> TaggedFrame:
+    """A frame from its bytes, the first of which is at *at*.
 
     Raises:
         Malformed: they are none, or it is longer than a frame may be.
     """
-    size = len(payload) - HEAD_BYTES
+    size = len(payload) - at - HEAD_BYTES
     if not 0 <= size <= MAX_FRAME_DATA:
         raise Malformed("a frame of a gated session has no tag", reason=FRAME_UNTAGGED)
-    kind, seq, offset = _HEAD.unpack_from(payload, TAG_BYTES)
-    if kind >= _KINDS or (size > 0) is not (kind == TaggedKind.DATA):
+    kind, seq, offset = _HEAD.unpack_from(payload, at + TAG_BYTES)
+    if kind >= _KINDS or (size > 0) is not (kind == 0):
         raise Malformed("a frame of a gated session is of no known kind", reason=FRAME_UNTAGGED)
-    tag, body = bytes(payload[:TAG_BYTES]), payload[TAG_BYTES:]
-    return TaggedFrame(kind=_BY_NUMBER[kind], seq=seq, offset=offset, tag=tag, body=body)
+    tag = bytes(payload[at : at + TAG_BYTES])
+    if size < _COPIED_BYTES:
+        body: Bytes = bytes(payload[at + TAG_BYTES :])
+    else:
+        body = memoryview(payload)[at + TAG_BYTES :]
+    return TaggedFrame(_BY_NUMBER[kind], seq, offset, tag, body)
 
 
 class FrameTagger:
@@ -133,7 +140,7 @@ class FrameTagger:
 
     def _tagged(self, kind: TaggedKind, seq: int, data: Bytes) -> tuple[bytes, bytes]:
         body = b"".join((_HEAD.pack(kind, seq, self._offset), data))
-        return self._gmac.encrypt(_nonce(kind, seq), b"", body), body
+        return self._gmac.encrypt(_NONCE.pack(kind >= _HEARTBEAT, seq), b"", body), body
 
 
 class FrameChecker:
@@ -158,21 +165,22 @@ class FrameChecker:
             Malformed: ``frame_altered`` or ``frame_order``.
         """
         kind, seq = frame.kind, frame.seq
+        is_urgent = kind >= _HEARTBEAT
         try:
-            self._gmac.decrypt(_nonce(kind, seq), frame.tag, frame.body)
+            self._gmac.decrypt(_NONCE.pack(is_urgent, seq), frame.tag, frame.body)
         except InvalidTag:
             raise Malformed(
                 "a frame of a gated session was not made by the other end, or was altered",
                 reason=FRAME_ALTERED,
             ) from None
-        if kind.is_urgent:
+        if is_urgent:
             is_next = seq == self._urgent
             self._urgent += 1
         else:
             is_next = seq == self._ordered and frame.offset == self.received and not self.has_ended
             self._ordered += 1
             self.received += frame.size
-            self.has_ended = kind is TaggedKind.EOF
+            self.has_ended = kind is _EOF
         if not is_next:
             raise Malformed(
                 "a frame of a gated session is missing, repeated or out of order",
@@ -198,11 +206,16 @@ class FrameMarks:
         """
         if len(self._frames) >= MAX_FRAMES_HELD:
             raise Malformed("too many short frames of a gated session wait for its gate")
-        self._frames.append((frame.offset, frame.offset + frame.size, frame.seq, frame.tag))
+        first = frame.offset
+        self._frames.append((first, first + frame.size, frame.seq, frame.tag))
 
     def drop(self, before: int) -> None:
         """Forget the frames that end at or before this offset."""
-        frames, done = self._frames, 0
+        frames = self._frames
+        if frames and frames[-1][1] <= before:
+            frames.clear()
+            return
+        done = 0
         while done < len(frames) and frames[done][1] <= before:
             done += 1
         del frames[:done]
@@ -214,14 +227,10 @@ class FrameMarks:
         nobody guess what was said.
         """
         end = offset + size
-        hashed = sha256(_TAGS)
+        parts = [_TAGS]
         for first, last, seq, tag in self._frames:
             if first >= end:
                 break
             if last > offset:
-                hashed.update(_MARK.pack(seq, tag))
-        return hashed.digest()
-
-
-def _nonce(kind: TaggedKind, seq: int) -> bytes:
-    return _NONCE.pack(kind.is_urgent, seq)
+                parts.append(_MARK.pack(seq, tag))
+        return sha256(b"".join(parts)).digest()
