@@ -19,6 +19,7 @@ from svc.kinds.opaque import LabelledPort
 from svc.kinds.postgres.messages import (
     DENIED_CODE,
     DENIED_WORD,
+    HEAD,
     SYNTAX_ERROR,
     denied_word,
     error_message,
@@ -180,23 +181,33 @@ class PostgresDialogue:
 
     def answered(self, data: bytes) -> bytes:
         """See ILocalDialogue."""
-        at, told_at = 0, -1
-        while at < len(data):
-            if not (self._is_key_told or self._owes or self._head) and data[at] == _READY:
+        at, told_at, size = 0, -1, len(data)
+        while at < size:
+            if self._owes or self._head or size - at < HEAD:
+                if not (self._is_key_told or self._owes or self._head) and data[at] == _READY:
+                    self._is_key_told, told_at = True, at
+                at = self._piece(data, at)
+                continue
+            if data[at] == _READY and not self._is_key_told:
                 self._is_key_told, told_at = True, at
-            if self._owes:
-                step = min(self._owes, len(data) - at)
-                self._owes -= step
-            else:
-                step = min(5 - len(self._head), len(data) - at)
-                self._head += data[at : at + step]
-                if len(self._head) == 5:
-                    self._owes = max(0, int.from_bytes(self._head[1:], "big") - 4)
-                    self._head = b""
-            at += step
+            at += HEAD + max(0, int.from_bytes(data[at + 1 : at + HEAD], "big") - 4)
+        self._owes += at - size
         if told_at < 0:
             return data
         return b"".join((data[:told_at], message(b"K", self.key), data[told_at:]))
+
+    def _piece(self, data: bytes, at: int) -> int:
+        """What comes of a message in pieces: some of its head, or of its body; where that ends."""
+        if self._owes:
+            step = min(self._owes, len(data) - at)
+            self._owes -= step
+            return at + step
+        step = min(HEAD - len(self._head), len(data) - at)
+        self._head += data[at : at + step]
+        if len(self._head) == HEAD:
+            self._owes = max(0, int.from_bytes(self._head[1:], "big") - 4)
+            self._head = b""
+        return at + step
 
     def refused(self, error: SvcError) -> bytes:
         """See ILocalDialogue."""

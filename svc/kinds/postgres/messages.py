@@ -7,6 +7,7 @@ body.  The first one of a connection has no such byte.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Mapping
 
 from svc.errors import Malformed
@@ -30,6 +31,9 @@ LONGEST_TEXT = 64 * 1024
 """A longer Query or Parse is not held; nobody reads its text."""
 
 LONGEST_END = 128
+
+_LENGTH = struct.Struct(">i")
+"""As PostgreSQL reads it: 2 GiB and more is negative."""
 
 _ENDS = re.compile(
     rb"\s*(?:commit|end|abort|rollback)(?:\s+(?:work|transaction))?\s*;?\s*"
@@ -60,8 +64,8 @@ def size_of(held: bytes, at: int = 0) -> int:
     Raises:
         Malformed: its length is shorter than the length itself, or negative as PostgreSQL reads it.
     """
-    length = int.from_bytes(held[at + 1 : at + HEAD], "big")
-    if not 4 <= length < 1 << 31:
+    length: int = _LENGTH.unpack_from(held, at + 1)[0]
+    if length < 4:
         raise Malformed("a message of the PostgreSQL protocol has an impossible length")
     return length + 1
 

@@ -47,11 +47,10 @@ class PostgresRequests:
         starts: list[Request] = []
         at = 0
         while at < len(data):
-            if not self._head and (size := _whole(data, at)):
-                starts.append(self._message(data, at, size, is_denied))
-                at += size
-                continue
             if not self._head:
+                at = self._whole(data, at, is_denied, starts)
+                if at == len(data):
+                    break
                 self._start = self._at + at
                 starts.append((self._start, False, 0))
             if len(self._head) < HEAD:
@@ -77,16 +76,22 @@ class PostgresRequests:
         self._head += data[at : min(end, at + _ENOUGH - len(self._head))]
         return end
 
-    def _message(
-        self, data: bytes, at: int, size: int, is_denied: Callable[[int], bool]
-    ) -> Request:
-        """One that has come whole."""
-        start = self._at + at
-        if data[at] in DECIDED:
-            head = data[at : at + min(size, _ENOUGH)]
-            if self._needs(head, size, is_denied(start)):
-                return start, True, _end(start, size)
-        return start, False, 0
+    def _whole(
+        self, data: bytes, at: int, is_denied: Callable[[int], bool], starts: list[Request]
+    ) -> int:
+        """Note the messages that have come whole, from one's beginning on; where they end."""
+        while len(data) - at >= HEAD:
+            size, start = size_of(data, at), self._at + at
+            if size > len(data) - at:
+                break
+            if data[at] in DECIDED and self._needs(
+                data[at : at + min(size, _ENOUGH)], size, is_denied(start)
+            ):
+                starts.append((start, True, _end(start, size)))
+            else:
+                starts.append((start, False, 0))
+            at += size
+        return at
 
     def _needs(self, head: bytes, size: int, is_denied: bool) -> bool:
         kind, body = head[0], head[HEAD:]
@@ -105,14 +110,6 @@ class PostgresRequests:
         is_fresh = first in self._portals
         self._portals.discard(first)
         return not is_fresh
-
-
-def _whole(data: bytes, at: int) -> int:
-    """The size of the message that begins here, if it has come whole; or 0."""
-    if len(data) - at < HEAD:
-        return 0
-    size = size_of(data, at)
-    return size if size <= len(data) - at else 0
 
 
 def _end(start: int, size: int) -> int:

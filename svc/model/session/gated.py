@@ -118,22 +118,26 @@ class GatedReceiver:
         Raises:
             Malformed: an edit fails, or what was denied would pass.
         """
-        to = min(self._pass_to, self.received)
+        received, chain, held = self._checker.received, self.chain, self._held
+        to = min(self._pass_to, received)
         size = to - self._passed
-        chain = self.chain
         if size > 0:
-            data = bytes(self._held[:size])
+            data = bytes(held if size == len(held) else held[:size])
             if chain is not None:
                 chain.passing(data)
-            del self._held[:size]
+            if size == len(held):
+                held.clear()
+            else:
+                del held[:size]
             self._passed = to
             data = self.edits.apply(data)
         else:
             data = b""
         if chain is not None:
-            chain.settle(self.received)
-        inserted, self._inserted = self._inserted, b""
-        return inserted + data
+            chain.settle(received)
+        if self._inserted:
+            data, self._inserted = self._inserted + data, b""
+        return data
 
     @property
     def may_be_closed(self) -> bool:

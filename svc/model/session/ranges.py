@@ -71,6 +71,10 @@ def first_head(session_uid: str) -> bytes:
 def next_head(head: bytes, range_: RequestRange, allowed: bool) -> bytes:
     """The head after one more decision."""
     entry = _ENTRY.pack(range_.n, range_.offset, range_.size, range_.tags, allowed)
+    return _chained(head, entry)
+
+
+def _chained(head: bytes, entry: bytes) -> bytes:
     return sha256(_CHAIN + head + entry).digest()
 
 
@@ -128,6 +132,7 @@ class RequestChain:
     _pending: deque[RangeDecision] = field(factory=deque, init=False)
     _ranges: deque[RangeDecision] = field(factory=deque, init=False)
     _at: dict[int, RangeDecision] = field(factory=dict, init=False)
+    _denied: int = field(default=0, init=False)
     _edits: deque[tuple[int, int]] = field(factory=deque, init=False)
     _unit: int = field(default=-1, init=False)
     _is_last: bool = field(default=False, init=False)
@@ -163,6 +168,7 @@ class RequestChain:
         self._pending.append(decision)
         self._ranges.append(decision)
         self._at[decision.offset] = decision
+        self._denied += not decision.allowed
 
     def edited(self, offset: int, size: int) -> bool:
         """These bytes, and no earlier ones from now on, are replaced.
@@ -191,6 +197,9 @@ class RequestChain:
                 about a request that needs one.
         """
         to, done = self._passed + len(data), self._passed
+        if not self._edits and data:
+            self._segment(done, data, is_edited=False)
+            done = to
         while done < to:
             while self._edits and self._edits[0][1] <= done:
                 self._edits.popleft()
@@ -203,7 +212,9 @@ class RequestChain:
         while self._ranges and self._ranges[0].offset + self._ranges[0].size <= to:
             if self.reader is not None and self._ranges[0].offset == self._unit:
                 break
-            del self._at[self._ranges.popleft().offset]
+            done_with = self._ranges.popleft()
+            self._denied -= not done_with.allowed
+            del self._at[done_with.offset]
 
     def _segment(self, offset: int, data: bytes, is_edited: bool) -> None:
         """One stretch that an edit is about, or none is."""
@@ -245,16 +256,20 @@ class RequestChain:
                 raise
             self._is_last = True
             return
+        at, unit = self._at, before
         for start, needs, end in found:
-            if start != self._unit:
+            if start != unit:
                 starts.append(start)
-                self._unit = start
-            self._needed(start, needs, end, is_edited)
+                unit = start
+            # Most messages need no decision, and none is about them.
+            if is_edited or needs or start in at:
+                self._needed(start, needs, end, is_edited)
+        self._unit = unit
         if self._is_last:
             return
         if (
             not is_edited
-            and self._is_any_denied
+            and self._denied
             and (
                 any(self._is_denied(start) for start in starts)
                 or (offset not in starts[:1] and self._is_denied(before))
@@ -285,10 +300,6 @@ class RequestChain:
             if holds or (first <= one.offset and not is_start):
                 raise _refused("a decision of a gated session is not about one whole request")
 
-    @property
-    def _is_any_denied(self) -> bool:
-        return any(not one.allowed for one in self._at.values())
-
     def _is_denied(self, start: int) -> bool:
         decided = self._at.get(start)
         return decided is not None and not decided.allowed
@@ -299,8 +310,8 @@ class RequestChain:
         while pending and pending[0].offset + pending[0].size <= received:
             one = pending.popleft()
             tags = self.marks.digest(one.offset, one.size)
-            range_ = RequestRange(n=one.n, offset=one.offset, size=one.size, tags=tags)
-            self.head = next_head(self.head, range_, one.allowed)
+            entry = _ENTRY.pack(one.n, one.offset, one.size, tags, one.allowed)
+            self.head = _chained(self.head, entry)
             self.count = one.n
         first = min(self._passed, received)
         self.marks.drop(min(first, pending[0].offset) if pending else first)
