@@ -69,7 +69,7 @@ class PostgresGate:
             if self.pipeline.is_full:
                 await self._until_room()
             head = stream.ahead(_AHEAD)
-            if not self.pipeline.is_skipping:
+            if not self.pipeline.is_skipping and head[0] in _PERHAPS_UNDECIDED:
                 undecided = self._undecided(head)
                 if undecided:
                     await stream.pass_on(undecided)
@@ -88,12 +88,13 @@ class PostgresGate:
             else:
                 await take(self, stream, size, head)
 
-    def _undecided(self, held: bytes) -> int:
-        """How many bytes, from the first, are messages that need no decision; they are noted.
+    def _undecided(self, held: bytes, at: int = 0) -> int:
+        """Where the messages end that need no decision, the first of which begins at *at*.
 
-        Nothing is waited for here, so what a client has sent at once passes at once.
+        They are noted.  Nothing is waited for here, so what a client has sent at once passes at
+        once.
         """
-        at, pipeline = 0, self.pipeline
+        pipeline = self.pipeline
         while len(held) - at >= HEAD and not pipeline.is_full:
             size = size_of(held, at)
             note = _CARRIED.get(held[at])
@@ -213,15 +214,15 @@ class PostgresGate:
             self.pipeline.parsed(name, effects)
             self._fresh = (name, effects, verdict)
 
-        await self._pass(stream, size, Decided(verdict, asked), note)
+        await self._pass(stream, size, head, Decided(verdict, asked), note)
 
     async def _bind(self, stream: IGatedStream, size: int, head: bytes) -> None:
         body = await names(stream, size, head)
         portal, after = name_at(body)
         statement, _ = name_at(body, after)
-        candidates = self.pipeline.behind(statement)
+        effects = self.pipeline.behind(statement)
         fresh, self._fresh = self._fresh, None
-        if not candidates:
+        if not effects:
             await self._refuse(stream, size, UNKNOWN_STATEMENT)
             if self.pipeline.is_skipping:  # since it was refused
                 await drop(stream, size)
@@ -231,13 +232,12 @@ class PostgresGate:
             stream.edit(first, "unknown", {})
             await drop(stream, size - first)
             return
-        effects = tuple(one.effects for one in candidates)
         is_its = fresh is not None and (statement, effects) == (fresh[0], (fresh[1],))
         answer = await self._decide_again(
             stream, size, effects, fresh[2] if fresh and is_its else None, head
         )
         await self._pass(
-            stream, size, answer, lambda: self.pipeline.bound(portal, effects, answer.verdict)
+            stream, size, head, answer, lambda: self.pipeline.bound(portal, effects, answer.verdict)
         )
 
     async def _execute(self, stream: IGatedStream, size: int, head: bytes) -> None:
@@ -250,7 +250,7 @@ class PostgresGate:
         else:
             candidates, fresh, portal.fresh = portal.candidates, portal.fresh, None
             answer = await self._decide_again(stream, size, candidates, fresh, head)
-        await self._pass(stream, size, answer, lambda: self.pipeline.executed(candidates))
+        await self._pass(stream, size, head, answer, lambda: self.pipeline.executed(candidates))
 
     async def _decide_again(
         self,
@@ -263,23 +263,29 @@ class PostgresGate:
         """The verdict of the message before, where it stands: both are one request."""
         if fresh is not None and self._stands(fresh):
             return Decided(fresh, candidates[0])
-        effects = union(tuple([resolved(self.pipeline, one) for one in candidates]))
+        effects = resolved(self.pipeline, candidates[0])
+        if len(candidates) > 1:
+            others = [resolved(self.pipeline, one) for one in candidates[1:]]
+            effects = union((effects, *others))
         return Decided(await self._decide(stream, size, effects, head), effects)
 
     async def _pass(
         self,
         stream: IGatedStream,
         size: int,
+        head: bytes,
         answer: Decided,
         note: Callable[[], object],
     ) -> None:
-        """Pass a message of the extended protocol, or deny it."""
+        """Pass a message of the extended protocol, and what needs no decision after it; or deny."""
         if not answer.verdict.allowed:
             await self._deny(stream, size, answer, simply=False)
-        else:
-            if not self.pipeline.is_skipping:  # since it was decided: the server reads past it
-                note()
-            await stream.pass_on(size)
+            return
+        if not self.pipeline.is_skipping:  # since it was decided: the server reads past it
+            note()
+            if size < len(head):
+                size = self._undecided(head, size)
+        await stream.pass_on(size)
 
     async def _close(self, stream: IGatedStream, size: int, head: bytes) -> None:
         body = await names(stream, size, head)
@@ -303,17 +309,17 @@ class PostgresGate:
         while await stream.at_least(need) is not None:
             held, at, need = stream.held, 0, HEAD
             while len(held) - at >= HEAD:
-                size = size_of(held, at)
-                if held[at] not in _LOOKED_AT:
+                kind, size = held[at], size_of(held, at)
+                if kind not in _LOOKED_AT:
                     at += size
                     continue
                 body = b""
-                if held[at] in _READ and size <= LONGEST_TEXT:
+                if kind in _READ and size <= LONGEST_TEXT:
                     if len(held) - at < size:
                         need = size
                         break
                     body = held[at + HEAD : at + size]
-                denial = self.pipeline.answered(held[at], body)
+                denial = self.pipeline.answered(kind, body)
                 if denial is not None:
                     await stream.pass_on(at)
                     stream.edit(size, "denied", told(denial))
@@ -358,7 +364,7 @@ def resolved(pipeline: Pipeline, effects: TextEffects) -> TextEffects:
         return effects
     found = [effects]
     for name in sorted(effects.executes):
-        candidates = [one.effects for one in pipeline.behind(name)]
+        candidates = [*pipeline.behind(name)]
         candidates += [
             one.effects for one in effects.changes if one.name == name and one.effects is not None
         ]
@@ -405,6 +411,7 @@ _CARRIED: Mapping[int, Callable[[Pipeline], None]] = {
 """What needs no decision, and none of whose bytes are read."""
 
 _EXECUTE, _SYNC = ord("E"), ord("S")
+_PERHAPS_UNDECIDED = frozenset({*_CARRIED, _EXECUTE})
 _LOOKED_AT = frozenset(b"123TnCIsGEZS")
 _READ = frozenset(b"CEZS")
 """Those of them whose body is read."""

@@ -10,6 +10,7 @@ ends the session.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Mapping
 
 from attrs import define, field, frozen
 
@@ -45,11 +46,17 @@ class Candidate:
     Attributes:
         number: Of its Parse, or of its PREPARE.
         batch: How many Syncs came before its Parse.
+        alone: Its effects, where no other text may be meant.
     """
 
     number: int
     effects: TextEffects
     batch: int
+    alone: tuple[TextEffects] = field(init=False)
+
+    @alone.default
+    def _only_it(self) -> tuple[TextEffects]:
+        return (self.effects,)
 
 
 @define
@@ -67,7 +74,7 @@ class Portal:
     @property
     def size(self) -> int:
         """Bytes that it keeps, roughly."""
-        return sum(one.size for one in self.candidates)
+        return sum([one.size for one in self.candidates])
 
 
 @frozen
@@ -110,6 +117,21 @@ class Owed:
 
 _EXTENDED = frozenset("123TCx")
 
+_BOUND, _DESCRIBED, _EXECUTED, _SYNCED = Owed("2"), Owed("T"), Owed("C"), Owed("S")
+"""They differ in nothing from any other of their kind."""
+
+_ONLY_TAKEN: Mapping[int, str] = {
+    ord("2"): "2",
+    ord("T"): "T",
+    ord("n"): "T",
+    ord("C"): "C",
+    ord("I"): "C",
+    ord("s"): "C",
+}
+"""Answers, and what is owed where they settle nothing but that."""
+
+_FORGETTING = frozenset({b"DISCARD ALL\0", b"DEALLOCATE ALL\0"})
+
 
 @define
 class Pipeline:
@@ -140,13 +162,16 @@ class Pipeline:
 
     # -- questions
 
-    def behind(self, name: bytes) -> tuple[Candidate, ...]:
-        """Every text that a statement's name may stand for; none: it is not known here."""
-        candidates = self._names.get(name, [])
-        if candidates and candidates[-1].batch == self._syncs:
+    def behind(self, name: bytes) -> tuple[TextEffects, ...]:
+        """What each text does that a statement's name may stand for; none: it is not known here."""
+        candidates = self._names.get(name)
+        if not candidates:
+            return ()
+        last = candidates[-1]
+        if len(candidates) == 1 or last.batch == self._syncs:
             # No Sync since that Parse: if the server skips it, it skips what follows, too.
-            candidates = candidates[-1:]
-        return tuple(candidates)
+            return last.alone
+        return tuple([one.effects for one in candidates])
 
     def portal(self, name: bytes) -> Portal | None:
         """What a portal's name stands for; None: it is not known here."""
@@ -201,7 +226,7 @@ class Pipeline:
         if before is None or before.candidates != candidates:
             self._more_kept(made.size - (before.size if before else 0))
         self._portals[portal] = made
-        self._owed.append(Owed("2"))
+        self._owed.append(_BOUND)
 
     def _more_kept(self, size: int) -> None:
         self._kept += size
@@ -210,22 +235,26 @@ class Pipeline:
 
     def bound_to_nothing(self) -> None:
         """A Bind of a statement that the server does not know."""
-        self._owed.append(Owed("2"))
+        self._owed.append(_BOUND)
 
     def executed(self, candidates: tuple[TextEffects, ...] = ()) -> None:
         """An Execute of a portal that one of these texts made."""
-        for change in (change for one in candidates for change in one.changes):
-            # Which text it was is not known, nor whether it did: each name may stand for it.
-            if change.effects is not None:
-                # One like it from before may be forgotten by what is on its way; this one stays.
-                self._keep(change.name, lambda one, new=change.effects: one.effects != new)
-                self._number += 1
-                self._add(change.name, Candidate(self._number, change.effects, IN_NO_BATCH))
-        self._owed.append(Owed("C"))
+        for one in candidates:
+            for change in one.changes:
+                self._may_have_changed(change)
+        self._owed.append(_EXECUTED)
+
+    def _may_have_changed(self, change: NameChange) -> None:
+        # Which text it was is not known, nor whether it did: each name may stand for it.
+        if change.effects is not None:
+            # One like it from before may be forgotten by what is on its way; this one stays.
+            self._keep(change.name, lambda one, new=change.effects: one.effects != new)
+            self._number += 1
+            self._add(change.name, Candidate(self._number, change.effects, IN_NO_BATCH))
 
     def described(self) -> None:
         """A Describe."""
-        self._owed.append(Owed("T"))
+        self._owed.append(_DESCRIBED)
 
     def closed(self, name: bytes | None) -> None:
         """A Close, of a statement or (None) of a portal."""
@@ -237,7 +266,7 @@ class Pipeline:
         self.is_skipping = False
         self._syncs += 1
         if not self.is_copying:
-            self._owed.append(Owed("S"))
+            self._owed.append(_SYNCED)
             self._cycle += 1
 
     def copied(self) -> None:
@@ -255,13 +284,16 @@ class Pipeline:
         Raises:
             Malformed: nobody asked for it, or it tells that the server reads texts otherwise.
         """
-        if kind in b"123":
+        owed, settles = self._owed, _ONLY_TAKEN.get(kind)
+        if settles and owed and owed[0].kind == settles and body not in _FORGETTING:
+            owed.popleft()
+        elif kind in b"123":
             self._settled(chr(kind))
         elif kind in b"Tn":
             self._is_head("T", taken=True)
         elif kind in b"CIs":
             is_executed = self._is_head("C", taken=True)
-            if kind == ord("C") and body in (b"DISCARD ALL\0", b"DEALLOCATE ALL\0"):
+            if kind == ord("C") and body in _FORGETTING:
                 self._forget_confirmed()
             elif kind == ord("C") and not is_executed and body in (PREPARED, DEALLOCATED):
                 # Of an Execute, it says nothing of a Query that was sent behind it.
@@ -361,7 +393,7 @@ class Pipeline:
             raise Malformed("the server answers what nobody asked")
         self._owed.popleft()
         self._done += 1
-        if body == b"I":
+        if body == b"I" and self._portals:
             last = self._done - 1
             for name in [name for name, each in self._portals.items() if each.cycle < last]:
                 self._kept -= self._portals.pop(name).size
