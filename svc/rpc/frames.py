@@ -264,7 +264,11 @@ def parse_frame(message: Part) -> tuple[FrameKind, Part]:
 
 
 def _head(tag: int, size: int) -> bytes:
-    head = bytearray((tag,))
+    """The tag of a field and a number, as protobuf writes them."""
+    if size < 0x80:
+        return bytes((tag, size))
+    head = bytearray((tag, size & 0x7F | 0x80))
+    size >>= 7
     while size > 0x7F:
         head.append(size & 0x7F | 0x80)
         size >>= 7
@@ -275,11 +279,11 @@ def _head(tag: int, size: int) -> bytes:
 def _varint(message: Part, start: int) -> tuple[int, int]:
     """A number, and where what follows it begins; -1 and 0 where there is none, or a long one."""
     value = shift = 0
-    for at in range(start, min(len(message), start + 5)):
-        byte = message[at]
-        value |= (byte & 0x7F) << shift
+    for byte in message[start : start + 5]:
+        start += 1
         if byte < 0x80:
-            return value, at + 1
+            return value | byte << shift, start
+        value |= (byte & 0x7F) << shift
         shift += 7
     return -1, 0
 

@@ -164,7 +164,8 @@ class NoteTests(SynchronousTestCase):
             self.assertRaises(Malformed, parse_gated, message)
             return
         decisions = tuple(
-            RangeDecision(one.n, one.offset, one.size, one.allowed) for one in read.decisions
+            RangeDecision(n=one.n, offset=one.offset, size=one.size, allowed=one.allowed)
+            for one in read.decisions
         )
         self.assertEqual(parse_gated(message), (GateNote(read.pass_to, decisions), None))
 

@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 
 from svc.errors import Malformed, SvcError
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
+from svc.kinds.postgres.answers import pass_answers
 from svc.kinds.postgres.effects import TextEffects, union
 from svc.kinds.postgres.held import drop, first_of, names, whole
 from svc.kinds.postgres.long_texts import effects_of
@@ -22,7 +23,9 @@ from svc.kinds.postgres.messages import (
     HEAD,
     LONGEST_NAMES,
     LONGEST_TEXT,
+    check_length,
     ends_transaction,
+    head_at,
     name_at,
     size_of,
     text_at,
@@ -96,13 +99,14 @@ class PostgresGate:
         """
         pipeline = self.pipeline
         while len(held) - at >= HEAD and not pipeline.is_full:
-            size = size_of(held, at)
-            note = _CARRIED.get(held[at])
+            kind, length = head_at(held, at)
+            check_length(length)
+            note = _CARRIED.get(kind)
             if note is not None:
                 note(pipeline)
-            elif held[at] != _EXECUTE or not self._goes_on(held, at, size):
+            elif kind != _EXECUTE or not self._goes_on(held, at, length + 1):
                 break
-            at += size  # the rest of one that has not come whole is passed as it comes
+            at += length + 1  # the rest of one that has not come whole is passed as it comes
         return at
 
     def _goes_on(self, held: bytes, at: int, size: int) -> bool:
@@ -127,8 +131,8 @@ class PostgresGate:
             await self._room
 
     def _make_room(self) -> None:
-        room, self._room = self._room, None
-        if room is not None:
+        if self._room is not None and (self._is_over or not self.pipeline.is_full):
+            room, self._room = self._room, None
             room.callback(None)
 
     async def _decide(
@@ -217,7 +221,10 @@ class PostgresGate:
         await self._pass(stream, size, head, Decided(verdict, asked), note)
 
     async def _bind(self, stream: IGatedStream, size: int, head: bytes) -> None:
-        body = await names(stream, size, head)
+        if size <= min(len(head), LONGEST_NAMES):
+            body = head[HEAD:size]
+        else:
+            body = await names(stream, size, head)
         portal, after = name_at(body)
         statement, _ = name_at(body, after)
         effects = self.pipeline.behind(statement)
@@ -299,36 +306,10 @@ class PostgresGate:
     async def answers(self) -> None:
         """From the server."""
         try:
-            await self._answers()
+            await pass_answers(self.session.answers, self.pipeline, self._make_room)
         finally:
             self._is_over = True
             self._make_room()
-
-    async def _answers(self) -> None:
-        stream, need = self.session.answers, HEAD
-        while await stream.at_least(need) is not None:
-            held, at, need = stream.held, 0, HEAD
-            while len(held) - at >= HEAD:
-                kind, size = held[at], size_of(held, at)
-                if kind not in _LOOKED_AT:
-                    at += size
-                    continue
-                body = b""
-                if kind in _READ and size <= LONGEST_TEXT:
-                    if len(held) - at < size:
-                        need = size
-                        break
-                    body = held[at + HEAD : at + size]
-                denial = self.pipeline.answered(kind, body)
-                if denial is not None:
-                    await stream.pass_on(at)
-                    stream.edit(size, "denied", told(denial))
-                    held, at = held[at + size :], 0
-                else:
-                    at += size
-            await stream.pass_on(at)
-            if not self.pipeline.is_full:
-                self._make_room()
 
 
 def _check_recorded(verdict: RequestVerdict) -> None:
@@ -339,23 +320,6 @@ def _check_recorded(verdict: RequestVerdict) -> None:
     """
     if not verdict.is_recorded:
         raise SvcError(f"no record of a statement: {verdict.reason}", reason=NOT_RECORDED)
-
-
-def told(denial: Decided) -> Mapping[str, str]:
-    """What the person's end words a denial with."""
-    verdict, effects = denial.verdict, denial.effects
-    values = {
-        "decision": verdict.decision_id,
-        "policies": ", ".join(verdict.policies),
-        "reason": verdict.reason,
-        "unread": effects.incomplete,
-    }
-    if verdict.request_hint:
-        values["request"] = verdict.request_hint
-    if effects.complaint is not None:
-        values["complaint"] = effects.complaint.text
-        values["position"] = str(effects.complaint.position)
-    return values
 
 
 def resolved(pipeline: Pipeline, effects: TextEffects) -> TextEffects:
@@ -412,6 +376,3 @@ _CARRIED: Mapping[int, Callable[[Pipeline], None]] = {
 
 _EXECUTE, _SYNC = ord("E"), ord("S")
 _PERHAPS_UNDECIDED = frozenset({*_CARRIED, _EXECUTE})
-_LOOKED_AT = frozenset(b"123TnCIsGEZS")
-_READ = frozenset(b"CEZS")
-"""Those of them whose body is read."""

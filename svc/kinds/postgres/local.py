@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from ssl import RAND_bytes
+from struct import Struct
 
 from attrs import define, field, frozen
 from zope.interface import implementer
@@ -40,6 +41,8 @@ _SSL, _GSS, _CANCEL = 80877103, 80877104, 80877102
 _ALPN = b"postgresql"
 _NEWEST_MINOR = 0
 _READY = ord("Z")
+
+length_at = Struct(">I").unpack_from
 
 KEY_BYTES = 8
 """Of protocol 3.0: a process id and a secret, 4 bytes each."""
@@ -183,14 +186,14 @@ class PostgresDialogue:
         """See ILocalDialogue."""
         at, told_at, size = 0, -1, len(data)
         while at < size:
-            if self._owes or self._head or size - at < HEAD:
+            if size - at < HEAD or self._owes or self._head:
                 if not (self._is_key_told or self._owes or self._head) and data[at] == _READY:
                     self._is_key_told, told_at = True, at
                 at = self._piece(data, at)
                 continue
             if data[at] == _READY and not self._is_key_told:
                 self._is_key_told, told_at = True, at
-            at += HEAD + max(0, int.from_bytes(data[at + 1 : at + HEAD], "big") - 4)
+            at += HEAD + max(0, length_at(data, at + 1)[0] - 4)
         self._owes += at - size
         if told_at < 0:
             return data

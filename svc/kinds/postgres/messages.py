@@ -32,8 +32,9 @@ LONGEST_TEXT = 64 * 1024
 
 LONGEST_END = 128
 
-_LENGTH = struct.Struct(">i")
-"""As PostgreSQL reads it: 2 GiB and more is negative."""
+head_at = struct.Struct(">Bi").unpack_from
+"""``head_at(held, at)``: a message's kind and length, which as PostgreSQL reads it may be negative:
+:func:`check_length`."""
 
 _ENDS = re.compile(
     rb"\s*(?:commit|end|abort|rollback)(?:\s+(?:work|transaction))?\s*;?\s*"
@@ -62,12 +63,21 @@ def size_of(held: bytes, at: int = 0) -> int:
     """The whole size of the message that begins at *at*; its head must be there.
 
     Raises:
-        Malformed: its length is shorter than the length itself, or negative as PostgreSQL reads it.
+        Malformed: it can have no such length.
     """
-    length: int = _LENGTH.unpack_from(held, at + 1)[0]
+    length: int = head_at(held, at)[1]
+    check_length(length)
+    return length + 1
+
+
+def check_length(length: int) -> None:
+    """Return if a message may have this length.
+
+    Raises:
+        Malformed: it is shorter than the length itself, or negative as PostgreSQL reads it.
+    """
     if length < 4:
         raise Malformed("a message of the PostgreSQL protocol has an impossible length")
-    return length + 1
 
 
 def text_at(body: bytes, at: int = 0) -> tuple[bytes, int]:
@@ -88,6 +98,9 @@ def name_at(body: bytes, at: int = 0) -> tuple[bytes, int]:
     Raises:
         Malformed: it does not end, or the server would take another name for the same.
     """
+    end = body.find(b"\0", at)
+    if at <= end <= at + LONGEST_NAME:
+        return body[at:end], end + 1
     name, after = text_at(body, at)
     if len(name) > LONGEST_NAME:
         raise Malformed(

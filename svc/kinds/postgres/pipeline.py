@@ -10,7 +10,6 @@ ends the session.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Mapping
 
 from attrs import define, field, frozen
 
@@ -120,17 +119,8 @@ _EXTENDED = frozenset("123TCx")
 _BOUND, _DESCRIBED, _EXECUTED, _SYNCED = Owed("2"), Owed("T"), Owed("C"), Owed("S")
 """They differ in nothing from any other of their kind."""
 
-_ONLY_TAKEN: Mapping[int, str] = {
-    ord("2"): "2",
-    ord("T"): "T",
-    ord("n"): "T",
-    ord("C"): "C",
-    ord("I"): "C",
-    ord("s"): "C",
-}
-"""Answers, and what is owed where they settle nothing but that."""
-
-_FORGETTING = frozenset({b"DISCARD ALL\0", b"DEALLOCATE ALL\0"})
+FORGETTING = frozenset({b"DISCARD ALL\0", b"DEALLOCATE ALL\0"})
+"""Bodies of a CommandComplete after which no statement is prepared."""
 
 
 @define
@@ -140,11 +130,12 @@ class Pipeline:
     Attributes:
         is_skipping: The server has failed and reads past everything up to the next Sync.
         is_copying: The server takes rows, and ignores Sync.
+        owed: What the server has not answered, in order.
     """
 
     is_skipping: bool = False
     is_copying: bool = False
-    _owed: deque[Owed] = field(factory=lambda: deque([Owed("Z")]))
+    owed: deque[Owed] = field(factory=lambda: deque([Owed("Z")]))
     _names: dict[bytes, list[Candidate]] = field(factory=dict)
     _portals: dict[bytes, Portal] = field(factory=dict)
     _denied: OrderedDict[bytes, Decided] = field(factory=OrderedDict)
@@ -158,7 +149,7 @@ class Pipeline:
     @property
     def is_full(self) -> bool:
         """Whether no more may be asked before something was answered."""
-        return len(self._owed) >= MOST_OWED
+        return len(self.owed) >= MOST_OWED
 
     # -- questions
 
@@ -187,7 +178,7 @@ class Pipeline:
             owed.renamings.append(Renaming(one.name, self._number, one.effects is not None))
             if one.effects is not None:
                 self._add(one.name, Candidate(self._number, one.effects, IN_NO_BATCH))
-        self._owed.append(owed)
+        self.owed.append(owed)
         self._cycle += 1
 
     def denied(self, denial: Decided, *, simply: bool) -> None:
@@ -199,13 +190,13 @@ class Pipeline:
         if simply:
             self.asked_simply()
         else:
-            self._owed.append(Owed("x"))
+            self.owed.append(Owed("x"))
 
     def parsed(self, name: bytes, effects: TextEffects) -> None:
         """A Parse."""
         self._number += 1
         self._add(name, Candidate(self._number, effects, self._syncs))
-        self._owed.append(Owed("1", self._number, name))
+        self.owed.append(Owed("1", self._number, name))
 
     def _add(self, name: bytes, candidate: Candidate) -> None:
         if len(self._names) >= MOST_NAMES and name not in self._names:
@@ -226,7 +217,7 @@ class Pipeline:
         if before is None or before.candidates != candidates:
             self._more_kept(made.size - (before.size if before else 0))
         self._portals[portal] = made
-        self._owed.append(_BOUND)
+        self.owed.append(_BOUND)
 
     def _more_kept(self, size: int) -> None:
         self._kept += size
@@ -235,14 +226,14 @@ class Pipeline:
 
     def bound_to_nothing(self) -> None:
         """A Bind of a statement that the server does not know."""
-        self._owed.append(_BOUND)
+        self.owed.append(_BOUND)
 
     def executed(self, candidates: tuple[TextEffects, ...] = ()) -> None:
         """An Execute of a portal that one of these texts made."""
         for one in candidates:
             for change in one.changes:
                 self._may_have_changed(change)
-        self._owed.append(_EXECUTED)
+        self.owed.append(_EXECUTED)
 
     def _may_have_changed(self, change: NameChange) -> None:
         # Which text it was is not known, nor whether it did: each name may stand for it.
@@ -254,27 +245,27 @@ class Pipeline:
 
     def described(self) -> None:
         """A Describe."""
-        self._owed.append(_DESCRIBED)
+        self.owed.append(_DESCRIBED)
 
     def closed(self, name: bytes | None) -> None:
         """A Close, of a statement or (None) of a portal."""
         self._number += 1
-        self._owed.append(Owed("3", self._number, name))
+        self.owed.append(Owed("3", self._number, name))
 
     def synced(self) -> None:
         """A Sync."""
         self.is_skipping = False
         self._syncs += 1
         if not self.is_copying:
-            self._owed.append(_SYNCED)
+            self.owed.append(_SYNCED)
             self._cycle += 1
 
     def copied(self) -> None:
         """A CopyDone or CopyFail; a server that takes no rows ignores it."""
         if self.is_copying:
             self.is_copying = False
-        elif self._owed:
-            self._owed.append(Owed("c"))
+        elif self.owed:
+            self.owed.append(Owed("c"))
 
     # -- answers
 
@@ -284,16 +275,13 @@ class Pipeline:
         Raises:
             Malformed: nobody asked for it, or it tells that the server reads texts otherwise.
         """
-        owed, settles = self._owed, _ONLY_TAKEN.get(kind)
-        if settles and owed and owed[0].kind == settles and body not in _FORGETTING:
-            owed.popleft()
-        elif kind in b"123":
+        if kind in b"123":
             self._settled(chr(kind))
         elif kind in b"Tn":
             self._is_head("T", taken=True)
         elif kind in b"CIs":
             is_executed = self._is_head("C", taken=True)
-            if kind == ord("C") and body in _FORGETTING:
+            if kind == ord("C") and body in FORGETTING:
                 self._forget_confirmed()
             elif kind == ord("C") and not is_executed and body in (PREPARED, DEALLOCATED):
                 # Of an Execute, it says nothing of a Query that was sent behind it.
@@ -309,20 +297,20 @@ class Pipeline:
         return None
 
     def _head(self) -> str:
-        while self._owed and self._owed[0].kind == "c":
-            self._owed.popleft()
-        return self._owed[0].kind if self._owed else ""
+        while self.owed and self.owed[0].kind == "c":
+            self.owed.popleft()
+        return self.owed[0].kind if self.owed else ""
 
     def _is_head(self, kind: str, *, taken: bool) -> bool:
         is_it = self._head() == kind
         if is_it and taken:
-            self._owed.popleft()
+            self.owed.popleft()
         return is_it
 
     def _settled(self, kind: str) -> None:
         if self._head() != kind:
             raise Malformed("the server answers what nobody asked")
-        owed = self._owed.popleft()
+        owed = self.owed.popleft()
         if kind == "2" or owed.name is None:
             return
         self._confirmed = owed.number
@@ -330,9 +318,9 @@ class Pipeline:
 
     def _renamed(self, *, prepares: bool) -> None:
         """A PREPARE or DEALLOCATE has succeeded; of a simple query, the next of its own."""
-        if self._head() != "Z" or not self._owed[0].renamings:
+        if self._head() != "Z" or not self.owed[0].renamings:
             return
-        one = self._owed[0].renamings.popleft()
+        one = self.owed[0].renamings.popleft()
         if one.prepares is not prepares:
             raise Malformed("the server answers what nobody asked")
         self._confirmed = one.number
@@ -363,35 +351,35 @@ class Pipeline:
         """Every Sync up to the end of the rows is ignored, those on their way, too."""
         if not self._head():
             raise Malformed("the server asks for rows that nobody offers")
-        first = self._owed.popleft()
+        first = self.owed.popleft()
         self.is_copying = True
-        while self.is_copying and self._owed and self._owed[0].kind in "Sc":
-            if self._owed.popleft().kind == "c":
+        while self.is_copying and self.owed and self.owed[0].kind in "Sc":
+            if self.owed.popleft().kind == "c":
                 self.is_copying = False
             else:
                 self._cycle -= 1
-        self._owed.appendleft(first)
+        self.owed.appendleft(first)
 
     def _failed(self, body: bytes) -> Decided | None:
         if self._head() == "Z":
-            self._never_ran(self._owed[0])  # the server says of each statement that it is done
+            self._never_ran(self.owed[0])  # the server says of each statement that it is done
         elif self._head() in _EXTENDED:
-            while self._owed and self._owed[0].kind != "S":
-                owed = self._owed.popleft()
+            while self.owed and self.owed[0].kind != "S":
+                owed = self.owed.popleft()
                 if owed.kind == "1" and owed.name is not None:
                     number = owed.number
                     self._keep(owed.name, lambda one, gone=number: one.number != gone)
                 elif owed.kind == "Z":
                     self._never_ran(owed)
                     self._cycle -= 1
-            self.is_skipping = not self._owed
+            self.is_skipping = not self.owed
         self.is_copying = False
         return self._denied.pop(denied_word(body), None)
 
     def _ready(self, body: bytes) -> None:
         if self._head() not in ("Z", "S"):
             raise Malformed("the server answers what nobody asked")
-        self._owed.popleft()
+        self.owed.popleft()
         self._done += 1
         if body == b"I" and self._portals:
             last = self._done - 1

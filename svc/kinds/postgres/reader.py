@@ -17,7 +17,9 @@ from svc.kinds.postgres.messages import (
     LONGEST_END,
     LONGEST_NAMES,
     LONGEST_TEXT,
+    check_length,
     ends_transaction,
+    head_at,
     size_of,
     text_at,
 )
@@ -80,17 +82,20 @@ class PostgresRequests:
         self, data: bytes, at: int, is_denied: Callable[[int], bool], starts: list[Request]
     ) -> int:
         """Note the messages that have come whole, from one's beginning on; where they end."""
-        while len(data) - at >= HEAD:
-            size, start = size_of(data, at), self._at + at
-            if size > len(data) - at:
+        before, end = self._at, len(data)
+        while end - at >= HEAD:
+            kind, length = head_at(data, at)
+            check_length(length)
+            after, start = at + length + 1, before + at
+            if after > end:
                 break
-            if data[at] in DECIDED and self._needs(
-                data[at : at + min(size, _ENOUGH)], size, is_denied(start)
+            if kind in DECIDED and self._needs(
+                data[at : min(after, at + _ENOUGH)], length + 1, is_denied(start)
             ):
-                starts.append((start, True, _end(start, size)))
+                starts.append((start, True, _end(start, length + 1)))
             else:
                 starts.append((start, False, 0))
-            at += size
+            at = after
         return at
 
     def _needs(self, head: bytes, size: int, is_denied: bool) -> bool:

@@ -33,6 +33,7 @@ TAG_BYTES = 16
 HEAD_BYTES = TAG_BYTES + 17
 
 _HEAD = struct.Struct(">BQQ")
+_TAGGED = struct.Struct(">16sBQQ")
 _NONCE = struct.Struct(">IQ")
 _MARK = struct.Struct(">Q16s")
 _TAGS = b"svc-frame-tags-v1\0"
@@ -95,15 +96,14 @@ def read_tagged(payload: Bytes | bytearray, at: int = 0) -> TaggedFrame:
     size = len(payload) - at - HEAD_BYTES
     if not 0 <= size <= MAX_FRAME_DATA:
         raise Malformed("a frame of a gated session has no tag", reason=FRAME_UNTAGGED)
-    kind, seq, offset = _HEAD.unpack_from(payload, at + TAG_BYTES)
+    tag, kind, seq, offset = _TAGGED.unpack_from(payload, at)
     if kind >= _KINDS or (size > 0) is not (kind == 0):
         raise Malformed("a frame of a gated session is of no known kind", reason=FRAME_UNTAGGED)
-    tag = bytes(payload[at : at + TAG_BYTES])
     if size < _COPIED_BYTES:
         body: Bytes = bytes(payload[at + TAG_BYTES :])
     else:
         body = memoryview(payload)[at + TAG_BYTES :]
-    return TaggedFrame(_BY_NUMBER[kind], seq, offset, tag, body)
+    return TaggedFrame(kind=_BY_NUMBER[kind], seq=seq, offset=offset, tag=tag, body=body)
 
 
 class FrameTagger:
