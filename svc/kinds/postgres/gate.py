@@ -30,7 +30,7 @@ from svc.kinds.postgres.messages import (
     size_of,
     text_at,
 )
-from svc.kinds.postgres.pipeline import Decided, Pipeline
+from svc.kinds.postgres.pipeline import MOST_OWED, Decided, Pipeline
 from svc.kinds.postgres.terms import OPAQUE, QUERY
 from svc.model.session.ending import NOT_RECORDED
 
@@ -97,8 +97,8 @@ class PostgresGate:
         They are noted.  Nothing is waited for here, so what a client has sent at once passes at
         once.
         """
-        pipeline = self.pipeline
-        while len(held) - at >= HEAD and not pipeline.is_full:
+        pipeline, end = self.pipeline, len(held)
+        while end - at >= HEAD and len(pipeline.owed) < MOST_OWED:
             kind, length = head_at(held, at)
             check_length(length)
             note = _CARRIED.get(kind)
@@ -135,17 +135,29 @@ class PostgresGate:
             room, self._room = self._room, None
             room.callback(None)
 
-    async def _decide(
+    def _decide(
         self,
         stream: IGatedStream,
         size: int,
         effects: TextEffects,
         head: bytes = b"",
         text: bytes = b"",
-    ) -> RequestVerdict:
+    ) -> Awaitable[RequestVerdict]:
         action = OPAQUE if effects.incomplete else QUERY
-        first = size if size <= len(head) else await first_of(stream, size)
-        return await self.session.decide(action, effects.facts, first, text)
+        if size <= len(head):
+            return self.session.decide(action, effects.facts, size, text)
+        return self._decide_held(stream, size, action, effects.facts, text)
+
+    async def _decide_held(
+        self,
+        stream: IGatedStream,
+        size: int,
+        action: str,
+        facts: Mapping[str, frozenset[str]],
+        text: bytes,
+    ) -> RequestVerdict:
+        """Once all of it that the decision is about is held."""
+        return await self.session.decide(action, facts, await first_of(stream, size), text)
 
     async def _refuse(self, stream: IGatedStream, size: int, effects: TextEffects) -> None:
         """Record a message that never reaches the server: no edit is made without a denial."""
