@@ -7,11 +7,10 @@ sees ciphertext only (rule R5).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from attrs import frozen
-from cryptography import x509
 from OpenSSL import SSL
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
@@ -31,7 +30,6 @@ from svc.join.lane import opened_lane
 from svc.messages.relay import Lane
 from svc.model.certificate import CertificateRefused
 from svc.pki.handshake import PinnedRoot
-from svc.pki.issue import der
 from svc.pki.join import blame_the_clock
 from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
 from svc.pki.verify import root_cluster
@@ -62,16 +60,16 @@ class PinnedCluster:
     now: Callable[[], float]
     anchor: None = None
 
-    def trusts(self, root: x509.Certificate) -> bool:
+    def trusts(self, root: bytes) -> bool:
         """See PeerCheck."""
         return PinnedRoot("", self.pin, self.now).trusts(root)
 
-    def accept(self, chain: list[x509.Certificate]) -> None:
+    def accept(self, chain: Sequence[bytes]) -> None:
         """See PeerCheck."""
         cluster = self.cluster
         if not cluster and self.trusts(chain[-1]):
             # The pin fixes the root, and the root names its cluster.
-            cluster = root_cluster(der(chain[-1]))
+            cluster = root_cluster(chain[-1])
         PinnedRoot(cluster, self.pin, self.now).accept(chain)
 
 

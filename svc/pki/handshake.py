@@ -9,13 +9,11 @@ every way around the callback (a resumed session, a peer without certificate).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
-from typing import Protocol
+from collections.abc import Callable, Sequence, Set
+from typing import Protocol, overload
 from weakref import WeakKeyDictionary
 
 from attrs import define, field, frozen
-from cryptography import x509
-from cryptography.hazmat.primitives.hashes import SHA256
 from OpenSSL import SSL, crypto
 from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOProtocol
@@ -24,8 +22,7 @@ from twisted.python.failure import Failure
 from svc.errors import SvcError
 from svc.model.certificate import CertificateFacts, CertificateRefused
 from svc.model.principal import Principal, Role
-from svc.pki.issue import der
-from svc.pki.verify import ChainVerifier
+from svc.pki.verify import ChainVerifier, ca_pin
 
 _log = Logger(namespace="svc_pki")
 
@@ -42,11 +39,15 @@ Refused = Callable[[SvcError], object]
 class PeerCheck(Protocol):
     """What decides on a peer's chain: leaf first, root last."""
 
-    def accept(self, chain: list[x509.Certificate]) -> None:
-        """Return to accept; raise SvcError to refuse."""
+    def accept(self, chain: Sequence[bytes]) -> None:
+        """Return to accept; raise SvcError to refuse.
 
-    def trusts(self, root: x509.Certificate) -> bool:
-        """Whether a root that only the peer's chain contains may be trusted."""
+        Args:
+            chain: In DER; what is not looked at costs nothing.
+        """
+
+    def trusts(self, root: bytes) -> bool:
+        """Whether a root that only the peer's chain contains may be trusted; its DER."""
 
     @property
     def anchor(self) -> bytes | None:
@@ -61,13 +62,13 @@ class KnownRoot:
     roles: Set[Role]
     expect: Expect
 
-    def accept(self, chain: list[x509.Certificate]) -> None:
+    def accept(self, chain: Sequence[bytes]) -> None:
         """See PeerCheck."""
         self.expect(self.verifier.verify(chain, self.roles))
 
-    def trusts(self, root: x509.Certificate) -> bool:
+    def trusts(self, root: bytes) -> bool:
         """See PeerCheck."""
-        return der(root) == self.verifier.root
+        return root == self.verifier.root
 
     @property
     def anchor(self) -> bytes | None:
@@ -83,21 +84,49 @@ class PinnedRoot:
     pin: str
     now: Callable[[], float]
 
-    def accept(self, chain: list[x509.Certificate]) -> None:
+    def accept(self, chain: Sequence[bytes]) -> None:
         """See PeerCheck."""
         root = chain[-1]
         if not self.trusts(root):
             raise CertificateRefused("the chain does not end in the pinned root")
-        ChainVerifier(self.cluster, der(root), self.now).verify(chain, frozenset({Role.AUTHORITY}))
+        ChainVerifier(self.cluster, root, self.now).verify(chain, frozenset({Role.AUTHORITY}))
 
-    def trusts(self, root: x509.Certificate) -> bool:
+    def trusts(self, root: bytes) -> bool:
         """See PeerCheck."""
-        return root.fingerprint(SHA256()).hex() == self.pin
+        return ca_pin(root) == self.pin
 
     @property
     def anchor(self) -> bytes | None:
         """See PeerCheck."""
         return None
+
+
+class _ShownChain(Sequence[bytes]):
+    """A chain as OpenSSL has it; written out where it is looked at.
+
+    Of a leaf that was verified before nobody looks at what is above it.
+    """
+
+    def __init__(self, shown: list[crypto.X509]) -> None:
+        self._shown = shown
+
+    def __len__(self) -> int:
+        return len(self._shown)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [_der(one) for one in self._shown[index]]
+        return _der(self._shown[index])
+
+
+def _der(certificate: crypto.X509) -> bytes:
+    return crypto.dump_certificate(crypto.FILETYPE_ASN1, certificate)
 
 
 def anyone(facts: CertificateFacts) -> None:
@@ -174,16 +203,16 @@ class PeerVerifier:
     ) -> bool:
         if self._check is None:
             return False
-        found = certificate.to_cryptography()
         if error:
             return error in (_NOT_YET_VALID, _EXPIRED) or (
-                error == _SELF_SIGNED_IN_CHAIN and self._check.trusts(found)
+                error == _SELF_SIGNED_IN_CHAIN and self._check.trusts(_der(certificate))
             )
-        state.chain[depth] = found
+        state.chain[depth] = certificate
         if depth > 0:
             return True
         chain, state.chain = state.chain, {}
-        state.accepted = self._verdict(self._check, [chain[depth] for depth in sorted(chain)])
+        shown = _ShownChain([chain[depth] for depth in sorted(chain)])
+        state.accepted = self._verdict(self._check, shown)
         return state.accepted
 
     def on_done(self, connection: SSL.Connection, state: HandshakeState) -> None:
@@ -198,7 +227,7 @@ class PeerVerifier:
         elif self._alpn and connection.get_alpn_proto_negotiated() not in self._alpn:
             self._refuse("no application protocol was agreed")
 
-    def _verdict(self, check: PeerCheck, chain: list[x509.Certificate]) -> bool:
+    def _verdict(self, check: PeerCheck, chain: Sequence[bytes]) -> bool:
         try:
             check.accept(chain)
         except SvcError as error:
@@ -217,7 +246,7 @@ class HandshakeState:
     """One handshake that is being verified."""
 
     verifier: PeerVerifier
-    chain: dict[int, x509.Certificate] = field(factory=dict)
+    chain: dict[int, crypto.X509] = field(factory=dict)
     accepted: bool = False
 
 

@@ -20,6 +20,7 @@ from svc.model.certificate import CertificateFacts, CertificateRefused
 from svc.model.principal import Principal, Role
 from svc.pki.handshake import PinnedRoot, exactly
 from svc.pki.identity import check_material
+from svc.pki.issue import der
 from svc.pki.root import new_key
 from svc.pki.tls import (
     ClientCertificates,
@@ -430,12 +431,13 @@ class PinTests(SynchronousTestCase):
     def test_last_certificate(self) -> None:
         """The chain must end in the very certificate that the pin names."""
         world, other = World(), World()
-        chain = [*world.identity(Role.AUTHORITY).material.certificates, world.keys.root]
+        certificates = [*world.identity(Role.AUTHORITY).material.certificates, world.keys.root]
+        chain = [der(one) for one in certificates]
         PinnedRoot(CLUSTER, world.keys.ca_pin, world.now).accept(chain)
         for pin, shown in (
             (other.keys.ca_pin, chain),
             (world.keys.ca_pin, chain[:2]),
-            (world.keys.ca_pin, [*chain[:2], other.keys.root]),
+            (world.keys.ca_pin, [*chain[:2], other.keys.root_der]),
             ("", chain),
         ):
             check = PinnedRoot(CLUSTER, pin, world.now)
