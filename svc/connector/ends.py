@@ -29,6 +29,9 @@ class Carrying(Protocol):
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """See IStreamClientEndpoint."""
 
+    def begin_with(self, flight: bytes) -> None:
+        """Send this with what opens the stream."""
+
     def end_with(self, word: str) -> None:
         """Say this to the Proxy as the stream ends; the first word stays."""
 

@@ -51,7 +51,7 @@ from svc.model.signing import Signed
 from svc.proto.gate.v1 import session_pb2
 from svc.rpc.client.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
-from svc.rpc.frames import open_frame
+from svc.rpc.frames import data_frame, open_frame
 from svc.rpc.max_age import Shown
 from svc.runtime.services import BackgroundTasks, bounded
 
@@ -166,7 +166,13 @@ class Leg:
         self._renewal = renewal = LeaseRenewal(clock, link.send)
         takes_lanes = self._tunnels.sessions.lane_to is not None
         try:
-            await stream.send(encode_up(Hello(me.instance_id, me.version, takes_lanes)))
+            hello = Hello(
+                instance_id=me.instance_id,
+                version=me.version,
+                takes_lanes=takes_lanes,
+                takes_first_flight=True,
+            )
+            await stream.send(encode_up(hello))
             while (message := await stream.receive()) is not None:
                 self._act_on(decode_down(message), link, unanswered, renewal)
         finally:
@@ -266,6 +272,17 @@ class LeaseRenewal:
 class CarryEndpoint(StreamClientEndpoint):
     """Opens a session's stream, and reports why it ends."""
 
+    _first_flight: bytes = field(default=b"", init=False, repr=False)
+
+    def begin_with(self, flight: bytes) -> None:
+        """See :class:`svc.connector.ends.Carrying`."""
+        self._first_flight = flight
+
+    def take_first_flight(self) -> bytes:
+        """What the stream begins with, once."""
+        flight, self._first_flight = self._first_flight, b""
+        return flight
+
     @property
     def fault(self) -> str:
         """See :class:`svc.connector.ends.Carrying`."""
@@ -328,12 +345,15 @@ class LegLink:
             stream = self._channel.stream(CARRY_METHOD)
             try:
                 await stream.send(open_frame(encode_carry_open(session_uid, secret, answer)))
+                if flight := endpoint.take_first_flight():
+                    await stream.send(data_frame(flight))
             except BaseException:
                 stream.cancel()
                 raise
             return stream
 
-        return CarryEndpoint(opened)  # type: ignore[arg-type]
+        endpoint = CarryEndpoint(opened)  # type: ignore[arg-type]
+        return endpoint
 
     async def checkpoint(self, signed: Signed) -> CheckpointAnswer:
         """See :class:`svc.connector.opening.NoticeLink`."""

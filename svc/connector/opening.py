@@ -240,10 +240,11 @@ class ConnectorSessions:
             gated = self._gated(notice, admitted, target)
             answer = None if gated is None else gated.answer
             carry = link.carry(notice.session_uid, notice.secret, answer)
-            del notice
             if gated is not None:
                 carry.make = gated.ends.transport
-            await self._carry(admitted, relay, carry)
+            carried = self._carry(admitted, relay, carry, notice.first_flight)
+            del notice
+            await carried
         except SvcError as refusal:
             span.end(refusal)
             self._refuse(admitted.grant.session_uid, refusal, admitted)
@@ -330,7 +331,10 @@ class ConnectorSessions:
             target=target,
         )
 
-    async def _carry(self, admitted: AdmittedSession, relay: Relay, carrying: Carrying) -> None:
+    async def _carry(
+        self, admitted: AdmittedSession, relay: Relay, carrying: Carrying, heard: bytes
+    ) -> None:
+        """Until the person's end is known; *heard* is what it said with the notice."""
         carry: Any = carrying
         if self.kinds[admitted.target.kind].opaque:
             moving = MovingEndpoint(carry, self.reactor)
@@ -340,6 +344,8 @@ class ConnectorSessions:
                 begin=self.session_tls(admitted.person.sha256).begin,
                 clock=self.reactor,
                 seconds=self.times.handshake,
+                early=carrying.begin_with if heard else None,
+                heard=heard,
                 holds_last=True,
             )
         limit = self.times.open + self.times.handshake

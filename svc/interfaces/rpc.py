@@ -226,6 +226,16 @@ class IRawEnd(Interface):
     reading them, and before they are whole.
     """
 
+    def take_data(most: int) -> bytes:
+        """The bytes of the next message, taken; or nothing is taken, and they are empty.
+
+        So where the next message is not there whole, is no ``data`` of a byte stream, or holds
+        more than *most*.  Before :meth:`divert`.
+
+        Raises:
+            SvcError: the call has broken.
+        """
+
     def divert(sink: IRawSink) -> None:
         """From now on everything received goes to *sink*; ``receive`` is not used again.
 

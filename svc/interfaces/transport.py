@@ -26,6 +26,7 @@ class OpenOrder:
         request: The person's ``SessionRequest`` bytes, and ``signature`` over them.
         person_chain: DER certificates, the person's leaf first.
         traceparent: Of the span this order belongs to; empty without one.
+        first_flight: What the person's end says first, where the tunnel takes it with the order.
     """
 
     session_uid: str
@@ -34,6 +35,7 @@ class OpenOrder:
     signature: bytes = field(repr=False)
     person_chain: tuple[bytes, ...] = field(repr=False)
     traceparent: str = ""
+    first_flight: bytes = field(default=b"", repr=False)
 
 
 class ICarriedSession(Interface):

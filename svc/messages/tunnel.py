@@ -38,6 +38,9 @@ CARRY_METHOD = "/gate.v1.Tunnel/Carry"
 
 NONCE_BYTES = 32
 SECRET_BYTES = 32
+MAX_FIRST_FLIGHT = 4096
+"""What is longer goes through the session's stream, as everything does after it."""
+
 MAX_REGISTRATION_BYTES = 2 * 1024 * 1024
 MAX_DOWN_BYTES = 2 * 1024 * 1024
 _NAME = 253
@@ -53,6 +56,7 @@ class Hello:
     instance_id: str
     version: str
     takes_lanes: bool = False
+    takes_first_flight: bool = False
 
 
 @frozen
@@ -105,7 +109,8 @@ class OpenNotice:
     ``request`` and ``signature`` are the person's, ``person_chain`` the
     person's certificate and its issuer; ``secret`` is good for one carry
     stream on the connection this notice came over.  ``traceparent`` says
-    nothing about the session: one that is too long is as none.
+    nothing about the session: one that is too long is as none.  ``first_flight``
+    is what the person's end of the session says first: the stream goes on after it.
     """
 
     session_uid: str
@@ -115,6 +120,7 @@ class OpenNotice:
     person_chain: tuple[bytes, ...]
     secret: bytes
     traceparent: str = ""
+    first_flight: bytes = field(default=b"", repr=False)
 
 
 Up = Hello | Signed | Renew | OpenRefused | Goodbye
@@ -189,7 +195,10 @@ def encode_up(value: Up) -> bytes:
     match value:
         case Hello():
             hello = pb.TunnelHello(
-                instance_id=value.instance_id, version=value.version, takes_lanes=value.takes_lanes
+                instance_id=value.instance_id,
+                version=value.version,
+                takes_lanes=value.takes_lanes,
+                takes_first_flight=value.takes_first_flight,
             )
             message = pb.TunnelUp(hello=hello)
         case Signed():
@@ -213,6 +222,7 @@ def decode_up(data: bytes) -> Up:
                 text(message.hello.instance_id, _WORD, "tunnel hello: instance_id"),
                 text(message.hello.version, _WORD, "tunnel hello: version"),
                 message.hello.takes_lanes,
+                message.hello.takes_first_flight,
             )
         case "registration":
             return signed_registration(message.registration)
@@ -354,6 +364,7 @@ def _notice_message(notice: OpenNotice) -> pb.OpenNotice:
         person_chain=notice.person_chain,
         secret=notice.secret,
         traceparent=notice.traceparent,
+        first_flight=notice.first_flight,
     )
 
 
@@ -361,6 +372,8 @@ def _notice(message: pb.OpenNotice) -> OpenNotice:
     request, signature = signed_part(message.request, message.signature, "open notice")
     if len(request) > MAX_SIGNED_BYTES:
         raise Malformed("open notice: request too long")
+    if len(message.first_flight) > MAX_FIRST_FLIGHT:
+        raise Malformed("open notice: first_flight too long")
     return OpenNotice(
         session_uid=text(message.session_uid, _WORD, "open notice: session_uid"),
         grant=signed_grant(message.grant),
@@ -369,4 +382,5 @@ def _notice(message: pb.OpenNotice) -> OpenNotice:
         person_chain=certificates(message.person_chain, "open notice: person_chain"),
         secret=exactly(message.secret, SECRET_BYTES, "open notice: secret"),
         traceparent=message.traceparent if len(message.traceparent) <= _TRACEPARENT else "",
+        first_flight=message.first_flight,
     )

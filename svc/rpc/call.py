@@ -14,6 +14,7 @@ from twisted.internet.defer import Deferred
 
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRawSink
+from svc.rpc.frames import MAX_DATA_HEAD, read_data
 from svc.rpc.status import refusal_of_stream
 from svc.wire.machine import Part
 from svc.wire.streams import Stream
@@ -218,6 +219,15 @@ class MessageEnd:
             self._listener.broken(refusal)
 
     # -- raw (IRawEnd)
+
+    def take_data(self, most: int) -> bytes:
+        """See :class:`svc.interfaces.rpc.IRawEnd`."""
+        message = self._stream.inbox.peek(most + MAX_DATA_HEAD)
+        data = read_data(message)
+        if not data or len(data) > most:
+            return b""
+        self.take()
+        return data
 
     def divert(self, sink: IRawSink) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""

@@ -33,6 +33,7 @@ from svc.wire.machine import Part
 
 _OPEN_TAG = 0x0A
 _DATA_TAG = 0x12
+_DATA = bytes((_DATA_TAG,))
 _END_TAG = 0x2A
 _TAGGED_TAG = 0x42
 _NOTE_TAG = 0x4A
@@ -44,6 +45,9 @@ EOF = b"\x18\x01"
 """The whole frame that says: I write no more."""
 MOVED = b"\x20\x01"
 """The whole frame that says: what I write from here on takes the direct lane."""
+
+MAX_DATA_HEAD = 6
+"""Bytes before the data in its frame: a tag, and the length as a varint."""
 
 _LONGEST_NOTE = 128 * KIB
 
@@ -242,6 +246,15 @@ def _untagged() -> Malformed:
 def data_head(size: int) -> bytes:
     """The bytes before *size* bytes of data in their frame."""
     return _head(_DATA_TAG, size)
+
+
+def read_data(message: bytes) -> bytes:
+    """The data of a frame that is written as we write it; empty for any other message."""
+    if message[:1] == _DATA:
+        length, at = _varint(message, 1)
+        if length == len(message) - at:
+            return message[at:]
+    return b""
 
 
 def parse_frame(message: Part) -> tuple[FrameKind, Part]:

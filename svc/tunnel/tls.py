@@ -64,16 +64,27 @@ class SessionTls(Protocol):
         inner: As the attribute.
         holds_last: Whether what the handshake leaves to be sent waits for what
             is written next: a server's tickets, which nobody waits for.
+        soon: Runs a call in the next turn.  With it, what waits so waits no longer
+            than that: a client's last flight, which goes with the first
+            words of a tool that has said them already.
     """
 
     transport: Any
     disconnecting = False
 
-    def __init__(self, begin: Begin, inner: IProtocol, *, holds_last: bool = False) -> None:
+    def __init__(
+        self,
+        begin: Begin,
+        inner: IProtocol,
+        *,
+        holds_last: bool = False,
+        soon: Callable[[Callable[[], object]], object] | None = None,
+    ) -> None:
         self._begin = begin
         self._handshake: VerifiedHandshake | None = None
         self.inner = inner
-        self._holds_last = holds_last
+        self._holds_last = holds_last or soon is not None
+        self._soon = soon
         self._is_holding = False
         self._tls: SSL.Connection | None = None
         self._secured = False
@@ -95,17 +106,22 @@ class SessionTls(Protocol):
         """Whether the peer has said that it writes no more."""
         return self._heard_end
 
-    def first_flight(self) -> bytes:
+    def first_flight(self, heard: bytes = b"") -> bytes:
         """Begin the handshake before there is a stream: what the stream begins with.
 
-        For a client; whoever takes it must send it before anything else.  Empty
-        where there is none: then the handshake begins with the stream.
+        Whoever takes it must send it before anything else.  Empty where there is
+        none: then the handshake begins, or goes on, with the stream.
+
+        Args:
+            heard: What the client has said first, where we are the server.
         """
         tls = self._begun()
+        if heard:
+            self._took(tls, heard)
         try:
             tls.do_handshake()
         except SSL.WantReadError:
-            return tls.bio_read(_CHUNK_BYTES)
+            return self._ciphertext(0)
         except SSL.Error:
             pass  # It fails again once the stream stands, and is told then.
         return b""
@@ -122,8 +138,7 @@ class SessionTls(Protocol):
         """Ciphertext came."""
         if self._tls is None or self._refused is not None:
             return
-        self._tls.bio_write(data)
-        self._whole += self._records.ended_by(data)
+        self._took(self._tls, data)
         if not self._secured:
             self._shake_hands()
         if self._secured:
@@ -282,6 +297,10 @@ class SessionTls(Protocol):
         self._tls = self._handshake.connection
         return self._tls
 
+    def _took(self, tls: SSL.Connection, data: bytes) -> None:
+        tls.bio_write(data)
+        self._whole += self._records.ended_by(data)
+
     def _shake_hands(self) -> None:
         assert self._tls is not None and self._handshake is not None
         try:
@@ -303,6 +322,8 @@ class SessionTls(Protocol):
         if self._refused is None:
             self._secured = True
             self.inner.makeConnection(self)
+            if self._is_holding and self._soon is not None:
+                self._soon(self._stop_holding)
             if not self.secured.called:
                 self.secured.callback(self.inner)
 
@@ -314,6 +335,10 @@ class SessionTls(Protocol):
     def _flush_read(self) -> None:
         """Send what reading left to be sent: nothing, where each record held data."""
         if self._may_owe and not self._is_holding:
+            self._flush()
+
+    def _stop_holding(self) -> None:
+        if self._is_holding and not self.disconnecting:
             self._flush()
 
     def _flush(self, size: int = 0) -> None:
@@ -406,8 +431,10 @@ class SessionTlsEndpoint:
         below: Where the stream comes from.
         begin: As of :class:`SessionTls`; whether we are server or client is its matter.
         seconds: For the handshake, once the stream stands.
-        early: Takes a client's first flight, to be sent with what opens the
+        early: Takes our first flight, to be sent with what opens the
             stream; without it that flight waits until the stream stands.
+        heard: What the client has said before there is a stream, where we are
+            the server.
         holds_last: As of :class:`SessionTls`.
     """
 
@@ -419,6 +446,7 @@ class SessionTlsEndpoint:
         seconds: float,
         early: Callable[[bytes], object] | None = None,
         *,
+        heard: bytes = b"",
         holds_last: bool = False,
     ) -> None:
         self._below = below
@@ -426,6 +454,7 @@ class SessionTlsEndpoint:
         self._clock = clock
         self._seconds = seconds
         self._early = early
+        self._heard = heard
         self._holds_last = holds_last
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
@@ -440,7 +469,8 @@ class SessionTlsEndpoint:
         if self._early is not None:
             begun = self._wrap(factory, None)
             if begun is not None:
-                self._early(begun.first_flight())
+                self._early(begun.first_flight(self._heard))
+                self._heard = b""
         build = partial(self._wrap, factory) if begun is None else lambda _: begun
         wrapping.buildProtocol = build  # type: ignore[method-assign]
         tls = cast(SessionTls, await self._below.connect(wrapping))
@@ -460,4 +490,9 @@ class SessionTlsEndpoint:
         inner = factory.buildProtocol(cast(IAddress, address))
         if inner is None:
             return None
-        return SessionTls(self._begin, inner, holds_last=self._holds_last)
+        return SessionTls(
+            self._begin,
+            inner,
+            holds_last=self._holds_last,
+            soon=None if self._holds_last else partial(self._clock.callLater, 0),
+        )

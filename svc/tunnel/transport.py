@@ -111,6 +111,7 @@ class RegisteredTunnel:
         hang_up: Ends the ``Register`` call (and so its connection) for this
             reason; never raises; called once.
         takes_lanes: Its sessions may move to a direct lane.
+        takes_first_flight: A notice may hold what the person's end says first.
         inventory: By which assignments it serves them.
     """
 
@@ -128,10 +129,12 @@ class RegisteredTunnel:
         hang_up: Callable[[EndReason], None],
         times: TunnelTimes = TunnelTimes(),  # noqa: B008 - a frozen value
         takes_lanes: bool = False,
+        takes_first_flight: bool = False,
         inventory: Inventory = NO_INVENTORY,
     ) -> None:
         self.node_id = node_id
         self.takes_lanes = takes_lanes
+        self.takes_first_flight = takes_first_flight
         self.instance_id = instance_id
         self.generation = generation
         self.resources = resources
@@ -229,6 +232,7 @@ class RegisteredTunnel:
                 person_chain=order.person_chain,
                 secret=secret,
                 traceparent=order.traceparent,
+                first_flight=order.first_flight,
             )
         )
         return opened

@@ -79,6 +79,15 @@ class Inbox:
         size, self.need = self.need, -1
         return self._cut(size)
 
+    def peek(self, most: int) -> bytes:
+        """The next message if it is there whole and no longer than *most*, or nothing; it stays."""
+        if not self.is_whole or self._refusal is not None or self.need > most:
+            return b""
+        found = bytearray()
+        for chunk in self._chunks or ():
+            found += chunk[: self.need - len(found)]
+        return bytes(found)
+
     def take_raw(self) -> list[bytes | memoryview]:
         """Everything held, uncut.  Only between two messages."""
         chunks = list(self._chunks or ())

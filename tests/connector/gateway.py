@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from attrs import define, evolve
 from twisted.internet.defer import Deferred, DeferredQueue, fail
 from twisted.internet.error import ConnectionRefusedError
-from twisted.internet.interfaces import IProtocolFactory
+from twisted.internet.interfaces import IProtocolFactory, IStreamClientEndpoint
 from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels
@@ -96,6 +98,24 @@ class MemoryKind:
             protocol.makeConnection(self.targets[-1])
             self.dialing[-1].callback(protocol)
         return self.dialing[-1]
+
+
+@implementer(IStreamClientEndpoint)
+@define
+class EarlyEndpoint:
+    """A session's endpoint at its tunnel, whose order may take the person's first flight along."""
+
+    tunnel: Any
+    order: OpenOrder
+
+    def begin_with(self, flight: bytes) -> None:
+        """Send it with the order."""
+        self.order = evolve(self.order, first_flight=flight)
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[Any]:
+        """Of the tunnel."""
+        connecting: Deferred[Any] = self.tunnel.endpoint(self.order).connect(protocolFactory)
+        return connecting
 
 
 class Gateway:
@@ -279,16 +299,28 @@ class Gateway:
             traceparent=self.parent,
         )
 
-    def open(self, notice: OpenNotice | None = None, person: PersonEnd | None = None) -> Any:
-        """What the person's TLS over the tunnel came to: a list of a Talker or a Failure."""
+    def open(
+        self,
+        notice: OpenNotice | None = None,
+        person: PersonEnd | None = None,
+        *,
+        is_early: bool = False,
+    ) -> Any:
+        """What the person's TLS over the tunnel came to: a list of a Talker or a Failure.
+
+        Args:
+            is_early: Whether the person's first flight goes with the notice.
+        """
         tunnel: Any = self.routes.find("db1")
         node = self.cluster.connector.facts.principal.id
         tls = (person or self.person_end).session(node)
+        below = EarlyEndpoint(tunnel, self.order(notice))
         endpoint = SessionTlsEndpoint(
-            below=tunnel.endpoint(self.order(notice)),
+            below=below,
             begin=tls.begin,
             clock=self.clock,
             seconds=10,
+            early=below.begin_with if is_early else None,
         )
         got: list[Any] = []
         endpoint.connect(Factory.forProtocol(Talker)).addBoth(got.append)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import evolve
 from cryptography.x509 import load_der_x509_certificate
 from twisted.internet.error import ConnectionDone
+from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from svc.connector.cycle import proxy_by
@@ -16,6 +19,7 @@ from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, Miss, TunnelEnded, TunnelRegistered
 from svc.model.signing import Purpose, Signed, verify
+from tests.connector.ends import Talker
 from tests.connector.gateway import Gateway, GatewayCase
 from tests.connector.pieces import UID
 from tests.pki.support import World
@@ -27,7 +31,7 @@ class TunnelTests(GatewayCase):
     def test_registers(self) -> None:
         """The Connector says who it is and signs Authority's nonce with its node key."""
         hello, signed = self.gateway.heard
-        self.assertEqual(hello, Hello("first", "0.11.0"))
+        self.assertEqual(hello, Hello("first", "0.11.0", takes_first_flight=True))
         assert isinstance(signed, Signed)
         key = self.gateway.cluster.connector.facts.public_key
         verify(key, Purpose.REGISTRATION, signed.payload, signed.signature)
@@ -140,6 +144,32 @@ class SessionTests(GatewayCase):
         end = self.end()
         self.assertEqual((end.bytes_up, end.bytes_down), (len(data), 2 * len(data)))
         self.assertEqual(self.gateway.connector_sessions.sessions, frozenset())
+
+    def test_first_flight_with_the_notice(self) -> None:
+        """The Connector answers a first flight that came with the notice as it opens the stream."""
+        [hello] = [one for one in self.gateway.heard if isinstance(one, Hello)]
+        self.assertTrue(hello.takes_first_flight)
+        [person] = self.gateway.open(is_early=True)
+        self.assertNotIsInstance(person, Failure)
+        target = self.gateway.kind.targets[-1]
+        person.transport.write(b"question")
+        self.gateway.turn()
+        self.target_says(target, b"answer")
+        self.assertEqual((target.value(), person.received), (b"question", b"answer"))
+        self.assertEqual((self.gateway.sessions[0]), SessionOpened(UID, "db1", "tcp"))
+
+    def test_first_flight_that_is_none(self) -> None:
+        """A Proxy that puts something else in its place breaks the session, and no more."""
+        notice = evolve(self.gateway.cluster.notice(), first_flight=b"\x16\x03\x01\0\x02no")
+        tunnel: Any = self.gateway.routes.find("db1")
+        order = evolve(self.gateway.order(notice), first_flight=notice.first_flight)
+        got: list[Any] = []
+        tunnel.endpoint(order).connect(Factory.forProtocol(Talker)).addBoth(got.append)
+        self.gateway.turn()
+        self.gateway.advance(60)
+        self.assertTrue(self.gateway.kind.targets[-1].gone)
+        self.assertEqual(self.gateway.connector_sessions.sessions, frozenset())
+        self.assertEqual(self.gateway.connector_sessions.under_way, 0)
 
     def test_proxy_reads_nothing(self) -> None:
         """What the Proxy carries holds no byte of the session."""

@@ -138,13 +138,15 @@ ANSWER = st.builds(
     control.AuthorizeAnswer, WORD, st.none() | SIGNED, MAYBE, MAYBE, WORDS, st.booleans()
 )
 UP = st.one_of(
-    st.builds(tunnel.Hello, WORD, WORD),
+    st.builds(tunnel.Hello, WORD, WORD, st.booleans(), st.booleans()),
     SIGNED,
     st.just(tunnel.Renew()),
     st.builds(tunnel.OpenRefused, WORD, WORD),
     st.just(tunnel.Goodbye()),
 )
-NOTICE = st.builds(tunnel.OpenNotice, WORD, SIGNED, PART, PART, CHAIN, DIGEST)
+NOTICE = st.builds(
+    tunnel.OpenNotice, WORD, SIGNED, PART, PART, CHAIN, DIGEST, first_flight=st.binary(max_size=99)
+)
 DOWN = st.one_of(
     st.builds(tunnel.Nonce, DIGEST),
     st.builds(AcceptedRegistration, SMALL, WITHHELD, INVENTORY),

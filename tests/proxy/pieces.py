@@ -153,6 +153,8 @@ class Talk:
 class Node(Talk):
     """A Connector's ``Register`` call that a test speaks for."""
 
+    takes_first_flight = False
+
     def __init__(self, site: Site, identity: TransportIdentity | None = None) -> None:
         self.site = site
         self.identity = identity or site.cluster.connector
@@ -187,7 +189,7 @@ class Node(Talk):
         return self.identity.sign(Purpose.REGISTRATION, data)
 
     def register(self, **changed: Any) -> None:
-        self.tell(Hello("first", "0.11.0"))
+        self.tell(Hello("first", "0.11.0", takes_first_flight=self.takes_first_flight))
         if self.error is None:
             self.tell(self.registration(**changed))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from attrs import frozen
@@ -134,6 +135,81 @@ class TlsTests(SynchronousTestCase):
         client.write(b"question")
         self.move()
         self.assertEqual(self.near.heard, b"question")
+
+    def test_answered_before_the_stream(self) -> None:
+        """A server answers a first flight that came ahead of the stream, also one in parts."""
+        hello = SessionTls(self.client._begin, Ear()).first_flight()
+        self.assertEqual(self.server.first_flight(hello[:100]), b"")
+        for heard in (hello, hello[:100]):
+            client = self.client = SessionTls(self.client._begin, self.far)
+            flight = client.first_flight()
+            cut = min(len(heard), len(flight) if heard is hello else 100)
+            server = self.server = SessionTls(self.server._begin, self.near)
+            answer = server.first_flight(flight[:cut])
+            self.assertEqual(bool(answer), heard is hello)
+            self.pipes = (Pipe(), Pipe())
+            client.makeConnection(self.pipes[1])
+            server.makeConnection(self.pipes[0])
+            self.assertEqual((self.pipes[0].sent, self.pipes[1].sent), ([], []))
+            if answer:
+                client.dataReceived(answer)
+            else:
+                server.dataReceived(flight[cut:])
+            self.shake()
+            client.write(b"question")
+            self.move()
+            self.assertTrue(self.near.heard.endswith(b"question"))
+
+    def test_no_flight_at_all(self) -> None:
+        """What is no handshake is refused once the stream stands, before anything is connected."""
+        self.server = SessionTls(self.server._begin, self.near)
+        self.assertEqual(self.server.first_flight(b"GET / HTTP/1.1\r\n\r\n"), b"")
+        pipe = Pipe()
+        self.server.makeConnection(pipe)
+        self.assertEqual(pipe.state, "aborted")
+        self.assertIsNone(self.near.transport)
+        self.server.connectionLost(Failure(ConnectionDone()))
+        self.failureResultOf(self.server.secured)
+
+    def test_last_flight_with_the_first_words(self) -> None:
+        """A client's last flight waits for words that are there within a turn, and no longer."""
+        for has_words in (True, False):
+            clock, near, far = Clock(), Ear(), Ear()
+            server = SessionTls(self.server._begin, near)
+            client = SessionTls(self.client._begin, far, soon=partial(clock.callLater, 0))
+            pipes = (Pipe(), Pipe())
+            server.makeConnection(pipes[0])
+            client.makeConnection(pipes[1])
+            server.dataReceived(b"".join(pipes[1].sent))
+            pipes[1].sent.clear()
+            client.dataReceived(b"".join(pipes[0].sent))
+            self.successResultOf(client.secured)
+            self.assertEqual(pipes[1].sent, [])
+            if has_words:
+                client.write(b"question")
+                self.assertEqual(len(pipes[1].sent), 1)
+            clock.advance(0)
+            self.assertEqual(len(pipes[1].sent), 1)
+            server.dataReceived(pipes[1].sent[0])
+            self.successResultOf(server.secured)
+            self.assertEqual(near.heard, b"question" if has_words else b"")
+
+    def test_last_flight_of_one_that_leaves(self) -> None:
+        """A client that closes at once says all that it had to say, in order."""
+        clock, near = Clock(), Ear()
+        server = SessionTls(self.server._begin, near)
+        client = SessionTls(self.client._begin, Ear(), soon=partial(clock.callLater, 0))
+        self.pipes, self.server, self.client = (Pipe(), Pipe()), server, client
+        server.makeConnection(self.pipes[0])
+        client.makeConnection(self.pipes[1])
+        server.dataReceived(b"".join(self.pipes[1].sent))
+        self.pipes[1].sent.clear()
+        client.dataReceived(b"".join(self.pipes[0].sent))
+        self.pipes[0].sent.clear()
+        client.loseConnection()
+        clock.advance(0)
+        self.move()
+        self.assertTrue(near.heard_end)
 
     def test_tickets_wait(self) -> None:
         """What nobody waits for after the handshake goes with the first word, or with the end."""

@@ -153,6 +153,22 @@ class InboxTests(SynchronousTestCase):
         self.assertEqual(out, messages)
         self.assertFalse(inbox.is_partial)
 
+    @settings(deadline=None)
+    @given(
+        st.lists(st.binary(min_size=1, max_size=50), min_size=1, max_size=4),
+        st.integers(1, 20),
+        st.integers(0, 60),
+    )
+    def test_peeked_at(self, messages: list[bytes], size: int, most: int) -> None:
+        """A whole message that is not too long is shown, and stays, framing and all."""
+        data = b"".join(prefix(len(message)) + message for message in messages)
+        inbox = Inbox(100)
+        for at in range(0, len(data), size):
+            inbox.add(data[at : at + size])
+            is_there = at + size >= 5 + len(messages[0]) and len(messages[0]) <= most
+            self.assertEqual(inbox.peek(most), messages[0] if is_there else b"")
+        self.assertEqual(b"".join(inbox.take_raw()), data)
+
     def test_refused(self) -> None:
         """Too long and compressed messages are refused before they are whole, again and again."""
         for data, encoding, fault in (
@@ -166,6 +182,7 @@ class InboxTests(SynchronousTestCase):
             inbox.encoding = encoding
             inbox.add(data)
             self.assertTrue(inbox.is_whole)
+            self.assertEqual(inbox.peek(100), b"")
             for _ in range(2):
                 with self.assertRaises(SvcError) as caught:
                     inbox.take()

@@ -25,6 +25,7 @@ from svc.lanes.rendezvous import Rendezvous
 from svc.lanes.splice import Splice, SpliceEnded
 from svc.messages.control import AuthorizeAnswer, CountedEnd
 from svc.messages.session import encode_opened
+from svc.messages.tunnel import MAX_FIRST_FLIGHT
 from svc.model.session.ending import (
     BROKEN,
     CANCELLED,
@@ -37,9 +38,10 @@ from svc.model.session.session import DIRECT, IN_TUNNEL
 from svc.model.session.tunnels import EndReason
 from svc.model.signing import Signed
 from svc.proxy.sessions.ending import EndFrameReader
-from svc.rpc.frames import open_frame
+from svc.rpc.frames import data_head, open_frame
 from svc.tunnel.times import end_reason
 from svc.tunnel.transport import RegisteredTunnel
+from svc.wire.framing import PREFIX_BYTES
 
 _log = Logger(namespace="svc_proxy")
 
@@ -79,6 +81,7 @@ class Carried(Protocol):
         self._end_frame_reader = EndFrameReader()
         self._carry: IRpcCall | None = None
         self._joined = RelayedBytes(0, 0)
+        self._taken = 0
         self._rendezvous: Deferred[Splice] | None = None
         self._lane: Splice | None = None
         self._was_offered = False
@@ -97,7 +100,8 @@ class Carried(Protocol):
     def counted(self) -> RelayedBytes:
         """Bytes that passed, from the client and from the Connector, in whatever lane."""
         up, down = (0, 0) if self._lane is None else self._lane.passed
-        return RelayedBytes(self._joined.from_first + up, self._joined.from_second + down)
+        from_client = self._taken + self._joined.from_first
+        return RelayedBytes(from_client + up, self._joined.from_second + down)
 
     @property
     def lane(self) -> str:
@@ -153,6 +157,15 @@ class Carried(Protocol):
             raise
         finally:
             self._opening = None
+
+    def first_flight(self) -> bytes:
+        """What the client has said already, if its tunnel takes that with the order."""
+        if self.tunnel is None or not self.tunnel.takes_first_flight:
+            return b""
+        flight = cast(IRawEnd, self._call).take_data(MAX_FIRST_FLIGHT)
+        if flight:
+            self._taken = PREFIX_BYTES + len(data_head(len(flight))) + len(flight)
+        return flight
 
     def carried_by(self, carry: IRpcCall, answer: Signed | None = None) -> Deferred[object]:
         """Join; fires (or fails) when the session is over.  Called by ``Tunnel/Carry``.

@@ -401,6 +401,13 @@ class SessionOpens:
                 reason=tunnel.value,
                 fault=MISSES[tunnel.value],
             )
+        if not tunnel.inventory.holds(granted.grant.assigned):
+            raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
+        # What changed while Authority was asked was looked at for others, but not for it.
+        # Here too a Proxy that denied it by the policy alone decides it with the approval.
+        self._check(opening, granted)
+        carried.tunnel = tunnel
+        is_read = opening.kind.gate is not None
         order = OpenOrder(
             session_uid=opening.request.session_uid,
             grant=granted.signed,
@@ -408,13 +415,8 @@ class SessionOpens:
             signature=opening.signature,
             person_chain=opening.chain,
             traceparent=opening.span.traceparent,
+            first_flight=b"" if is_read else carried.first_flight(),
         )
-        if not tunnel.inventory.holds(granted.grant.assigned):
-            raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
-        # What changed while Authority was asked was looked at for others, but not for it.
-        # Here too a Proxy that denied it by the policy alone decides it with the approval.
-        self._check(opening, granted)
-        carried.tunnel = tunnel
         await carried.opened(tunnel.endpoint(order).connect(SingleProtocolFactory(carried)))
 
     async def _carry(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:

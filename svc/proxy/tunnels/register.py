@@ -155,7 +155,7 @@ class RegistrationCall:
             self._tasks.spawn("read a tunnel", self._read())
             standing, registration = await self.service.queue.first(self.node_id, self._round)
             try:
-                self._register(registration, standing, takes_lanes=hello.takes_lanes)
+                self._register(registration, standing, hello)
             except BaseException:
                 standing.over()
                 raise
@@ -172,7 +172,7 @@ class RegistrationCall:
         return standing
 
     def _register(
-        self, registration: Registration, standing: AcknowledgedRegistration, *, takes_lanes: bool
+        self, registration: Registration, standing: AcknowledgedRegistration, hello: Hello
     ) -> None:
         if self._silenced is not None:
             raise self._silenced
@@ -188,7 +188,8 @@ class RegistrationCall:
             send=self._outbox.send,
             hang_up=self._hung_up,
             times=service.times,
-            takes_lanes=takes_lanes,
+            takes_lanes=hello.takes_lanes,
+            takes_first_flight=hello.takes_first_flight,
             inventory=standing.verdict.inventory,
         )
         service.routes.register(tunnel)

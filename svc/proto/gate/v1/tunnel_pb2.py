@@ -26,7 +26,7 @@ from svc.proto.gate.v1 import session_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_s
 from svc.proto.gate.v1 import stream_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_stream__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esvc/proto/gate/v1/tunnel.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/session.proto\x1a\x1esvc/proto/gate/v1/stream.proto\"\xea\x01\n\x08TunnelUp\x12%\n\x05hello\x18\x01 \x01(\x0b\x32\x14.gate.v1.TunnelHelloH\x00\x12\x33\n\x0cregistration\x18\x02 \x01(\x0b\x32\x1b.gate.v1.SignedRegistrationH\x00\x12$\n\x05renew\x18\x03 \x01(\x0b\x32\x13.gate.v1.LeaseRenewH\x00\x12,\n\x0copen_refused\x18\x04 \x01(\x0b\x32\x14.gate.v1.OpenRefusedH\x00\x12#\n\x07goodbye\x18\x05 \x01(\x0b\x32\x10.gate.v1.GoodbyeH\x00\x42\t\n\x07message\"\x85\x02\n\nTunnelDown\x12\x1f\n\x05nonce\x18\x01 \x01(\x0b\x32\x0e.gate.v1.NonceH\x00\x12\x31\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32\x1d.gate.v1.RegistrationAcceptedH\x00\x12(\n\x07renewed\x18\x03 \x01(\x0b\x32\x15.gate.v1.LeaseRenewedH\x00\x12#\n\x04open\x18\x04 \x01(\x0b\x32\x13.gate.v1.OpenNoticeH\x00\x12%\n\x08\x64raining\x18\x05 \x01(\x0b\x32\x11.gate.v1.DrainingH\x00\x12\"\n\x04lane\x18\x06 \x01(\x0b\x32\x12.gate.v1.LaneOfferH\x00\x42\t\n\x07message\"H\n\x0bTunnelHello\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x13\n\x0btakes_lanes\x18\x03 \x01(\x08\"\x16\n\x05Nonce\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"\x0c\n\nLeaseRenew\"\x0e\n\x0cLeaseRenewed\"\t\n\x07Goodbye\"\n\n\x08\x44raining\",\n\x10\x44\x65\x63laredResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\"\xed\x01\n\x0cRegistration\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x10\n\x08proxy_id\x18\x03 \x01(\t\x12\r\n\x05nonce\x18\x04 \x01(\x0c\x12,\n\tresources\x18\x05 \x03(\x0b\x32\x19.gate.v1.DeclaredResource\x12\x13\n\x0binstance_id\x18\x06 \x01(\t\x12\x12\n\ngeneration\x18\x07 \x01(\x04\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\t \x03(\t\x12\x1c\n\x14inventory_generation\x18\n \x01(\x04\"L\n\tInventory\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12+\n\x08\x61ssigned\x18\x02 \x03(\x0b\x32\x19.gate.v1.AssignedResource\"B\n\x10\x41ssignedResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x04\"L\n\x12SignedRegistration\x12\x14\n\x0cregistration\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\".\n\x10WithheldResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"~\n\x14RegistrationAccepted\x12\x12\n\nlease_secs\x18\x01 \x01(\r\x12+\n\x08withheld\x18\x02 \x03(\x0b\x32\x19.gate.v1.WithheldResource\x12%\n\tinventory\x18\x03 \x01(\x0b\x32\x12.gate.v1.Inventory\"\xa5\x01\n\nOpenNotice\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12#\n\x05grant\x18\x02 \x01(\x0b\x32\x14.gate.v1.SignedGrant\x12\x0f\n\x07request\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12\x14\n\x0cperson_chain\x18\x05 \x03(\x0c\x12\x0e\n\x06secret\x18\x06 \x01(\x0c\x12\x13\n\x0btraceparent\x18\x07 \x01(\t\"2\n\x0bOpenRefused\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"W\n\tCarryOpen\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\x0c\x12%\n\x06\x61nswer\x18\x03 \x01(\x0b\x32\x15.gate.v1.SignedAnswer\"/\n\tLaneOffer\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x0c\x32\xbd\x01\n\x06Tunnel\x12\x36\n\x08Register\x12\x11.gate.v1.TunnelUp\x1a\x13.gate.v1.TunnelDown(\x01\x30\x01\x12\x37\n\x05\x43\x61rry\x12\x14.gate.v1.StreamFrame\x1a\x14.gate.v1.StreamFrame(\x01\x30\x01\x12\x42\n\nCheckpoint\x12\x19.gate.v1.SignedCheckpoint\x1a\x19.gate.v1.CheckpointAnswerb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esvc/proto/gate/v1/tunnel.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/session.proto\x1a\x1esvc/proto/gate/v1/stream.proto\"\xea\x01\n\x08TunnelUp\x12%\n\x05hello\x18\x01 \x01(\x0b\x32\x14.gate.v1.TunnelHelloH\x00\x12\x33\n\x0cregistration\x18\x02 \x01(\x0b\x32\x1b.gate.v1.SignedRegistrationH\x00\x12$\n\x05renew\x18\x03 \x01(\x0b\x32\x13.gate.v1.LeaseRenewH\x00\x12,\n\x0copen_refused\x18\x04 \x01(\x0b\x32\x14.gate.v1.OpenRefusedH\x00\x12#\n\x07goodbye\x18\x05 \x01(\x0b\x32\x10.gate.v1.GoodbyeH\x00\x42\t\n\x07message\"\x85\x02\n\nTunnelDown\x12\x1f\n\x05nonce\x18\x01 \x01(\x0b\x32\x0e.gate.v1.NonceH\x00\x12\x31\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32\x1d.gate.v1.RegistrationAcceptedH\x00\x12(\n\x07renewed\x18\x03 \x01(\x0b\x32\x15.gate.v1.LeaseRenewedH\x00\x12#\n\x04open\x18\x04 \x01(\x0b\x32\x13.gate.v1.OpenNoticeH\x00\x12%\n\x08\x64raining\x18\x05 \x01(\x0b\x32\x11.gate.v1.DrainingH\x00\x12\"\n\x04lane\x18\x06 \x01(\x0b\x32\x12.gate.v1.LaneOfferH\x00\x42\t\n\x07message\"d\n\x0bTunnelHello\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x13\n\x0btakes_lanes\x18\x03 \x01(\x08\x12\x1a\n\x12takes_first_flight\x18\x04 \x01(\x08\"\x16\n\x05Nonce\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"\x0c\n\nLeaseRenew\"\x0e\n\x0cLeaseRenewed\"\t\n\x07Goodbye\"\n\n\x08\x44raining\",\n\x10\x44\x65\x63laredResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\"\xed\x01\n\x0cRegistration\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x10\n\x08proxy_id\x18\x03 \x01(\t\x12\r\n\x05nonce\x18\x04 \x01(\x0c\x12,\n\tresources\x18\x05 \x03(\x0b\x32\x19.gate.v1.DeclaredResource\x12\x13\n\x0binstance_id\x18\x06 \x01(\t\x12\x12\n\ngeneration\x18\x07 \x01(\x04\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\t \x03(\t\x12\x1c\n\x14inventory_generation\x18\n \x01(\x04\"L\n\tInventory\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12+\n\x08\x61ssigned\x18\x02 \x03(\x0b\x32\x19.gate.v1.AssignedResource\"B\n\x10\x41ssignedResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x04\"L\n\x12SignedRegistration\x12\x14\n\x0cregistration\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\".\n\x10WithheldResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"~\n\x14RegistrationAccepted\x12\x12\n\nlease_secs\x18\x01 \x01(\r\x12+\n\x08withheld\x18\x02 \x03(\x0b\x32\x19.gate.v1.WithheldResource\x12%\n\tinventory\x18\x03 \x01(\x0b\x32\x12.gate.v1.Inventory\"\xbb\x01\n\nOpenNotice\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12#\n\x05grant\x18\x02 \x01(\x0b\x32\x14.gate.v1.SignedGrant\x12\x0f\n\x07request\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12\x14\n\x0cperson_chain\x18\x05 \x03(\x0c\x12\x0e\n\x06secret\x18\x06 \x01(\x0c\x12\x13\n\x0btraceparent\x18\x07 \x01(\t\x12\x14\n\x0c\x66irst_flight\x18\x08 \x01(\x0c\"2\n\x0bOpenRefused\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"W\n\tCarryOpen\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\x0c\x12%\n\x06\x61nswer\x18\x03 \x01(\x0b\x32\x15.gate.v1.SignedAnswer\"/\n\tLaneOffer\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x0c\x32\xbd\x01\n\x06Tunnel\x12\x36\n\x08Register\x12\x11.gate.v1.TunnelUp\x1a\x13.gate.v1.TunnelDown(\x01\x30\x01\x12\x37\n\x05\x43\x61rry\x12\x14.gate.v1.StreamFrame\x1a\x14.gate.v1.StreamFrame(\x01\x30\x01\x12\x42\n\nCheckpoint\x12\x19.gate.v1.SignedCheckpoint\x1a\x19.gate.v1.CheckpointAnswerb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,39 +38,39 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_TUNNELDOWN']._serialized_start=346
   _globals['_TUNNELDOWN']._serialized_end=607
   _globals['_TUNNELHELLO']._serialized_start=609
-  _globals['_TUNNELHELLO']._serialized_end=681
-  _globals['_NONCE']._serialized_start=683
-  _globals['_NONCE']._serialized_end=705
-  _globals['_LEASERENEW']._serialized_start=707
-  _globals['_LEASERENEW']._serialized_end=719
-  _globals['_LEASERENEWED']._serialized_start=721
-  _globals['_LEASERENEWED']._serialized_end=735
-  _globals['_GOODBYE']._serialized_start=737
-  _globals['_GOODBYE']._serialized_end=746
-  _globals['_DRAINING']._serialized_start=748
-  _globals['_DRAINING']._serialized_end=758
-  _globals['_DECLAREDRESOURCE']._serialized_start=760
-  _globals['_DECLAREDRESOURCE']._serialized_end=804
-  _globals['_REGISTRATION']._serialized_start=807
-  _globals['_REGISTRATION']._serialized_end=1044
-  _globals['_INVENTORY']._serialized_start=1046
-  _globals['_INVENTORY']._serialized_end=1122
-  _globals['_ASSIGNEDRESOURCE']._serialized_start=1124
-  _globals['_ASSIGNEDRESOURCE']._serialized_end=1190
-  _globals['_SIGNEDREGISTRATION']._serialized_start=1192
-  _globals['_SIGNEDREGISTRATION']._serialized_end=1268
-  _globals['_WITHHELDRESOURCE']._serialized_start=1270
-  _globals['_WITHHELDRESOURCE']._serialized_end=1316
-  _globals['_REGISTRATIONACCEPTED']._serialized_start=1318
-  _globals['_REGISTRATIONACCEPTED']._serialized_end=1444
-  _globals['_OPENNOTICE']._serialized_start=1447
-  _globals['_OPENNOTICE']._serialized_end=1612
-  _globals['_OPENREFUSED']._serialized_start=1614
-  _globals['_OPENREFUSED']._serialized_end=1664
-  _globals['_CARRYOPEN']._serialized_start=1666
-  _globals['_CARRYOPEN']._serialized_end=1753
-  _globals['_LANEOFFER']._serialized_start=1755
-  _globals['_LANEOFFER']._serialized_end=1802
-  _globals['_TUNNEL']._serialized_start=1805
-  _globals['_TUNNEL']._serialized_end=1994
+  _globals['_TUNNELHELLO']._serialized_end=709
+  _globals['_NONCE']._serialized_start=711
+  _globals['_NONCE']._serialized_end=733
+  _globals['_LEASERENEW']._serialized_start=735
+  _globals['_LEASERENEW']._serialized_end=747
+  _globals['_LEASERENEWED']._serialized_start=749
+  _globals['_LEASERENEWED']._serialized_end=763
+  _globals['_GOODBYE']._serialized_start=765
+  _globals['_GOODBYE']._serialized_end=774
+  _globals['_DRAINING']._serialized_start=776
+  _globals['_DRAINING']._serialized_end=786
+  _globals['_DECLAREDRESOURCE']._serialized_start=788
+  _globals['_DECLAREDRESOURCE']._serialized_end=832
+  _globals['_REGISTRATION']._serialized_start=835
+  _globals['_REGISTRATION']._serialized_end=1072
+  _globals['_INVENTORY']._serialized_start=1074
+  _globals['_INVENTORY']._serialized_end=1150
+  _globals['_ASSIGNEDRESOURCE']._serialized_start=1152
+  _globals['_ASSIGNEDRESOURCE']._serialized_end=1218
+  _globals['_SIGNEDREGISTRATION']._serialized_start=1220
+  _globals['_SIGNEDREGISTRATION']._serialized_end=1296
+  _globals['_WITHHELDRESOURCE']._serialized_start=1298
+  _globals['_WITHHELDRESOURCE']._serialized_end=1344
+  _globals['_REGISTRATIONACCEPTED']._serialized_start=1346
+  _globals['_REGISTRATIONACCEPTED']._serialized_end=1472
+  _globals['_OPENNOTICE']._serialized_start=1475
+  _globals['_OPENNOTICE']._serialized_end=1662
+  _globals['_OPENREFUSED']._serialized_start=1664
+  _globals['_OPENREFUSED']._serialized_end=1714
+  _globals['_CARRYOPEN']._serialized_start=1716
+  _globals['_CARRYOPEN']._serialized_end=1803
+  _globals['_LANEOFFER']._serialized_start=1805
+  _globals['_LANEOFFER']._serialized_end=1852
+  _globals['_TUNNEL']._serialized_start=1855
+  _globals['_TUNNEL']._serialized_end=2044
 # @@protoc_insertion_point(module_scope)

@@ -39,14 +39,16 @@ class TunnelDown(_message.Message):
     def __init__(self, nonce: _Optional[_Union[Nonce, _Mapping]] = ..., accepted: _Optional[_Union[RegistrationAccepted, _Mapping]] = ..., renewed: _Optional[_Union[LeaseRenewed, _Mapping]] = ..., open: _Optional[_Union[OpenNotice, _Mapping]] = ..., draining: _Optional[_Union[Draining, _Mapping]] = ..., lane: _Optional[_Union[LaneOffer, _Mapping]] = ...) -> None: ...
 
 class TunnelHello(_message.Message):
-    __slots__ = ("instance_id", "version", "takes_lanes")
+    __slots__ = ("instance_id", "version", "takes_lanes", "takes_first_flight")
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     TAKES_LANES_FIELD_NUMBER: _ClassVar[int]
+    TAKES_FIRST_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     instance_id: str
     version: str
     takes_lanes: bool
-    def __init__(self, instance_id: _Optional[str] = ..., version: _Optional[str] = ..., takes_lanes: _Optional[bool] = ...) -> None: ...
+    takes_first_flight: bool
+    def __init__(self, instance_id: _Optional[str] = ..., version: _Optional[str] = ..., takes_lanes: _Optional[bool] = ..., takes_first_flight: _Optional[bool] = ...) -> None: ...
 
 class Nonce(_message.Message):
     __slots__ = ("nonce",)
@@ -149,7 +151,7 @@ class RegistrationAccepted(_message.Message):
     def __init__(self, lease_secs: _Optional[int] = ..., withheld: _Optional[_Iterable[_Union[WithheldResource, _Mapping]]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ...) -> None: ...
 
 class OpenNotice(_message.Message):
-    __slots__ = ("session_uid", "grant", "request", "signature", "person_chain", "secret", "traceparent")
+    __slots__ = ("session_uid", "grant", "request", "signature", "person_chain", "secret", "traceparent", "first_flight")
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     GRANT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
@@ -157,6 +159,7 @@ class OpenNotice(_message.Message):
     PERSON_CHAIN_FIELD_NUMBER: _ClassVar[int]
     SECRET_FIELD_NUMBER: _ClassVar[int]
     TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     session_uid: str
     grant: _session_pb2.SignedGrant
     request: bytes
@@ -164,7 +167,8 @@ class OpenNotice(_message.Message):
     person_chain: _containers.RepeatedScalarFieldContainer[bytes]
     secret: bytes
     traceparent: str
-    def __init__(self, session_uid: _Optional[str] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., secret: _Optional[bytes] = ..., traceparent: _Optional[str] = ...) -> None: ...
+    first_flight: bytes
+    def __init__(self, session_uid: _Optional[str] = ..., grant: _Optional[_Union[_session_pb2.SignedGrant, _Mapping]] = ..., request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., person_chain: _Optional[_Iterable[bytes]] = ..., secret: _Optional[bytes] = ..., traceparent: _Optional[str] = ..., first_flight: _Optional[bytes] = ...) -> None: ...
 
 class OpenRefused(_message.Message):
     __slots__ = ("session_uid", "reason")
