@@ -147,6 +147,8 @@ def personal_hash(salt: bytes, value: str) -> str:
 
 def tidy(text: str) -> str:
     """*text* in a form every store keeps and no reader stumbles over."""
+    if _PLAIN.match(text) is not None:
+        return text
     text = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\x00")
     if len(text) > MAX_TEXT:
         digest = sha256(text.encode()).hexdigest()
@@ -242,7 +244,10 @@ def is_storable(value: Json) -> bool:
     if value is None or isinstance(value, int):
         return True
     if isinstance(value, (dict, Mapping)):  # a class before an abstract one, which is slow to ask
-        return all(is_storable(key) and is_storable(item) for key, item in value.items())
+        for key, item in value.items():
+            if len(key) > MAX_TEXT or "\0" in key or not is_storable(item):
+                return False
+        return True
     if isinstance(value, (list, tuple)):
         return all(is_storable(item) for item in value)
     return True

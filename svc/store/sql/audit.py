@@ -1,10 +1,10 @@
 """The hash chain.
 
 The invariant: link n+1 is computed from link n as this very transaction sees
-it.  The head is read back by sequence number each time (an indexed read of a
-page that is in memory), so a rolled-back savepoint can never leave a head that
-no row has.  Where a read is a way to a server and back, the one who runs
-transactions brings a :class:`HeadMemory`, and forgets it with whatever is undone.
+it.  The head is read back by sequence number in each transaction, once: the one
+who runs transactions brings a :class:`HeadMemory`, and forgets it with whatever
+is undone, so a rolled-back savepoint can never leave a head that no row has.
+Who brings none reads it each time.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from svc.errors import RecordLost, StoreFull, StoreUnavailable
 from svc.interfaces.crash import CrashPoint
 from svc.interfaces.store import ChainHash
 from svc.store.engine.jobs import Job
-from svc.store.sql.audit import Appended
+from svc.store.sql.audit import Appended, HeadMemory
 from svc.store.sql.transaction import Transaction
 from svc.store.sqlite.connection import NO_FILE, WHOSE, SqliteStatements, StoreFile, is_undone
 
@@ -64,6 +64,7 @@ class WriteBatch:
     _file: StoreFile = NO_FILE
     _connection: sqlite3.Connection | None = field(init=False, default=None)
     _transaction: Transaction | None = field(init=False, default=None)
+    _head: HeadMemory = field(init=False, factory=HeadMemory)
     _appended: Appended = field(init=False, factory=Appended)
 
     def perform(self, jobs: Sequence[Job]) -> None:
@@ -100,9 +101,12 @@ class WriteBatch:
         if self._connection is None:
             self._connection = self._reopen()
             self._transaction = Transaction(
-                SqliteStatements(self._connection), self._chain_hash, appended=self._appended
+                SqliteStatements(self._connection),
+                self._chain_hash,
+                head=self._head,
+                appended=self._appended,
             )
-        self._appended.undo(0)
+        self._forget(0)
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
 
@@ -119,11 +123,16 @@ class WriteBatch:
             job.outcome = None
         except BaseException as error:
             job.outcome = _not_written(job.desc, self._lost(error) or error, self._file)
-        self._appended.undo(before)
+        self._forget(before)
         if connection.in_transaction:
             connection.execute("ROLLBACK TO job")
             connection.execute("RELEASE job")
         return False
+
+    def _forget(self, kept: int) -> None:
+        """What was appended after the first *kept* links is undone, or of another transaction."""
+        self._appended.undo(kept)
+        self._head.head = None
 
     def _lost(self, error: BaseException) -> RecordLost | None:
         """A row that another one refers to, and that was there a moment ago."""

@@ -226,6 +226,12 @@ class HostileTextTests(SynchronousTestCase):
         if is_tidy(text):
             self.assertEqual(tidy(text), text)
 
+    @settings(deadline=None)
+    @given(st.from_regex(r"[A-Za-z0-9._-]{0,60}", fullmatch=True))
+    def test_plain_text(self, text: str) -> None:
+        """What is not looked at twice is what a second look, which a space brings, leaves alone."""
+        self.assertEqual((tidy(text), tidy(f"{text} ")), (text, f"{text} "))
+
     def test_length(self) -> None:
         """Text of letters is tidy up to the most that is kept."""
         self.assertTrue(is_tidy("a" * MAX_TEXT))
