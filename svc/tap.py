@@ -124,7 +124,7 @@ class RolePlugin:
             process = make_process(runtime, settings, stopped_by=root.ended)
         root.addService(process)
         reactor.callWhenRunning(stop_on_signals, reactor)
-        reactor.callWhenRunning(settle_heap)
+        reactor.callWhenRunning(settle_heap, reactor)
 
 
 def check_environment(environ: Mapping[str, str]) -> None:

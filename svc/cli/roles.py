@@ -134,7 +134,7 @@ class Running:
         from svc.runtime.heap import settle_heap
 
         started = process.startService()
-        started.addCallbacks(lambda _: settle_heap(), self._failed)
+        started.addCallbacks(lambda _: settle_heap(self._reactor), self._failed)
 
     def _failed(self, failure: Any) -> None:
         from twisted.internet.defer import CancelledError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.runtime.heap import settle_heap
@@ -23,10 +24,22 @@ class SettledTests(SynchronousTestCase):
         self.addCleanup(gc.unfreeze)
         lost = weakref.ref(Ring())
         before = Ring()
-        settle_heap()
+        clock = Clock()
+        settle_heap(clock).join()
         self.assertIsNone(lost(), "garbage is not kept")
         self.assertGreater(gc.get_freeze_count(), 10_000)
         self.assertNotIn(before, gc.get_objects())
         later = weakref.ref(Ring())
         gc.collect()
         self.assertIsNone(later())
+
+    def test_looked_at_again(self) -> None:
+        """Memory is looked at again, ever more rarely."""
+        self.addCleanup(gc.unfreeze)
+        clock, times = Clock(), list[float]()
+        settle_heap(clock).join()
+        while clock.seconds() < 3600:
+            [call] = clock.getDelayedCalls()
+            times.append(call.getTime() - clock.seconds())
+            clock.advance(times[-1])
+        self.assertEqual(times[:8], [10, 20, 40, 80, 160, 320, 600, 600])

@@ -1,0 +1,56 @@
+"""Memory in large pages: what is in them stays what it was, and what is shared stays shared."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from unittest import SkipTest
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.runtime.large_pages import is_full
+
+_PROGRAM = """
+import os
+from hashlib import sha256
+from svc.runtime.large_pages import LARGE, use_large_pages
+
+held = bytearray(os.urandom(LARGE)) * 8
+before = sha256(held).digest()
+
+def large():
+    with open("/proc/self/smaps_rollup") as lines:
+        return sum(int(line.split()[1]) for line in lines if line.startswith("AnonHugePages"))
+
+heard, said = os.pipe()
+if not os.fork():
+    os.write(said, b"%d" % use_large_pages())
+    os._exit(0)
+shared = int(os.read(heard, 9))
+os.wait()
+was = large()
+count = use_large_pages()
+print(count, shared, (large() - was) // (LARGE // 1024), before == sha256(held).digest())
+"""
+
+
+class LargePagesTests(SynchronousTestCase):
+    def test_in_a_process(self) -> None:
+        """A process gets large pages with the same bytes in them; a forked one shares as before."""
+        told = subprocess.run(
+            [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True, timeout=60
+        )
+        count, shared, more, is_same = told.stdout.split()
+        self.assertEqual(is_same, "True")
+        if count == "0":
+            raise SkipTest("this kernel makes no large pages when it is asked to")
+        self.assertGreaterEqual(int(more), 7)
+        self.assertLess(int(shared), 7)
+
+    @given(st.integers(0, 512), st.sampled_from([0x00, 0x80, 0x40, 0xA1, 0xA0]))
+    def test_enough_of_it(self, count: int, other: int) -> None:
+        """Most small pages must be there: in memory, of no file, and of nobody else."""
+        tops = bytes([0x81]) * count + bytes([other]) * (512 - count)
+        self.assertEqual(is_full(tops), count >= 384)
