@@ -35,6 +35,8 @@ class RequestVerdict:
             one.
         basis: What it was decided by; only a session can read it.
         approved: The approval that it was decided with, if any; a session's too.
+        lacks_text: Of a denial that only an approval of the exact text would turn, where the
+            request has no text that can be asked for.
     """
 
     allowed: bool
@@ -44,6 +46,7 @@ class RequestVerdict:
     basis: tuple[int, ...] = ()
     request_hint: str = ""
     approved: ApprovedAccess | None = None
+    lacks_text: bool = False
 
     @property
     def is_recorded(self) -> bool:

@@ -68,7 +68,8 @@ class DeniedTexts:
             raise SvcError(
                 "this Proxy does not keep the text of that denial: it keeps your last "
                 f"{MOST_OF_ONE} for {KEPT_SECS / 60:.0f} minutes, where an approval of the text "
-                "would help; send the request again, or give the text with --statement",
+                "would help, and a request has a text (a statement whose parameters are sent apart "
+                "has none); send the request again, or give the text with --statement",
                 reason="unknown_decision",
                 fault=Fault.NOT_FOUND,
             )

@@ -364,6 +364,16 @@ class PsqlTests(DatabaseCase):
             self.assertIn("ERROR:  42501", self.run_psql(f"{other}\n").stderr, other)
         elsewhere = self.run_psql(f"{statement}\n", database="template1")
         self.assertIn("ERROR:  42501", elsewhere.stderr)
+        host, port = self.where()
+        with (
+            psycopg.connect(
+                host=host, port=port, user="app", dbname="postgres", autocommit=True
+            ) as apart,
+            self.assertRaises(psycopg.errors.InsufficientPrivilege) as caught,
+        ):
+            apart.execute("DELETE FROM orders WHERE id = %s", (71,))
+        hint = caught.exception.diag.message_hint
+        self.assertIn("a statement whose parameters are sent apart has none", hint)
         said = self.run_psql(f"{statement}\n{statement}\n")
         self.assertEqual(said.stderr.count("ERROR:  42501"), 1, said.stderr)
         with connected(self.url) as cursor:

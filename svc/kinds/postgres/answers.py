@@ -83,6 +83,8 @@ def told(denial: Decided) -> Mapping[str, str]:
     }
     if verdict.request_hint:
         values["request"] = verdict.request_hint
+    elif verdict.lacks_text:
+        values["no_text"] = denial.no_text
     if effects.complaint is not None:
         values["complaint"] = effects.complaint.text
         values["position"] = str(effects.complaint.position)

@@ -20,7 +20,9 @@ from svc.kinds.postgres.held import drop, first_of, names, whole
 from svc.kinds.postgres.long_texts import effects_of
 from svc.kinds.postgres.messages import (
     DECIDED,
+    EXECUTES,
     HEAD,
+    LONG,
     LONGEST_NAMES,
     LONGEST_TEXT,
     check_length,
@@ -188,26 +190,24 @@ class PostgresGate:
         text = b"" if body is None else _ended(body)
         effects = LONG_TEXT if body is None else await effects_of(self.session, text)
         # An EXECUTE does not show what it runs, so its text is not what somebody could approve.
-        exact = b"" if effects.executes else text
+        exact, no_text = (b"", EXECUTES) if effects.executes else (text, LONG)
         effects = resolved(self.pipeline, effects)
         if ends_transaction(text) and effects.ends_transaction:
             verdict = PASSES
         else:
             verdict = await self._decide(stream, size, effects, head, exact)
-        await self._ask_simply(stream, size, verdict, effects)
+        await self._ask_simply(stream, size, Decided(verdict, effects, no_text))
 
     async def _call(self, stream: IGatedStream, size: int, head: bytes) -> None:
         verdict = await self._decide(stream, size, FUNCTION_CALL, head)
-        await self._ask_simply(stream, size, verdict, FUNCTION_CALL)
+        await self._ask_simply(stream, size, Decided(verdict, FUNCTION_CALL))
 
-    async def _ask_simply(
-        self, stream: IGatedStream, size: int, verdict: RequestVerdict, effects: TextEffects
-    ) -> None:
-        if not verdict.allowed:
-            await self._deny(stream, size, Decided(verdict, effects), simply=True)
+    async def _ask_simply(self, stream: IGatedStream, size: int, answer: Decided) -> None:
+        if not answer.verdict.allowed:
+            await self._deny(stream, size, answer, simply=True)
         else:
             if not self.pipeline.is_skipping:  # since it was decided: the server reads past it
-                self.pipeline.asked_simply(effects.changes)
+                self.pipeline.asked_simply(answer.effects.changes)
             await stream.pass_on(size)
 
     async def _parse(self, stream: IGatedStream, size: int, head: bytes) -> None:

@@ -20,7 +20,10 @@ from svc.kinds.opaque import LabelledPort
 from svc.kinds.postgres.messages import (
     DENIED_CODE,
     DENIED_WORD,
+    EXECUTES,
+    EXTENDED,
     HEAD,
+    LONG,
     SYNTAX_ERROR,
     denied_word,
     error_message,
@@ -30,7 +33,12 @@ from svc.kinds.postgres.messages import (
     text_at,
 )
 from svc.kinds.postgres.terms import DATABASE, ROLE
-from svc.model.policy.requested import COMMAND_OPTIONS, known_command, why_command
+from svc.model.policy.requested import (
+    COMMAND_OPTIONS,
+    MAX_TEXT_BYTES,
+    known_command,
+    why_command,
+)
 from svc.model.session.edits import MakeEdit
 from svc.model.session.ending import SessionOver
 
@@ -93,8 +101,19 @@ def _hint(decision: str, told: Mapping[str, str]) -> str:
     options = told.get(COMMAND_OPTIONS, "")
     why = why_command(decision, options) if decision else ""
     command = known_command(told.get("request", ""))
-    ask = f"To ask for access: {command}{options}" if command else ""
+    ask = f"To ask for access: {command}{options}" if command else _NO_TEXT.get(told.get("no_text"))
     return "; ".join(part for part in (ask, why and (f"to see why: {why}" if ask else why)) if part)
+
+
+_EXACTLY = "It has to be approved by its exact text"
+_NO_TEXT: Mapping[str | None, str] = {
+    EXTENDED: f"{_EXACTLY}, and a statement whose parameters are sent apart has none: send it with "
+    "the values in it by the simple protocol, as psql does, and ask for that",
+    EXECUTES: f"{_EXACTLY}, and EXECUTE does not show what it runs: send the statement itself, "
+    "and ask for that",
+    LONG: f"{_EXACTLY}, and only UTF-8 of at most {MAX_TEXT_BYTES} bytes can be asked for: send "
+    "less at a time",
+}
 
 
 def unread_text(word: str) -> str:

@@ -44,6 +44,9 @@ _ENDS = re.compile(
 )
 
 SYNTAX_ERROR, DENIED_CODE = b"42601", b"42501"
+EXTENDED, EXECUTES, LONG = "extended", "executes", "long"
+"""Why a request has no text that can be asked for: its parameters come apart from it, it runs what
+it does not show, or nobody would read it."""
 
 
 def ends_transaction(text: bytes) -> bool:

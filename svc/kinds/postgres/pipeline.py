@@ -16,7 +16,7 @@ from attrs import define, field, frozen
 from svc.errors import Malformed
 from svc.interfaces.gating import RequestVerdict
 from svc.kinds.postgres.effects import NameChange, TextEffects
-from svc.kinds.postgres.messages import DENIED_WORD, denied_word
+from svc.kinds.postgres.messages import DENIED_WORD, EXTENDED, denied_word
 from svc.kinds.postgres.reading import check_reported
 
 MOST_NAMES = 4096
@@ -78,10 +78,15 @@ class Portal:
 
 @frozen
 class Decided:
-    """A request's verdict, and what it would do, as far as anybody can read it."""
+    """A request's verdict, and what it would do, as far as anybody can read it.
+
+    Attributes:
+        no_text: Why it has no text that can be asked for, if it has none.
+    """
 
     verdict: RequestVerdict
     effects: TextEffects
+    no_text: str = EXTENDED
 
 
 @frozen

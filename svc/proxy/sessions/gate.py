@@ -151,7 +151,7 @@ class Gate:
         try:
             decision, reason = self._decided(opened, action, facts, approved)
             decision_id = self.request_ids.next()
-            hint = self._hint(opened, decision, decision_id, text)
+            hint, lacks_text = self._way_to_ask(opened, decision, decision_id, text)
         except SvcError:
             self.on_decision(counted, "error")
             raise
@@ -168,6 +168,7 @@ class Gate:
             source_address=opened.source_address,
             numbers=opened.numbers,
             request_hint=hint,
+            lacks_text=lacks_text,
             basis=basis,
             approved=approved,
         )
@@ -220,21 +221,30 @@ class Gate:
         stands_on = approved or opened.approved or opened.lasting
         return not stands_on and NAMED_PERSON not in facts
 
-    def _hint(self, opened: GatedOpen, decision: Decision, decision_id: str, text: bytes) -> str:
-        """What to type to ask for what was denied; empty where an approval would not turn it."""
+    def _way_to_ask(
+        self, opened: GatedOpen, decision: Decision, decision_id: str, text: bytes
+    ) -> tuple[str, bool]:
+        """What to type to ask for what was denied, and whether only a text to ask for is wanting.
+
+        Nothing, and not, where an approval would not turn it.
+        """
         if decision.allowed or decision.decision != "deny":
-            return ""
-        asked, engine, command = decision.request, self.engine(), ""
+            return "", False
+        asked, engine = decision.request, self.engine()
+        command, lacks_text = "", False
         if asked.principal.type != "User" or not engine.requestable:
-            return ""  # only a person asks
+            return "", False  # only a person asks
         ends_at = int(self.now()) + MAX_VALID_SECS
         if APPROVED_REQUEST not in asked.context and would_turn(engine, asked, ends_at):
             is_open = asked.action == opened.request.action
             command = request_command(opened.request.resource, "" if is_open else asked.action)
-        elif can_be_asked(text) and would_turn(engine, asked, ends_at, exact=True):
-            command = exact_command(decision_id)
+        elif would_turn(engine, asked, ends_at, exact=True):
+            lacks_text = not can_be_asked(text)
+            command = "" if lacks_text else exact_command(decision_id)
         view = may_view(opened.person_id, asked.resource, self.now(), opened.source_address)
-        return command if command and engine.decide(view).allowed else ""
+        if not (command or lacks_text) or not engine.decide(view).allowed:
+            return "", False
+        return command, lacks_text
 
     def stands(self, verdict: RequestVerdict) -> bool:
         """Whether a verdict of a moment ago was given by what is decided by now."""

@@ -79,6 +79,7 @@ class GatedRequest(RequestRecord):
 
     Attributes:
         request_hint: Of a denial that an approval would turn: what to type to ask for one.
+        lacks_text: See :class:`svc.interfaces.gating.RequestVerdict`.
         basis: Policy, entities and second by which it was decided.
         approved: The approval that it was decided with, if any.
     """
@@ -86,6 +87,7 @@ class GatedRequest(RequestRecord):
     resource_kind: str
     source_address: str
     request_hint: str = ""
+    lacks_text: bool = False
     basis: tuple[int, ...] = ()
     approved: ApprovedAccess | None = None
 
@@ -109,6 +111,7 @@ class GatedRequest(RequestRecord):
             resource_kind=self.resource_kind,
             source_address=self.source_address,
             request_hint=self.request_hint,
+            lacks_text=self.lacks_text,
             basis=self.basis,
             approved=self.approved,
         )
@@ -273,6 +276,7 @@ class GatedSession:
             request_hint=decided.request_hint,
             basis=decided.basis,
             approved=decided.approved,
+            lacks_text=decided.lacks_text and not refused,
         )
 
     async def _approved(

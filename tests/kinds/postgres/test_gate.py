@@ -46,16 +46,6 @@ class SimpleTests(SynchronousTestCase):
         self.assertEqual(set(context["tables_read"]), {"sales.orders"})  # type: ignore[arg-type]
         self.assertEqual((context["database"], context["db_role"]), ("shop", "app"))
 
-    def test_exact_text(self) -> None:
-        """A text of the simple protocol can be asked for, but for what does not show in it."""
-        talk = Talk()
-        talk.allows = lambda action, context: action == "view" or "approved_request" in context
-        talk.played.requestable = frozenset({"played"})
-        text = "DELETE FROM a\n WHERE id = 7; SELECT 1 "
-        talk.asks(query(text) + query("EXECUTE p") + query("PREPARE p AS SELECT 1; EXECUTE p"))
-        talk.asks(parse("", "SELECT 1") + SYNC)
-        self.assertEqual(talk.played.exact, [text.encode()])
-
     def test_byte_by_byte(self) -> None:
         """Where the pieces are cut does not matter."""
         talk = Talk()
