@@ -164,7 +164,7 @@ def groups(names: Iterable[str], root: Path = ROOT) -> list[tuple[str, ...]]:
     """Which modules run in one process, in the order in which they begin."""
     made: dict[str, list[str]] = {}
     for name in names:
-        text = root.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
+        text = _text_of(name, root)
         shared = (each.pattern for each in SHARING if each.search(text))
         package = name.rpartition(".")[0]
         own = name if package in (*ALONE, "tests") else package
@@ -172,9 +172,13 @@ def groups(names: Iterable[str], root: Path = ROOT) -> list[tuple[str, ...]]:
     return sorted(map(tuple, made.values()), key=_urgency)
 
 
+def _text_of(name: str, root: Path) -> str:
+    return root.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
+
+
 def part_of(name: str, root: Path = ROOT) -> str:
     """The command that runs a module: ``test``, ``fault``, or ``long`` for `make fault LONG=1`."""
-    said = _RUN_BY.search(root.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8"))
+    said = _RUN_BY.search(_text_of(name, root))
     if said is not None:
         return "long" if said[1] else "fault"
     return "fault" if name.rpartition(".")[0] in APART else "test"
@@ -298,7 +302,8 @@ def main(words: Sequence[str]) -> int:
     _use_memory()
     base = Path(tempfile.mkdtemp(prefix="svc-tests-"))
     tempfile.tempdir = None  # asked for again by whoever is told another environment
-    _read_constants(base)
+    if any("hypothesis" in _text_of(name, ROOT) for name in chosen):
+        _read_constants(base)
     total: Counter[str] = Counter()
     cpu_secs, bad, ended = 0.0, [], []
     costs = _costs(asked.costs) if asked.costs else None

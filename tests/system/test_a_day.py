@@ -29,6 +29,8 @@ from tests.system.provider import provider
 from tests.system.signing_in import SignInStage, groups_of
 from tests.system.world import sshd
 
+RUN_BY = "make fault"
+
 KINDS = ["postgres", "ssh", "tcp", "web"]
 LEAF_SECS = 24
 """Of a person's certificate: renewed, with the groups that the provider then says, after 16 s."""

@@ -63,6 +63,8 @@ from svc.runtime.context import Runtime
 from tests.system.provider import IdentityProvider, provider
 from tests.system.signing_in import check_refusals, stage
 
+RUN_BY = "make fault"
+
 reactor: Any = _reactor
 
 NOBODY = "http://127.0.0.1:9"
