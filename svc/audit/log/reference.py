@@ -126,8 +126,9 @@ anywhere; within one reload pass, `state.unsigned` is recorded once for each suc
 that no signature covers](../how-to/unsigned-rows.md).
 
 `anchor/state.json` names the newest such record, and `anchor/state-rows.json` holds the rows that
-were in force at one of them. A store that ends before that record or differs from it is refused at
-start (`state_rolled_back`), and so is a store whose records do not form a chain (`state_broken`).
+were in force at one of them, and which sessions stood on an approved request. A store that ends
+before that record or differs from it is refused at start (`state_rolled_back`), and so is a store
+whose records do not form a chain (`state_broken`).
 
 ## Records of other instances
 

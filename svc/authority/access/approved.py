@@ -15,7 +15,7 @@ from attrs import define, evolve, frozen
 from cryptography import x509
 from twisted.logger import Logger
 
-from svc.authority.access.opened import opened_session
+from svc.authority.access.opened import opened_by_grant
 from svc.authority.policy.proposed.approval_count import require_kept_certificate
 from svc.authority.registry.approvals import Approvable, check_kept
 from svc.authority.state.cache import ClusterStateCache
@@ -154,7 +154,7 @@ class ApprovedRequests:
         """
 
         def look(tx: ITransaction) -> ApprovedAccess | None:
-            opened = opened_session(tx, grant)
+            opened = opened_by_grant(tx, grant)
             if opened is None or not opened.request_id:
                 return None
             found = self._in_force_or_none(tx, opened.request_id, _STANDING)

@@ -35,7 +35,7 @@ class OpenedSession:
     request_id: str
 
 
-def opened_session(tx: ITransaction, grant: Grant) -> OpenedSession | None:
+def opened_by_grant(tx: ITransaction, grant: Grant) -> OpenedSession | None:
     """What the session of a grant was opened with; None where its record cannot be found.
 
     Somebody may have changed the row, so that it leads elsewhere, or the record itself.

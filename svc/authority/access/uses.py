@@ -14,7 +14,7 @@ from collections.abc import Callable
 from attrs import define, field
 
 from svc.authority.access.approved import ApprovalUsedUp, ApprovedRequests
-from svc.authority.access.opened import OpenedSession, opened_session
+from svc.authority.access.opened import OpenedSession, opened_by_grant
 from svc.authority.limits import AskRates
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
@@ -177,7 +177,7 @@ def _open_session(tx: ITransaction, grant: Grant) -> OpenedSession:
     """What the session of a grant was opened with, if it is open; not one that is to end."""
     session = tx.sessions.get(grant.session_uid)
     is_open = session is not None and session.state is SessionState.OPEN and not session.end_reason
-    opened = opened_session(tx, grant) if is_open else None
+    opened = opened_by_grant(tx, grant) if is_open else None
     if opened is None:
         raise _not_open()
     return opened

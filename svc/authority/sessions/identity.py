@@ -21,7 +21,7 @@ from typing import Any
 
 from attrs import define, frozen
 
-from svc.authority.access.opened import OpenedSession, opened_session
+from svc.authority.access.opened import OpenedSession, opened_by_grant
 from svc.authority.refusals import RefusalRecords
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
@@ -144,7 +144,7 @@ class SessionIdentities:
         self, tx: ITransaction, grant: Grant
     ) -> tuple[Session | None, OpenedSession | None, tuple[Delegation, ...]]:
         """The session; of an agent's also for whom it may act, as signed records say."""
-        session, opened = tx.sessions.get(grant.session_uid), opened_session(tx, grant)
+        session, opened = tx.sessions.get(grant.session_uid), opened_by_grant(tx, grant)
         if not is_agent_id(grant.person_id):
             return session, opened, ()
         rows = self.state_cache.rows(tx)

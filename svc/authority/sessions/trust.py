@@ -13,6 +13,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import islice
 from math import inf
+from typing import Any
 
 from attrs import define, field
 from twisted.logger import Logger
@@ -171,7 +172,7 @@ class ProxyTrust:
             if event is SESSION_MISMATCH:
                 found.add(proxy_id)
             details: dict[str, Json] = {"proxy_id": proxy_id}
-            about: dict[str, str] = {}
+            about: dict[str, Any] = {}
             if session is not None:
                 details["connector_id"] = session.connector_id
                 about = {
