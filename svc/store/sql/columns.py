@@ -59,7 +59,7 @@ class RowColumns(Generic[T]):
 class RowInsert:
     """How a value is added to a table as a row: each column is what the value has by its name.
 
-    An Enum is kept as its value, a tuple of texts as :func:`words` reads it.
+    An Enum is kept as its value, a tuple of texts as :func:`words` reads it, a bool as 0 or 1.
 
     Args:
         table: Its name.
@@ -89,6 +89,8 @@ class RowInsert:
 def _kept(value: object) -> object:
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, bool):
+        return int(value)  # PostgreSQL takes no other for a number
     return " ".join(value) if isinstance(value, tuple) else value
 
 
