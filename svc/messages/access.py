@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
+from typing import Any
 
 from attrs import field, frozen
 
@@ -11,14 +12,29 @@ from svc.errors import Malformed
 from svc.messages.checks import (
     DIGEST_BYTES,
     MAX_SIGNED_BYTES,
-    certificates,
     exactly,
     parse,
-    signed_part,
     text,
 )
-from svc.messages.control import approved_message, read_approved
-from svc.messages.session import signed_grant, signed_grant_message
+from svc.messages.control import APPROVED
+from svc.messages.forms import (
+    MAX_NAME,
+    MAX_WORD,
+    NAME,
+    NO_WORD,
+    PAYLOAD,
+    PLAIN,
+    SIGNATURE,
+    WORD,
+    FieldForm,
+    MessageForm,
+    bounded,
+    chain,
+    part,
+    word,
+)
+from svc.messages.gated import SIGNED_GRANT
+from svc.messages.session import PARAMETERS
 from svc.model.canonical import Json, decode
 from svc.model.policy.requested import (
     MAX_REASON,
@@ -27,7 +43,6 @@ from svc.model.policy.requested import (
     check_text,
     text_digest,
 )
-from svc.model.session.parameters import read_pairs
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import control_pb2 as control_pb
 from svc.proto.gate.v1 import session_pb2 as pb
@@ -39,8 +54,6 @@ SESSION_DENIED_METHOD = "/gate.v1.Session/Denied"
 USE_APPROVAL_METHOD = "/gate.v1.Control/UseApproval"
 
 NONCE_BYTES = 16
-_NAME = 253
-_WORD = 63
 _DOCUMENT = 16 * 1024
 _ENTRIES = 1_000
 
@@ -199,30 +212,63 @@ class AccessEntry:
         return self.text
 
 
+_REQUEST_ID = WORD.named("id")
+
+
+def _exact_text(came: bytes, what: str) -> bytes:
+    check_text(came)
+    return came
+
+
+_EXACT_TEXT = FieldForm(read=_exact_text)
+_ASK = MessageForm(
+    pb.AccessAsk,
+    AccessAsk,
+    "access call",
+    resource=NAME,
+    action=NO_WORD,
+    parameters=PARAMETERS,
+    reason=word(MAX_REASON, empty=True),
+    secs=PLAIN,
+    uses=FieldForm(read=lambda came, what: came or None),
+    text=_EXACT_TEXT,
+)
+_CALLS: Mapping[str, MessageForm[Any, Any]] = {
+    "ask": _ASK,
+    "list": MessageForm(pb.AccessList, AccessList, "access call", to_decide=PLAIN),
+    "show": MessageForm(pb.AccessShow, AccessShow, "access call", request_id=_REQUEST_ID),
+    "decide": MessageForm(
+        pb.AccessDecide,
+        AccessDecide,
+        "access call",
+        request_id=_REQUEST_ID,
+        approval=PAYLOAD,
+        signature=SIGNATURE,
+    ),
+    "withdraw": MessageForm(
+        pb.AccessWithdraw, AccessWithdraw, "access call", request_id=_REQUEST_ID
+    ),
+}
+_NAMES: Mapping[type[AnyAccessCall], str] = {
+    AccessAsk: "ask",
+    AccessList: "list",
+    AccessShow: "show",
+    AccessDecide: "decide",
+    AccessWithdraw: "withdraw",
+}
+
+
 def encode_access_call(call: AccessCall) -> bytes:
     """The bytes a person signs."""
-    message = pb.AccessCall(
+    name = _NAMES[type(call.call)]
+    return pb.AccessCall(
         cluster=call.cluster,
         proxy_id=call.proxy_id,
         issued_at_ms=call.issued_at_ms,
         certificate_sha256=call.certificate_sha256,
         nonce=call.nonce,
-    )
-    match call.call:
-        case AccessAsk() as ask:
-            message.ask.CopyFrom(_ask_message(ask))
-        case AccessList(to_decide=to_decide):
-            message.list.CopyFrom(pb.AccessList(to_decide=to_decide))
-        case AccessShow(request_id=request_id):
-            message.show.CopyFrom(pb.AccessShow(id=request_id))
-        case AccessDecide() as one:
-            decide = pb.AccessDecide(
-                id=one.request_id, approval=one.approval, signature=one.signature
-            )
-            message.decide.CopyFrom(decide)
-        case AccessWithdraw(request_id=request_id):
-            message.withdraw.CopyFrom(pb.AccessWithdraw(id=request_id))
-    return message.SerializeToString()
+        **{name: _CALLS[name].message(call.call)},
+    ).SerializeToString()
 
 
 def decode_access_call(data: bytes) -> AccessCall:
@@ -232,170 +278,84 @@ def decode_access_call(data: bytes) -> AccessCall:
         Malformed: it is none, or asks for what this build does not know.
     """
     message = parse(pb.AccessCall, data, MAX_SIGNED_BYTES, "access call")
+    name = message.WhichOneof("call")
+    if name is None:
+        raise Malformed("access call: it asks for nothing that this build knows")
     return AccessCall(
-        cluster=text(message.cluster, _NAME, "access call: cluster"),
-        proxy_id=text(message.proxy_id, _WORD, "access call: proxy_id"),
+        cluster=text(message.cluster, MAX_NAME, "access call: cluster"),
+        proxy_id=text(message.proxy_id, MAX_WORD, "access call: proxy_id"),
         issued_at_ms=message.issued_at_ms,
         certificate_sha256=exactly(
             message.certificate_sha256, DIGEST_BYTES, "access call: certificate_sha256"
         ),
         nonce=exactly(message.nonce, NONCE_BYTES, "access call: nonce"),
-        call=_call_of(message),
+        call=_CALLS[name].read(getattr(message, name)),
     )
 
 
-def _call_of(message: pb.AccessCall) -> AnyAccessCall:
-    match message.WhichOneof("call"):
-        case "ask":
-            return _read_ask(message.ask)
-        case "list":
-            return AccessList(message.list.to_decide)
-        case "show":
-            return AccessShow(_id(message.show.id))
-        case "decide":
-            one = message.decide
-            approval, signature = signed_part(one.approval, one.signature, "access call: approval")
-            return AccessDecide(_id(one.id), approval, signature)
-        case "withdraw":
-            return AccessWithdraw(_id(message.withdraw.id))
-    raise Malformed("access call: it asks for nothing that this build knows")
+_SIGNED_CALL = MessageForm(
+    pb.SessionAccessRequest,
+    SignedAccessCall,
+    "access call",
+    call=PAYLOAD,
+    signature=SIGNATURE,
+    chain=chain(empty=True),
+    source_address=NO_WORD,
+)
+access_message, read_access = _SIGNED_CALL.message, _SIGNED_CALL.read
+"""A call as it travels; nothing of it is believed as it comes."""
 
-
-def _id(value: str) -> str:
-    return text(value, _WORD, "access call: id")
-
-
-def _ask_message(ask: AccessAsk) -> pb.AccessAsk:
-    return pb.AccessAsk(
-        resource=ask.resource,
-        action=ask.action,
-        parameters=[
-            pb.Parameter(name=name, value=value) for name, value in sorted(ask.parameters.items())
-        ],
-        reason=ask.reason,
-        secs=ask.secs,
-        uses=ask.uses or 0,
-        text=ask.text,
-    )
-
-
-def _read_ask(message: pb.AccessAsk) -> AccessAsk:
-    return AccessAsk(
-        resource=text(message.resource, _NAME, "access call: resource"),
-        action=text(message.action, _WORD, "access call: action", empty=True),
-        parameters=read_pairs(
-            [(one.name, one.value) for one in message.parameters], "access call: parameters"
-        ),
-        reason=text(message.reason, MAX_REASON, "access call: reason", empty=True),
-        secs=message.secs,
-        uses=message.uses or None,
-        text=_exact_text(message.text),
-    )
-
-
-def access_message(signed: SignedAccessCall) -> pb.SessionAccessRequest:
-    """A call as it travels."""
-    return pb.SessionAccessRequest(
-        call=signed.call,
-        signature=signed.signature,
-        chain=signed.chain,
-        source_address=signed.source_address,
-    )
-
-
-def read_access(message: pb.SessionAccessRequest) -> SignedAccessCall:
-    """A call as it came; nothing of it is believed yet."""
-    call, signature = signed_part(message.call, message.signature, "access call")
-    return SignedAccessCall(
-        call=call,
-        signature=signature,
-        chain=certificates(message.chain, "access call: chain", empty=True),
-        source_address=text(
-            message.source_address, _WORD, "access call: source_address", empty=True
-        ),
-    )
+_ENTRY = MessageForm(
+    pb.AccessEntry,
+    AccessEntry,
+    "requests for access",
+    document=bounded(_DOCUMENT),
+    state=WORD,
+    ends_at=PLAIN,
+    used=PLAIN,
+    decided_by=word(MAX_NAME, empty=True),
+    text=_EXACT_TEXT,
+)
 
 
 def entries_message(entries: Iterable[AccessEntry]) -> pb.SessionAccessResponse:
     """Requests as they travel."""
-    return pb.SessionAccessResponse(
-        requests=[
-            pb.AccessEntry(
-                document=one.document,
-                state=one.state,
-                ends_at=one.ends_at,
-                used=one.used,
-                decided_by=one.decided_by,
-                text=one.text,
-            )
-            for one in entries
-        ]
-    )
+    return pb.SessionAccessResponse(requests=map(_ENTRY.message, entries))
 
 
 def read_entries(message: pb.SessionAccessResponse) -> tuple[AccessEntry, ...]:
     """Requests as they came.  Raises Malformed: too many, or a document too long."""
     if len(message.requests) > _ENTRIES:
         raise Malformed(f"requests for access: more than {_ENTRIES}")
-    if any(len(one.document) > _DOCUMENT for one in message.requests):
-        raise Malformed(f"requests for access: a document has more than {_DOCUMENT} bytes")
-    return tuple(
-        AccessEntry(
-            document=one.document,
-            state=text(one.state, _WORD, "requests for access: state"),
-            ends_at=one.ends_at,
-            used=one.used,
-            decided_by=text(one.decided_by, _NAME, "requests for access: decided_by", empty=True),
-            text=_exact_text(one.text),
-        )
-        for one in message.requests
-    )
+    return tuple(map(_ENTRY.read, message.requests))
 
 
-def _exact_text(value: bytes) -> bytes:
-    check_text(value)
-    return value
+def _digest(came: bytes, what: str) -> str:
+    return exactly(came, DIGEST_BYTES, what).hex() if came else ""
 
 
-def use_approval_request(ask: ApprovalAsk) -> control_pb.UseApprovalRequest:
-    """The question whether an approval covers a request in a session, as it travels."""
-    return control_pb.UseApprovalRequest(
-        grant=signed_grant_message(ask.grant),
-        action=ask.action,
-        text_sha256=bytes.fromhex(ask.text_sha256),
-        only_exact=ask.only_exact,
-    )
+_APPROVAL_ASK = MessageForm(
+    control_pb.UseApprovalRequest,
+    ApprovalAsk,
+    "approval",
+    grant=part(SIGNED_GRANT),
+    action=WORD,
+    text_sha256=FieldForm(write=bytes.fromhex, read=_digest),
+    only_exact=PLAIN,
+)
+use_approval_request, read_use_approval = _APPROVAL_ASK.message, _APPROVAL_ASK.read
+"""The question whether an approval covers a request in a session; the grant is unverified."""
 
-
-def read_use_approval(message: control_pb.UseApprovalRequest) -> ApprovalAsk:
-    """The question as it came; the grant is unverified."""
-    digest = message.text_sha256
-    if digest:
-        exactly(digest, DIGEST_BYTES, "approval: text_sha256")
-    return ApprovalAsk(
-        grant=signed_grant(message.grant),
-        action=text(message.action, _WORD, "approval: action"),
-        text_sha256=digest.hex(),
-        only_exact=message.only_exact,
-    )
-
-
-def use_approval_response(found: ApprovalForRequests) -> control_pb.UseApprovalResponse:
-    """The answer as it travels."""
-    return control_pb.UseApprovalResponse(
-        approved=None if found.approved is None else approved_message(found.approved),
-        lasting=found.lasting,
-        exact=found.exact,
-    )
-
-
-def read_use_approval_response(message: control_pb.UseApprovalResponse) -> ApprovalForRequests:
-    """The answer as it came."""
-    return ApprovalForRequests(
-        approved=read_approved(message.approved) if message.HasField("approved") else None,
-        lasting=message.lasting,
-        exact=message.exact,
-    )
+_APPROVAL = MessageForm(
+    control_pb.UseApprovalResponse,
+    ApprovalForRequests,
+    "approval",
+    approved=part(APPROVED, optional=True),
+    lasting=PLAIN,
+    exact=PLAIN,
+)
+use_approval_response, read_use_approval_response = _APPROVAL.message, _APPROVAL.read
+"""The answer whether an approval covers a request."""
 
 
 def denied_request(decision_id: str) -> pb.SessionDeniedRequest:
@@ -405,29 +365,17 @@ def denied_request(decision_id: str) -> pb.SessionDeniedRequest:
 
 def read_denied_request(message: pb.SessionDeniedRequest) -> str:
     """The id of the decision."""
-    return text(message.decision_id, _WORD, "denied request: decision_id")
+    return text(message.decision_id, MAX_WORD, "denied request: decision_id")
 
 
-def denied_message(denied: DeniedRequest) -> pb.SessionDeniedResponse:
-    """What was denied, as it travels."""
-    return pb.SessionDeniedResponse(
-        resource=denied.resource,
-        action=denied.action,
-        parameters=[
-            pb.Parameter(name=name, value=value)
-            for name, value in sorted(denied.parameters.items())
-        ],
-        text=denied.text,
-    )
-
-
-def read_denied(message: pb.SessionDeniedResponse) -> DeniedRequest:
-    """What was denied, as it came."""
-    return DeniedRequest(
-        resource=text(message.resource, _NAME, "denied request: resource"),
-        action=text(message.action, _WORD, "denied request: action"),
-        parameters=read_pairs(
-            [(one.name, one.value) for one in message.parameters], "denied request: parameters"
-        ),
-        text=_exact_text(message.text),
-    )
+_DENIED = MessageForm(
+    pb.SessionDeniedResponse,
+    DeniedRequest,
+    "denied request",
+    resource=NAME,
+    action=WORD,
+    parameters=PARAMETERS,
+    text=_EXACT_TEXT,
+)
+denied_message, read_denied = _DENIED.message, _DENIED.read
+"""What was denied."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
-from attrs import field, frozen
 from google.protobuf.message import DecodeError, Message
 
 from svc.errors import Malformed
@@ -20,7 +19,7 @@ MAX_HEAD_BYTES = 32 * 1024
 
 MAX_HEADS = 16
 DIGEST_BYTES = 32
-_SIGNATURE = 512
+MAX_SIGNATURE_BYTES = 512
 
 FORMAT = 1
 """Of what is signed; see ADR 29 before changing it.  0 has no number, and says less."""
@@ -49,44 +48,6 @@ def text(value: str, limit: int, what: str, *, empty: bool = False) -> str:
     if not value and not empty:
         raise Malformed(f"{what}: missing")
     return value
-
-
-@frozen
-class MessageForm:
-    """What is demanded of the plain fields of a message; they are looked at in one pass.
-
-    Attributes:
-        what: The message, as refusals name it.
-        texts: Fields that are not empty, and the most characters of each.
-        optional: Fields that may be empty, likewise.
-        sizes: Fields of bytes, each of one size.
-    """
-
-    what: str
-    texts: Mapping[str, int] = field(factory=dict)
-    optional: Mapping[str, int] = field(factory=dict)
-    sizes: Mapping[str, int] = field(factory=dict)
-
-    def read(self, message: Message) -> dict[str, Any]:
-        """The fields by their names.
-
-        Raises:
-            Malformed: as :func:`text` and :func:`exactly` do.
-        """
-        found: dict[str, Any] = {}
-        for name, limit in self.texts.items():
-            found[name] = value = getattr(message, name)
-            if not 0 < len(value) <= limit:
-                text(value, limit, f"{self.what}: {name}")
-        for name, limit in self.optional.items():
-            found[name] = value = getattr(message, name)
-            if len(value) > limit:
-                text(value, limit, f"{self.what}: {name}", empty=True)
-        for name, size in self.sizes.items():
-            found[name] = value = getattr(message, name)
-            if len(value) != size:
-                exactly(value, size, f"{self.what}: {name}")
-        return found
 
 
 def exactly(value: bytes, size: int, what: str) -> bytes:
@@ -136,11 +97,13 @@ def heads(values: Iterable[bytes], what: str) -> tuple[bytes, ...]:
     return tuple(head(each, what) for each in found)
 
 
-def signed_part(payload: bytes, signature: bytes, what: str) -> tuple[bytes, bytes]:
+def signed_part(
+    payload: bytes, signature: bytes, what: str, most: int = MAX_SIGNED_BYTES
+) -> tuple[bytes, bytes]:
     """Signed bytes and their signature, bounded and both there."""
-    if not payload or len(payload) > MAX_SIGNED_BYTES:
+    if not payload or len(payload) > most:
         raise Malformed(f"{what}: the signed part is missing or too long")
-    if not signature or len(signature) > _SIGNATURE:
+    if not signature or len(signature) > MAX_SIGNATURE_BYTES:
         raise Malformed(f"{what}: the signature is missing or too long")
     return payload, signature
 

@@ -4,31 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import (
-    MessageForm,
-    certificates,
-    exactly,
-    head,
-    parse,
-    signed_part,
-    text,
-    texts,
-)
+from svc.messages.checks import exactly, head, parse, text, texts
 from svc.messages.ended import CountedEnd as CountedEnd
 from svc.messages.ended import ended_messages, read_ended_messages
-from svc.messages.session import signed_grant, signed_grant_message
+from svc.messages.forms import (
+    MAX_WORD,
+    NO_WORD,
+    PAYLOAD,
+    PLAIN,
+    SIGNATURE,
+    WORD,
+    FieldForm,
+    MessageForm,
+    chain,
+    part,
+    word,
+    words,
+)
+from svc.messages.gated import SIGNED_GRANT
 from svc.messages.tunnel import (
+    INVENTORY,
     NONCE_BYTES,
+    WITHHELD,
     Nonce,
-    inventory_message,
-    read_inventory,
-    read_withheld,
     registration_message,
     signed_registration,
-    withheld_messages,
 )
 from svc.model.cluster.registration import NO_INVENTORY, Inventory, Withheld
 from svc.model.ids import is_opaque_id, is_random_id
@@ -46,19 +49,9 @@ DEPARTED_METHOD = "/gate.v1.Control/Departed"
 WHY_METHOD = "/gate.v1.Control/Why"
 
 MAX_SESSIONS = 100_000
-_WORD = 63
-_TEXT = 1024
-_POLICIES = 256
+_NO_TEXT = word(1024, empty=True)
+MAX_POLICIES = 256
 _POLICY = 128
-_PROXY_DECISION = MessageForm(
-    "authorize",
-    optional={"reason": _WORD, "entities_digest": 128, "source_address": _WORD},
-)
-_ANSWER = MessageForm(
-    "answer",
-    texts={"decision_id": _WORD},
-    optional={"reason": _WORD, "text": _TEXT, "request_hint": _TEXT},
-)
 _LARGEST = 2**53
 """Numbers that enter a record stay within what every JSON reader keeps."""
 
@@ -188,127 +181,126 @@ def hello_message(
 def read_hello(message: pb.HelloRequest) -> tuple[str, str, tuple[str, ...], bytes]:
     """Version, instance id, claimed session uids and the signed head's line of a greeting."""
     return (
-        text(message.version, _WORD, "hello: version"),
-        text(message.instance_id, _WORD, "hello: instance_id"),
-        texts(message.open_sessions, MAX_SESSIONS, _WORD, "hello: open_sessions"),
+        text(message.version, MAX_WORD, "hello: version"),
+        text(message.instance_id, MAX_WORD, "hello: instance_id"),
+        texts(message.open_sessions, MAX_SESSIONS, MAX_WORD, "hello: open_sessions"),
         head(message.audit_head, "hello: audit_head"),
     )
 
 
-def lanes_message(lanes: AuthorityGreeting) -> pb.HelloResponse:
-    """Authority's word of itself, as it travels."""
-    return pb.HelloResponse(
-        cluster=lanes.cluster,
-        authority_id=lanes.authority_id,
-        version=lanes.version,
-        join_port=lanes.join_port,
-        renewal_port=lanes.renewal_port,
-        admin_port=lanes.admin_port,
-    )
+def _port(came: int, what: str) -> int:
+    if came > 65535:
+        raise Malformed(f"{what}: a port above 65535")
+    return came
 
 
-def read_lanes(message: pb.HelloResponse) -> AuthorityGreeting:
-    """Authority's word of itself, as it came."""
-    ports = (message.join_port, message.renewal_port, message.admin_port)
-    if any(port > 65535 for port in ports):
-        raise Malformed("hello: a port above 65535")
-    return AuthorityGreeting(message.cluster, message.authority_id, message.version, *ports)
+_PORT = FieldForm(read=_port)
+_GREETING = MessageForm(
+    pb.HelloResponse,
+    AuthorityGreeting,
+    "hello",
+    cluster=PLAIN,
+    authority_id=PLAIN,
+    version=PLAIN,
+    join_port=_PORT,
+    renewal_port=_PORT,
+    admin_port=_PORT,
+)
+lanes_message, read_lanes = _GREETING.message, _GREETING.read
+"""Authority's word of itself."""
 
 
-def ask_message(ask: Ask) -> pb.AuthorizeRequest:
-    """An Ask as it travels."""
-    value = ask.proxy_decision
+def _decision_id(came: str, what: str) -> str:
+    if not is_random_id(came):
+        raise Malformed(f"{what}: not 32 hex digits")
+    return came
+
+
+def _decision(came: str, what: str) -> str:
+    if came not in _DECISIONS:
+        raise Malformed(f"{what}: none of allow, deny, error")
+    return came
+
+
+def _version(came: int, what: str) -> int:
+    if came > _LARGEST:
+        raise Malformed(f"{what}: too large")
+    return came
+
+
+_POLICIES = words(MAX_POLICIES, _POLICY)
+_PROXY_DECISION = MessageForm(
+    pb.ProxyDecision,
+    ProxyDecision,
+    "authorize",
+    decision_id=FieldForm(read=_decision_id),
+    decision=FieldForm(read=_decision),
+    reason=NO_WORD,
     # The rest of a long list is left out: a record names as many, and no more are taken.
-    return pb.AuthorizeRequest(
-        request=ask.request,
-        signature=ask.signature,
-        person_chain=ask.person_chain,
-        seen_at_ms=ask.seen_at_ms,
-        proxy_decision=pb.ProxyDecision(
-            decision_id=value.decision_id,
-            decision=value.decision,
-            reason=value.reason,
-            policies=value.policies[:_POLICIES],
-            policy_version=value.policy_version,
-            entities_digest=value.entities_digest,
-            source_address=value.source_address,
-        ),
-    )
+    policies=evolve(_POLICIES, write=lambda policies: policies[:MAX_POLICIES]),
+    policy_version=FieldForm(read=_version),
+    entities_digest=word(128, empty=True),
+    source_address=NO_WORD,
+)
+_ASK = MessageForm(
+    pb.AuthorizeRequest,
+    Ask,
+    "authorize",
+    request=PAYLOAD,
+    signature=SIGNATURE,
+    person_chain=chain(),
+    proxy_decision=part(_PROXY_DECISION),
+    seen_at_ms=PLAIN,
+)
+ask_message, read_ask = _ASK.message, _ASK.read
+"""An Ask; nothing of it is believed as it comes."""
 
 
-def read_ask(message: pb.AuthorizeRequest) -> Ask:
-    """An Ask as it came; nothing of it is believed yet."""
-    request, signature = signed_part(message.request, message.signature, "authorize")
-    return Ask(
-        request=request,
-        signature=signature,
-        person_chain=certificates(message.person_chain, "authorize: person_chain"),
-        proxy_decision=_proxy_decision(message.proxy_decision),
-        seen_at_ms=message.seen_at_ms,
-    )
+def _end_of_approval(came: int, what: str) -> int:
+    if not 0 < came <= LARGEST_INTEGER:
+        raise Malformed(f"{what} is no time")
+    return came
 
 
-def _proxy_decision(value: pb.ProxyDecision) -> ProxyDecision:
-    if not is_random_id(value.decision_id):
-        raise Malformed("authorize: decision_id: not 32 hex digits")
-    if value.decision not in _DECISIONS:
-        raise Malformed("authorize: decision: none of allow, deny, error")
-    if value.policy_version > _LARGEST:
-        raise Malformed("authorize: policy_version: too large")
-    return ProxyDecision(
-        **_PROXY_DECISION.read(value),
-        decision_id=value.decision_id,
-        decision=value.decision,
-        policies=texts(value.policies, _POLICIES, _POLICY, "authorize: policies"),
-        policy_version=value.policy_version,
-    )
+APPROVED = MessageForm(
+    pb.ApprovedAccess,
+    ApprovedAccess,
+    "answer: approved",
+    request_id=WORD,
+    approver=WORD,
+    ends_at=FieldForm(read=_end_of_approval),
+    exact=PLAIN,
+)
+"""An approval as Authority says it."""
 
+_ANSWER = MessageForm(
+    pb.AuthorizeResponse,
+    AuthorizeAnswer,
+    "answer",
+    decision_id=WORD,
+    grant=part(SIGNED_GRANT, optional=True),
+    reason=NO_WORD,
+    text=_NO_TEXT,
+    policies=_POLICIES,
+    may_view=PLAIN,
+    request_hint=_NO_TEXT,
+    approved=part(APPROVED, optional=True),
+)
+answer_message, read_answer = _ANSWER.message, _ANSWER.read
+"""An Answer; the grant's signature is checked by who relies on it."""
 
-def answer_message(answer: AuthorizeAnswer) -> pb.AuthorizeResponse:
-    """An Answer as it travels."""
-    return pb.AuthorizeResponse(
-        grant=None if answer.grant is None else signed_grant_message(answer.grant),
-        decision_id=answer.decision_id,
-        reason=answer.reason,
-        text=answer.text,
-        policies=answer.policies,
-        may_view=answer.may_view,
-        request_hint=answer.request_hint,
-        approved=None if answer.approved is None else approved_message(answer.approved),
-    )
-
-
-def read_answer(message: pb.AuthorizeResponse) -> AuthorizeAnswer:
-    """An Answer as it came; the grant's signature is checked by who relies on it."""
-    return AuthorizeAnswer(
-        **_ANSWER.read(message),
-        grant=signed_grant(message.grant) if message.HasField("grant") else None,
-        policies=texts(message.policies, _POLICIES, _POLICY, "answer: policies"),
-        may_view=message.may_view,
-        approved=read_approved(message.approved) if message.HasField("approved") else None,
-    )
-
-
-def approved_message(approved: ApprovedAccess) -> pb.ApprovedAccess:
-    """An approval as it travels."""
-    return pb.ApprovedAccess(
-        request_id=approved.request_id,
-        approver=approved.approver,
-        ends_at=approved.ends_at,
-        exact=approved.exact,
-    )
-
-
-def read_approved(message: pb.ApprovedAccess) -> ApprovedAccess:
-    """An approval as Authority says it."""
-    if not 0 < message.ends_at <= LARGEST_INTEGER:
-        raise Malformed("answer: approved: ends_at is no time")
-    return ApprovedAccess(
-        request_id=text(message.request_id, _WORD, "answer: approved: request_id"),
-        approver=text(message.approver, _WORD, "answer: approved: approver"),
-        ends_at=message.ends_at,
-        exact=message.exact,
-    )
+_VERDICT = MessageForm(
+    pb.RegistrationAnswer,
+    RegistrationVerdict,
+    "verdict",
+    accepted=PLAIN,
+    reason=NO_WORD,
+    text=_NO_TEXT,
+    lease_secs=PLAIN,
+    served=words(10_000),
+    withheld=WITHHELD,
+    inventory=INVENTORY,
+)
 
 
 def encode_connector_up(value: ConnectorUp) -> bytes:
@@ -327,7 +319,7 @@ def decode_connector_up(data: bytes) -> ConnectorUp:
             if not is_opaque_id(message.tunnel.peer_node_id):
                 raise Malformed("connector: peer_node_id: not a node's id")
             return TunnelSeen(
-                text(message.tunnel.tunnel_id, _WORD, "connector: tunnel_id"),
+                text(message.tunnel.tunnel_id, MAX_WORD, "connector: tunnel_id"),
                 message.tunnel.peer_node_id,
             )
         case "registration":
@@ -341,16 +333,7 @@ def encode_connector_down(value: ConnectorDown) -> bytes:
         case Nonce():
             message = pb.ConnectorDown(nonce=tunnel_pb.Nonce(nonce=value.nonce))
         case RegistrationVerdict():
-            answer = pb.RegistrationAnswer(
-                accepted=value.accepted,
-                reason=value.reason,
-                text=value.text,
-                lease_secs=value.lease_secs,
-                served=value.served,
-                withheld=withheld_messages(value.withheld),
-                inventory=inventory_message(value.inventory),
-            )
-            message = pb.ConnectorDown(answer=answer)
+            message = pb.ConnectorDown(answer=_VERDICT.message(value))
         case Evict():
             message = pb.ConnectorDown(evict=pb.Evict(reason=value.reason))
     return message.SerializeToString()
@@ -363,18 +346,9 @@ def decode_connector_down(data: bytes) -> ConnectorDown:
         case "nonce":
             return Nonce(exactly(message.nonce.nonce, NONCE_BYTES, "connector: nonce"))
         case "answer":
-            value = message.answer
-            return RegistrationVerdict(
-                accepted=value.accepted,
-                reason=text(value.reason, _WORD, "verdict: reason", empty=True),
-                text=text(value.text, _TEXT, "verdict: text", empty=True),
-                lease_secs=value.lease_secs,
-                served=texts(value.served, 10_000, _WORD, "verdict: served"),
-                withheld=read_withheld(value.withheld),
-                inventory=read_inventory(value.inventory),
-            )
+            return _VERDICT.read(message.answer)
         case "evict":
-            return Evict(text(message.evict.reason, _WORD, "evict: reason"))
+            return Evict(text(message.evict.reason, MAX_WORD, "evict: reason"))
     raise Malformed("connector: a message of an unknown type")
 
 
@@ -394,27 +368,22 @@ def read_ended(message: pb.EndSessionsRequest) -> tuple[CountedEnd, ...]:
 
 def read_moved(message: pb.EndSessionsRequest) -> tuple[str, ...]:
     """The sessions that have moved, bounded."""
-    return texts(message.moved, MAX_SESSIONS, _WORD, "ended sessions: moved")
+    return texts(message.moved, MAX_SESSIONS, MAX_WORD, "ended sessions: moved")
 
 
-def departure_message(departure: Departure) -> pb.DepartureNotice:
-    """A departure as it travels."""
-    return pb.DepartureNotice(
-        tunnel_node_id=departure.tunnel_node_id,
-        reason=departure.reason,
-        session_uids=departure.session_uids,
-        ended=ended_messages(departure.ended),
-    )
-
-
-def read_departure(message: pb.DepartureNotice) -> Departure:
-    """A departure as it came, bounded."""
-    return Departure(
-        tunnel_node_id=text(message.tunnel_node_id, _WORD, "departure: node"),
-        reason=text(message.reason, _WORD, "departure: reason"),
-        session_uids=texts(message.session_uids, MAX_SESSIONS, _WORD, "departure: sessions"),
-        ended=read_ended_messages(message.ended[:MAX_SESSIONS]),
-    )
+_DEPARTURE = MessageForm(
+    pb.DepartureNotice,
+    Departure,
+    "departure",
+    tunnel_node_id=WORD,
+    reason=WORD,
+    session_uids=words(MAX_SESSIONS),
+    ended=FieldForm(
+        write=ended_messages, read=lambda came, what: read_ended_messages(came[:MAX_SESSIONS])
+    ),
+)
+departure_message, read_departure = _DEPARTURE.message, _DEPARTURE.read
+"""A departure, bounded as it comes."""
 
 
 def outcome_messages(outcomes: Iterable[tuple[str, str]]) -> list[pb.SessionOutcome]:

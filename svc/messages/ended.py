@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from attrs import frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import text
+from svc.messages.forms import WORD, FieldForm, MessageForm
 from svc.model.session.session import DIRECT, IN_TUNNEL
 from svc.proto.gate.v1 import control_pb2 as pb
 
-_WORD = 63
 _LARGEST = 2**53
 """Numbers that enter a record stay within what every JSON reader keeps."""
 
@@ -29,34 +28,29 @@ class CountedEnd:
 
 def ended_messages(sessions: Iterable[CountedEnd]) -> list[pb.EndedSession]:
     """Ends as they travel."""
-    return [
-        pb.EndedSession(
-            session_uid=one.session_uid,
-            reason=one.reason,
-            bytes_up=one.bytes_up,
-            bytes_down=one.bytes_down,
-            lane=one.lane,
-        )
-        for one in sessions
-    ]
+    return [_ENDED.message(one) for one in sessions]
 
 
 def read_ended_messages(messages: Iterable[pb.EndedSession]) -> tuple[CountedEnd, ...]:
     """Ends as they came; how many is the caller's matter."""
-    return tuple(
-        CountedEnd(
-            session_uid=text(one.session_uid, _WORD, "ended session: uid"),
-            reason=text(one.reason, _WORD, "ended session: reason"),
-            bytes_up=min(one.bytes_up, _LARGEST),
-            bytes_down=min(one.bytes_down, _LARGEST),
-            lane=_lane(one.lane),
-        )
-        for one in messages
-    )
+    return tuple(map(_ENDED.read, messages))
 
 
-def _lane(word: str) -> str:
+def _lane(came: str, what: str) -> str:
     # An older Proxy does not tell it.
-    if word not in ("", IN_TUNNEL, DIRECT):
-        raise Malformed("ended session: lane: neither in_tunnel nor direct")
-    return word or IN_TUNNEL
+    if came not in ("", IN_TUNNEL, DIRECT):
+        raise Malformed(f"{what}: neither in_tunnel nor direct")
+    return came or IN_TUNNEL
+
+
+_COUNT = FieldForm(read=lambda came, what: min(came, _LARGEST))
+_ENDED = MessageForm(
+    pb.EndedSession,
+    CountedEnd,
+    "ended session",
+    session_uid=WORD,
+    reason=WORD,
+    bytes_up=_COUNT,
+    bytes_down=_COUNT,
+    lane=FieldForm(read=_lane),
+)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import MAX_CERTIFICATE_BYTES, certificates, text
+from svc.messages.checks import MAX_CERTIFICATE_BYTES, certificates
+from svc.messages.forms import NO_WORD, PLAIN, FieldForm, MessageForm, word
 from svc.proto.gate.v1 import membership_pb2 as pb
 
 LEADER_METHOD = "/gate.v1.Membership/Leader"
@@ -19,7 +22,6 @@ ROOM = MAX_CHAIN * MAX_CERTIFICATE_BYTES + 8 * 1024
 
 _METHOD = 255
 _HOST = 255
-_OWNER = 63
 _ID = 64
 
 
@@ -56,58 +58,52 @@ class Forwarded:
     port: int = 0
 
 
-def claim_message(claim: LeaderClaim) -> pb.LeaderResponse:
-    """The answer to :data:`LEADER_METHOD`."""
-    return pb.LeaderResponse(
-        leads=claim.leads,
-        epoch=claim.epoch,
-        leader=claim.leader,
-        authority_id=claim.authority_id,
-    )
+_CLAIM = MessageForm(
+    pb.LeaderResponse,
+    LeaderClaim,
+    "leader",
+    leads=PLAIN,
+    epoch=PLAIN,
+    leader=NO_WORD,
+    authority_id=word(_ID, empty=True),
+)
+claim_message = _CLAIM.message
+"""The answer to :data:`LEADER_METHOD`."""
 
 
 def read_claim(message: pb.LeaderResponse) -> LeaderClaim:
-    """See :func:`claim_message`.
+    """See :data:`claim_message`.
 
     Raises:
         Malformed: it says more than it may, or leads in no epoch.
     """
     if message.leads != (message.epoch > 0):
         raise Malformed("leader: an epoch without leading, or leading without an epoch")
-    return LeaderClaim(
-        leads=message.leads,
-        epoch=message.epoch,
-        leader=text(message.leader, _OWNER, "leader", empty=True),
-        authority_id=text(message.authority_id, _ID, "leader: authority", empty=True),
-    )
+    return _CLAIM.read(message)
 
 
-def forward_message(call: Forwarded) -> pb.ForwardRequest:
-    """The request of :data:`FORWARD_METHOD`."""
-    return pb.ForwardRequest(
-        method=call.method,
-        request=call.request,
-        chain=call.chain,
-        host=call.host,
-        port=call.port,
-    )
+def _chain(came: Iterable[bytes], what: str) -> tuple[bytes, ...]:
+    found = certificates(came, what, empty=True)
+    if len(found) > MAX_CHAIN:
+        raise Malformed(f"{what}: more than {MAX_CHAIN} certificates")
+    return found
 
 
-def read_forward(message: pb.ForwardRequest) -> Forwarded:
-    """See :func:`forward_message`.
+def _port(came: int, what: str) -> int:
+    if came > 65535:
+        raise Malformed(f"{what}: no such port")
+    return came
 
-    Raises:
-        Malformed: a part of it is longer than it may be.
-    """
-    chain = certificates(message.chain, "forward: chain", empty=True)
-    if len(chain) > MAX_CHAIN:
-        raise Malformed(f"forward: chain: more than {MAX_CHAIN} certificates")
-    if message.port > 65535:
-        raise Malformed("forward: no such port")
-    return Forwarded(
-        method=text(message.method, _METHOD, "forward: method"),
-        request=message.request,
-        chain=chain,
-        host=text(message.host, _HOST, "forward: host", empty=True),
-        port=message.port,
-    )
+
+_FORWARD = MessageForm(
+    pb.ForwardRequest,
+    Forwarded,
+    "forward",
+    method=word(_METHOD),
+    request=PLAIN,
+    chain=FieldForm(read=_chain),
+    host=word(_HOST, empty=True),
+    port=FieldForm(read=_port),
+)
+forward_message, read_forward = _FORWARD.message, _FORWARD.read
+"""The request of :data:`FORWARD_METHOD`."""

@@ -6,7 +6,8 @@ from attrs import frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import text
-from svc.messages.session import signed_grant, signed_grant_message
+from svc.messages.forms import MessageForm, part, word
+from svc.messages.gated import SIGNED_GRANT
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import identity_pb2 as pb
 
@@ -30,21 +31,15 @@ class TokenAsk:
     named: str = ""
 
 
-def token_request(ask: TokenAsk) -> pb.IdentityRequest:
-    """As it travels."""
-    return pb.IdentityRequest(grant=signed_grant_message(ask.grant), named=ask.named)
-
-
-def read_token_request(message: pb.IdentityRequest) -> TokenAsk:
-    """As it came; the grant is unverified.
-
-    Raises:
-        Malformed: it is not of its form.
-    """
-    return TokenAsk(
-        grant=signed_grant(message.grant),
-        named=text(message.named, _MOST_NAME, "token request: named", empty=True),
-    )
+_ASK = MessageForm(
+    pb.IdentityRequest,
+    TokenAsk,
+    "token request",
+    grant=part(SIGNED_GRANT),
+    named=word(_MOST_NAME, empty=True),
+)
+token_request, read_token_request = _ASK.message, _ASK.read
+"""As it travels, and as it came: the grant is unverified."""
 
 
 def read_token(message: pb.IdentityResponse) -> bytes:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from svc.messages.checks import (
-    DIGEST_BYTES,
     FORMAT,
     MAX_HEAD_BYTES,
     MAX_SIGNED_BYTES,
-    UID_BYTES,
-    MessageForm,
     certificates,
     check_form,
     check_format,
@@ -25,7 +22,22 @@ from svc.messages.checks import (
     texts,
     uid,
 )
-from svc.messages.gated import signed_answer, signed_answer_message
+from svc.messages.forms import (
+    DIGEST,
+    MAX_NAME,
+    MAX_WORD,
+    NAME,
+    PAIRS,
+    PLAIN,
+    UID,
+    WORD,
+    FieldForm,
+    MessageForm,
+    parts,
+    word,
+    words,
+)
+from svc.messages.gated import SIGNED_ANSWER, SIGNED_GRANT
 from svc.model.session.ending import known_ending
 from svc.model.session.grant import Grant
 from svc.model.session.halves import HALF_BYTES
@@ -42,44 +54,6 @@ LANE_METHOD = "/gate.v1.Session/Lane"
 
 LANE_TOKEN_BYTES = 32
 MAX_OPERATIONS = 64
-
-_NAME = 253
-_WORD = 63
-_REQUEST = MessageForm(
-    "session request",
-    texts={
-        "cluster": _NAME,
-        "resource": _NAME,
-        "kind": _WORD,
-        "action": _WORD,
-        "proxy_id": _WORD,
-    },
-    sizes={"session_uid": UID_BYTES, "certificate_sha256": DIGEST_BYTES},
-)
-_GRANT = MessageForm(
-    "grant",
-    texts={
-        "cluster": _NAME,
-        "person_id": _WORD,
-        "resource": _NAME,
-        "kind": _WORD,
-        "connector_id": _WORD,
-        "proxy_id": _WORD,
-    },
-    optional={"resource_identity": _NAME},
-    sizes={
-        "session_uid": UID_BYTES,
-        "request_sha256": DIGEST_BYTES,
-        "person_certificate_sha256": DIGEST_BYTES,
-        "audit_hash": DIGEST_BYTES,
-    },
-)
-_WHY = MessageForm(
-    "why request",
-    texts={"cluster": _NAME, "decision_id": _WORD, "proxy_id": _WORD},
-    sizes={"certificate_sha256": DIGEST_BYTES},
-)
-_POLICY = 256
 
 
 @frozen
@@ -135,21 +109,42 @@ class Listing:
     lacking: tuple[str, ...] = ()
 
 
+def _pairs(values: Mapping[str, str]) -> list[pb.Parameter]:
+    """In the one order that is signed, whatever order they were put in."""
+    return [pb.Parameter(name=name, value=value) for name, value in sorted(values.items())]
+
+
+def _read_pairs(came: Iterable[pb.Parameter], what: str) -> dict[str, str]:
+    return read_pairs([(one.name, one.value) for one in came], what)
+
+
+PARAMETERS = FieldForm(write=_pairs, read=_read_pairs)
+"""Names and values, in ascending order."""
+
+_REQUEST = MessageForm(
+    pb.SessionRequest,
+    SessionRequest,
+    "session request",
+    cluster=NAME,
+    session_uid=UID,
+    resource=NAME,
+    kind=WORD,
+    action=WORD,
+    proxy_id=WORD,
+    issued_at_ms=PLAIN,
+    certificate_sha256=DIGEST,
+    parameters=PARAMETERS,
+    half=FieldForm(read=lambda came, what: exactly(came, HALF_BYTES, what) if came else b""),
+)
+
+
 def encode_request(request: SessionRequest, format: int = FORMAT) -> bytes:
     """The bytes a person signs."""
-    return pb.SessionRequest(
-        cluster=request.cluster,
-        session_uid=bytes.fromhex(request.session_uid),
-        resource=request.resource,
-        kind=request.kind,
-        action=request.action,
-        proxy_id=request.proxy_id,
-        issued_at_ms=request.issued_at_ms,
-        certificate_sha256=request.certificate_sha256,
-        parameters=_pairs(request.parameters) if format else (),
-        format=format,
-        half=request.half,
-    ).SerializeToString()
+    message = _REQUEST.message(request)
+    message.format = format
+    if not format:
+        message.ClearField("parameters")
+    return message.SerializeToString()
 
 
 def decode_request(data: bytes, *, relayed: bool = False) -> SessionRequest:
@@ -162,15 +157,7 @@ def decode_request(data: bytes, *, relayed: bool = False) -> SessionRequest:
         Malformed: it is none, or says what this build does not know.
     """
     message = parse(pb.SessionRequest, data, MAX_SIGNED_BYTES, "session request")
-    fields = _REQUEST.read(message)
-    request = SessionRequest(
-        **fields | {"session_uid": fields["session_uid"].hex()},
-        issued_at_ms=message.issued_at_ms,
-        parameters=read_pairs(
-            [(one.name, one.value) for one in message.parameters], "session request: parameters"
-        ),
-        half=exactly(message.half, HALF_BYTES, "session request: half") if message.half else b"",
-    )
+    request = _REQUEST.read(message)
     if not relayed:
         check_format(message.format, "session request")
         check_form(data, encode_request(request, message.format), "session request")
@@ -194,50 +181,73 @@ def encode_opened(grant: Signed, decision_id: str, answer: Signed | None = None)
     Args:
         answer: Of the Connector, where the session is gated.
     """
-    message = pb.SessionOpened(grant=signed_grant_message(grant), decision_id=decision_id)
+    message = pb.SessionOpened(grant=SIGNED_GRANT.message(grant), decision_id=decision_id)
     if answer is not None:
-        message.answer.CopyFrom(signed_answer_message(answer))
+        message.answer.CopyFrom(SIGNED_ANSWER.message(answer))
     return message.SerializeToString()
 
 
 def decode_opened(data: bytes) -> tuple[Signed, str]:
     """The grant and the decision id of an opened session."""
     message = parse(pb.SessionOpened, data, 4 * MAX_SIGNED_BYTES, "session opened")
-    return signed_grant(message.grant), text(message.decision_id, _WORD, "decision id")
+    return SIGNED_GRANT.read(message.grant), text(message.decision_id, MAX_WORD, "decision id")
 
 
 def decode_opened_answer(data: bytes) -> Signed | None:
     """The Connector's answer in an opened session, unverified; None: there is none."""
     message = parse(pb.SessionOpened, data, 4 * MAX_SIGNED_BYTES, "session opened")
-    return signed_answer(message.answer) if message.HasField("answer") else None
+    return SIGNED_ANSWER.read(message.answer) if message.HasField("answer") else None
+
+
+def _operations(came: pb.Operations, what: str) -> frozenset[str]:
+    return frozenset(texts(came.names, MAX_OPERATIONS, MAX_WORD, what))
+
+
+_GRANT = MessageForm(
+    pb.Grant,
+    Grant,
+    "grant",
+    cluster=NAME,
+    session_uid=UID,
+    request_sha256=DIGEST,
+    person_id=WORD,
+    person_certificate_sha256=DIGEST,
+    resource=NAME,
+    resource_revision=PLAIN,
+    kind=WORD,
+    connector_id=WORD,
+    proxy_id=WORD,
+    policy_version=PLAIN,
+    audit_hash=DIGEST,
+    issued_at_ms=PLAIN,
+    open_before_ms=PLAIN,
+    end_before_ms=PLAIN,
+    resource_identity=word(MAX_NAME, empty=True),
+    assignment_revision=PLAIN,
+    ceiling=FieldForm(
+        write=lambda values: pb.Ceiling(values=_pairs(values)),
+        read=lambda came, what: _read_pairs(came.values, what),
+    ),
+    is_gated=FieldForm(
+        write=lambda gated: pb.CARRIAGE_GATED if gated else pb.CARRIAGE_END_TO_END,
+        read=lambda came, what: came == pb.CARRIAGE_GATED,
+        on_wire="carriage",
+    ),
+    operations=FieldForm(
+        write=lambda names: pb.Operations(names=sorted(names)), read=_operations, is_optional=True
+    ),
+)
 
 
 def encode_grant(grant: Grant, format: int = FORMAT) -> bytes:
     """The bytes Authority's grant key signs."""
-    carriage = pb.CARRIAGE_GATED if grant.is_gated else pb.CARRIAGE_END_TO_END
-    return pb.Grant(
-        cluster=grant.cluster,
-        session_uid=bytes.fromhex(grant.session_uid),
-        request_sha256=grant.request_sha256,
-        person_id=grant.person_id,
-        person_certificate_sha256=grant.person_certificate_sha256,
-        resource=grant.resource,
-        resource_revision=grant.resource_revision,
-        kind=grant.kind,
-        connector_id=grant.connector_id,
-        proxy_id=grant.proxy_id,
-        ceiling=pb.Ceiling(values=_pairs(grant.ceiling) if format else ()),
-        policy_version=grant.policy_version,
-        audit_hash=grant.audit_hash,
-        issued_at_ms=grant.issued_at_ms,
-        open_before_ms=grant.open_before_ms,
-        end_before_ms=grant.end_before_ms,
-        resource_identity=grant.resource_identity,
-        assignment_revision=grant.assignment_revision,
-        format=format,
-        carriage=carriage if format else pb.CARRIAGE_UNSPECIFIED,
-        operations=_operations_message(grant.operations) if format else None,
-    ).SerializeToString()
+    message = _GRANT.message(grant)
+    message.format = format
+    if not format:
+        message.ceiling.ClearField("values")
+        message.ClearField("carriage")
+        message.ClearField("operations")
+    return message.SerializeToString()
 
 
 def decode_grant(data: bytes, *, relayed: bool = False) -> Grant:
@@ -250,53 +260,25 @@ def decode_grant(data: bytes, *, relayed: bool = False) -> Grant:
         Malformed: it is none, or says what this build does not know.
     """
     message = parse(pb.Grant, data, MAX_SIGNED_BYTES, "grant")
-    fields = _GRANT.read(message)
-    grant = Grant(
-        **fields | {"session_uid": fields["session_uid"].hex()},
-        resource_revision=message.resource_revision,
-        policy_version=message.policy_version,
-        issued_at_ms=message.issued_at_ms,
-        open_before_ms=message.open_before_ms,
-        end_before_ms=message.end_before_ms,
-        assignment_revision=message.assignment_revision,
-        ceiling=read_pairs(
-            [(one.name, one.value) for one in message.ceiling.values], "grant: ceiling"
-        ),
-        is_gated=message.carriage == pb.CARRIAGE_GATED,
-        operations=_operations(message),
-    )
+    grant = _GRANT.read(message)
     if not relayed:
         check_format(message.format, "grant")
         check_form(data, encode_grant(grant, message.format), "grant")
     return grant
 
 
-def _operations_message(names: frozenset[str] | None) -> pb.Operations | None:
-    return None if names is None else pb.Operations(names=sorted(names))
-
-
-def _operations(message: pb.Grant) -> frozenset[str] | None:
-    if not message.HasField("operations"):
-        return None
-    names = message.operations.names
-    return frozenset(texts(names, MAX_OPERATIONS, _WORD, "grant: operations"))
-
-
-def encode_why_request(request: WhyRequest) -> bytes:
-    """The bytes a person signs to ask about one decision."""
-    return pb.WhyRequest(
-        cluster=request.cluster,
-        decision_id=request.decision_id,
-        proxy_id=request.proxy_id,
-        issued_at_ms=request.issued_at_ms,
-        certificate_sha256=request.certificate_sha256,
-    ).SerializeToString()
-
-
-def decode_why_request(data: bytes) -> WhyRequest:
-    """A question about a decision; its signature is checked by the caller."""
-    message = parse(pb.WhyRequest, data, MAX_SIGNED_BYTES, "why request")
-    return WhyRequest(**_WHY.read(message), issued_at_ms=message.issued_at_ms)
+_WHY = MessageForm(
+    pb.WhyRequest,
+    WhyRequest,
+    "why request",
+    cluster=NAME,
+    decision_id=WORD,
+    proxy_id=WORD,
+    issued_at_ms=PLAIN,
+    certificate_sha256=DIGEST,
+)
+encode_why_request, decode_why_request = _WHY.encode, _WHY.decode
+"""What a person signs to ask about one decision; its signature is checked by the caller."""
 
 
 def why_message(
@@ -327,78 +309,53 @@ def read_lane_response(message: pb.SessionLaneResponse) -> bytes:
     return exactly(message.token, LANE_TOKEN_BYTES, "lane response: token")
 
 
-def explanation_message(explanation: Explanation) -> pb.SessionWhyResponse:
-    """An explanation as it travels."""
-    return pb.SessionWhyResponse(
-        decision_id=explanation.decision_id,
-        decision=explanation.decision,
-        reason=explanation.reason,
-        policies=explanation.policies,
-        action=explanation.action,
-        resource=explanation.resource,
-        policy_version=explanation.policy_version,
-        time=explanation.time,
-        explained=explanation.explained,
-        why=dict(explanation.why),
-        session_ended=explanation.session_ended,
-        session_reason=explanation.session_reason,
-        session_lane=explanation.session_lane,
-        request_hint=explanation.request_hint,
-    )
+_EXPLANATION = MessageForm(
+    pb.SessionWhyResponse,
+    Explanation,
+    "explanation",
+    decision_id=PLAIN,
+    explained=PLAIN,
+    decision=PLAIN,
+    reason=PLAIN,
+    policies=FieldForm(read=lambda came, what: tuple(came)),
+    action=PLAIN,
+    resource=PLAIN,
+    policy_version=PLAIN,
+    time=PLAIN,
+    why=PAIRS,
+    session_ended=PLAIN,
+    session_reason=FieldForm(read=lambda came, what: known_ending(came)),
+    session_lane=PLAIN,
+    request_hint=PLAIN,
+)
+explanation_message = _EXPLANATION.message
 
 
 def read_explanation(message: pb.SessionWhyResponse) -> Explanation:
     """An explanation as it came."""
-    return Explanation(
-        decision_id=message.decision_id,
-        explained=message.explained,
-        decision=message.decision,
-        reason=message.reason,
-        policies=tuple(message.policies),
-        action=message.action,
-        resource=message.resource,
-        policy_version=message.policy_version,
-        time=message.time,
-        why=dict(message.why),
-        session_ended=message.session_ended,
-        session_reason=known_ending(message.session_reason) if message.session_ended else "",
-        session_lane=message.session_lane,
-        request_hint=message.request_hint,
-    )
+    found = _EXPLANATION.read(message)
+    return found if found.session_ended else evolve(found, session_reason="")
 
 
-def encode_listing(listing: Listing) -> bytes:
-    """A listing as it travels."""
-    return pb.SessionListing(
-        complete=listing.complete,
-        upsert=[
-            pb.ListedResource(id=one.id, kind=one.kind, labels=dict(one.labels), served=one.served)
-            for one in listing.upsert
-        ],
-        removed=listing.removed,
-        audit_heads=listing.heads,
-        lacking=listing.lacking,
-    ).SerializeToString()
+_LISTED = MessageForm(
+    pb.ListedResource, Listed, "listing", id=WORD, kind=WORD, labels=PAIRS, served=PLAIN
+)
+_LISTING = MessageForm(
+    pb.SessionListing,
+    Listing,
+    "listing",
+    complete=PLAIN,
+    upsert=parts(_LISTED),
+    removed=words(100_000),
+    heads=FieldForm(read=heads, on_wire="audit_heads"),
+    lacking=FieldForm(read=lambda came, what: tuple(word for word in LACKING if word in came)),
+)
+encode_listing = _LISTING.encode
 
 
 def decode_listing(data: bytes) -> Listing:
     """A listing as it came."""
-    message = parse(pb.SessionListing, data, 4 * 1024 * 1024, "listing")
-    return Listing(
-        complete=message.complete,
-        upsert=tuple(
-            Listed(
-                id=text(one.id, _WORD, "listing: id"),
-                kind=text(one.kind, _WORD, "listing: kind"),
-                labels=dict(one.labels),
-                served=one.served,
-            )
-            for one in message.upsert
-        ),
-        removed=texts(message.removed, 100_000, _WORD, "listing: removed"),
-        heads=heads(message.audit_heads, "listing: audit_heads"),
-        lacking=tuple(word for word in LACKING if word in message.lacking),
-    )
+    return _LISTING.decode(data, 4 * 1024 * 1024)
 
 
 def encode_list_request(audit_head: bytes) -> bytes:
@@ -410,19 +367,3 @@ def decode_list_request(data: bytes) -> bytes:
     """The signed head's line of a client that asks for a list; empty where it keeps none."""
     message = parse(pb.SessionListRequest, data, 2 * MAX_HEAD_BYTES, "list request")
     return head(message.audit_head, "list request: audit_head")
-
-
-def signed_grant_message(grant: Signed) -> pb.SignedGrant:
-    """A signed grant as it travels inside other messages."""
-    return pb.SignedGrant(grant=grant.payload, signature=grant.signature, chain=grant.chain)
-
-
-def signed_grant(message: pb.SignedGrant) -> Signed:
-    """A signed grant as it came, unverified."""
-    payload, signature = signed_part(message.grant, message.signature, "grant")
-    return Signed(payload, signature, certificates(message.chain, "grant: chain"))
-
-
-def _pairs(values: Mapping[str, str]) -> list[pb.Parameter]:
-    """In the one order that is signed, whatever order they were put in."""
-    return [pb.Parameter(name=name, value=value) for name, value in sorted(values.items())]

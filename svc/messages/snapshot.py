@@ -8,7 +8,8 @@ from types import MappingProxyType
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import certificates, exactly, heads, parse, text
+from svc.messages.checks import DIGEST_BYTES, certificates, exactly, heads, parse
+from svc.messages.forms import DIGEST, NAME, PLAIN, FieldForm, MessageForm, parts
 from svc.model.cluster.agent import DISABLED_OWNER, DISABLED_OWNER_TEXT
 from svc.model.cluster.person import DISABLED_PERSON, DISABLED_TEXT
 from svc.model.session.ending import REVOKED_CERTIFICATE, known_ask
@@ -79,60 +80,57 @@ class SnapshotFrame:
     heads: tuple[bytes, ...] = ()
 
 
-def encode_snapshot(snapshot: Snapshot) -> bytes:
-    """The bytes Authority's snapshot key signs."""
-    return pb.Snapshot(
-        cluster=snapshot.cluster,
-        serial=snapshot.serial,
-        policy_version=snapshot.policy_version,
-        entity_revision=snapshot.entity_revision,
-        issued_at_ms=snapshot.issued_at_ms,
-        valid_secs=snapshot.valid_secs,
-        bundle_sha256=snapshot.bundle_sha256,
-        revocations=[
-            pb.Revocation(
-                principal=one.principal,
-                generation=one.generation,
-                reason="" if one.reason == REVOKED else one.reason,
-            )
-            for one in snapshot.revocations
+_REVOCATION = MessageForm(
+    pb.Revocation,
+    Revocation,
+    "revocation",
+    principal=PLAIN,
+    generation=PLAIN,
+    reason=FieldForm(
+        write=lambda reason: "" if reason == REVOKED else reason,
+        # A reason that only a newer Authority knows revokes all the same.
+        read=lambda came, what: came if came in REVOCATIONS else REVOKED,
+    ),
+)
+
+
+def _epoch(came: int, what: str) -> int:
+    if came > MAX_EPOCH:
+        raise Malformed(f"{what}: past what a head can state")
+    return came
+
+
+_SNAPSHOT = MessageForm(
+    pb.Snapshot,
+    Snapshot,
+    "snapshot",
+    cluster=NAME,
+    serial=PLAIN,
+    policy_version=PLAIN,
+    entity_revision=PLAIN,
+    issued_at_ms=PLAIN,
+    valid_secs=PLAIN,
+    bundle_sha256=DIGEST,
+    revocations=parts(_REVOCATION),
+    lease_epoch=FieldForm(read=_epoch),
+    asked_ends=FieldForm(
+        write=lambda asked: [
+            pb.AskedEnd(session_uid=uid, reason=reason) for uid, reason in asked.items()
         ],
-        lease_epoch=snapshot.lease_epoch,
-        asked_ends=[
-            pb.AskedEnd(session_uid=uid, reason=reason)
-            for uid, reason in snapshot.asked_ends.items()
-        ],
-        revoked_certificates=sorted(snapshot.revoked_certificates),
-    ).SerializeToString()
+        read=lambda came, what: {one.session_uid: known_ask(one.reason) for one in came},
+    ),
+    revoked_certificates=FieldForm(
+        write=sorted,
+        read=lambda came, what: frozenset(exactly(one, DIGEST_BYTES, what) for one in came),
+    ),
+)
+encode_snapshot = _SNAPSHOT.encode
+"""What Authority's snapshot key signs."""
 
 
 def decode_snapshot(data: bytes) -> Snapshot:
     """A snapshot as it came; its signature is checked by the caller."""
-    message = parse(pb.Snapshot, data, MAX_BUNDLE_BYTES, "snapshot")
-    if message.lease_epoch > MAX_EPOCH:
-        raise Malformed("snapshot: lease_epoch: past what a head can state")
-    return Snapshot(
-        cluster=text(message.cluster, 253, "snapshot: cluster"),
-        serial=message.serial,
-        policy_version=message.policy_version,
-        entity_revision=message.entity_revision,
-        issued_at_ms=message.issued_at_ms,
-        valid_secs=message.valid_secs,
-        bundle_sha256=exactly(message.bundle_sha256, 32, "snapshot: bundle_sha256"),
-        revocations=tuple(_revocation(one) for one in message.revocations),
-        lease_epoch=message.lease_epoch,
-        asked_ends={one.session_uid: known_ask(one.reason) for one in message.asked_ends},
-        revoked_certificates=frozenset(
-            exactly(one, 32, "snapshot: revoked_certificates")
-            for one in message.revoked_certificates
-        ),
-    )
-
-
-def _revocation(message: pb.Revocation) -> Revocation:
-    # A reason that only a newer Authority knows revokes all the same.
-    reason = message.reason if message.reason in REVOCATIONS else REVOKED
-    return Revocation(message.principal, message.generation, reason)
+    return _SNAPSHOT.decode(data, MAX_BUNDLE_BYTES)
 
 
 def decode_snapshot_request(data: bytes) -> bytes:

@@ -117,7 +117,12 @@ class RowInsertTests(SynchronousTestCase):
     def test_parts_and_more(self) -> None:
         """A column may be a part of a part of the value, an Enum, or come from the caller."""
         add = RowInsert("ships", "name AS lead.name, hull AS flag", also="length, all_flags")
-        add(self.db, Fleet("north", Ship("dora", (), 1, None), Flag.RED), all_flags="y", length=7)
+        add(
+            self.db,
+            Fleet("north", Ship(name="dora", flags=(), length=1, hull=None), Flag.RED),
+            all_flags="y",
+            length=7,
+        )
         found = self.db.one("SELECT name, hull, length, all_flags FROM ships WHERE name = 'dora'")
         self.assertEqual(found, ("dora", "red", 7, "y"))
 
