@@ -28,6 +28,7 @@ from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.tokens import TokenAdmin
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import operator
+from svc.authority.state.writer import StateWriter
 from svc.interfaces.store import ITransaction, StoreNeeds
 from svc.model.audit.record import chain_hash
 from svc.model.policy.rules import PolicyRules
@@ -133,7 +134,7 @@ def enter(gateway: Gateway, people: int, groups: int) -> None:
             admin.enter(tx, f"person-{number}", tuple(sorted(mine)), operator(os.getuid()))
 
     for first in range(0, people, _A_TRANSACTION):
-        finished(admin.state_cache.catch_up())
+        finished(admin.writer.cache.catch_up())
         finished(store.run("enter people", partial(enter_some, first)))
     finished(store.close())
 
@@ -148,12 +149,8 @@ def _people_admin(cluster: Cluster, store: MemoryStore) -> PeopleAdmin:
         actions=frozenset(),
         now=time.time,
     )
-    common: dict[str, Any] = {
-        "state_cache": state_cache,
-        "store": store,
-        "recorder": recorder,
-        "now": time.time,
-    }
-    tokens = TokenAdmin(**common, entropy=os.urandom, ca_pin=cluster.keys.ca_pin, token_secs=600.0)
-    groups = GroupAdmin(**common, rights=rights)
-    return PeopleAdmin(**common, entropy=os.urandom, tokens=tokens, groups=groups)
+    writer = StateWriter(
+        cache=state_cache, store=store, recorder=recorder, now=time.time, entropy=os.urandom
+    )
+    tokens = TokenAdmin(writer, cluster.keys.ca_pin, 600.0)
+    return PeopleAdmin(writer, tokens, GroupAdmin(writer, rights))

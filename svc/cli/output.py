@@ -75,7 +75,8 @@ def print_result(
 ) -> None:
     """The result of a command: *value* for programs, or *lines* and *hints* for people.
 
-    The names in *value* are among :data:`svc.cli.json_names.KEYS`; times are RFC 3339 in UTC.
+    The names in *value* are among those of ``contrib/reference/json_names.py``, which the page of
+    the commands lists; times are RFC 3339 in UTC.
     """
     if as_json:
         print_lines([document(value)])

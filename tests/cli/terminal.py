@@ -19,6 +19,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from contrib.reference.json_names import unknown
 from svc.audit.log.record import Sealer
 from svc.audit.state.in_force import StateLedger
 from svc.authority.accounts.admin import AccountAdmin
@@ -54,7 +55,6 @@ from svc.authority.state.recorder import Recorder, operator
 from svc.authority.state.writer import StateWriter
 from svc.cli import USAGE_EXIT, svc
 from svc.cli.control import ADMIN, asked
-from svc.cli.json_names import unknown
 from svc.compose.authority.state import origin_key
 from svc.compose.drop_ins import load_kinds
 from svc.errors import SvcError
@@ -131,7 +131,7 @@ def terminal(*arguments: str, stdin: bytes = b"", admin: Any = None) -> Outcome:
         if "--json" in arguments and told and not {"show", "prove", "export"} & set(arguments):
             # Of the log's own records every name is another list's.
             strange = sorted(set(unknown(json.loads(told))))
-            assert not strange, f"{arguments}: not in svc.cli.json_names: {strange}"
+            assert not strange, f"{arguments}: not in contrib.reference.json_names: {strange}"
         return Outcome(status, told, err.getvalue().decode())
 
 

@@ -8,7 +8,7 @@ import re
 import time
 from typing import Any
 
-from svc.cli.json_names import KEYS, unknown
+from contrib.reference.json_names import KEYS, unknown
 from svc.cli.output import moment
 from svc.cli.person import explanation
 from svc.client.own_certificate import identity_status

@@ -16,15 +16,12 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 import svc.plugins
-from svc.config import Address, ConfigErrors, RoleSettings, load_settings, read_settings, reference
+from svc.config import Address, ConfigErrors, RoleSettings, load_settings, read_settings
 from svc.config.forms import parse_address, parse_otel_endpoint
 from svc.config.keys import KEYS, ROLES
-from svc.config.page import write_page
 from svc.errors import ConfigError
 from tests.config.malformed import GOOD
 from tests.support.proof import proves
-
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "config.md"
 
 
 def _paths(path: str, value: Any) -> Iterator[str]:
@@ -236,23 +233,3 @@ class FileTests(SynchronousTestCase):
         self.write(b"a = 1\nb = 2")
         error = self.assertRaises(ConfigErrors, load_settings, self.path, "client", {})
         self.assertEqual([each.where for each in error.errors], ["a", "b"])
-
-
-class ReferenceTests(SynchronousTestCase):
-    """The page of the reference is the table of keys."""
-
-    def test_page_is_up_to_date(self) -> None:
-        """The committed page is what the code makes."""
-        self.assertEqual(write_page(reference.markdown, ["--check", str(PAGE)]), 0)
-
-    def test_check_sees_a_change(self) -> None:
-        """A page that was edited by hand is found out."""
-        edited = Path(self.mktemp())
-        write_page(reference.markdown, [str(edited)])
-        edited.write_text(edited.read_text() + "x")
-        self.assertEqual(write_page(reference.markdown, ["--check", str(edited)]), 1)
-
-    def test_every_key_is_on_the_page(self) -> None:
-        """Each key has its line."""
-        for key in KEYS:
-            self.assertIn(f"| `{key.path}` |", reference.markdown())

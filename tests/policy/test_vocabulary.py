@@ -1,20 +1,15 @@
 """The words of policies: joined once, classified, and told on a page."""
 
-from pathlib import Path
-
 from cedarpy import Schema
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.model.policy.access import REQUEST_KINDS
 from svc.model.policy.terms import ActionTerm, AttributeTerm, EntityTerm, Terms
-from svc.policy.reference import reference_page
 from svc.policy.refusals import VocabularyError
 from svc.policy.terms_json import terms_form, terms_from_form
 from svc.policy.vocabulary import vocabulary
 from svc.policy.words import CORE
-
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "vocabulary.md"
 
 DESKTOP = Terms(
     entities=(
@@ -50,10 +45,6 @@ DESKTOP = Terms(
 
 class VocabularyTests(SynchronousTestCase):
     """The core's words and those of a kind."""
-
-    def test_page(self) -> None:
-        """The reference page says what the code says."""
-        self.assertEqual(PAGE.read_text(encoding="utf-8"), reference_page(CORE))
 
     def test_schema(self) -> None:
         """Cedar takes the schema, with and without a kind's own words."""

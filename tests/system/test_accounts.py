@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from unittest import TestCase
 
-from svc.cli.json_names import unknown
+from contrib.reference.json_names import unknown
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.processes import Ran, run, until
 from svc.testing.gateway.settings import GatewayTarget

@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.json_names import DATA, KEYS, unknown
+from contrib.reference.json_names import DATA, KEYS, unknown
 from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.processes import Ran, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, GatewayTarget

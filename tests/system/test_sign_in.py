@@ -9,8 +9,8 @@ from functools import cache
 from unittest import TestCase
 from urllib.parse import parse_qs, urlsplit
 
+from contrib.reference.json_names import unknown
 from svc.authority.signin.provider import FAILED_SECS
-from svc.cli.json_names import unknown
 from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until

@@ -8,7 +8,7 @@ from contextlib import closing
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.json_names import unknown
+from contrib.reference.json_names import unknown
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY

@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.json_names import unknown
+from contrib.reference.json_names import unknown
 from svc.testing.gateway.processes import Ran, run, until
 from svc.testing.gateway.settings import POLICY, PROXY
 from tests.support.proof import proves

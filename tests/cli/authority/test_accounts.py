@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.json_names import unknown
+from contrib.reference.json_names import unknown
 from tests.cli.terminal import Authority, Place
 
 

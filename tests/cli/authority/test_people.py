@@ -8,7 +8,7 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.json_names import unknown
+from contrib.reference.json_names import unknown
 from svc.model.cluster.person import IssuedCertificate
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.cluster.token import parse_token

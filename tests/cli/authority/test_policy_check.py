@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from svc.cli.json_names import unknown
+from contrib.reference.json_names import unknown
 from tests.cli.authority.test_catalog import TerminalTests
 from tests.cli.authority.test_members import SEEN
 from tests.cli.terminal import POLICY

@@ -1,12 +1,7 @@
-"""Make ``docs/reference/cli.md`` from the commands themselves.
-
-``python -m svc.cli.reference docs/reference/cli.md`` writes it; with
-``--check`` before the path it only compares.
-"""
+"""The page of the commands, from the commands themselves."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,14 +9,13 @@ from inspect import cleandoc
 
 import click
 
+from contrib.reference.json_names import KEYS
 from svc.cli import _COMMANDS, USAGE_EXIT, svc
-from svc.cli.json_names import KEYS
-from svc.config.page import write_page
 
 _HEAD = f"""\
 # Commands
 
-Made from the commands themselves by `python -m svc.cli.reference`; do not edit.
+Made from the commands themselves by `python -m contrib.reference`; do not edit.
 
 `svc --config FILE COMMAND …`; `SVC_CONFIG` names the file where `--config` does not. Command data
 goes to stdout, everything else to stderr. In text an empty value is `-`. Times are UTC.
@@ -123,7 +117,3 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
         if record is not None and isinstance(param, click.Option):
             form, meaning = (text.replace("|", "\\|") for text in record)
             yield f"| `{form}` | {meaning} |"
-
-
-if __name__ == "__main__":
-    sys.exit(write_page(markdown, sys.argv[1:]))

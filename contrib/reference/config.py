@@ -1,23 +1,17 @@
-"""Make ``docs/reference/config.md`` from the table of keys.
-
-``python -m svc.config.reference docs/reference/config.md`` writes it; with
-``--check`` before the path it only compares.
-"""
+"""The page of the configuration, from the table of its keys."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 from svc.config.keys import ENVIRONMENT, KEYS, NODES, ROLES, Key
-from svc.config.page import write_page
 from svc.config.source import variable
 
 _HEAD = """\
 # Configuration
 
-Made from `svc/config/keys.py` by `python -m svc.config.reference`; do not edit.
+Made from `svc/config/keys.py` by `python -m contrib.reference`; do not edit.
 
 `svc --config FILE <role>` reads one TOML file: a regular file of at most 1 MiB in UTF-8, owned by
 the role's user or root, which no other user may write. An unknown key, a wrong type or an invalid
@@ -79,7 +73,3 @@ def _environment() -> Iterator[str]:
     for name, meaning in ENVIRONMENT.items():
         yield f"| `{name}` | {meaning} |"
     yield f"| `{variable('telemetry.metrics_listen')}`, … | Overrides the key of that name. |"
-
-
-if __name__ == "__main__":
-    sys.exit(write_page(markdown, sys.argv[1:]))

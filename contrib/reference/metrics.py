@@ -1,21 +1,15 @@
-"""Make ``docs/reference/metrics.md`` from the table of series.
-
-``python -m svc.telemetry.reference docs/reference/metrics.md`` writes it; with
-``--check`` before the path it only compares.
-"""
+"""The page of the metrics, from the table of series."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
-from svc.config.page import write_page
 from svc.telemetry.series import SERIES, MetricSeries
 
 _HEAD = """\
 # Metrics
 
-Made from `svc/telemetry/series.py` by `python -m svc.telemetry.reference`; do not edit.
+Made from `svc/telemetry/series.py` by `python -m contrib.reference`; do not edit.
 
 `GET /metrics` on `telemetry.metrics_listen` shows the series of the roles that run in the process,
 in the Prometheus text format 0.0.4. With `profile` set every sample carries the label
@@ -53,7 +47,3 @@ def _buckets(series: MetricSeries) -> str:
 
 def _mark(series: MetricSeries) -> str:
     return " *Later.*" if series.later else " *Absent.*" if series.absent else ""
-
-
-if __name__ == "__main__":
-    sys.exit(write_page(markdown, sys.argv[1:]))
