@@ -11,7 +11,7 @@ An identity that has expired (or is not valid yet) begins no handshake.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from enum import Enum
 
 from attrs import frozen
@@ -32,7 +32,6 @@ from svc.pki.handshake import (
     KnownRoot,
     PeerCheck,
     PeerVerifier,
-    PinnedRoot,
     Refused,
     anyone,
     log_refusal,
@@ -140,24 +139,6 @@ def client_context(
         server_name=server_name,
         refused=refused,
     )
-
-
-def joiner_context(
-    cluster: str,
-    pin: str,
-    now: Callable[[], float],
-    *,
-    alpn: tuple[bytes, ...] = H2,
-    refused: Refused = log_refusal,
-) -> ClientTLS:
-    """The options for a caller that joins and has no root yet, only its pin (``ca_pin``).
-
-    Accepts exactly a chain whose last certificate is the one the pin names
-    and whose leaf is an authority of *cluster*.
-    """
-    contexts = Contexts(None, server=False, alpn=alpn)
-    check = PinnedRoot(cluster, pin.lower(), now)
-    return ClientTLS(contexts=contexts, check=check, alpn=alpn, server_name=None, refused=refused)
 
 
 class Contexts:
@@ -298,7 +279,7 @@ class ServerTLS:
 
 @implementer(IOpenSSLClientConnectionCreator)
 class ClientTLS:
-    """See :func:`client_context` and :func:`joiner_context`."""
+    """See :func:`client_context`."""
 
     def __init__(
         self,

@@ -6,7 +6,6 @@ See ADR 35.  Whatever an end did not tag ends the session there, with a reason.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 from attrs import frozen
 from twisted.internet.error import ConnectionLost
@@ -14,7 +13,7 @@ from twisted.internet.interfaces import IDelayedCall, IProtocol, IReactorTime
 
 from svc.errors import Fault, SvcError
 from svc.model.session.ending import CUT_SHORT, ENDINGS, PEER_SILENT, SessionOver
-from svc.model.session.frames import MAX_FRAME_DATA, FrameTagger, TaggedFrame, TaggedKind
+from svc.model.session.frames import MAX_FRAME_DATA, FrameTagger, TaggedKind
 from svc.model.session.gated import GatedReceiver, GateNote
 from svc.rpc.call import MessageEnd
 from svc.rpc.client.channel import ClientStream
@@ -181,13 +180,6 @@ class TaggedStream(StreamTransport):
     def _send_tagged(self, tagged: tuple[bytes, bytes]) -> None:
         tag, body = tagged
         self._send(tagged_head(body), [tag, body], len(tag) + len(body))
-
-
-class PassingReader(Protocol):
-    """The protocol of a :class:`PassingStream`."""
-
-    def frame_received(self, frame: TaggedFrame, message: Part) -> None:
-        """A frame has come; *message* holds it as it came, and nothing else."""
 
 
 class PassingStream(StreamTransport):

@@ -16,17 +16,19 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from svc.errors import SvcError
+from svc.join.channel import PinnedCluster
 from svc.model.certificate import CertificateFacts, CertificateRefused
 from svc.model.principal import Principal, Role
-from svc.pki.handshake import PinnedRoot, exactly
+from svc.pki.handshake import PinnedRoot, exactly, log_refusal
 from svc.pki.identity import check_material
 from svc.pki.issue import der
 from svc.pki.root import new_key
 from svc.pki.tls import (
+    H2,
     ClientCertificates,
     ClientTLS,
+    Contexts,
     client_context,
-    joiner_context,
     server_context,
 )
 from tests.pki.support import CLUSTER, Joined, LegacyClient, World
@@ -385,6 +387,17 @@ class OwnLeafTests(SynchronousTestCase):
         self.assertTrue(Joined(self.server, self.client).passed)
 
 
+def _joining(pin: str, world: World, cluster: str) -> ClientTLS:
+    """As whoever joins the cluster asks its Authority."""
+    return ClientTLS(
+        contexts=Contexts(None, server=False, alpn=H2),
+        check=PinnedCluster(pin.lower(), cluster, world.now),
+        alpn=H2,
+        server_name=None,
+        refused=log_refusal,
+    )
+
+
 class JoinerTests(SynchronousTestCase):
     """A joiner that knows nothing but the pin of the root."""
 
@@ -395,9 +408,7 @@ class JoinerTests(SynchronousTestCase):
     def joined(self, identity, world=None, send_root=True):  # type: ignore[no-untyped-def]
         world = world or self.world
         server = server_context(identity, ClientCertificates.NONE, send_root=send_root)
-        client = joiner_context(
-            self.world.keys.cluster, self.world.keys.ca_pin.upper(), self.world.now
-        )
+        client = _joining(self.world.keys.ca_pin, self.world, self.world.keys.cluster)
         return Joined(server, client)
 
     def test_pinned(self) -> None:
@@ -421,7 +432,7 @@ class JoinerTests(SynchronousTestCase):
         """A root that the pin names, but of a cluster not asked for, is refused."""
         other = World("c2.example.test")
         server = server_context(other.identity(Role.AUTHORITY), send_root=True)
-        client = joiner_context(self.world.keys.cluster, other.keys.ca_pin, other.now)
+        client = _joining(other.keys.ca_pin, other, self.world.keys.cluster)
         self.assertEqual(Joined(server, client).server.received, b"")
 
 

@@ -20,7 +20,6 @@ TOTP_SECRET_BYTES = 20
 _STEP = 30
 _EITHER_SIDE = 1
 _TOTP_FORM = re.compile(r"[0-9]{6}\Z")
-_CODE_FORM = re.compile(r"[a-z2-7]{16,32}\Z")
 _RECOVERY_BYTES, _ENROLLMENT_BYTES = 10, 20
 
 
@@ -65,11 +64,6 @@ def enrollment_code(entropy: Entropy) -> str:
 def code_sha256(code: str) -> bytes:
     """What is kept of a recovery or enrollment code, however it was grouped when it was typed."""
     return sha256(_plain(code).encode("utf-8")).digest()
-
-
-def is_code(code: str) -> bool:
-    """Whether a text has the form of a recovery or enrollment code."""
-    return _CODE_FORM.match(_plain(code)) is not None
 
 
 def matching(hashes: Iterable[tuple[str, bytes]], code: str) -> str | None:
