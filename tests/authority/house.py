@@ -13,6 +13,7 @@ from twisted.internet.task import Clock
 from zope.interface import implementer
 
 from svc.audit.log.record import Sealer
+from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
 from svc.authority.access.approved import ApprovedRequests
 from svc.authority.access.approvers import Approvers
@@ -33,6 +34,7 @@ from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.admin import RegistryAdmin, registry_admin
 from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
+from svc.authority.registry.operators import Operators
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.registry.rights import RightsCheck
@@ -41,11 +43,11 @@ from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.issue import Issuance
 from svc.authority.sessions.trust import ProxyTrust
-from svc.authority.state.adopt import adopt
+from svc.authority.state.adopt import adopt, adoption_request_file
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
 from svc.authority.state.writer import StateWriter
-from svc.compose.authority.state import origin_key
+from svc.compose.authority.state import StateStartup, origin_key
 from svc.compose.drop_ins import load_kinds
 from svc.errors import Fault, StoreUnavailable, SvcError
 from svc.interfaces.rpc import IRpcCall, Metadata, Peer
@@ -370,6 +372,25 @@ class House:
         ours = [one for one in records if one["event"] != "state.adopt"]
         return [one for one in ours if event in ("", one["event"])]
 
+    def restart(
+        self, anchor: StateAnchor, tasks: BackgroundTasks | None = None
+    ) -> tuple[StateStartup, ClusterStateCache]:
+        """How another process over the same store and anchor begins, and what it then knows."""
+        ledger = StateLedger(origin_verifier(self.world.keys.root_der, CLUSTER))
+        keeper = StateKeeper(ledger, anchor, tasks or BackgroundTasks())
+        beginning = StateStartup(
+            store=self.store,
+            ledger=ledger,
+            anchor=anchor,
+            keeper=keeper,
+            recorder=evolve(self.recorder, ledger=ledger),
+            request=adoption_request_file(anchor.path / "request.json"),
+        )
+        state_cache = ClusterStateCache(
+            store=self.store, ledger=ledger, now=self.now, advanced=keeper.advanced
+        )
+        return beginning, state_cache
+
     def may_grant(self) -> None:
         """Nothing keeps grants back, unless a test does."""
 
@@ -448,6 +469,20 @@ class House:
             lock_out=self.lock_out(rules),
             store=self.store,
             recorder=self.recorder,
+            now=self.now,
+        )
+
+    def operators(self, own_uid: int = 7) -> Operators:
+        """Decides what operators may do, and people who administer."""
+        return Operators(
+            cluster=CLUSTER,
+            own_uid=own_uid,
+            engine=lambda: self.policy.engine,
+            verifier=self.world.verifier,
+            state_cache=self.state_cache,
+            store=self.store,
+            recorder=self.recorder,
+            refusals=self.refusals,
             now=self.now,
         )
 

@@ -68,22 +68,9 @@ class StateCase(SynchronousTestCase):
     def restarted(self) -> ClusterStateCache:
         """Another process over the same store and the same anchor."""
         value_of(self.keeper.stop())
-        ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
-        keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
-        recorder = evolve(self.house.recorder, ledger=ledger)
-        request = adoption_request_file(self.anchor.path / "request.json")
-        beginning = StateStartup(
-            store=self.house.store,
-            ledger=ledger,
-            anchor=self.anchor,
-            keeper=keeper,
-            recorder=recorder,
-            request=request,
-        )
+        beginning, state_cache = self.house.restart(self.anchor)
         value_of(beginning.begin())
-        return ClusterStateCache(
-            store=self.house.store, ledger=ledger, now=self.house.now, advanced=keeper.advanced
-        )
+        return state_cache
 
     def facts_after_restart(self) -> tuple[ClusterState, list[str]]:
         state_cache = self.restarted()

@@ -6,11 +6,9 @@ import json
 
 from attrs import evolve
 
-from svc.audit.state.anchor import StateKeeper
 from svc.audit.state.in_force import OriginKey, StateBroken, StateLedger
-from svc.authority.state.adopt import adoption_request_file
 from svc.authority.state.tables import StateUnsigned
-from svc.compose.authority.state import StateStartup, origin_key
+from svc.compose.authority.state import origin_key
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import GROUP_ADD
 from svc.model.audit.record import chain_hash
@@ -18,7 +16,6 @@ from svc.model.audit.state import group_entry
 from svc.model.signing import Purpose
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.root import make_cluster
-from svc.runtime.services import BackgroundTasks
 from tests.authority.house import outcome, refusal_of, value_of
 from tests.authority.test_state import ROOT, StateCase
 from tests.pki.support import CLUSTER, Counted
@@ -160,16 +157,5 @@ class RecordTests(StateCase):
         self.assertEqual(self.refused_at_start_without_rows(), "state_broken")
 
     def refused_at_start_without_rows(self) -> str:
-        ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
-        keeper = StateKeeper(ledger, self.anchor, BackgroundTasks())
-        recorder = evolve(self.house.recorder, ledger=ledger)
-        request = adoption_request_file(self.anchor.path / "request.json")
-        begin = StateStartup(
-            store=self.house.store,
-            ledger=ledger,
-            anchor=self.anchor,
-            keeper=keeper,
-            recorder=recorder,
-            request=request,
-        )
+        begin, _ = self.house.restart(self.anchor)
         return refusal_of(begin.begin()).reason

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.enroll.token_keys import TokenKeys
 from svc.authority.ha.forward import Forwarder
 from svc.authority.ha.leader_connection import LeaderRoute
-from svc.authority.policy.admin import FIRST_POLICY, PolicyAdmin
+from svc.authority.policy.admin import FIRST_POLICY
 from svc.authority.sessions.identity import SessionIdentities
 from svc.compose.telemetry import forward_meters
 from svc.errors import Unavailable
@@ -19,13 +19,13 @@ from svc.kinds.web.target import refusal
 from svc.messages.control import AUTHORIZE_METHOD, AuthorizeAnswer, ask_message
 from svc.messages.identity import TOKEN_METHOD, TokenAsk, token_request
 from svc.messages.session import OPEN_METHOD
-from svc.model.policy.rules import PolicyRules
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.ratelimit.bucket import Rate
 from svc.rpc.frames import open_frame
 from svc.runtime.services import BackgroundTasks
 from svc.telemetry.metrics import Metrics
 from svc.wire.status import Code
+from tests.authority.changing import policies
 from tests.authority.ha.test_forward import Lease
 from tests.authority.house import KINDS, Holder, House, value_of
 from tests.authority.policy.test_admin import ACTOR
@@ -82,13 +82,7 @@ class AtTheAuthorityTests(SynchronousTestCase):
         house.serve("db1")
         tasks = BackgroundTasks()
         control = control_service(house, tasks, house.ends(), nothing_later)
-        self.policies = PolicyAdmin(
-            state_cache=house.state_cache,
-            activation=house.activation(),
-            rules=PolicyRules(),
-            store=house.store,
-            recorder=house.recorder,
-        )
+        self.policies = policies(house)
         admin = RpcService("gate.v1.Admin", {"SetPolicy": unary(pb.SetPolicyRequest, self.set)})
         self.pair = Pair([control.service(), self.identities().service(), admin])
 

@@ -81,14 +81,17 @@ def groups_of(gateway: Gateway, name: str) -> list[str]:
 @cache
 def stage() -> SignInStage:
     """The stage of this process's tests."""
-    directory = Path(tempfile.mkdtemp(prefix="svc-provider-"))
-    found = provider(directory)
+    return signing_in(provider(Path(tempfile.mkdtemp(prefix="svc-provider-"))), LEAF_SECS)
+
+
+def signing_in(found: IdentityProvider, leaf_secs: int) -> SignInStage:
+    """A gateway where people sign in at this provider, with certificates of so many seconds."""
     target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
     numbers = {
         **found.keys,
         "oidc.groups_claim": "groups",
         "oidc.create_persons": True,
-        "identity.person_leaf_secs": LEAF_SECS,
+        "identity.person_leaf_secs": leaf_secs,
     }
     gateway = make_gateway([target], numbers=numbers)
     gateway.operator("groups", "add", "ops")

@@ -15,6 +15,7 @@ from svc.testing.gateway.processes import run, until
 from svc.testing.gateway.settings import POLICY, GatewayTarget
 from tests.support.tools import stock_tool
 from tests.system.board import Site
+from tests.system.carrying import carrying
 from tests.system.piped import ITSELF, ProxySsh
 from tests.system.world import around
 
@@ -73,17 +74,7 @@ class AgentTests(SynchronousTestCase):
 
     def opened(self) -> socket.socket | None:
         """A session of tcp that carries bytes; None while there is none."""
-        peer = socket.socket()
-        peer.settimeout(10)
-        try:
-            peer.connect(self.agent.endpoint("echo"))
-            peer.sendall(b"hello")
-            if peer.recv(5) == b"hello":
-                return peer
-        except (ConnectionResetError, BrokenPipeError):
-            pass
-        peer.close()
-        return None
+        return carrying(self.agent.endpoint("echo"), 10)
 
     def test_life(self) -> None:
         """It opens sessions by its own certificate, and acts for whom it was delegated to alone."""

@@ -17,6 +17,7 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, GatewayTarget
+from tests.system.carrying import carrying
 from tests.system.piped import ITSELF, ProxySsh
 from tests.system.world import around
 
@@ -82,17 +83,7 @@ class ThroughResident:
 
     def _opened(self) -> socket.socket | None:
         """A session that carries bytes; None while the resident is not back at its Proxy."""
-        where, peer = self.person.endpoint("echo"), socket.socket()
-        peer.settimeout(PATIENCE)
-        try:
-            peer.connect(where)
-            peer.sendall(b"hello")
-            if peer.recv(5) == b"hello":
-                return peer
-        except (ConnectionResetError, BrokenPipeError):
-            pass
-        peer.close()
-        return None
+        return carrying(self.person.endpoint("echo"), PATIENCE)
 
     def _ended(self) -> list[dict[str, Any]]:
         return list(self.person.status().get("ended", ()))

@@ -16,6 +16,7 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import run, until
 from svc.testing.gateway.settings import GatewayTarget
+from tests.system.carrying import carrying
 from tests.system.piped import ITSELF, ProxySsh
 from tests.system.world import around
 
@@ -37,17 +38,7 @@ class DisabledPersonTests(SynchronousTestCase):
 
     def opened(self) -> socket.socket | None:
         """A session through the resident that carries bytes; None while there is none."""
-        where, peer = self.ada.endpoint("echo"), socket.socket()
-        peer.settimeout(10)
-        try:
-            peer.connect(where)
-            peer.sendall(b"hello")
-            if peer.recv(5) == b"hello":
-                return peer
-        except (ConnectionResetError, BrokenPipeError):
-            pass
-        peer.close()
-        return None
+        return carrying(self.ada.endpoint("echo"), 10)
 
     def test_life(self) -> None:
         """Sessions end with the reason, nothing begins, and enabling undoes it."""

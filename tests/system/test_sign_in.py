@@ -11,10 +11,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from contrib.reference.json_names import unknown
 from svc.authority.signin.provider import FAILED_SECS
-from svc.testing.gateway.gateway import make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
-from svc.testing.gateway.settings import GatewayTarget
 from tests.support.proof import proves
 from tests.system.provider import CLIENT
 from tests.system.signing_in import (
@@ -23,9 +21,9 @@ from tests.system.signing_in import (
     address_of,
     check_refusals,
     groups_of,
+    signing_in,
     stage,
 )
-from tests.system.world import around
 
 SHORT_LEAF_SECS = 10
 EVE = {"email": "eve@example.org", "email_verified": True, "groups": ["ops"]}
@@ -35,17 +33,7 @@ ADA = {"email": "ada@example.org", "email_verified": True, "groups": ["ops", "el
 @cache
 def short_lived() -> SignInStage:
     """As the other, with certificates of a few seconds."""
-    found = stage().provider
-    target = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
-    numbers = {
-        **found.keys,
-        "oidc.groups_claim": "groups",
-        "oidc.create_persons": True,
-        "identity.person_leaf_secs": SHORT_LEAF_SECS,
-    }
-    gateway = make_gateway([target], numbers=numbers)
-    gateway.operator("groups", "add", "ops")
-    return SignInStage(gateway, found)
+    return signing_in(stage().provider, SHORT_LEAF_SECS)
 
 
 class BrowserSignInTests(TestCase):

@@ -6,7 +6,6 @@ from typing import Any
 
 import pyotp
 
-from svc.authority.registry.operators import Operators
 from svc.interfaces.rpc import Peer
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.account import LOCAL_ISSUER
@@ -15,7 +14,6 @@ from svc.pki.root import new_key
 from tests.authority.accounts.memory import Person
 from tests.authority.accounts.test_sign_in import AccountCase
 from tests.authority.house import Call, refusal_of, value_of
-from tests.pki.support import CLUSTER
 
 POLICY = """\
 @id("operators-administer")
@@ -38,17 +36,7 @@ class AdministeringTests(AccountCase):
 
         house.run(activate)
         house.refresh()
-        self.operators = Operators(
-            cluster=CLUSTER,
-            own_uid=7,
-            engine=lambda: house.policy.engine,
-            verifier=house.world.verifier,
-            state_cache=house.state_cache,
-            store=house.store,
-            recorder=house.recorder,
-            refusals=house.refusals,
-            now=house.now,
-        )
+        self.operators = house.operators()
 
     def asked(self, chain: Any) -> Any:
         """A command over the admin lane, with this certificate."""

@@ -17,12 +17,7 @@ from svc.authority.page.proposals import ProposalsPage
 from svc.authority.page.requests import RequestsPage
 from svc.authority.page.sessions import EndSession, SessionsPage
 from svc.authority.page.visitor import Visitors
-from svc.authority.policy.proposed.approval_count import ApprovalCount
-from svc.authority.policy.proposed.claims import ProposalClaims
-from svc.authority.policy.proposed.known_changes import KnownChanges
-from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.policy.proposed.review import PolicyReview
-from svc.authority.registry.operators import Operators
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.explain import Explainer
 from svc.messages.session import decode_request
@@ -31,7 +26,8 @@ from svc.model.cluster.resource import Resource
 from svc.model.policy.rules import PolicyRules
 from svc.model.session.identity import Identity, Named
 from svc.runtime.threads import inline
-from tests.authority.house import ADA, KINDS, POLICY, WORDS, Holder, House, value_of
+from tests.authority.changing import proposals
+from tests.authority.house import ADA, KINDS, POLICY, Holder, House, value_of
 from tests.pki.support import CLUSTER
 from tests.support.nothing import nothing, nothing_later
 
@@ -63,46 +59,13 @@ class PageHouse:
         self.keys = TokenKeys(house.world.keys, house.now, nothing_later)
         self.ends, self.published = house.ends(), 0
         self.browsers = Browsers(house.clock.seconds, house.entropy)
-        self.operators = Operators(
-            cluster=CLUSTER,
-            own_uid=0,
-            engine=self.engine,
-            verifier=house.world.verifier,
-            state_cache=house.state_cache,
-            store=house.store,
-            recorder=house.recorder,
-            refusals=house.refusals,
-            now=house.now,
-        )
+        self.operators = house.operators(0)
         self.requests = house.requests()
-        self.proposals = self._proposals()
+        self.proposals = proposals(house, PolicyRules(approvals=1))
         self.offers = AccessOffers(
             approvals=house.approvals(), now=house.now, max_secs=3600, told=nothing
         )
         self.pages = self._pages()
-
-    def _proposals(self) -> PolicyProposals:
-        house, rules = self.house, PolicyRules(approvals=1)
-        return PolicyProposals(
-            cluster=CLUSTER,
-            state_cache=house.state_cache,
-            activation=house.activation(rules),
-            count=ApprovalCount(cluster=CLUSTER, engine=self.engine, now=house.now),
-            changes=KnownChanges(
-                vocabulary=WORDS, rules=rules, guard=house._guard, in_thread=inline
-            ),
-            rules=rules,
-            claims=ProposalClaims(
-                cluster=CLUSTER,
-                verifier=house.world.verifier,
-                state_cache=house.state_cache,
-                now=house.now,
-            ),
-            store=house.store,
-            recorder=house.recorder,
-            now=house.now,
-            entropy=house.entropy,
-        )
 
     def engine(self) -> Any:
         """The policy in force."""

@@ -7,8 +7,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.policy.admin import FIRST_POLICY, PolicyAdmin
-from svc.authority.registry.operators import EDIT_POLICY, VIEW_POLICY, Operators
+from svc.authority.policy.admin import FIRST_POLICY
+from svc.authority.registry.operators import EDIT_POLICY, VIEW_POLICY
 from svc.authority.state.recorder import operator, person
 from svc.errors import Denied, SvcError, Unauthenticated
 from svc.interfaces.rpc import Peer
@@ -17,8 +17,8 @@ from svc.model.policy.rules import PolicyRules
 from svc.policy.bundle import apply, decode_bundle, decode_delta, encode_bundle
 from svc.policy.refusals import GUARD_TIMEOUT, INVALID, refused
 from svc.proto.gate.v1 import admin_pb2 as pb
+from tests.authority.changing import policies
 from tests.authority.house import ADA, EVE, POLICY, Call, House, outcome, refusal_of, value_of
-from tests.pki.support import CLUSTER
 from tests.support.logged import logged
 from tests.support.proof import proves
 
@@ -38,24 +38,8 @@ class Desk(SynchronousTestCase):
 
     def begin(self, house: House) -> None:
         self.house = house
-        self.operators = Operators(
-            cluster=CLUSTER,
-            own_uid=7,
-            engine=lambda: house.policy.engine,
-            verifier=house.world.verifier,
-            state_cache=house.state_cache,
-            store=house.store,
-            recorder=house.recorder,
-            refusals=house.refusals,
-            now=house.now,
-        )
-        self.admin = PolicyAdmin(
-            state_cache=house.state_cache,
-            activation=house.activation(),
-            rules=PolicyRules(),
-            store=house.store,
-            recorder=house.recorder,
-        )
+        self.operators = house.operators()
+        self.admin = policies(house)
 
     def setting(self, text: str) -> Any:
         return self.admin.set(pb.SetPolicyRequest(text=text), ACTOR)

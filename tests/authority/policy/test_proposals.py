@@ -8,12 +8,8 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.policy.admin import PolicyAdmin
-from svc.authority.policy.proposed.approval_count import ApprovalCount
-from svc.authority.policy.proposed.claims import ProposalClaims
 from svc.authority.policy.proposed.decisions import PolicyDecisions
-from svc.authority.policy.proposed.known_changes import KnownChanges
-from svc.authority.policy.proposed.proposals import MOST_OPEN, PolicyProposals
+from svc.authority.policy.proposed.proposals import MOST_OPEN
 from svc.authority.policy.proposed.review import PolicyReview
 from svc.authority.state.recorder import operator, person
 from svc.interfaces.store import ITransaction
@@ -35,8 +31,8 @@ from svc.model.principal import Role
 from svc.model.signing import Purpose, sign
 from svc.proto.gate.v1 import admin_pb2
 from svc.proto.gate.v1 import policy_change_pb2 as pb
-from svc.runtime.threads import inline
-from tests.authority.house import ADA, EVE, POLICY, WORDS, Holder, House, refusal_of, value_of
+from tests.authority.changing import policies, proposals
+from tests.authority.house import ADA, EVE, POLICY, Holder, House, refusal_of, value_of
 from tests.pki.support import CLUSTER
 from tests.support.proof import proves
 
@@ -63,36 +59,10 @@ class Proposing(SynchronousTestCase):
         house.run(lambda tx: tx.people.add(Person(FAY, "fay"), 1.0))
         self.fay = house.person(FAY)
         house.refresh()
-        activation = house.activation(self.rules)
-        self.proposals = PolicyProposals(
-            cluster=CLUSTER,
-            state_cache=house.state_cache,
-            activation=activation,
-            count=ApprovalCount(cluster=CLUSTER, engine=lambda: house.policy.engine, now=house.now),
-            changes=KnownChanges(
-                vocabulary=WORDS, rules=self.rules, guard=house._guard, in_thread=inline
-            ),
-            rules=self.rules,
-            claims=ProposalClaims(
-                cluster=CLUSTER,
-                verifier=house.world.verifier,
-                state_cache=house.state_cache,
-                now=house.now,
-            ),
-            store=house.store,
-            recorder=house.recorder,
-            now=house.now,
-            entropy=house.entropy,
-        )
+        self.proposals = proposals(house, self.rules)
         self.reviews = PolicyReview(self.proposals)
         self.decisions = PolicyDecisions(self.proposals, house.world.verifier, house.refusals)
-        self.admin = PolicyAdmin(
-            state_cache=house.state_cache,
-            activation=activation,
-            rules=self.rules,
-            store=house.store,
-            recorder=house.recorder,
-        )
+        self.admin = policies(house, self.rules)
 
     def proposing(
         self, text: str = MORE, by: Holder | None = None, actor: Actor = ROOT, **changes: Any

@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.ha.forward import ForwardedCalls, ForwardedMethod
-from svc.authority.registry.operators import EDIT_POLICY, Operators
+from svc.authority.registry.operators import EDIT_POLICY
 from svc.authority.state.recorder import operator, person
 from svc.errors import Denied, SvcError, Unauthenticated
 from svc.interfaces.rpc import IRpcCall, Peer
@@ -21,7 +21,6 @@ from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.principal import Role
 from svc.proto.gate.v1 import membership_pb2 as pb
 from tests.authority.house import ADA, EVE, Call, House, refusal_of, value_of
-from tests.pki.support import CLUSTER
 from tests.support.nothing import nothing
 
 POLICY = """\
@@ -48,17 +47,7 @@ class PeopleTests(SynchronousTestCase):
     def begin(self, policy: str) -> None:
         """A house under this policy."""
         self.house = house = House(policy=policy)
-        self.operators = Operators(
-            cluster=CLUSTER,
-            own_uid=7,
-            engine=lambda: house.policy.engine,
-            verifier=house.world.verifier,
-            state_cache=house.state_cache,
-            store=house.store,
-            recorder=house.recorder,
-            refusals=house.refusals,
-            now=house.now,
-        )
+        self.operators = house.operators()
 
     def authorize(self, peer: Peer, action: str) -> Any:
         """One call on the admin listener."""

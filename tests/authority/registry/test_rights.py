@@ -7,14 +7,12 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.registry.admin import RegistryAdmin
-from svc.authority.registry.operators import Operators
 from svc.authority.registry.rights import RightsRefused
 from svc.authority.state.recorder import operator, person
 from svc.model.cluster.person import Person
 from svc.model.policy.rules import PolicyRules
 from svc.proto.gate.v1 import admin_pb2 as pb
 from tests.authority.house import ADA, EVE, House, refusal_of, value_of
-from tests.pki.support import CLUSTER
 from tests.support.proof import proves
 
 ROOT = operator(7)
@@ -120,17 +118,7 @@ class RightsTests(SynchronousTestCase):
         """The refusal is on record: who wanted it, by which action, and why not."""
         self.begin()
         house = self.house
-        operators = Operators(
-            cluster=CLUSTER,
-            own_uid=7,
-            engine=lambda: house.policy.engine,
-            verifier=house.world.verifier,
-            state_cache=house.state_cache,
-            store=house.store,
-            recorder=house.recorder,
-            refusals=house.refusals,
-            now=house.now,
-        )
+        operators = house.operators()
         doing = operators.within_rights(person(DESK), "managePersons", self.join("dora"))
         self.assertEqual(refusal_of(doing).reason, "lifts_rights")
         (record,) = house.records("operator.refused")

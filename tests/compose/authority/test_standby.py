@@ -5,19 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.state.anchor import StateAnchor, StateKeeper
-from svc.audit.state.in_force import StateLedger, StateView
+from svc.audit.state.anchor import StateAnchor
+from svc.audit.state.in_force import StateView
 from svc.authority.policy.active import PolicyInForce
-from svc.authority.state.adopt import adoption_request_file
-from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.standby import Follower
-from svc.compose.authority.state import StateStartup
 from svc.model.audit.record import chain_hash
-from svc.pki.audit_signatures import origin_verifier
 from svc.policy.engine import CompiledPolicy
 from svc.runtime.services import BackgroundTasks
 from svc.store.sqlite.memory import memory_store
@@ -39,23 +34,10 @@ class FollowerTests(SynchronousTestCase):
         self.house = House()
         self.applied: list[int] = []
         self.stored: list[int] = []
-        ledger = StateLedger(origin_verifier(self.house.world.keys.root_der, CLUSTER))
         self.anchor = StateAnchor(Path(self.mktemp()))
         self.tasks = BackgroundTasks()
-        self.keeper = keeper = StateKeeper(ledger, self.anchor, self.tasks)
-        self.state_cache = ClusterStateCache(
-            store=self.house.store, ledger=ledger, now=self.house.now, advanced=keeper.advanced
-        )
-        recorder = evolve(self.house.recorder, ledger=ledger)
-        request = adoption_request_file(self.anchor.path / "request.json")
-        beginning = StateStartup(
-            store=self.house.store,
-            ledger=ledger,
-            anchor=self.anchor,
-            keeper=keeper,
-            recorder=recorder,
-            request=request,
-        )
+        beginning, self.state_cache = self.house.restart(self.anchor, self.tasks)
+        self.keeper = beginning.keeper
         self.policy = PolicyInForce(
             cluster=CLUSTER,
             vocabulary=WORDS,

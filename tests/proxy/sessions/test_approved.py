@@ -10,33 +10,30 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.drop_ins import KindSide, load_kinds
 from svc.errors import SvcError, Unavailable
 from svc.messages.access import (
     ApprovalForRequests,
     read_use_approval,
     use_approval_response,
 )
-from svc.model.audit.decision_ids import DecisionIds
 from svc.model.policy.requested import ApprovedAccess, known_command, request_command
 from svc.model.policy.requests import NAMED_PERSON
-from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.policy.compile import compile_policy
-from svc.policy.entities import Facts, GroupFacts, PersonFacts, ResourceFacts, entities_of
+from svc.policy.entities import Facts, GroupFacts, PersonFacts, entities_of
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
-from svc.proxy.sessions.gate import CONFIRMED_SECS, Gate
+from svc.proxy.sessions.gate import CONFIRMED_SECS
 from svc.proxy.sessions.gated import GatedOpen, GatedRequest
 from svc.proxy.uplink.approvals import SessionApprovals
+from tests.proxy.sessions.board import BOARD, REQUEST, WEB, board_gate, board_policy
 
-WEB = load_kinds(["web"], KindSide.GATE).by_name["web"]
 ADA, BOB = "a" * 26, "b" * 26
 FACTS: tuple[Facts, ...] = (
     GroupFacts("ops"),
     PersonFacts(ADA, "ada", ("ops",)),
     PersonFacts(BOB, "bob"),
-    ResourceFacts("board", "WebApp", "web"),
+    BOARD,
 )
 POLICY = """
 @id("see") permit (principal in Group::"ops", action == Action::"view", resource is WebApp);
@@ -70,33 +67,12 @@ class Channel:
 class ApprovedTests(SynchronousTestCase):
     """Requests of ada's to the board."""
 
-    async def _apart(self, work: str, data: bytes, person: str) -> bytes:
-        raise SvcError("no kind here has such work", reason="apart_failed")
-
     def setUp(self) -> None:
-        words = vocabulary(kind_terms(WEB.terms))
-        engine = compile_policy(POLICY, words, entities_of(FACTS, "gate.example"), 1, 1)
+        engine = board_policy(POLICY, FACTS)
         self.now = 1.0
         self.counted: list[tuple[str, str]] = []
-        self.gate = Gate(
-            engine=lambda: engine,
-            kinds={"web": WEB},
-            now=lambda: self.now,
-            entropy=bytes,
-            on_decision=lambda kind, word: self.counted.append((kind, word)),
-            request_ids=DecisionIds("p" * 26, lambda: 1.0, bytes),
-            apart=self._apart,
-        )
-        self.request = SessionRequest(
-            cluster="gate.example",
-            session_uid="1" * 32,
-            resource="board",
-            kind="web",
-            action="webConnect",
-            proxy_id="p" * 26,
-            issued_at_ms=1000,
-            certificate_sha256=bytes(32),
-            half=bytes(32),
+        self.gate = board_gate(
+            lambda: engine, lambda: self.now, lambda kind, word: self.counted.append((kind, word))
         )
         self.opened = self.open()
         self.clock, self.channel = Clock(), Channel()
@@ -105,7 +81,7 @@ class ApprovedTests(SynchronousTestCase):
 
     def open(self, person: str = ADA, approved: ApprovedAccess | None = None) -> GatedOpen:
         return GatedOpen(
-            self.request, WEB, person_id=person, source_address="192.0.2.1", approved=approved
+            REQUEST, WEB, person_id=person, source_address="192.0.2.1", approved=approved
         )
 
     def decided(

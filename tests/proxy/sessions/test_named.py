@@ -7,27 +7,18 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.drop_ins import KindSide, load_kinds
 from svc.errors import SvcError
-from svc.model.audit.decision_ids import DecisionIds
 from svc.model.policy.requests import NAMED_PERSON
-from svc.model.session.request import SessionRequest
-from svc.policy.compile import compile_policy
 from svc.policy.entities import (
     AgentFacts,
     Facts,
     GroupFacts,
     PersonFacts,
-    ResourceFacts,
-    entities_of,
 )
-from svc.policy.kind_terms import kind_terms
-from svc.policy.vocabulary import vocabulary
-from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.gated import GatedOpen, GatedRequest
+from tests.proxy.sessions.board import BOARD, REQUEST, WEB, board_gate, board_policy
 from tests.support.proof import proves
 
-WEB = load_kinds(["web"], KindSide.GATE).by_name["web"]
 ADA, BOB, CARL, EVE, TWIN, OTHER = (letter * 26 for letter in "abcdef")
 ROBOT = f"agent-{ADA}"
 FACTS: tuple[Facts, ...] = (
@@ -44,7 +35,7 @@ FACTS: tuple[Facts, ...] = (
         owner=ADA,
         acts_for=(f"{BOB} webConnect 9", f"{CARL} webConnect 9", "odd"),
     ),
-    ResourceFacts("board", "WebApp", "web"),
+    BOARD,
 )
 POLICY = """
 @id("use") permit (principal in Group::"ops", action == Action::"webAccess", resource);
@@ -62,35 +53,11 @@ when { context has named_person && context.named_person == "%s" };
 class NamedTests(SynchronousTestCase):
     """Requests of ada's to the board."""
 
-    async def _apart(self, work: str, data: bytes, person: str) -> bytes:
-        raise SvcError("no kind here has such work", reason="apart_failed")
-
     def setUp(self) -> None:
-        words = vocabulary(kind_terms(WEB.terms))
-        text = POLICY.replace("%s", TWIN)
-        self.engine: Any = compile_policy(text, words, entities_of(FACTS, "gate.example"), 1, 1)
+        self.engine: Any = board_policy(POLICY.replace("%s", TWIN), FACTS)
         self.now = 1.0
-        self.gate = Gate(
-            engine=lambda: self.engine,
-            kinds={"web": WEB},
-            now=lambda: self.now,
-            entropy=bytes,
-            on_decision=lambda kind, word: None,
-            request_ids=DecisionIds("p" * 26, lambda: 1.0, bytes),
-            apart=self._apart,
-        )
-        request = SessionRequest(
-            cluster="gate.example",
-            session_uid="1" * 32,
-            resource="board",
-            kind="web",
-            action="webConnect",
-            proxy_id="p" * 26,
-            issued_at_ms=1000,
-            certificate_sha256=bytes(32),
-            half=bytes(32),
-        )
-        self.opened = GatedOpen(request, WEB, person_id=ADA, source_address="192.0.2.1")
+        self.gate = board_gate(lambda: self.engine, lambda: self.now)
+        self.opened = GatedOpen(REQUEST, WEB, person_id=ADA, source_address="192.0.2.1")
 
     def decided(self, named: str | None, path: str = "/") -> GatedRequest:
         facts: dict[str, Any] = {"method": "GET", "path": path, "upgrade": False}

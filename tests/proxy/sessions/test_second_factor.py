@@ -7,24 +7,16 @@ from typing import Any
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.drop_ins import KindSide, load_kinds
-from svc.errors import SvcError
-from svc.model.audit.decision_ids import DecisionIds
-from svc.model.session.request import SessionRequest
-from svc.policy.compile import compile_policy
-from svc.policy.entities import Facts, GroupFacts, PersonFacts, ResourceFacts, entities_of
-from svc.policy.kind_terms import kind_terms
-from svc.policy.vocabulary import vocabulary
+from svc.policy.entities import Facts, GroupFacts, PersonFacts
 from svc.proxy.sessions.asker import SessionAsker
-from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.gated import GatedOpen
+from tests.proxy.sessions.board import BOARD, REQUEST, WEB, board_gate, board_policy
 
-WEB = load_kinds(["web"], KindSide.GATE).by_name["web"]
 ADA = "a" * 26
 FACTS: tuple[Facts, ...] = (
     GroupFacts("ops"),
     PersonFacts(ADA, "ada", ("ops",)),
-    ResourceFacts("board", "WebApp", "web"),
+    BOARD,
 )
 POLICY = """
 @id("recent") permit (principal in Group::"ops", action in Action::"use", resource is WebApp)
@@ -36,34 +28,11 @@ FACTS_OF_REQUEST: dict[str, Any] = {"method": "GET", "path": "/", "upgrade": Fal
 class GateFactorTests(SynchronousTestCase):
     """Ada presented one at 1000."""
 
-    async def _apart(self, work: str, data: bytes, person: str) -> bytes:
-        raise SvcError("no kind here has such work", reason="apart_failed")
-
     def setUp(self) -> None:
-        words = vocabulary(kind_terms(WEB.terms))
-        engine = compile_policy(POLICY, words, entities_of(FACTS, "gate.example"), 1, 1)
+        engine = board_policy(POLICY, FACTS)
         self.now = 1000.0
-        self.gate = Gate(
-            engine=lambda: engine,
-            kinds={"web": WEB},
-            now=lambda: self.now,
-            entropy=bytes,
-            on_decision=lambda kind, word: None,
-            request_ids=DecisionIds("p" * 26, lambda: self.now, bytes),
-            apart=self._apart,
-        )
-        request = SessionRequest(
-            cluster="gate.example",
-            session_uid="1" * 32,
-            resource="board",
-            kind="web",
-            action="webConnect",
-            proxy_id="p" * 26,
-            issued_at_ms=1000,
-            certificate_sha256=bytes(32),
-            half=bytes(32),
-        )
-        self.opened = GatedOpen(request, WEB, ADA, source_address="", factor_at=1000)
+        self.gate = board_gate(lambda: engine, lambda: self.now)
+        self.opened = GatedOpen(REQUEST, WEB, ADA, source_address="", factor_at=1000)
 
     def outcomes(self, opened: GatedOpen) -> list[bool]:
         """Whether a session may be opened, may go on, and a request in it may pass."""
