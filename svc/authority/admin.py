@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from attrs import define
+from attrs import define, frozen
 from google.protobuf.message import Message
 
 from svc.authority.accounts.admin import AccountAdmin
@@ -42,6 +42,27 @@ MANAGE_SESSIONS = "manageSessions"
 MANAGE_AUDIT_QUEUE = "manageAuditQueue"
 
 
+@frozen
+class ActionGuard:
+    """Serves methods to whom the policy lets do one action."""
+
+    operators: Operators
+    action: str
+
+    def __call__(
+        self,
+        request_type: type[_Request],
+        answer: Callable[[_Request, Actor], Awaitable[Message]],
+    ) -> Serve:
+        """A method that *answer* answers."""
+
+        async def decided(request: _Request, call: IRpcCall) -> Message:
+            actor = await self.operators.authorize(call, self.action)
+            return await self.operators.within_rights(actor, self.action, answer(request, actor))
+
+        return unary(request_type, decided)
+
+
 @define
 class AdminService:
     """Binds each method to the action that the policy is asked for."""
@@ -65,6 +86,14 @@ class AdminService:
 
     def service(self) -> RpcService:
         """The methods, for the RPC server."""
+        see, change, edit, view, settle, read = (
+            self._for(VIEW_STATUS),
+            self._for(MANAGE_RESOURCES),
+            self._for(EDIT_POLICY),
+            self._for(VIEW_POLICY),
+            self._for(MANAGE_AUDIT_QUEUE),
+            self._for(VIEW_AUDIT),
+        )
         catalog, policies, outbox = self.catalog, self.policies, self.outbox
         return RpcService(
             "gate.v1.Admin",
@@ -77,178 +106,121 @@ class AdminService:
                 **self._of_accounts(),
                 **self._of_agents(),
                 **self._of_proposals(),
-                "Status": self._guarded(pb.StatusRequest, VIEW_STATUS, self._status),
-                "AddResource": self._guarded(pb.AddResourceRequest, MANAGE_RESOURCES, catalog.add),
-                "ListResources": self._guarded(
-                    pb.ListResourcesRequest, VIEW_STATUS, catalog.list_resources
-                ),
-                "AssignResource": self._guarded(
-                    pb.AssignResourceRequest, MANAGE_RESOURCES, catalog.assign
-                ),
-                "MoveResources": self._guarded(
-                    pb.MoveResourcesRequest, MANAGE_RESOURCES, catalog.move
-                ),
-                "RemoveResource": self._guarded(
-                    pb.RemoveResourceRequest, MANAGE_RESOURCES, catalog.remove
-                ),
-                "ListBindings": self._guarded(
-                    pb.ListBindingsRequest, VIEW_STATUS, catalog.list_bindings
-                ),
-                "SetPolicy": self._guarded(pb.SetPolicyRequest, EDIT_POLICY, policies.set),
-                "ShowPolicy": self._guarded(pb.ShowPolicyRequest, VIEW_POLICY, policies.show),
+                "Status": see(pb.StatusRequest, self._status),
+                "AddResource": change(pb.AddResourceRequest, catalog.add),
+                "ListResources": see(pb.ListResourcesRequest, catalog.list_resources),
+                "AssignResource": change(pb.AssignResourceRequest, catalog.assign),
+                "MoveResources": change(pb.MoveResourcesRequest, catalog.move),
+                "RemoveResource": change(pb.RemoveResourceRequest, catalog.remove),
+                "ListBindings": see(pb.ListBindingsRequest, catalog.list_bindings),
+                "SetPolicy": edit(pb.SetPolicyRequest, policies.set),
+                "ShowPolicy": view(pb.ShowPolicyRequest, policies.show),
                 "CheckPolicy": unary(pb.CheckPolicyRequest, self._check),
-                "PolicyHistory": self._guarded(
-                    pb.PolicyHistoryRequest, VIEW_POLICY, policies.history
-                ),
-                "ReleaseRow": self._guarded(
-                    pb.ReleaseRowRequest, MANAGE_AUDIT_QUEUE, outbox.release
-                ),
-                "DiscardRow": self._guarded(
-                    pb.DiscardRowRequest, MANAGE_AUDIT_QUEUE, outbox.discard
-                ),
-                "ShowRecords": self._guarded(pb.ShowRecordsRequest, VIEW_AUDIT, self.records),
-                "ListQueue": self._guarded(pb.ListQueueRequest, VIEW_AUDIT, outbox.list_rows),
-                "EraseValue": self._guarded(
-                    pb.EraseValueRequest, MANAGE_AUDIT_QUEUE, self.erasure.erase
-                ),
+                "PolicyHistory": view(pb.PolicyHistoryRequest, policies.history),
+                "ReleaseRow": settle(pb.ReleaseRowRequest, outbox.release),
+                "DiscardRow": settle(pb.DiscardRowRequest, outbox.discard),
+                "ShowRecords": read(pb.ShowRecordsRequest, self.records),
+                "ListQueue": read(pb.ListQueueRequest, outbox.list_rows),
+                "EraseValue": settle(pb.EraseValueRequest, self.erasure.erase),
             },
         )
 
     def _of_nodes(self) -> dict[str, Serve]:
+        change, see = self._for(MANAGE_NODES), self._for(VIEW_STATUS)
         members = self.registry.nodes
         return {
-            "AddNode": self._guarded(pb.AddNodeRequest, MANAGE_NODES, members.add_node),
-            "ExpectNode": self._guarded(pb.ExpectNodeRequest, MANAGE_NODES, members.expect_node),
-            "ListExpected": self._guarded(
-                pb.ListExpectedRequest, VIEW_STATUS, members.expected.list_expected
-            ),
-            "WithdrawExpected": self._guarded(
-                pb.WithdrawExpectedRequest, MANAGE_NODES, members.expected.withdraw
-            ),
-            "ListNodes": self._guarded(pb.ListNodesRequest, VIEW_STATUS, members.list_nodes),
-            "RevokeNode": self._guarded(pb.RevokeNodeRequest, MANAGE_NODES, members.revoke_node),
-            "SetPublication": self._guarded(
-                pb.SetPublicationRequest, MANAGE_NODES, members.set_publication
-            ),
+            "AddNode": change(pb.AddNodeRequest, members.add_node),
+            "ExpectNode": change(pb.ExpectNodeRequest, members.expect_node),
+            "ListExpected": see(pb.ListExpectedRequest, members.expected.list_expected),
+            "WithdrawExpected": change(pb.WithdrawExpectedRequest, members.expected.withdraw),
+            "ListNodes": see(pb.ListNodesRequest, members.list_nodes),
+            "RevokeNode": change(pb.RevokeNodeRequest, members.revoke_node),
+            "SetPublication": change(pb.SetPublicationRequest, members.set_publication),
         }
 
     def _of_people(self) -> dict[str, Serve]:
+        change, see = self._for(MANAGE_PERSONS), self._for(VIEW_STATUS)
         people = self.registry.people
         return {
-            "AddPerson": self._guarded(pb.AddPersonRequest, MANAGE_PERSONS, people.add_person),
-            "ListPersons": self._guarded(pb.ListPersonsRequest, VIEW_STATUS, people.list_persons),
-            "DisablePerson": self._guarded(pb.ChangePersonRequest, MANAGE_PERSONS, people.disable),
-            "EnablePerson": self._guarded(pb.ChangePersonRequest, MANAGE_PERSONS, people.enable),
-            "ShowPerson": self._guarded(pb.ShowPersonRequest, VIEW_STATUS, people.show_person),
-            "RemovePerson": self._guarded(pb.ChangePersonRequest, MANAGE_PERSONS, people.remove),
+            "AddPerson": change(pb.AddPersonRequest, people.add_person),
+            "ListPersons": see(pb.ListPersonsRequest, people.list_persons),
+            "DisablePerson": change(pb.ChangePersonRequest, people.disable),
+            "EnablePerson": change(pb.ChangePersonRequest, people.enable),
+            "ShowPerson": see(pb.ShowPersonRequest, people.show_person),
+            "RemovePerson": change(pb.ChangePersonRequest, people.remove),
         }
 
     def _of_groups(self) -> dict[str, Serve]:
+        change, see = self._for(MANAGE_PERSONS), self._for(VIEW_STATUS)
         groups = self.registry.groups
         return {
-            "AddGroup": self._guarded(pb.AddGroupRequest, MANAGE_PERSONS, groups.add_group),
-            "ListGroups": self._guarded(pb.ListGroupsRequest, VIEW_STATUS, groups.list_groups),
-            "GroupMembers": self._guarded(pb.GroupMembersRequest, VIEW_STATUS, groups.members),
-            "ChangeMembers": self._guarded(
-                pb.ChangeMembersRequest, MANAGE_PERSONS, groups.change_members
-            ),
-            "RemoveGroup": self._guarded(
-                pb.RemoveGroupRequest, MANAGE_PERSONS, groups.remove_group
-            ),
+            "AddGroup": change(pb.AddGroupRequest, groups.add_group),
+            "ListGroups": see(pb.ListGroupsRequest, groups.list_groups),
+            "GroupMembers": see(pb.GroupMembersRequest, groups.members),
+            "ChangeMembers": change(pb.ChangeMembersRequest, groups.change_members),
+            "RemoveGroup": change(pb.RemoveGroupRequest, groups.remove_group),
         }
 
     def _of_tokens(self) -> dict[str, Serve]:
+        see, persons, sessions = (
+            self._for(VIEW_STATUS),
+            self._for(MANAGE_PERSONS),
+            self._for(MANAGE_SESSIONS),
+        )
         tokens = self.registry.tokens
         return {
-            "ListTokens": self._guarded(pb.ListTokensRequest, VIEW_STATUS, tokens.list_tokens),
-            "RevokeCredentials": self._guarded(
-                pb.ChangePersonRequest, MANAGE_PERSONS, self.credentials.revoke
-            ),
-            "ListSessions": self._guarded(
-                pb.ListSessionsRequest, MANAGE_SESSIONS, self.sessions.list_sessions
-            ),
-            "EndOpenSessions": self._guarded(
-                pb.EndOpenSessionsRequest, MANAGE_SESSIONS, self.sessions.end_sessions
-            ),
+            "ListTokens": see(pb.ListTokensRequest, tokens.list_tokens),
+            "RevokeCredentials": persons(pb.ChangePersonRequest, self.credentials.revoke),
+            "ListSessions": sessions(pb.ListSessionsRequest, self.sessions.list_sessions),
+            "EndOpenSessions": sessions(pb.EndOpenSessionsRequest, self.sessions.end_sessions),
             "RevokeToken": unary(pb.RevokeTokenRequest, self._revoke_token),
             "ForgetName": unary(pb.ForgetNameRequest, self._forget_name),
         }
 
     def _of_identities(self) -> dict[str, Serve]:
+        change, see = self._for(MANAGE_PERSONS), self._for(VIEW_STATUS)
         return {
-            "LinkIdentity": self._guarded(
-                sign_in_pb2.LinkIdentityRequest, MANAGE_PERSONS, self.links.link
-            ),
-            "ListIdentities": self._guarded(
-                sign_in_pb2.ListIdentitiesRequest, VIEW_STATUS, self.links.list_links
-            ),
-            "RemoveIdentity": self._guarded(
-                sign_in_pb2.RemoveIdentityRequest, MANAGE_PERSONS, self.links.unlink
-            ),
+            "LinkIdentity": change(sign_in_pb2.LinkIdentityRequest, self.links.link),
+            "ListIdentities": see(sign_in_pb2.ListIdentitiesRequest, self.links.list_links),
+            "RemoveIdentity": change(sign_in_pb2.RemoveIdentityRequest, self.links.unlink),
         }
 
     def _of_agents(self) -> dict[str, Serve]:
+        change, see = self._for(MANAGE_PERSONS), self._for(VIEW_STATUS)
         agents = self.registry.agents
         return {
-            "AddAgent": self._guarded(pb.AddAgentRequest, MANAGE_PERSONS, agents.add_agent),
-            "ListAgents": self._guarded(pb.ListAgentsRequest, VIEW_STATUS, agents.list_agents),
-            "RevokeAgent": self._guarded(
-                pb.RevokeAgentRequest, MANAGE_PERSONS, agents.revoke_agent
-            ),
+            "AddAgent": change(pb.AddAgentRequest, agents.add_agent),
+            "ListAgents": see(pb.ListAgentsRequest, agents.list_agents),
+            "RevokeAgent": change(pb.RevokeAgentRequest, agents.revoke_agent),
         }
 
     def _of_accounts(self) -> dict[str, Serve]:
+        change, see = self._for(MANAGE_PERSONS), self._for(VIEW_STATUS)
         accounts = self.accounts
         return {
-            "AddAccount": self._guarded(
-                account_pb2.AddAccountRequest, MANAGE_PERSONS, accounts.add
-            ),
-            "ListAccounts": self._guarded(
-                account_pb2.ListAccountsRequest, VIEW_STATUS, accounts.list_accounts
-            ),
-            "RemoveAccount": self._guarded(
-                account_pb2.RemoveAccountRequest, MANAGE_PERSONS, accounts.remove
-            ),
-            "RemovePasskey": self._guarded(
-                account_pb2.RemovePasskeyRequest, MANAGE_PERSONS, accounts.remove_passkey
-            ),
-            "FirstAdministrator": self._guarded(
-                account_pb2.FirstAdministratorRequest,
-                MANAGE_PERSONS,
-                accounts.first_administrator,
+            "AddAccount": change(account_pb2.AddAccountRequest, accounts.add),
+            "ListAccounts": see(account_pb2.ListAccountsRequest, accounts.list_accounts),
+            "RemoveAccount": change(account_pb2.RemoveAccountRequest, accounts.remove),
+            "RemovePasskey": change(account_pb2.RemovePasskeyRequest, accounts.remove_passkey),
+            "FirstAdministrator": change(
+                account_pb2.FirstAdministratorRequest, accounts.first_administrator
             ),
         }
 
     def _of_proposals(self) -> dict[str, Serve]:
         """Whoever passes on an approval may read policies; who approves is who signed it."""
+        edit, view = self._for(EDIT_POLICY), self._for(VIEW_POLICY)
         pb2, proposals, reviews = policy_change_pb2, self.proposals, self.reviews
         return {
-            "ProposePolicy": self._guarded(
-                pb2.ProposePolicyRequest, EDIT_POLICY, proposals.propose
-            ),
-            "ListProposals": self._guarded(
-                pb2.ListProposalsRequest, VIEW_POLICY, reviews.list_proposals
-            ),
-            "ReviewPolicy": self._guarded(pb2.ReviewPolicyRequest, VIEW_POLICY, reviews.review),
-            "DecideProposal": self._guarded(
-                pb2.DecideProposalRequest, VIEW_POLICY, self.decisions.decide
-            ),
-            "ActivateProposal": self._guarded(
-                pb2.ActivateProposalRequest, EDIT_POLICY, proposals.activate
-            ),
+            "ProposePolicy": edit(pb2.ProposePolicyRequest, proposals.propose),
+            "ListProposals": view(pb2.ListProposalsRequest, reviews.list_proposals),
+            "ReviewPolicy": view(pb2.ReviewPolicyRequest, reviews.review),
+            "DecideProposal": view(pb2.DecideProposalRequest, self.decisions.decide),
+            "ActivateProposal": edit(pb2.ActivateProposalRequest, proposals.activate),
         }
 
-    def _guarded(
-        self,
-        request_type: type[_Request],
-        action: str,
-        answer: Callable[[_Request, Actor], Awaitable[Message]],
-    ) -> Serve:
-        async def decided(request: _Request, call: IRpcCall) -> Message:
-            actor = await self.operators.authorize(call, action)
-            return await self.operators.within_rights(actor, action, answer(request, actor))
-
-        return unary(request_type, decided)
+    def _for(self, action: str) -> ActionGuard:
+        return ActionGuard(self.operators, action)
 
     async def _revoke_token(
         self, request: pb.RevokeTokenRequest, call: IRpcCall
