@@ -68,7 +68,7 @@ from svc.runtime.services import bounded
 from svc.telemetry.escape import escaped
 from svc.tunnel.moves import MovingEndpoint
 from svc.tunnel.moving import MovingStream
-from svc.tunnel.tls import SessionTlsEndpoint
+from svc.tunnel.tls_endpoint import SessionTlsEndpoint
 
 _OPEN_SECS = 45.0
 """Authority, the notice and the Connector's dial each have their own, shorter times."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
-from attrs import define, field
+from attrs import Factory, define, field
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import (
     IStreamClientEndpoint,
@@ -49,7 +49,7 @@ from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.moves import MovingEndpoint, move
 from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere, refused
 from svc.tunnel.times import TunnelTimes
-from svc.tunnel.tls import SessionTlsEndpoint
+from svc.tunnel.tls_endpoint import SessionTlsEndpoint
 
 _log = Logger(namespace="svc_connector")
 
@@ -143,11 +143,9 @@ class ConnectorSessions:
     _idle: list[Deferred[None]] = field(factory=list, init=False)
     _closing: list[Carrying] = field(factory=list, init=False)
     _stopping: bool = field(default=False, init=False)
-    _repeats: RepeatCounter = field(init=False)
-
-    @_repeats.default
-    def _counting(self) -> RepeatCounter:
-        return RepeatCounter(self.now)
+    _repeats: RepeatCounter = field(
+        init=False, default=Factory(lambda self: RepeatCounter(self.now), takes_self=True)
+    )
 
     @property
     def sessions(self) -> frozenset[str]:
@@ -242,9 +240,8 @@ class ConnectorSessions:
             carry = link.carry(notice.session_uid, notice.secret, answer)
             if gated is not None:
                 carry.make = gated.ends.transport
-            carried = self._carry(admitted, relay, carry, notice.first_flight)
+            await self._carry(admitted, relay, carry, notice.first_flight)
             del notice
-            await carried
         except SvcError as refusal:
             span.end(refusal)
             self._refuse(admitted.grant.session_uid, refusal, admitted)
@@ -406,8 +403,7 @@ class ConnectorSessions:
         self.on_event(SessionOpened(grant.session_uid, grant.resource, grant.kind))
         try:
             ended = await relay.done
-            fault = carry.fault or (CLOSED if ended.is_clean else BROKEN)
-            session.reason = session.reason or fault
+            session.reason = session.reason or carry.fault or (CLOSED if ended.is_clean else BROKEN)
         finally:
             del self._open[grant.session_uid]
             self.on_event(

@@ -54,7 +54,7 @@ from svc.runtime.services import BackgroundTasks
 from svc.tunnel.machine import TunnelCore, make_tunnel
 from svc.tunnel.routes import RouteTable
 from svc.tunnel.times import end_reason
-from svc.tunnel.tls import SessionTlsEndpoint
+from svc.tunnel.tls_endpoint import SessionTlsEndpoint
 from svc.tunnel.transport import RegisteredTunnel
 from tests.connector.ends import EndTransport, Talker
 from tests.connector.pieces import Cluster

@@ -15,7 +15,7 @@ from svc.lanes.join import join_streams
 from svc.messages.tunnel import decode_carry_open
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import open_frame, parse_frame
-from svc.tunnel.tls import SessionTlsEndpoint
+from svc.tunnel.tls_endpoint import SessionTlsEndpoint
 from tests.connector.ends import Talker
 from tests.connector.gateway import Gateway
 from tests.rpc.memory import Pair

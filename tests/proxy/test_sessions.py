@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from svc.errors import Denied, Fault, SvcError
 from svc.messages.control import AGAIN, AuthorizeAnswer, RegistrationVerdict
 from svc.messages.session import OPEN_METHOD, decode_opened
-from svc.messages.tunnel import MAX_FIRST_FLIGHT, OpenNotice
+from svc.messages.tunnel import OpenNotice
 from svc.model.cluster.registration import AcceptedRegistration, Inventory
 from svc.model.cluster.resource import Assigned
 from svc.model.policy.requested import ApprovedAccess
@@ -60,38 +60,6 @@ class CarriedTests(ProxyTests):
         self.site.turn()
         carry = node.carry(node.last(OpenNotice))
         self.assertEqual(carry.data, b"early")
-
-    def early(self, *frames: bytes) -> tuple[OpenNotice, Talk, Talk]:
-        """A session whose client says these before it is open, to a Connector that takes them."""
-        self.patch(Node, "takes_first_flight", True)
-        node = self.site.node()
-        self.authority.holding = holding = Deferred()
-        client = self.site.open()
-        for frame in frames:
-            client.say(frame)
-        self.site.turn()
-        holding.callback(None)
-        self.site.turn()
-        notice = node.last(OpenNotice)
-        return notice, client, node.carry(notice)
-
-    def test_first_flight(self) -> None:
-        """What a client says first goes with the notice if the Connector takes it, and counts."""
-        notice, client, carry = self.early(data(b"early"), data(b"next"))
-        self.assertEqual((notice.first_flight, carry.data), (b"early", b"next"))
-        client.stream.end()
-        self.site.turn()
-        [ended] = self.authority.ended
-        self.assertEqual(ended.bytes_up, (5 + 2 + 5) + (5 + 2 + 4))
-
-    def test_no_first_flight(self) -> None:
-        """Nothing else goes with the notice: no end, no longer message, no part of one."""
-        long = data(bytes(MAX_FIRST_FLIGHT + 1))
-        for frame in (EOF, long, b"\x12\x05four", b""):
-            with self.subTest(frame=frame[:8]):
-                notice, _, carry = self.early(frame)
-                self.assertEqual((notice.first_flight, carry.heard), (b"", [frame]))
-                self.again()
 
     def test_half_close(self) -> None:
         """The end of writing passes in band, and the other direction goes on."""

@@ -27,7 +27,8 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
 from svc.model.principal import Role
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
-from svc.tunnel.tls import SessionTls, SessionTlsEndpoint
+from svc.tunnel.tls import SessionTls
+from svc.tunnel.tls_endpoint import SessionTlsEndpoint
 from tests.pki.support import LegacyClient, World
 
 

@@ -12,6 +12,7 @@ from svc.errors import Denied, Fault, SvcError, Unavailable
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import IRpcCall
 from svc.interfaces.tracing import Span
+from svc.interfaces.transport import OpenOrder
 from svc.messages.control import AuthorizeAnswer, ProxyDecision
 from svc.messages.session import decode_grant
 from svc.model.certificate import CertificateFacts
@@ -57,6 +58,18 @@ class PendingSession:
     def asker(self) -> SessionAsker:
         """Whom the policy is asked about."""
         return SessionAsker.of(self.certificate)
+
+    def order(self, grant: Signed, first_flight: bytes) -> OpenOrder:
+        """What its Connector is told."""
+        return OpenOrder(
+            session_uid=self.request.session_uid,
+            grant=grant,
+            request=self.data,
+            signature=self.signature,
+            person_chain=self.chain,
+            traceparent=self.span.traceparent,
+            first_flight=first_flight,
+        )
 
 
 @frozen

@@ -19,7 +19,6 @@ from svc.errors import Denied, Fault, SvcError, TooMany, Unauthenticated, Unavai
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.rpc import IRpcCall, IRpcChannel, Peer
 from svc.interfaces.tracing import Span, Spans, no_span
-from svc.interfaces.transport import OpenOrder
 from svc.messages.control import (
     AUTHORIZE_METHOD,
     Ask,
@@ -407,16 +406,8 @@ class SessionOpens:
         # Here too a Proxy that denied it by the policy alone decides it with the approval.
         self._check(opening, granted)
         carried.tunnel = tunnel
-        is_read = opening.kind.gate is not None
-        order = OpenOrder(
-            session_uid=opening.request.session_uid,
-            grant=granted.signed,
-            request=opening.data,
-            signature=opening.signature,
-            person_chain=opening.chain,
-            traceparent=opening.span.traceparent,
-            first_flight=b"" if is_read else carried.first_flight(),
-        )
+        flight = b"" if opening.kind.gate is not None else carried.first_flight()
+        order = opening.order(granted.signed, flight)
         await carried.opened(tunnel.endpoint(order).connect(SingleProtocolFactory(carried)))
 
     async def _carry(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
