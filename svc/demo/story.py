@@ -46,11 +46,11 @@ _HEAD_SECS = 10.0
 _DENIED_CODE = "42501"
 _DENIED = re.compile(
     r".*\(reason: (?P<reason>\w+)\)\nPolicy: (?P<policies>[\w, -]+)\..*\n"
-    r"svc why (?P<decision>[0-9a-f]{32})"
+    r"svc why (?P<decision>[0-9a-f]{32})(?: --dir .+)?"
 )
 _DENIED_CALL = re.compile(
     r"the access policy does not allow this request \(policies (?P<policies>[\w, -]+)\); "
-    r"to see why: svc why (?P<decision>[0-9a-f]{32})"
+    r"to see why: svc why (?P<decision>[0-9a-f]{32})(?: --dir .+)?"
 )
 _HELLO = b"hello through the gateway\n"
 
