@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Iterable, Iterator
+from mmap import PAGESIZE
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,19 +29,25 @@ of no file, and nobody else's.  A forked process shares its pages, and is to go 
 _COLLAPSE = 25
 """MADV_COLLAPSE, of Linux 6.1; an older kernel refuses it."""
 
+_GET_THP_DISABLE = 42
+"""PR_GET_THP_DISABLE."""
+
 _SETTING = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
 def use_large_pages() -> int:
     """Have the kernel keep in large pages what is in small ones; blocks, without the interpreter.
 
-    It takes 40 to 140 ms of CPU time.  Nothing depends on it: where the kernel cannot, or the
-    operator has turned large pages off, memory stays as it is.
+    It takes 40 to 140 ms of CPU time.  Nothing depends on it: where the kernel cannot, or large
+    pages are turned off, for all or for this process by prctl(2), memory stays as it is.
 
     Returns:
         How many large pages there are more than before, or were already.
     """
-    if sys.platform != "linux" or not _is_allowed():
+    if sys.platform != "linux" or PAGESIZE != _SMALL or not _is_allowed():
+        return 0
+    libc = ctypes.CDLL(None)
+    if libc.prctl(_GET_THP_DISABLE, 0, 0, 0, 0):
         return 0
     try:
         with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
@@ -49,7 +56,6 @@ def use_large_pages() -> int:
             full = [begin for begin in wanted if is_full(_tops(entries, begin))]
     except (OSError, ValueError):
         return 0
-    libc = ctypes.CDLL(None)
     where = (ctypes.c_void_p(begin) for begin in full[:_MOST])
     return sum(libc.madvise(begin, ctypes.c_size_t(LARGE), _COLLAPSE) == 0 for begin in where)
 

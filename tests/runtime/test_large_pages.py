@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.runtime.large_pages import is_full
 
 _PROGRAM = """
+import ctypes
 import os
 from hashlib import sha256
 from svc.runtime.large_pages import LARGE, use_large_pages
@@ -33,6 +34,8 @@ os.wait()
 was = large()
 count = use_large_pages()
 print(count, shared, (large() - was) // (LARGE // 1024), before == sha256(held).digest())
+ctypes.CDLL(None).prctl(41, 1, 0, 0, 0)  # PR_SET_THP_DISABLE
+print(use_large_pages())
 """
 
 
@@ -42,7 +45,8 @@ class LargePagesTests(SynchronousTestCase):
         told = subprocess.run(
             [sys.executable, "-c", _PROGRAM], check=True, capture_output=True, text=True, timeout=60
         )
-        count, shared, more, is_same = told.stdout.split()
+        count, shared, more, is_same, when_disabled = told.stdout.split()
+        self.assertEqual(when_disabled, "0")
         self.assertEqual(is_same, "True")
         if count == "0":
             raise SkipTest("this kernel makes no large pages when it is asked to")

@@ -60,6 +60,7 @@ _LARGE = 1 << 21
 _MADV_COLLAPSE = 25
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
+_PR_SET_THP_DISABLE = 41
 _ANYBODY = ctypes.c_ulong(-1)
 
 
@@ -240,6 +241,8 @@ def _become(order: _Order) -> None:
         os.setsid()
     # Where only a parent may trace its child, strace of a test could not attach to it.
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYBODY)
+    # Its memory is the server's, in large pages already: a copy of each is more than a test gains.
+    ctypes.CDLL(None).prctl(_PR_SET_THP_DISABLE, 1, 0, 0, 0)
     os.chdir(order.directory)
     os.environ.clear()
     os.environ.update(order.environ)
