@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from threading import Condition, Thread
@@ -30,7 +30,7 @@ _NICEST = 19
 class InThread(Protocol):
     """Runs a call that may block; what it returned or raised comes on the reactor's thread."""
 
-    def __call__(self, call: Callable[[], T], /) -> Awaitable[T]:
+    def __call__(self, call: Callable[[], T], /) -> Deferred[T]:
         """Run *call*."""
 
 

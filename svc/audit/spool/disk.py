@@ -307,7 +307,8 @@ class SpoolFiles:
         live = self._live
         if live is None:
             live = self._begin()
-        elif not live.is_there:
+        # Of a file that is open it is asked once it is written: then it counts.
+        elif live.descriptor < 0 and not live.is_there:
             raise _Gone
         if live.descriptor < 0:
             self._open_segment(live)

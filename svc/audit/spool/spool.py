@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -215,13 +216,13 @@ class Spool:
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
-        written = Deferred.fromCoroutine(self._write(batch))
-        written.addErrback(self._broken, batch)
-        written.addCallback(lambda _: self._written())
-
-    async def _write(self, batch: Sequence[_Waiter]) -> None:
         entries = [entry for entry, _ in batch]
-        outcomes: list[Outcome] = await self.in_thread(lambda: self.files.commit(entries))
+        writing = self.in_thread(partial(self.files.commit, entries))
+        writing.addCallback(self._committed, batch)
+        writing.addErrback(self._broken, batch)
+        writing.addCallback(lambda _: self._written())
+
+    def _committed(self, outcomes: Sequence[Outcome], batch: Sequence[_Waiter]) -> None:
         self._report(next((one for one in outcomes if one is not None), None))
         for waiter, refusal in zip(batch, outcomes, strict=True):
             self._answer(waiter, refusal)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from attrs import define, field
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
@@ -52,7 +53,7 @@ class SpoolThread:
         """Use the thread from now on."""
         self._is_open = True
 
-    def __call__(self, call: Callable[[], T], /) -> Awaitable[T]:
+    def __call__(self, call: Callable[[], T], /) -> Deferred[T]:
         """Run *call*."""
         return self.own(call) if self._is_open else inline(call)
 
