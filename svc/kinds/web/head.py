@@ -83,6 +83,10 @@ class Headers:
     def _by_name(self) -> Mapping[bytes, bytes]:
         return {_lower(name): value for name, value in self.fields}
 
+    def has_none_of(self, names: frozenset[bytes]) -> bool:
+        """Whether no field has any of these names, which are in lower case."""
+        return names.isdisjoint(self._last)
+
     def has(self, name: bytes) -> bool:
         """Whether there is a field of this name, which is in lower case."""
         return name in self._last

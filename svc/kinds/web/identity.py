@@ -12,6 +12,9 @@ from svc.kinds.web.head import Headers
 
 FIELD = b"svc-identity"
 
+SPELLINGS = frozenset({FIELD, FIELD.replace(b"-", b"_")})
+"""In lower case, all that a program behind might take for the field."""
+
 _NAME = re.compile(rb"[A-Za-z0-9][A-Za-z0-9._@\-]{0,127}\Z")
 
 NOBODY = ""
@@ -20,14 +23,14 @@ NOBODY = ""
 
 def is_identity(name: bytes) -> bool:
     """Whether a field is this one, in any spelling that a program behind might take for it."""
-    return name.lower().replace(b"_", b"-") == FIELD
+    return name.lower() in SPELLINGS
 
 
 def named_by(headers: Headers) -> str | None:
     """The person that a request names, or :data:`NOBODY`; None where it names none."""
-    values = [value for name, value in headers.fields if is_identity(name)]
-    if not values:
+    if headers.has_none_of(SPELLINGS):
         return None
+    values = [value for name, value in headers.fields if is_identity(name)]
     (first, *others) = values
     if others or not _NAME.match(first):
         return NOBODY

@@ -17,12 +17,13 @@ from attrs import define, field
 from svc.errors import Malformed
 from svc.kinds.web.body import BodyScan
 from svc.kinds.web.head import HEAD_END, MAX_HEAD, HttpAnswer, read_answer
-from svc.kinds.web.identity import is_identity
+from svc.kinds.web.identity import SPELLINGS, is_identity
 
 _ABSOLUTE = re.compile(rb"(?:https?:)?//([^/?#\\]*)([/?#].*)?\Z", re.IGNORECASE)
 _DOMAIN = re.compile(rb";[ \t]*domain[ \t]*=([^;]*)", re.IGNORECASE)
 _USUAL_PORTS = (b":80", b":443")
 _MOST_TRAILERS = 32
+_CHANGED = frozenset({b"location", b"set-cookie"}) | SPELLINGS
 
 
 def localized(raw: bytes, head: HttpAnswer, host: bytes) -> bytes:
@@ -31,6 +32,8 @@ def localized(raw: bytes, head: HttpAnswer, host: bytes) -> bytes:
     Args:
         host: The target's name, with its port where that is not the usual one.
     """
+    if head.headers.has_none_of(_CHANGED):
+        return raw
     first = raw.partition(b"\r\n")[0]
     lines = [first]
     for name, value in head.headers.fields:
@@ -93,6 +96,8 @@ class AnswerRewriter:
 
     def feed(self, data: bytes) -> bytes:
         """What the person gets of these bytes."""
+        if self._is_past:
+            return data
         out = bytearray()
         while data and not self._is_past:
             if self._body is None:
@@ -109,6 +114,8 @@ class AnswerRewriter:
         return bytes(out + data)
 
     def _take_head(self, data: bytes, out: bytearray) -> bytes:
+        if not self._head and self.asked and (found := HEAD_END.search(data)):
+            return self._take_answer(data, found.end(), out)
         searched = max(0, len(self._head) - 3)
         self._head += data
         found = HEAD_END.search(self._head, searched)

@@ -135,6 +135,7 @@ class RequestRewriter:
     _answer: bytearray = field(factory=bytearray, init=False)
     _state: NextBytes = field(default=NextBytes.FIRST, init=False)
     _switch: Switch = field(factory=Switch, init=False)
+    _latest: tuple[HttpRequest, bytes] | None = field(default=None, init=False)
 
     @_requests.default
     def _split(self) -> RequestSplit:
@@ -173,7 +174,12 @@ class RequestRewriter:
 
     def head(self, head: HttpRequest, added: Fields = ()) -> bytes:
         """A head as the target gets it; see :func:`rewritten`."""
-        return rewritten(head, self.host, self.change, added)
+        if added or head.upgrades:
+            self._latest = None
+            return rewritten(head, self.host, self.change, added)
+        if self._latest is None or self._latest[0] is not head:
+            self._latest = head, rewritten(head, self.host, self.change)
+        return self._latest[1]
 
     def answered(self, data: bytes) -> None:
         """Watch what the target answers to an upgrade: after anything but 101 nothing more goes.

@@ -56,6 +56,9 @@ class RequestSplit:
                 self._body = None
 
     def _take_head(self, data: bytes) -> tuple[HttpRequest | None, bytes]:
+        found = None if self._head else HEAD_END.search(data)
+        if found is not None and found.end() <= MAX_HEAD:
+            return last_request(data[: found.end()], self.protocols), data[found.end() :]
         searched = max(0, len(self._head) - 3)
         self._head += data
         found = HEAD_END.search(self._head, searched)

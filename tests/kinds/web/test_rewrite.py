@@ -56,6 +56,21 @@ class RewriterTests(SynchronousTestCase):
         ):
             self.assertEqual(written(HEAD + field + b"\r\n\r\n"), PLAIN + b"\r\n", field)
 
+    def test_again(self) -> None:
+        """A head that comes again is the same to the target; what was added to one is in no other."""
+        rewriter = RequestRewriter(b"app")
+        first, other = read_request(HEAD + b"\r\n"), read_request(HEAD + b"X-A: 1\r\n\r\n")
+        plain, token = PLAIN + b"\r\n", ((b"svc-identity", b"token"),)
+        for head, added, expected in (
+            (first, (), plain),
+            (first, (), plain),
+            (first, token, PLAIN + b"svc-identity: token\r\n\r\n"),
+            (first, (), plain),
+            (other, (), PLAIN + b"X-A: 1\r\n\r\n"),
+            (first, (), plain),
+        ):
+            self.assertEqual(rewriter.head(head, added), expected)
+
     def test_kept(self) -> None:
         """The rest passes as it was written, in its order, twice where it was."""
         fields = b"Cookie: a=1\r\nX-A:  1 \r\nx-a: 2\r\nAuthorization: Bearer x\r\n\r\n"
