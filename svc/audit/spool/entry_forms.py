@@ -114,7 +114,7 @@ class EntryForm:
             record=record,
             first=first,
             hidden=tuple(
-                _Hidden(path, value, hashed_of(path, value), after)
+                _Hidden(path=path, text=value, hashed=hashed_of(path, value), after=after)
                 for (path, value), after in zip(hidden, behind, strict=True)
             ),
             policies=policies if record.policies else "",

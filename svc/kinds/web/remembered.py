@@ -57,7 +57,12 @@ class RememberedRequests:
         if known is None:
             head = read_request(raw, self.reading.protocols)
             action, facts = self.reading.asked(head)
-            known = AskedRequest(head, action, self._shared(action, facts), exact_text(head))
+            known = AskedRequest(
+                head=head,
+                action=action,
+                facts=self._shared(action, facts),
+                text=exact_text(head),
+            )
             self._keep(raw, known)
         return known
 

@@ -106,10 +106,12 @@ class _Serving:
                 else:
                     waited = self._context.run(self._coroutine.send, outcome)
             except StopIteration:
-                self._end(self.done.callback, None)
+                if not self.done.called:  # else it was cancelled, and went on for a while
+                    self.done.callback(None)
                 return
             except BaseException:
-                self._end(self.done.errback, Failure())
+                if not self.done.called:
+                    self.done.errback(Failure())
                 return
             if self._is_cancelled:
                 self._is_cancelled, outcome = False, Failure(CancelledError())
@@ -123,10 +125,6 @@ class _Serving:
 
     def _come(self) -> None:
         self.step(None)
-
-    def _end(self, tell: Callable[[Any], object], outcome: object) -> None:
-        if not self.done.called:  # else it was cancelled, and went on for a while
-            tell(outcome)
 
     def _cancel(self) -> None:
         waited = self._waits_for

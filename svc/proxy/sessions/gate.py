@@ -139,11 +139,7 @@ class Gate:
             SvcError: no decision is possible now; counted as ``error``.
         """
         approved = (found and found.approved) or self._approval(opened, action)
-        try:
-            basis = self._basis()
-        except SvcError:
-            self.on_decision(self._counted(opened, action, facts), "error")
-            raise
+        basis = self._counted_basis(opened, action, facts)
         known = self._remembered(opened, basis, action, facts, approved)
         if known is not None:
             return known.again(self.request_ids.next())
@@ -252,6 +248,15 @@ class Gate:
             return verdict.basis == self._basis()
         except SvcError:
             return False
+
+    def _counted_basis(
+        self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
+    ) -> tuple[int, ...]:
+        try:
+            return self._basis()
+        except SvcError:
+            self.on_decision(self._counted(opened, action, facts), "error")
+            raise
 
     def _basis(self) -> tuple[int, ...]:
         """Policy, entities and second."""

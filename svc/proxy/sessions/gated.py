@@ -96,6 +96,20 @@ class GatedRequest(RequestRecord):
         """Whether it was denied and only an approval of its exact text would turn that."""
         return self.request_hint == exact_command(self.decision_id)
 
+    @property
+    def verdict(self) -> RequestVerdict:
+        """What the gate is told of it."""
+        return RequestVerdict(
+            allowed=self.decision == "allow",
+            decision_id=self.decision_id,
+            policies=self.policies,
+            reason=self.reason,
+            request_hint=self.request_hint,
+            basis=self.basis,
+            approved=self.approved,
+            lacks_text=self.lacks_text,
+        )
+
     def again(self, decision_id: str) -> GatedRequest:
         """The same decision on another request; ``evolve`` costs much more."""
         return GatedRequest(
@@ -248,7 +262,9 @@ class GatedSession:
                 decided = await self._approved(decided, action, facts, text)
             if refused:
                 by = () if decided.decision == "allow" else decided.policies
-                decided = evolve(decided, decision="deny", policies=by, reason=refused)
+                decided = evolve(
+                    decided, decision="deny", policies=by, reason=refused, lacks_text=False
+                )
             self.counted(decided.request.request_kind, decided.decision)
             range_ = self._placed(decided, size)
             try:
@@ -268,16 +284,7 @@ class GatedSession:
             if not isinstance(error, SvcError):
                 _log.failure("a request could not be decided", resource=self.resource)
             return RequestVerdict(allowed=False, decision_id=random_id(self.entropy), reason=reason)
-        return RequestVerdict(
-            allowed=decided.decision == "allow",
-            decision_id=decided.decision_id,
-            policies=decided.policies,
-            reason=decided.reason,
-            request_hint=decided.request_hint,
-            basis=decided.basis,
-            approved=decided.approved,
-            lacks_text=decided.lacks_text and not refused,
-        )
+        return decided.verdict
 
     async def _approved(
         self, denied: GatedRequest, action: str, facts: Mapping[str, ContextValue], text: bytes
@@ -305,7 +312,9 @@ class GatedSession:
 
     def _announce(self, range_: RequestRange, *, allowed: bool) -> None:
         """Tell the Connector of what is on record, in the order of the numbers."""
-        self._durable[range_.n] = RangeDecision(range_.n, range_.offset, range_.size, allowed)
+        self._durable[range_.n] = RangeDecision(
+            n=range_.n, offset=range_.offset, size=range_.size, allowed=allowed
+        )
         while (announced := self._durable.pop(self._announced + 1, None)) is not None:
             self._announced += 1
             self.requests.announce(announced)

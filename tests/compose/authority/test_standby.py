@@ -145,12 +145,12 @@ class FollowerTests(SynchronousTestCase):
         self.follow()
         writing: Deferred[None] = Deferred()
 
-        async def slow(call: Any) -> Any:
+        async def late(call: Any) -> Any:
             if not writing.called:
                 await writing
             return call()
 
-        self.keeper.in_thread = slow
+        self.keeper.in_thread = lambda call: Deferred.fromCoroutine(late(call))
         self.keeper.advanced()
         self.put_back()
         self.go_on()

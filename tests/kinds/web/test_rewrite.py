@@ -57,7 +57,7 @@ class RewriterTests(SynchronousTestCase):
             self.assertEqual(written(HEAD + field + b"\r\n\r\n"), PLAIN + b"\r\n", field)
 
     def test_again(self) -> None:
-        """A head that comes again is the same to the target; what was added to one is in no other."""
+        """A head that comes again is written as before; what was added to one is in no other."""
         rewriter = RequestRewriter(b"app")
         first, other = read_request(HEAD + b"\r\n"), read_request(HEAD + b"X-A: 1\r\n\r\n")
         plain, token = PLAIN + b"\r\n", ((b"svc-identity", b"token"),)
