@@ -292,6 +292,7 @@ class Exchange:
         self._end = self.reading.end_of(asked, head, None if is_switched else scan)
         if self._end is not None:
             self.turns.lasts()
+            self._remembered.forget()
         elif not is_switched and body.length is not None and body.length <= MOST_WITH_HEAD:
             with_head = stream.ahead(size + body.length)
             size += scan.take(with_head[size:])

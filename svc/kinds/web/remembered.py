@@ -76,13 +76,20 @@ class RememberedRequests:
         """How many requests' facts are."""
         return len(self._facts)
 
+    def forget(self) -> None:
+        """Keep nothing: no other request may follow, for days."""
+        self._known.clear()
+        self._facts.clear()
+        self._size = 0
+
     def _keep(self, raw: bytes, asked: AskedRequest) -> None:
         if asked.head.upgrades:
-            self._facts.clear()  # no other request follows, maybe for days
-        if asked.head.upgrades or self._size + len(raw) > MOST_BYTES:
+            self.forget()
+            return
+        if self._size + len(raw) > MOST_BYTES:
             self._known.clear()
             self._size = 0
-        if not asked.head.upgrades and len(raw) <= MOST_BYTES:
+        if len(raw) <= MOST_BYTES:
             self._known[raw] = asked
             self._size += len(raw)
 

@@ -75,3 +75,7 @@ class RememberedRequestsTests(SynchronousTestCase):
         self.remembered.read(GET % b"")
         self.remembered.read(UPGRADE)
         self.assertEqual((self.remembered.kept_bytes, self.remembered.kept_facts), (0, 0))
+        self.remembered.read(GET % b"")
+        self.remembered.forget()
+        self.assertEqual((self.remembered.kept_bytes, self.remembered.kept_facts), (0, 0))
+        self.assertEqual(self.remembered.read(GET % b"").facts["path"], "/a")
