@@ -169,8 +169,7 @@ class Gate:
             approved=approved,
         )
         if not reason:
-            self._let_stand(opened, action, found)
-            self._remember(opened, action, facts, decided)
+            self._remember(opened, action, facts, decided, found)
         return decided
 
     def _let_stand(self, opened: GatedOpen, action: str, found: ApprovalForRequests | None) -> None:
@@ -191,7 +190,10 @@ class Gate:
         action: str,
         facts: Mapping[str, ContextValue],
         decided: GatedRequest,
+        found: ApprovalForRequests | None,
     ) -> None:
+        """What further requests may go by: an approval for them too, or the same decision."""
+        self._let_stand(opened, action, found)
         if self._is_plain(opened, facts, decided.approved):
             opened.remembered.keep(decided.basis, action, facts, decided)
 
