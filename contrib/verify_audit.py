@@ -67,8 +67,10 @@ def demand(holds: bool, what: str) -> None:
 
 
 # A line: JSON, members sorted, no spaces, ASCII.  What is hashed is the same in UTF-8 (RFC 8785).
-to_ascii = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
-to_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+FORM: dict[str, Any] = {"sort_keys": True, "separators": (",", ":"), "check_circular": False}
+to_ascii = json.JSONEncoder(**FORM).encode
+to_canonical = json.JSONEncoder(**FORM, ensure_ascii=False).encode
+from_json = json.JSONDecoder().decode
 
 
 def parsed(line: bytes, place: str) -> dict[str, Any]:
@@ -76,7 +78,7 @@ def parsed(line: bytes, place: str) -> dict[str, Any]:
     demand(line.endswith(b"\n") and len(line) <= LONGEST_LINE, f"{place}: no whole line")
     try:
         text = line[:-1].decode("ascii")
-        value = json.loads(text)
+        value = from_json(text)
         same = to_ascii(value).replace("\x7f", "\\u007f") == text
     except (ValueError, RecursionError):
         raise Refused(f"{place}: not JSON in ASCII") from None
@@ -485,7 +487,7 @@ def check_personal(
             begin = b"svc-request-value-v1\0" + salt + len(path).to_bytes(2, "big") + path
             begin = begin if of_request else salt
             found = hashlib.sha256(begin + value["value"].encode()).hexdigest()
-            json.loads(value["value"])  # With one length of salt: no byte can belong to either.
+            from_json(value["value"])  # With one length of salt: no byte can belong to either.
             is_salt = len(salt) == 16 and value["salt"] == salt.hex()
             good = len(value) == 3 and is_salt and there == {"personal": found}
         except (AttributeError, KeyError, TypeError, ValueError):

@@ -23,7 +23,7 @@ from contrib.bench.rows import NO_GOAL, Goal, Row, more_is_better
 from svc.audit.checkpoint.anchor import AnchorDirectory
 from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, sign_head
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
-from svc.audit.log.export import head_line, json_line
+from svc.audit.log.export import head_line, json_lines
 from svc.audit.log.record import seal
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import SESSION_START
@@ -33,7 +33,7 @@ from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.signing import Purpose
 from svc.ops.store import StorePlace
 from svc.ops.verify.log import OutsideLog
-from svc.ops.verify.rows import cores
+from svc.ops.verify.turns import cores, uncollected
 from svc.pki.audit_signatures import head_verifier, origin_verifier
 from svc.pki.root import make_cluster
 from svc.plugins.store_sqlite import store_sqlite
@@ -204,10 +204,10 @@ def _read(connection: sqlite3.Connection) -> None:
 
 
 def _export(log: OutsideLog, path: Path) -> None:
-    head, entries = log.entries(0, personal=True)
-    with path.open("w") as file:
-        for entry in entries:
-            file.write(json_line(entry) + "\n")
+    head, lines = log.lines(0, json_lines, personal=True, jobs=cores())
+    with path.open("w") as file, uncollected():
+        for line in lines:
+            file.write(line + "\n")
         file.write(head_line(head) + "\n")
 
 

@@ -7,9 +7,9 @@ means the same record.  Pure over what reads the rows; constant memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
 from svc.audit.checkpoint.proofs import (
@@ -49,37 +49,134 @@ ReadEntries = Callable[[int, int], Sequence[tuple[ChainRow, Sequence[PersonalVal
 May be of another snapshot of the store each time: covered rows do not change."""
 
 
+@frozen
+class CoveredPart:
+    """Consecutive rows that were verified against each other, and the lines made of them.
+
+    Attributes:
+        prev: What the first row names as the hash before it.
+        last: The hash of the last row.
+        leaves: Of the rows, in order.
+    """
+
+    prev: bytes
+    last: bytes
+    leaves: Sequence[bytes] = field(repr=False)
+    lines: Sequence[str] = field(repr=False)
+
+
+@define
+class CoveredChain:
+    """How far a walk along the records that a head covers has come; the last one is as it says.
+
+    Attributes:
+        seq: The record that was reached.
+        last: Its hash.
+        tree: Of the records up to it, where the walk began with the first: the tree covers
+            origins' signatures, which the chain does not.
+    """
+
+    head: SignedHead
+    seq: int
+    last: bytes
+    tree: Tree | None
+
+    @classmethod
+    def after(cls, read: ReadEntries, head: SignedHead, seq: int) -> CoveredChain:
+        """Begin past record *seq*.
+
+        Args:
+            head: Its signature has been judged.
+
+        Raises:
+            NoSuchRow: *seq* is past what the head covers.
+            ChainFault: the record is missing.
+        """
+        return cls(head, seq, _hash_at(read, head, seq), None if seq else Tree())
+
+    @property
+    def end(self) -> int:
+        """The last record that the head covers."""
+        return self.head.head.tree_size
+
+    def entries(self, read: ReadEntries, *, requests: bool = False) -> Iterator[CoveredRow]:
+        """Walk to the end.
+
+        Args:
+            requests: Whether the entries of batches are wanted; then *read* gives what is beside
+                them.
+
+        Raises:
+            ChainFault: naming the first record that is not as it was.
+        """
+        while self.seq < self.end:
+            batch = read(self.seq + 1, min(BATCH, self.end - self.seq))
+            if not batch:
+                what = beyond_end(self.end, self.seq)
+                raise ChainFault(self.seq + 1, "head_beyond_end", what)
+            for row, personal in batch:
+                self.seq += 1
+                self.last = follow(row, self.seq, self.last)
+                entry = covered_row(row, personal, requests=requests)
+                if self.tree is not None:
+                    self.tree.append(leaf_hash(row.canonical, row.signature))
+                if self.seq == self.end:
+                    _check_end(self.head, self.last, self.tree)
+                yield entry
+        _check_end(self.head, self.last, self.tree)
+
+    def join(self, part: CoveredPart) -> bool:
+        """Go on by rows that were verified; False, and no step, where they do not fit."""
+        seq = self.seq + len(part.leaves)
+        tree = None if self.tree is None else Tree(self.tree.size, list(self.tree.edge))
+        if part.prev != self.last:
+            return False
+        for leaf in part.leaves if tree is not None else ():
+            tree.append(leaf)
+        if seq == self.end:
+            try:
+                _check_end(self.head, part.last, tree)
+            except ChainFault:
+                return False
+        self.seq, self.last, self.tree = seq, part.last, tree
+        return True
+
+
 def entries(
     read: ReadEntries, head: SignedHead, after: int = 0, *, requests: bool = False
 ) -> Iterator[CoveredRow]:
-    """The entries past *after*, as far as *head* covers them; the last one is as it says.
-
-    Args:
-        head: Its signature has been judged.
-        after: From the first record on the tree is made, too: it covers origins' signatures,
-            which the chain does not.
-        requests: Whether the entries of batches are wanted; then *read* gives what is beside them.
+    """The entries past *after*, as far as *head*, whose signature has been judged, covers them.
 
     Raises:
         NoSuchRow: *after* is past what the head covers.
         ChainFault: naming the first record that is not as it was.
     """
-    end, last = head.head.tree_size, _hash_at(read, head, after)
-    seq, tree = after, None if after else Tree()
-    while seq < end:
-        batch = read(seq + 1, min(BATCH, end - seq))
-        if not batch:
-            raise ChainFault(seq + 1, "head_beyond_end", beyond_end(end, seq))
-        for row, personal in batch:
-            seq += 1
-            last = follow(row, seq, last)
-            entry = covered_row(row, personal, requests=requests)
-            if tree is not None:
-                tree.append(leaf_hash(row.canonical, row.signature))
-            if seq == end:
-                _check_end(head, last, tree)
-            yield entry
-    _check_end(head, last, tree)
+    return CoveredChain.after(read, head, after).entries(read, requests=requests)
+
+
+def covered_part(
+    read: ReadEntries,
+    first: int,
+    count: int,
+    lines_of: Callable[[CoveredRow], Iterable[str]],
+    *,
+    requests: bool = False,
+) -> CoveredPart:
+    """The records from *first* on, by themselves.
+
+    Raises:
+        ChainFault: not all are as they were.
+    """
+    rows = read(first, count)
+    if len(rows) != count:
+        raise ChainFault(first + len(rows), "gap", "the record is missing")
+    prev = last = rows[0][0].prev_hash
+    leaves, lines = list[bytes](), list[str]()
+    for seq, (row, personal) in enumerate(rows, first):
+        last = follow(row, seq, last)
+        lines += lines_of(covered_row(row, personal, requests=requests))
+        leaves.append(leaf_hash(row.canonical, row.signature))
+    return CoveredPart(prev, last, leaves, lines)
 
 
 def covered_row(

@@ -58,7 +58,7 @@ def verify_log(
     Exits with status 6 if the log does not verify.  Needs the store, the anchor directory and
     the cluster's root certificate.
     """
-    from svc.ops.verify.rows import cores
+    from svc.ops.verify.turns import cores
 
     try:
         found = _log(context).verified(anchor, cores() if jobs is None else min(jobs, cores()))
@@ -114,12 +114,11 @@ def export_log(
     If each export starts where the previous one ended, no record is left out or repeated.
     """
     from svc.audit.log import export, siem
-    from svc.ops.verify.rows import uncollected
+    from svc.ops.verify.turns import cores, uncollected
 
     if as_json and form != "json":
         raise click.UsageError(f"--json and --format {form}: give only one of them")
     log = _log(context)
-    head, entries = log.entries(after, personal=personal)
     session_of = lru_cache(1024)(log.session)
 
     def lines_of(entry: CoveredRow) -> Iterator[str]:
@@ -127,11 +126,11 @@ def export_log(
             return export.json_lines(entry)
         return map(siem.line_of(form), siem.by_request(entry, session_of))
 
+    head, made = log.lines(after, lines_of, personal=personal, jobs=cores())
+
     def lines() -> Iterator[str]:
-        count = 0
-        for count, entry in enumerate(entries, 1):  # noqa: B007
-            yield from lines_of(entry)
-        if count and form == "json":
+        yield from made
+        if head.head.tree_size > after and form == "json":
             yield export.head_line(head)
 
     with uncollected():

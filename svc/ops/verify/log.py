@@ -7,7 +7,7 @@ of what it would say of itself.  Every call blocks.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from svc.audit.checkpoint.anchor import AnchorDirectory, heads_given
 from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.rewind import standing
 from svc.audit.log.covered import (
+    CoveredChain,
     CoveredRow,
     covered_row,
     entries,
@@ -35,9 +36,12 @@ from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import SignedHead
 from svc.ops.show import session_of
 from svc.ops.store import StorePlace, store_place
+from svc.ops.verify.exported import MANY as MANY_LINES
+from svc.ops.verify.exported import CoveredLines
 from svc.ops.verify.origins import check_origins
-from svc.ops.verify.rows import MANY, batches, checked_in_parallel, personal_of, uncollected
+from svc.ops.verify.rows import MANY, batches, checked_in_parallel, personal_of
 from svc.ops.verify.slices import check_slices
+from svc.ops.verify.turns import uncollected
 from svc.pki.audit_signatures import head_verifier, origin_verifier
 from svc.pki.files import load_certificates
 from svc.pki.identity_store import IdentityStore
@@ -105,6 +109,25 @@ class OutsideLog:
         head = self.head()
         reader = Reader(self.store, personal, requests=True)
         return head, entries(reader, head, after, requests=True)
+
+    def lines(
+        self,
+        after: int,
+        lines_of: Callable[[CoveredRow], Iterable[str]],
+        *,
+        personal: bool,
+        jobs: int = 1,
+    ) -> tuple[SignedHead, Iterator[str]]:
+        """The newest head, and the lines of the entries past *after* that it covers.
+
+        Args:
+            jobs: How many processes make those of a long log; *lines_of* is called in each.
+        """
+        head = self.head()
+        reader = Reader(self.store, personal, requests=True)
+        chain = CoveredChain.after(reader, head, after)
+        jobs = jobs if chain.end - after >= MANY_LINES else 1
+        return head, CoveredLines(reader, lines_of).past(chain, jobs)
 
     def session(self, uid: str) -> RequestSession | None:
         """Whose session the requests of a batch are of."""

@@ -1,19 +1,13 @@
 """Reads and verifies the rows of a log, on one core or on several.
 
 Several processes take the records of the log by turns, each over snapshots
-of its own: the rows up to the end that was seen first change no more.  What they
-have checked is joined in order by whoever reads it, and as each waits until
-its last turn was taken, memory stays bounded.
+of its own: the rows up to the end that was seen first change no more.
 """
 
 from __future__ import annotations
 
-import gc
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from multiprocessing import get_all_start_methods, get_context
-from multiprocessing.connection import Connection
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from attrs import frozen
 
@@ -23,6 +17,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ
 from svc.ops.store import StorePlace, why_unreadable
+from svc.ops.verify.turns import PATIENCE_SECS, done_by_turns
 
 BATCH = 512
 """Records that one process has in memory at a time."""
@@ -30,19 +25,8 @@ BATCH = 512
 TURN = 8192
 """Records that one process checks over one snapshot."""
 
-PATIENCE_SECS = 60.0
-"""For one turn of another process; it takes less than one."""
-
-STOP_SECS = 5.0
-"""For the end of a process that was asked to end."""
-
 MANY = 4 * TURN
 """So many records are worth the start of processes."""
-
-
-def cores() -> int:
-    """How many processes may check a log at once."""
-    return len(os.sched_getaffinity(0)) if "fork" in get_all_start_methods() else 1
 
 
 @contextmanager
@@ -57,53 +41,10 @@ def checked_in_parallel(
 
     Entered where no other thread runs and no connection to the store is open: they are forked.
     """
-    context = get_context("fork")
-    ends: list[Connection] = []
-    workers = []
-    try:
-        for number in range(jobs):
-            here, there = context.Pipe(duplex=False)
-            ends.append(here)
-            turns = range(FIRST_SEQ + number * turn, size + 1, jobs * turn)
-            ours = LogParts(store, size, turn)
-            worker = context.Process(
-                target=ours.work, args=(turns, there, tuple(ends)), daemon=True
-            )
-            worker.start()
-            workers.append(worker)
-            there.close()
-        yield LogParts(store, size, turn).joined(ends, patience)
-    finally:
-        for end in ends:
-            end.close()
-        for worker in workers:
-            worker.terminate()
-        for worker in workers:
-            worker.join(STOP_SECS)
-            worker.kill()
-            worker.join()
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """No search for cycles: rows have none, and looking at each takes a tenth of verifying it."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-def _taken(end: Connection, patience: float) -> list[VerifiedRange] | None:
-    """The next turn of the process at the other end; None where it gives none in time."""
-    with suppress(EOFError, OSError):
-        if end.poll(patience):
-            found: list[VerifiedRange] | None = end.recv()
-            return found
-        end.close()  # A turn that comes later would be taken for the one after it.
-    return None
+    parts = LogParts(store, size, turn)
+    turns = range(FIRST_SEQ, size + 1, turn)
+    with done_by_turns(turns, parts.checked, jobs, patience) as done:
+        yield parts.joined(done)
 
 
 @frozen
@@ -119,23 +60,13 @@ class LogParts:
     size: int
     length: int
 
-    def joined(self, ends: Sequence[Connection], patience: float) -> Iterator[VerifiedRange]:
-        """What the processes at the other end of *ends* have checked, in order."""
-        for turn, first in enumerate(range(FIRST_SEQ, self.size + 1, self.length)):
-            found = _taken(ends[turn % len(ends)], patience)
+    def joined(
+        self, done: Iterable[tuple[int, list[VerifiedRange] | None]]
+    ) -> Iterator[VerifiedRange]:
+        """What other processes have checked, in order."""
+        for first, found in done:
             # Whoever could not check it, was killed or hangs, cannot say why: we find out.
             yield from self.checked(first) if found is None else found
-
-    def work(self, turns: range, out: Connection, inherited: Sequence[Connection]) -> None:
-        """Verify the rows that start at each of *turns*; runs in a separate process."""
-        for end in inherited:
-            end.close()
-        with suppress(BrokenPipeError), uncollected():
-            for first in turns:
-                found = None
-                with suppress(Exception):
-                    found = self.checked(first)
-                out.send(found)
 
     def checked(self, first: int) -> list[VerifiedRange]:
         """The records of the turn that begins with *first*, over one snapshot."""

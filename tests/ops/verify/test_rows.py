@@ -9,71 +9,20 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import chain
 from multiprocessing import active_children
-from pathlib import Path
 
-from attrs import evolve
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from twisted.trial.unittest import TestCase
 
-from svc.audit.log.record import Sealer
 from svc.audit.log.verify import ChainFault, Verified, VerifiedRange, verified_ranges, verify
 from svc.errors import AuditBroken
-from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit.record import chain_hash
-from svc.ops.store import StorePlace
+from svc.interfaces.store import ITransaction
 from svc.ops.verify.rows import batches, checked_in_parallel, personal_of
-from svc.plugins.store_sqlite import store_sqlite
-from tests.audit.logs import FACTS, MemoryLog, heads_over, record, verify_head
-from tests.store.places import real_needs
-
-ROWS = 60
-TURN = 7
-
-CHANGES = (
-    "UPDATE audit_log SET canonical = replace(canonical, 'connect', 'convect')",
-    "UPDATE audit_log SET prev_hash = randomblob(32)",
-    "UPDATE audit_log SET hash = zeroblob(32)",
-    "UPDATE audit_log SET seq = seq + 100",
-    "DELETE FROM audit_log",
-    "UPDATE personal_values SET value = '\"other\"'",
-    "UPDATE audit_log SET canonical = CAST(x'7b2261223a22ff227d' AS TEXT)",
-)
-MORE_CHANGES = (
-    *CHANGES,
-    "UPDATE audit_log SET canonical = canonical || ' '",
-    "UPDATE audit_log SET signature = zeroblob(64)",
-    "UPDATE audit_log SET hash = 'no bytes'",
-    "UPDATE audit_log SET canonical = '{}'",
-    "UPDATE audit_log SET canonical = 'null'",
-    "UPDATE personal_values SET salt = zeroblob(16)",
-    "UPDATE personal_values SET salt = zeroblob(15)",
-    "UPDATE personal_values SET path = 'details.else.where'",
-    "UPDATE personal_values SET value = value || ' '",
-)
+from tests.audit.logs import verify_head
+from tests.ops.verify.stored import CHANGES, MORE_CHANGES, ROWS, TURN, StoredLogTests
 
 
-class ParallelTests(TestCase):
+class ParallelTests(StoredLogTests):
     """Three processes by turns of seven records, over a store in a file."""
-
-    async def setUp(self) -> None:  # type: ignore[override]
-        self.file = Path(self.mktemp()).absolute()
-        url = f"sqlite://{self.file}"
-        store_sqlite.migrate(url, "test", lambda: 0.0, lambda: 0.0)
-        memory = MemoryLog()
-        sealer = Sealer(memory.entropy, FACTS)
-        store: IStore = store_sqlite.open(url, evolve(real_needs(), chain_hash=chain_hash))
-
-        def fill(tx: ITransaction) -> None:
-            for n in range(1, ROWS + 1):
-                sealed = sealer.seal(record(n))
-                tx.audit.append(sealed.canonical, sealed.personal)
-
-        await store.run("fill", fill)
-        rows = await store.read("rows", lambda tx: tx.audit.rows(1, ROWS))
-        await store.close()
-        self.heads = heads_over(list(rows), 1, TURN, TURN + 1, 33, ROWS)
-        self.place = StorePlace(store_sqlite, url)
 
     def in_one(self) -> Verified:
         def look(tx: ITransaction) -> Verified:
@@ -87,12 +36,6 @@ class ParallelTests(TestCase):
         size = self.place.look("end", lambda tx: tx.audit.head().seq)
         with checked_in_parallel(self.place, size, jobs, turn) as checked:
             return verify(checked, self.heads, verify_head)
-
-    def change(self, statement: str, *values: object) -> None:
-        with sqlite3.connect(self.file) as store:
-            store.execute("PRAGMA foreign_keys = OFF")
-            store.execute(statement, values)
-        store.close()
 
     def test_whole(self) -> None:
         """What one process verifies three verify, and none of them is left."""
