@@ -11,19 +11,21 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 from attrs import define, field
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from svc.audit.log.record import Sealer
+from svc.audit.log.record import Sealer, seal
 from svc.audit.spool.rows import RowMaker
 from svc.kinds.postgres.terms import DATABASE, QUERY, ROLE, TERMS
 from svc.model.audit.decision_ids import DecisionIds
-from svc.model.audit.record import GENESIS, chain_hash
+from svc.model.audit.events import SESSION_START
+from svc.model.audit.record import GENESIS, Actor, AuditRecord, SealedRecord, chain_hash
 from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
-from svc.model.ids import random_id
+from svc.model.ids import event_id, random_id
 from svc.model.policy.access import AccessRequest, Entity, EntityUid
 from svc.model.policy.requests import context_at
 from svc.ops.store import StorePlace
@@ -155,16 +157,13 @@ def log_of(file: Path, count: int, share: int) -> StorePlace:
 
 
 def _write(kept: sqlite3.Connection, made: RequestLog, count: int) -> None:
-    for person, one in enumerate(made.sessions):
-        ids = f"u{person}", f"d{person % DATABASES}", "c" * 26, _ORIGIN, random_id(os.urandom)
-        kept.execute(_SESSION, (one.session_uid, *ids, BEGIN))
-    last = GENESIS
-    for n, row in enumerate(made.rows(count), 1):
+    last, openings = GENESIS, _openings(kept, made)
+    for n, row in enumerate(chain(openings, made.rows(count)), 1):
         before, last = last, chain_hash(n, last, row.canonical)
         kept.execute(
             "INSERT INTO audit_log (seq, prev_hash, hash, canonical, signature)"
             " VALUES (?, ?, ?, ?, ?)",
-            (n, before, last, row.canonical.decode(), row.signature),
+            (n, before, last, row.canonical.decode(), getattr(row, "signature", None)),
         )
         kept.executemany(
             "INSERT INTO personal_values (seq, path, salt, value) VALUES (?, ?, ?, ?)",
@@ -172,3 +171,24 @@ def _write(kept: sqlite3.Connection, made: RequestLog, count: int) -> None:
         )
     slices = {slice_digest(one): cedar_json(one) for one in map(entities, range(PEOPLE))}
     kept.executemany("INSERT INTO entity_slices (digest, text) VALUES (?, ?)", slices.items())
+
+
+def _openings(kept: sqlite3.Connection, made: RequestLog) -> Iterator[SealedRecord]:
+    """The record of each session's opening, which says whose it is; its row leads there."""
+    for person, one in enumerate(made.sessions):
+        database, decision_id = f"d{person % DATABASES}", random_id(os.urandom)
+        ids = f"u{person}", database, "c" * 26, _ORIGIN, decision_id
+        kept.execute(_SESSION, (one.session_uid, *ids, BEGIN))
+        record = AuditRecord(
+            event_id=event_id(BEGIN, os.urandom),
+            time=BEGIN,
+            event=SESSION_START,
+            actor=Actor("person", f"u{person}"),
+            origin="a" * 26,
+            session_uid=one.session_uid,
+            resource_id=database,
+            resource_kind="postgres",
+            decision="allow",
+            decision_id=decision_id,
+        )
+        yield seal(record, os.urandom)

@@ -23,8 +23,8 @@ from svc.policy.prescan import PolicyLimits
 from svc.policy.refusals import PolicyRefused
 from svc.policy.replay.lines import ReplayJob
 
-REQUESTS, BATCH = 240, 4
-ROWS = REQUESTS // BATCH
+PEOPLE, REQUESTS, BATCH = 20, 240, 4
+ROWS = PEOPLE + REQUESTS // BATCH
 
 ACTIVE = '@id("all") permit (principal, action == Action::"dbQuery", resource);'
 CANDIDATE = (
@@ -44,13 +44,14 @@ CHANGES = (
 
 
 class ReplayWorkersTests(SynchronousTestCase):
-    """Over a log of batches in a file: two statements of each sort, some without their entities."""
+    """Over openings and batches in a file: statements made twice, some without their entities."""
 
     def setUp(self) -> None:
         self.patch(request_log, "ENTRIES", BATCH)
+        self.patch(request_log, "PEOPLE", PEOPLE)
         self.file = Path(self.mktemp()).absolute()
         self.place = log_of(self.file, REQUESTS, 2)
-        self.change("DELETE FROM entity_slices WHERE digest < '2'")
+        self.change("DELETE FROM entity_slices WHERE digest < '4'")
         self.one = self.replayed(jobs=1, turn=ROWS)
 
     def change(self, statement: str) -> None:
@@ -89,7 +90,7 @@ class ReplayWorkersTests(SynchronousTestCase):
         """Of a log that was altered at the border of a turn the same is said."""
         kept = self.file.read_bytes()
         for n, change in enumerate(CHANGES):
-            self.change(f"{change} WHERE seq = {15 - n % 2}")
+            self.change(f"{change} WHERE seq = {36 - n % 2}")
             told = self.failed(jobs=1, turn=ROWS)
             self.assertIsInstance(told, AuditBroken, change)
             self.assertEqual(self.failed(jobs=2).text, told.text, change)
