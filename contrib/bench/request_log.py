@@ -157,8 +157,9 @@ def log_of(file: Path, count: int, share: int) -> StorePlace:
 
 
 def _write(kept: sqlite3.Connection, made: RequestLog, count: int) -> None:
-    last, openings = GENESIS, _openings(kept, made)
-    for n, row in enumerate(chain(openings, made.rows(count)), 1):
+    last = GENESIS
+    rows: Iterator[SealedRecord | SpoolRow] = chain(_openings(kept, made), made.rows(count))
+    for n, row in enumerate(rows, 1):
         before, last = last, chain_hash(n, last, row.canonical)
         kept.execute(
             "INSERT INTO audit_log (seq, prev_hash, hash, canonical, signature)"

@@ -92,7 +92,8 @@ class CoveredChain:
             NoSuchRow: *seq* is past what the head covers.
             ChainFault: the record is missing.
         """
-        return cls(head, seq, _hash_at(read, head, seq), None if seq else Tree())
+        last = _hash_at(read, head, seq)
+        return cls(head=head, seq=seq, last=last, tree=None if seq else Tree())
 
     @property
     def end(self) -> int:
@@ -127,12 +128,13 @@ class CoveredChain:
 
     def join(self, part: CoveredPart) -> bool:
         """Go on by rows that were verified; False, and no step, where they do not fit."""
-        seq = self.seq + len(part.leaves)
-        tree = None if self.tree is None else Tree(self.tree.size, list(self.tree.edge))
         if part.prev != self.last:
             return False
-        for leaf in part.leaves if tree is not None else ():
-            tree.append(leaf)
+        seq, tree = self.seq + len(part.leaves), None
+        if self.tree is not None:
+            tree = Tree(self.tree.size, list(self.tree.edge))
+            for leaf in part.leaves:
+                tree.append(leaf)
         if seq == self.end:
             try:
                 _check_end(self.head, part.last, tree)
@@ -176,7 +178,7 @@ def covered_part(
         last = follow(row, seq, last)
         lines += lines_of(covered_row(row, personal, requests=requests))
         leaves.append(leaf_hash(row.canonical, row.signature))
-    return CoveredPart(prev, last, leaves, lines)
+    return CoveredPart(prev=prev, last=last, leaves=leaves, lines=lines)
 
 
 def covered_row(
