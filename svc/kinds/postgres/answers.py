@@ -8,11 +8,11 @@ from svc.interfaces.gating import IGatedStream
 from svc.kinds.postgres.messages import HEAD, LONGEST_TEXT, check_length, head_at, size_of
 from svc.kinds.postgres.pipeline import FORGETTING, Decided, Pipeline
 
-_LOOKED_AT = frozenset(b"123TnCIsGEZS")
 _READ = frozenset(b"CEZS")
-"""Those of them whose body is read."""
+"""Answers whose body is read."""
 
-_SETTLED: Mapping[int, str] = {
+_LOOKED_AT: Mapping[int, str] = {
+    **dict.fromkeys(b"13GEZS", ""),
     ord("2"): "2",
     ord("T"): "T",
     ord("n"): "T",
@@ -20,7 +20,7 @@ _SETTLED: Mapping[int, str] = {
     ord("I"): "C",
     ord("s"): "C",
 }
-"""Answers, and the kind of what is owed of which they say nothing but that it has come."""
+"""Answers, and the kind of what is owed of which they say nothing but that it has come, if any."""
 
 
 async def pass_answers(
@@ -57,14 +57,13 @@ def looked_through(held: bytes, at: int, pipeline: Pipeline) -> tuple[int, int, 
         after = at + length + 1
         if length < 4:
             check_length(length)
-        elif kind in _LOOKED_AT:
+        elif (settled := _LOOKED_AT.get(kind)) is not None:
             body = b""
             if kind in _READ and length < LONGEST_TEXT:
                 if end < after:
                     return at, after - at, None
                 body = held[at + HEAD : after]
-            settled = _SETTLED.get(kind)
-            if settled and owed and owed[0].kind == settled and body not in FORGETTING:
+            if owed and owed[0].kind == settled and body not in FORGETTING:
                 owed.popleft()
             elif (denial := pipeline.answered(kind, body)) is not None:
                 return at, HEAD, denial

@@ -204,15 +204,15 @@ class PostgresDialogue:
     def answered(self, data: bytes) -> bytes:
         """See ILocalDialogue."""
         at, told_at, size = 0, -1, len(data)
+        while at < size and (self._owes or self._head):
+            at = self._piece(data, at)
         while at < size:
-            if size - at < HEAD or self._owes or self._head:
-                if not (self._is_key_told or self._owes or self._head) and data[at] == _READY:
-                    self._is_key_told, told_at = True, at
-                at = self._piece(data, at)
-                continue
-            if data[at] == _READY and not self._is_key_told:
+            if not self._is_key_told and data[at] == _READY:
                 self._is_key_told, told_at = True, at
-            at += HEAD + max(0, length_at(data, at + 1)[0] - 4)
+            if size - at < HEAD:
+                at = self._piece(data, at)
+            else:
+                at += HEAD + max(0, length_at(data, at + 1)[0] - 4)
         self._owes += at - size
         if told_at < 0:
             return data

@@ -6,7 +6,7 @@ by the offset up to which it did, and are then passed on with the edits that it 
 
 from __future__ import annotations
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from svc.errors import Malformed
 from svc.model.session.edits import Edit, StreamEdits
@@ -23,9 +23,9 @@ MAX_NOTED = 256
 """Decisions, or edits, in one note of a Proxy's."""
 
 
-@frozen
+@define
 class GateNote:
-    """What a Proxy says with a frame.
+    """What a Proxy says with a frame; as a :class:`RangeDecision`, nobody changes it.
 
     Attributes:
         pass_to: Bytes before this offset may be passed on; 0: as before.

@@ -53,9 +53,12 @@ class RequestRange:
     tags: bytes
 
 
-@frozen
+@define
 class RangeDecision:
-    """A decision as the Proxy announces it to the Connector, before the bytes it is about."""
+    """A decision as the Proxy announces it to the Connector, before the bytes it is about.
+
+    Nobody changes one; a frozen one would take twice as long to make, for each request.
+    """
 
     n: int
     offset: int
