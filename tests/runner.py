@@ -72,6 +72,8 @@ _FIRST = (
     "tests.test_",
     "tests.store.",
     "tests.contrib.",
+    "tests.ops.",
+    "tests.cli.",
 )
 """What takes long and waits much begins first: what is quick fills the cores at the end."""
 
