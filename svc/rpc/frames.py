@@ -214,7 +214,9 @@ def _read_shortly(data: bytes) -> GateNote | None:
         if data[at] != _DECISION_TAG or len(decisions) == MAX_NOTED:
             return None
         length, at = _varint(data, at + 1)
-        decision = _read_decision(data, at, at + length) if at else None
+        if not at or at + length > len(data):
+            return None
+        decision = _read_decision(data, at, at + length)
         if decision is None:
             return None
         decisions.append(decision)
@@ -225,7 +227,7 @@ def _read_shortly(data: bytes) -> GateNote | None:
 def _read_decision(data: bytes, at: int, end: int) -> RangeDecision | None:
     """One decision with all of its numbers, in their order."""
     n = offset = size = 0
-    if at < end <= len(data) and data[at] == _N_TAG:
+    if at < end and data[at] == _N_TAG:
         n, at = _varint(data, at + 1)
     if 0 < at < end and data[at] == _OFFSET_TAG:
         offset, at = _varint(data, at + 1)

@@ -157,6 +157,20 @@ class NoteTests(SynchronousTestCase):
 
         What the generated module cannot read is no note here either.
         """
+        self.reads_as_generated(said)
+
+    def test_lengths_that_lie(self) -> None:
+        """A note cut anywhere, or a decision that says it is longer, is judged there alone."""
+        decided = b"\x12\x08\x08\x01\x10\x02\x18\x03\x20\x01"
+        whole = b"\x08\x06" + 2 * decided
+        for size in range(len(whole)):
+            self.reads_as_generated(whole[:size])
+        for at in (3, 3 + len(decided)):
+            for length in range(128):
+                self.reads_as_generated(whole[:at] + bytes((length,)) + whole[at + 1 :])
+
+    def reads_as_generated(self, said: bytes) -> None:
+        """A note means what the generated module takes it for, or is none there either."""
         message = b"\x4a" + bytes((len(said),)) + said
         try:
             read = StreamNote.FromString(said)
@@ -167,7 +181,8 @@ class NoteTests(SynchronousTestCase):
             RangeDecision(n=one.n, offset=one.offset, size=one.size, allowed=one.allowed)
             for one in read.decisions
         )
-        self.assertEqual(parse_gated(message), (GateNote(read.pass_to, decisions), None))
+        note = GateNote(read.pass_to, decisions, closes=read.closes)
+        self.assertEqual(parse_gated(message), (note, None))
 
     def test_half_a_note(self) -> None:
         """One that is cut short within its number is none."""
