@@ -53,13 +53,13 @@ class StateAnchor:
             StateBroken: it cannot be read.
         """
         form = self._read("state-rows.json")
-        if form is None:
-            return None
+        if form is None or "sessions" not in form:
+            return None  # one of before says of no session what it stands on: all is verified again
         head = _head(form)
         try:
             entries = {str(row[0]): _entry(*row) for row in form["rows"]}
             catalog, policy = int(form["catalog"]), int(form["policy"])
-            sessions = [_session(*row) for row in form.get("sessions", ())]
+            sessions = [_session(*row) for row in form["sessions"]]
         except (KeyError, TypeError, ValueError) as bad:
             raise _unreadable("state-rows.json") from bad
         return StateView(

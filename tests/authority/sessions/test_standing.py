@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +252,17 @@ class StandingTests(RequestCase):
             self.assertEqual(set(ledger.view.sessions), {uid})
         self.disable()
         self.assertEqual(self.ended(), {uid: APPROVER_GONE})
+
+    def test_kept_by_an_earlier_build(self) -> None:
+        """What says nothing of sessions is no checkpoint: every record is verified again."""
+        self.house.refresh()
+        anchor = StateAnchor(Path(self.mktemp()))
+        anchor.keep(self.house.recorder.ledger.view, rows=True)
+        kept = anchor.path / "state-rows.json"
+        form = json.loads(kept.read_bytes())
+        del form["sessions"]
+        kept.write_text(json.dumps(form))
+        self.assertIsNone(anchor.checkpoint())
 
     def test_no_longer_than_the_approval_is_known(self) -> None:
         """Nothing is kept of a session once its approval is forgotten."""
