@@ -195,8 +195,8 @@ def requests() -> None:
 def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
     """List your requests; with --to-decide those of others that wait for you.
 
-    Denied and used ones stay in your list until their time is over.  If you have none, it says how
-    many of others wait for you.
+    Denied and used ones stay in your list until their time is over.  If your list is empty, a line
+    on stderr says how many of others wait for you.
     """
     waiting: Sequence[AccessEntry] = ()
 

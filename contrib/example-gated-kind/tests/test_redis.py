@@ -50,6 +50,11 @@ class RedisTests(KindContract, SynchronousTestCase):
         played.target_ends()
         self.assertEqual((played.is_over, played.failure), (True, None))
 
+    def test_whose_identity(self) -> None:
+        """The command that a denial tells to type uses the identity that was denied."""
+        told = denied(b"", {"decision": "d" * 32, "command_options": " --dir b"})
+        self.assertTrue(told.endswith(b"; run `svc why " + b"d" * 32 + b" --dir b`\r\n"), told)
+
     def test_what_redis_reads_otherwise(self) -> None:
         """A line that is two commands to Redis, or names another key there, is not passed."""
         for said in (

@@ -11,7 +11,8 @@ from svc.model.session.edits import MakeEdit
 def denied(came: bytes, values: Mapping[str, str]) -> bytes:
     """The error as Redis words one of its own; a Proxy's text breaks no line."""
     decision, policies = (" ".join(values.get(n, "").split()) for n in ("decision", "policies"))
-    said = f"denied by {policies or 'policy'}; run `svc why {decision}`"
+    options = values.get("command_options", "")
+    said = f"denied by {policies or 'policy'}; run `svc why {decision}{options}`"
     return f"-NOPERM {said}\r\n".encode("ascii", "replace")
 
 
