@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from threading import Thread
 
 from twisted.internet.interfaces import IReactorTime
@@ -14,7 +15,7 @@ _SOON_SECS, _LATER_SECS = 10.0, 600.0
 it.  A look that finds all in order takes a millisecond."""
 
 
-def settle_heap(clock: IReactorTime) -> Thread:
+def settle_heap(clock: IReactorTime, look: Callable[[], object] = use_large_pages) -> Thread:
     """Let no later collection look at the objects that there are now.
 
     Called once, when a process has started; blocks for one full collection.  Modules, classes and
@@ -24,16 +25,20 @@ def settle_heap(clock: IReactorTime) -> Thread:
     They are put into large pages (docs/adr/0058-fewer-turns-and-large-pages.md), which may take
     longer where memory is scarce.
 
+    Args:
+        look: Looks at memory, each time in a thread of its own.
+
     Returns:
         The thread that does it for the first time, and ends with that.
     """
     gc.collect()
     gc.freeze()
-    return _use_large_pages(clock, _SOON_SECS)
+    return _begin_look(clock, look, _SOON_SECS)
 
 
-def _use_large_pages(clock: IReactorTime, again_secs: float) -> Thread:
-    clock.callLater(again_secs, _use_large_pages, clock, min(2 * again_secs, _LATER_SECS))
-    thread = Thread(target=use_large_pages, name="large pages", daemon=True)
+def _begin_look(clock: IReactorTime, look: Callable[[], object], again_secs: float) -> Thread:
+    later_secs = min(2 * again_secs, _LATER_SECS)
+    clock.callLater(again_secs, _begin_look, clock, look, later_secs)
+    thread = Thread(target=look, name="large pages", daemon=True)
     thread.start()
     return thread

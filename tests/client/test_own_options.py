@@ -9,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.client.own_options import options_elsewhere, own_options, with_options
 from svc.client.resident.refused import refused_text
 from svc.errors import Denied
+from tests.cli.tree import every_command
 
 
 class OwnOptionsTests(SynchronousTestCase):
@@ -57,6 +58,16 @@ class OwnOptionsTests(SynchronousTestCase):
         ):
             self.assertEqual(with_options(text, " --dir b"), told or text)
             self.assertEqual(with_options(text, ""), text)
+
+    def test_every_command(self) -> None:
+        """Each command that uses an identity, whichever of them a text tells to type."""
+        for name, command in every_command().items():
+            takes_it = any("--dir" in one.opts for one in command.params)
+            # Texts speak of `svc up` without telling to type it, proxy-ssh stands in ssh's
+            # configuration, and the directory of `svc authority` is an operator's.
+            if takes_it and name not in ("svc up", "svc proxy-ssh", "svc authority"):
+                text = f"type: {name}"
+                self.assertNotEqual(with_options(text, " --dir b"), text)
 
     def test_refusal(self) -> None:
         """How to ask for what was denied names the identity that it was denied to."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from queue import Queue
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
@@ -25,7 +26,7 @@ class SettledTests(SynchronousTestCase):
         lost = weakref.ref(Ring())
         before = Ring()
         clock = Clock()
-        settle_heap(clock).join()
+        settle_heap(clock, lambda: None).join()
         self.assertIsNone(lost(), "garbage is not kept")
         self.assertGreater(gc.get_freeze_count(), 10_000)
         self.assertNotIn(before, gc.get_objects())
@@ -36,9 +37,10 @@ class SettledTests(SynchronousTestCase):
     def test_looked_at_again(self) -> None:
         """Memory is looked at again, ever more rarely."""
         self.addCleanup(gc.unfreeze)
-        clock, times = Clock(), list[float]()
-        settle_heap(clock).join()
+        clock, times, looks = Clock(), list[float](), Queue[float]()
+        settle_heap(clock, lambda: looks.put(clock.seconds())).join()
         while clock.seconds() < 3600:
+            self.assertEqual(looks.get(timeout=30), clock.seconds())
             [call] = clock.getDelayedCalls()
             times.append(call.getTime() - clock.seconds())
             clock.advance(times[-1])

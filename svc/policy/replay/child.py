@@ -55,7 +55,11 @@ def main() -> int:
 def answer(stdin: BinaryIO, stdout: BinaryIO, *, confined: bool = True) -> int:
     """Decide what comes on *stdin* again, and write what was found to *stdout*."""
     try:
-        job = json.loads(_line(stdin))
+        line = _line(stdin)
+        if not line:
+            _tell(stdout, {"named": [], "determining": []})
+            return 0
+        job = json.loads(line)
         if confined:
             confine(CPU_SECONDS, growing=True)
         for told in _replayed(job, _lines(stdin, confined=confined)):
@@ -73,10 +77,12 @@ def _tell(stdout: BinaryIO, told: Mapping[str, Any]) -> None:
 
 
 def _line(stdin: BinaryIO) -> bytes:
+    """The next line; empty at the end, also if that is within a line."""
     line = stdin.readline(MAX_LINE + 1)
     if len(line) > MAX_LINE:
         raise Malformed("policy replay: a line is too long")
-    return line
+    # Whoever wrote it was killed within it; that is no fault of the policy's.
+    return line if line.endswith(b"\n") else b""
 
 
 def _lines(stdin: BinaryIO, *, confined: bool) -> Iterator[str]:

@@ -16,6 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from contrib.bench import request_log
 from contrib.bench.request_log import WORDS, log_of, table_of
 from svc.errors import AuditBroken, StoreUnavailable, SvcError
+from svc.ops.replay import process
 from svc.ops.replay.run import Replayed, replay
 from svc.ops.replay.span import ReplaySpan
 from svc.ops.replay.workers import ReplayJoin, ReplayStretch, replay_workers
@@ -109,6 +110,8 @@ class ReplayWorkersTests(SynchronousTestCase):
 
     def test_ended(self) -> None:
         """A process that is ended is told of, whichever it is; none is left behind."""
+        # A reader waits for the process that it feeds, so neither is through before it is ended.
+        self.patch(process, "AHEAD", 4096)
         for which, reason in (("reads", "replay_interrupted"), ("decides", "policy_guard_timeout")):
             stretch = ReplayStretch(self.place, ReplaySpan(0.0), first=1, last=ROWS, length=7)
             line = JOB.line(WORDS, PolicyLimits())

@@ -41,6 +41,13 @@ class ExportedTests(StoredLogTests):
                 self.assertEqual((len(one[0]), one[1]), (ROWS - after, ""))
                 self.assertEqual(self.exported(after=after, personal=personal), one)
 
+    def test_made_by_turns(self) -> None:
+        """Each turn is made in another process, and joined: none is left to this one."""
+        reader = Reader(self.place, False, requests=True)
+        chain = CoveredChain.after(reader, self.heads[-1], 0)
+        made = list(CoveredLines(reader, json_lines).past(chain, 3, TURN))
+        self.assertEqual(len(made), -(-ROWS // TURN))
+
     def test_changed(self) -> None:
         """What only the head shows ends it before the last record."""
         self.change("UPDATE audit_log SET signature = zeroblob(64) WHERE seq = 3")

@@ -113,6 +113,17 @@ class ReplayTests(SynchronousTestCase):
         used = {policy for _, b in pairs for policy in b.policies}
         self.assertEqual(set(found["unused"]), {f"b{n}" for n in range(4)} - used)
 
+    def test_ends_within_a_line(self) -> None:
+        """Whoever writes may be killed anywhere: then no turn has ended, and no text is at fault."""
+        job = ReplayJob(text=ALL + NIGHT, active=ALL, active_version=VERSION)
+        first = job.line(WORDS, PolicyLimits())
+        data = first + recorded(engine(ALL, VERSION), ask("u1", hour=22), 0) + TURN_END.encode()
+        for size in {0, 1, *range(len(first) - 1, len(data), 97), len(data) - 1}:
+            out = BytesIO()
+            self.assertEqual(answer(BytesIO(data[:size]), out, confined=False), 0)
+            [told] = map(json.loads, out.getvalue().splitlines())
+            self.assertEqual(sorted(told), ["determining", "named"], size)
+
     def test_by_person_resource_and_action(self) -> None:
         """A change names who, what and how often, and the policies on either side."""
         active = engine(ALL, VERSION)
