@@ -188,9 +188,8 @@ def _bare(log: OutsideLog) -> sqlite3.Connection:
     """The same rows, for the peer."""
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE rows (seq INTEGER PRIMARY KEY, canonical TEXT)")
-    _, entries = log.entries(0, personal=False)
-    rows = ((entry.row.seq, entry.row.canonical.decode()) for entry in entries)
-    connection.executemany("INSERT INTO rows VALUES (?, ?)", rows)
+    _, lines = log.lines(0, lambda entry: [entry.row.canonical.decode()], personal=False)
+    connection.executemany("INSERT INTO rows VALUES (?, ?)", enumerate(lines, 1))
     return connection
 
 

@@ -12,7 +12,10 @@ DIRECTORY = Path("docs/reference")
 
 def main(arguments: list[str]) -> int:
     """The exit status."""
-    if arguments != ["--check"]:
+    if arguments not in ([], ["--check"]):
+        print(__doc__)
+        return 64
+    if not arguments:
         write(DIRECTORY)
         return 0
     old = stale(DIRECTORY)

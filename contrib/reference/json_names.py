@@ -124,6 +124,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "action": "what was asked for",
         "assumed": "facts of a request that nobody gave, as name=value",
         "author": "who set a policy",
+        "author_name": "the name of that person; null: nobody's, or erased",
         "considered": "ids of the policies whose scope fits a request",
         "decision": "allow or deny",
         "decision_after": "what the policy in the file decides",

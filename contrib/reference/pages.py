@@ -24,9 +24,10 @@ def write(directory: Path) -> None:
 
 
 def stale(directory: Path) -> list[str]:
-    """The names of the pages that are not what the code says now."""
+    """The names of the pages that are missing, or not what the code says now."""
     return [
         name
         for name, markdown in PAGES.items()
-        if (directory / name).read_text(encoding="utf-8") != markdown()
+        if not (directory / name).is_file()
+        or (directory / name).read_text(encoding="utf-8") != markdown()
     ]

@@ -21,11 +21,11 @@ from svc.messages.forms import (
     MAX_NAME,
     MAX_WORD,
     NAME,
-    NO_WORD,
     PAYLOAD,
     PLAIN,
     SIGNATURE,
     WORD,
+    WORD_OR_EMPTY,
     FieldForm,
     MessageForm,
     bounded,
@@ -226,7 +226,7 @@ _ASK = MessageForm(
     AccessAsk,
     "access call",
     resource=NAME,
-    action=NO_WORD,
+    action=WORD_OR_EMPTY,
     parameters=PARAMETERS,
     reason=word(MAX_REASON, empty=True),
     secs=PLAIN,
@@ -300,7 +300,7 @@ _SIGNED_CALL = MessageForm(
     call=PAYLOAD,
     signature=SIGNATURE,
     chain=chain(empty=True),
-    source_address=NO_WORD,
+    source_address=WORD_OR_EMPTY,
 )
 access_message, read_access = _SIGNED_CALL.message, _SIGNED_CALL.read
 """A call as it travels; nothing of it is believed as it comes."""

@@ -12,11 +12,11 @@ from svc.messages.ended import CountedEnd as CountedEnd
 from svc.messages.ended import ended_messages, read_ended_messages
 from svc.messages.forms import (
     MAX_WORD,
-    NO_WORD,
     PAYLOAD,
     PLAIN,
     SIGNATURE,
     WORD,
+    WORD_OR_EMPTY,
     FieldForm,
     MessageForm,
     chain,
@@ -235,12 +235,12 @@ _PROXY_DECISION = MessageForm(
     "authorize",
     decision_id=FieldForm(read=_decision_id),
     decision=FieldForm(read=_decision),
-    reason=NO_WORD,
+    reason=WORD_OR_EMPTY,
     # The rest of a long list is left out: a record names as many, and no more are taken.
     policies=evolve(_POLICIES, write=lambda policies: policies[:MAX_POLICIES]),
     policy_version=FieldForm(read=_version),
     entities_digest=word(128, empty=True),
-    source_address=NO_WORD,
+    source_address=WORD_OR_EMPTY,
 )
 _ASK = MessageForm(
     pb.AuthorizeRequest,
@@ -279,7 +279,7 @@ _ANSWER = MessageForm(
     "answer",
     decision_id=WORD,
     grant=part(SIGNED_GRANT, optional=True),
-    reason=NO_WORD,
+    reason=WORD_OR_EMPTY,
     text=_NO_TEXT,
     policies=_POLICIES,
     may_view=PLAIN,
@@ -294,7 +294,7 @@ _VERDICT = MessageForm(
     RegistrationVerdict,
     "verdict",
     accepted=PLAIN,
-    reason=NO_WORD,
+    reason=WORD_OR_EMPTY,
     text=_NO_TEXT,
     lease_secs=PLAIN,
     served=words(10_000),

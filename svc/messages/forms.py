@@ -172,7 +172,8 @@ class SignatureForm(Generic[_M]):
 
 
 PLAIN = FieldForm()
-"""A number or a flag."""
+"""As it came: a number, a flag, or a text that is only shown and that the size of the whole message
+bounds."""
 
 
 def word(limit: int = MAX_WORD, *, empty: bool = False) -> FieldForm:
@@ -238,8 +239,7 @@ def parts(form: MessageForm[Any, Any], most: int | None = None) -> FieldForm:
 
 NAME = word(MAX_NAME)
 WORD = word()
-NO_WORD = word(empty=True)
-"""A word, or none."""
+WORD_OR_EMPTY = word(empty=True)
 
 UID = FieldForm(write=bytes.fromhex, read=uid)
 DIGEST = octets(DIGEST_BYTES)

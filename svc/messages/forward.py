@@ -8,7 +8,7 @@ from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.messages.checks import MAX_CERTIFICATE_BYTES, certificates
-from svc.messages.forms import NO_WORD, PLAIN, FieldForm, MessageForm, word
+from svc.messages.forms import PLAIN, WORD_OR_EMPTY, FieldForm, MessageForm, word
 from svc.proto.gate.v1 import membership_pb2 as pb
 
 LEADER_METHOD = "/gate.v1.Membership/Leader"
@@ -64,7 +64,7 @@ _CLAIM = MessageForm(
     "leader",
     leads=PLAIN,
     epoch=PLAIN,
-    leader=NO_WORD,
+    leader=WORD_OR_EMPTY,
     authority_id=word(_ID, empty=True),
 )
 claim_message = _CLAIM.message

@@ -9,10 +9,10 @@ from svc.messages.forms import (
     DIGEST,
     MAX_NAME,
     NAME,
-    NO_WORD,
     PLAIN,
     UID,
     WORD,
+    WORD_OR_EMPTY,
     MessageForm,
     SignatureForm,
     SignedForm,
@@ -90,7 +90,7 @@ _CHECKPOINT = SignedForm(
     head=DIGEST,
     is_last=PLAIN.named("last"),
     is_whole=PLAIN.named("whole"),
-    reason=NO_WORD,
+    reason=WORD_OR_EMPTY,
 )
 encode_checkpoint, decode_checkpoint = _CHECKPOINT.encode, _CHECKPOINT.decode
 """What a Connector signs about a session's decisions."""
@@ -119,7 +119,7 @@ _CHECKPOINT_ANSWER = MessageForm(
     extension=part(
         SignatureForm(pb.SignedExtension, "extension", "grant extension"), optional=True
     ),
-    reason=NO_WORD,
+    reason=WORD_OR_EMPTY,
 )
 checkpoint_answer_message = _CHECKPOINT_ANSWER.message
 read_checkpoint_answer = _CHECKPOINT_ANSWER.read

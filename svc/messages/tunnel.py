@@ -11,11 +11,11 @@ from svc.messages.checks import MAX_SIGNED_BYTES, exactly, parse, text
 from svc.messages.forms import (
     MAX_WORD,
     NAME,
-    NO_WORD,
     PAYLOAD,
     PLAIN,
     SIGNATURE,
     WORD,
+    WORD_OR_EMPTY,
     FieldForm,
     MessageForm,
     SignatureForm,
@@ -136,7 +136,7 @@ Down = Nonce | AcceptedRegistration | Renewed | OpenNotice | DrainNotice | LaneO
 
 
 _DECLARED = MessageForm(
-    pb.DeclaredResource, DeclaredResource, "registration: resource", id=WORD, kind=NO_WORD
+    pb.DeclaredResource, DeclaredResource, "registration: resource", id=WORD, kind=WORD_OR_EMPTY
 )
 _REGISTRATION = MessageForm(
     pb.Registration,

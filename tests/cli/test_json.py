@@ -76,7 +76,7 @@ class JsonTests(TerminalTests):
             (("resources", "remove", "db"), "id catalog_version"),
             (("nodes", "revoke", SEEN.name), "id tunnels_ended"),
             (("policy", "set", "-"), "policy_version sha256 changed"),
-            (("policy", "history"), "policy_version created_at author name sha256"),
+            (("policy", "history"), "policy_version created_at author author_name sha256"),
         ):
             done = self.run_it(*words, "--json", stdin=POLICY.encode())
             self.assertEqual((done.status, done.stderr), (0, ""), words)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
+from io import StringIO
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from contrib.reference import __main__ as reference
 from contrib.reference import audit, cli, config
 from contrib.reference.pages import PAGES, stale, write
 from svc.audit.log import verify
@@ -30,6 +33,15 @@ class PageTests(SynchronousTestCase):
         edited = directory / "cli.md"
         edited.write_text(edited.read_text() + "\nAnd more.\n")
         self.assertEqual(stale(directory), ["cli.md"])
+        edited.unlink()
+        self.assertEqual(stale(directory), ["cli.md"])
+
+    def test_another_word(self) -> None:
+        """Only what is asked for by its name is done: a misspelled check writes nothing."""
+        self.patch(reference, "write", self.fail)
+        self.patch(sys, "stdout", StringIO())
+        for words in (["--chek"], ["--help"], ["--check", "more"]):
+            self.assertEqual(reference.main(words), 64)
 
     def test_every_key(self) -> None:
         """Each key of the configuration has its line."""

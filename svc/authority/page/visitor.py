@@ -7,15 +7,15 @@ from typing import Any
 
 from attrs import define, frozen
 
+from svc.audit.log.find import opening_record
 from svc.authority.registry.operators import factor_at
 from svc.authority.state.cache import ClusterStateCache
 from svc.errors import Denied, Fault, SvcError, Unauthenticated
 from svc.interfaces.store import IReadOnlyStore, ITransaction
-from svc.model.audit.events import SESSION_START
-from svc.model.canonical import Json, decode
+from svc.model.canonical import Json
 from svc.model.cluster.person import Person, require_active
 from svc.model.policy.requests import FACTOR_AGE
-from svc.model.session.session import Session, SessionState
+from svc.model.session.session import SessionState
 
 ACTS_AS = "acts_as"
 """Why a request in another person's name is refused: what is done here is done in one's own."""
@@ -107,7 +107,9 @@ class Visitors:
         ):
             raise _nobody()
         rows = self.state_cache.rows(tx)
-        opening = _opening(tx, session)
+        opening = opening_record(tx, uid)
+        if opening is None:
+            raise _nobody()
         issued = rows.certificate(bytes.fromhex(opening["details"]["certificate_sha256"]))
         if issued is None or issued.revoked_at is not None or issued.person_id != person.id:
             raise _nobody()
@@ -127,16 +129,6 @@ def _presented(opening: Mapping[str, Any]) -> float | None:
     context = opening["request"]["context"]
     age = context.get(FACTOR_AGE)
     return None if age is None else float(context["now"] - age)
-
-
-def _opening(tx: ITransaction, session: Session) -> Mapping[str, Any]:
-    """The record of a session's start."""
-    for row in tx.audit.by_decision(session.decision_id):
-        record: Any = decode(row.canonical)
-        if record["event"] == SESSION_START.name and record["session_uid"] == session.uid:
-            opening: Mapping[str, Any] = record
-            return opening
-    raise _nobody()
 
 
 def _nobody() -> Unauthenticated:

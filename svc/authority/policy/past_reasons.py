@@ -30,14 +30,22 @@ class PolicyReasons:
     _remembered: OrderedDict[int, Mapping[str, str]] = field(factory=OrderedDict, init=False)
 
     async def of(self, version: int) -> Mapping[str, str]:
-        """Empty also where the text is not kept, or is not the one that was signed for (R8)."""
+        """What each policy of a version says of itself, by ``@id``.
+
+        Empty if its text is not kept, or is not the one that was signed for (R8).
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
         engine = self.engine()
         if engine is not None and engine.version == version:
             return engine.reasons()
         known = self._remembered.get(version)
         if known is None:
-            known = annotated_reasons(await self._text(version))
-            self._remembered[version] = known
+            text = await self._text(version)
+            if not text:
+                return {}  # not remembered: the row may be put back
+            known = self._remembered[version] = annotated_reasons(text)
         self._remembered.move_to_end(version)
         while len(self._remembered) > MOST_REMEMBERED:
             self._remembered.popitem(last=False)

@@ -186,7 +186,7 @@ def policy_history(context: click.Context, as_json: bool) -> None:
         for one in answer.versions
     ]
     result = [_version(one) for one in answer.versions]
-    print_list(as_json, result, ["VERSION", "CREATED", "AUTHOR", "NAME", "SHA256"], rows)
+    print_list(as_json, result, ["VERSION", "CREATED", "AUTHOR", "AUTHOR NAME", "SHA256"], rows)
 
 
 def checked(
@@ -243,6 +243,6 @@ def _version(one: pb.ShowPolicyResponse) -> dict[str, object]:
         "policy_version": one.version,
         "created_at": moment(one.created_at) or None,
         "author": one.author or None,
-        "name": one.author_name or None,
+        "author_name": one.author_name or None,
         "sha256": one.sha256,
     }

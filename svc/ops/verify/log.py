@@ -20,7 +20,6 @@ from svc.audit.log.covered import (
     CoveredChain,
     CoveredRow,
     covered_row,
-    entries,
     prove_consistency,
     prove_inclusion,
 )
@@ -103,12 +102,6 @@ class OutsideLog:
         with suppress(SvcError):
             return self.store.look("audit verify", lambda tx: tx.audit.head().seq)
         return 0
-
-    def entries(self, after: int, *, personal: bool) -> tuple[SignedHead, Iterator[CoveredRow]]:
-        """The newest head, and the entries past *after* that it covers."""
-        head = self.head()
-        reader = Reader(self.store, personal, requests=True)
-        return head, entries(reader, head, after, requests=True)
 
     def lines(
         self,

@@ -118,17 +118,19 @@ permit (principal, action == Action::"view", resource == TcpService::"db1");
         self.assertEqual(len(self.explainer.reasons._remembered), MOST_REMEMBERED)
 
     def test_words_that_were_altered(self) -> None:
-        """An older text that is not the one that was signed for is not quoted."""
+        """An older text is quoted only while it is the one that was signed for."""
         self.begin(
             POLICY.replace('@id("nobody-production")', '@id("nobody-production") @reason("x")')
         )
         decision = self.denied(self.house.ada, "prod1")
         self.replaced(POLICY)
-        self.house.by_sql(
-            "UPDATE policy_versions SET text = replace(text, '\"x\"', '\"y\"') WHERE version = 1"
+        altered = (
+            "UPDATE policy_versions SET text = replace(text, '\"{}\"', '\"{}\"') WHERE version = 1"
         )
-        said = self.why(self.house.ada, decision)
-        self.assertEqual((said.policies, dict(said.why)), (("nobody-production",), {}))
+        for was, now, why in (("x", "y", {}), ("y", "x", {"nobody-production": "x"})):
+            self.house.by_sql(altered.format(was, now))
+            said = self.why(self.house.ada, decision)
+            self.assertEqual((said.policies, dict(said.why)), (("nobody-production",), why))
 
     def test_how_to_ask_today(self) -> None:
         """How to ask follows from the policy in force: also once it is allowed, or first can be."""

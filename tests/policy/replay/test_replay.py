@@ -114,7 +114,7 @@ class ReplayTests(SynchronousTestCase):
         self.assertEqual(set(found["unused"]), {f"b{n}" for n in range(4)} - used)
 
     def test_ends_within_a_line(self) -> None:
-        """Whoever writes may be killed anywhere: then no turn has ended, and no text is at fault."""
+        """Whoever writes may be killed anywhere: no turn ends by that, and no text is at fault."""
         job = ReplayJob(text=ALL + NIGHT, active=ALL, active_version=VERSION)
         first = job.line(WORDS, PolicyLimits())
         data = first + recorded(engine(ALL, VERSION), ask("u1", hour=22), 0) + TURN_END.encode()
