@@ -46,18 +46,22 @@ def use_large_pages() -> int:
     """
     if sys.platform != "linux" or PAGESIZE != _SMALL or not _is_allowed():
         return 0
-    libc = ctypes.CDLL(None)
-    if libc.prctl(_GET_THP_DISABLE, 0, 0, 0, 0):
+    if ctypes.CDLL(None).prctl(_GET_THP_DISABLE, 0, 0, 0, 0):
         return 0
     try:
         with open("/proc/self/maps", encoding="ascii", errors="replace") as maps:
-            wanted = list(_regions(maps))
+            wanted = list(regions(maps))
         with open("/proc/self/pagemap", "rb", buffering=0) as entries:
             full = [begin for begin in wanted if is_full(_tops(entries, begin))]
     except (OSError, ValueError):
         return 0
-    where = (ctypes.c_void_p(begin) for begin in full[:_MOST])
-    return sum(libc.madvise(begin, ctypes.c_size_t(LARGE), _COLLAPSE) == 0 for begin in where)
+    return sum(map(collapse, full[:_MOST]))
+
+
+def collapse(begin: int) -> bool:
+    """Have the kernel keep in one large page what begins there; False where it does not."""
+    where = ctypes.c_void_p(begin), ctypes.c_size_t(LARGE)
+    return bool(ctypes.CDLL(None).madvise(*where, _COLLAPSE) == 0)
 
 
 def is_full(tops: bytes) -> bool:
@@ -72,7 +76,7 @@ def _is_allowed() -> bool:
         return False
 
 
-def _regions(maps: Iterable[str]) -> Iterator[int]:
+def regions(maps: Iterable[str]) -> Iterator[int]:
     """Where large pages would begin, in memory of no file that is written to."""
     for line in maps:
         where, access, _offset, _device, inode, *_name = line.split()

@@ -28,6 +28,7 @@ from svc.authority.limits import AskRates
 from svc.authority.policy.activate import PolicyActivation
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.lock_out import LockOutCheck
+from svc.authority.policy.past_reasons import PolicyReasons
 from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
@@ -459,6 +460,12 @@ class House:
             rows=self.recorder.rows,
             engine=lambda: self.policy.engine,
             now=self.now,
+        )
+
+    def reasons(self) -> PolicyReasons:
+        """What the policies of each version say of themselves."""
+        return PolicyReasons(
+            state_cache=self.state_cache, engine=lambda: self.policy.engine, store=self.store
         )
 
     def activation(self, rules: PolicyRules | None = None) -> PolicyActivation:

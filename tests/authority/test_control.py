@@ -65,6 +65,7 @@ def control_service(
         store=house.store,
         verifier=house.world.verifier,
         now=house.now,
+        reasons=house.reasons(),
     )
     return ControlService(
         heads=HeadsToSend(nothing_later),

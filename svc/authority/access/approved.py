@@ -20,6 +20,7 @@ from svc.authority.policy.proposed.approval_count import require_kept_certificat
 from svc.authority.registry.approvals import Approvable, check_kept
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.tables import ACCESS_DECISIONS, ACCESS_REQUESTS, SignedRows
+from svc.authority.state.unreadable import require_store
 from svc.errors import Denied, SvcError
 from svc.interfaces.store import IReadOnlyStore, ITransaction
 from svc.model.audit.events import ACCESS_USE, SESSION_START
@@ -256,7 +257,7 @@ class ApprovedRequests:
         except Denied:
             return False
         except Exception:
-            rows.tx.state.tip()  # raises where it is the store that does not answer
+            require_store(rows.tx)
             _log.failure("an approved request cannot be read", id=request_id)
             return False
         return True

@@ -13,6 +13,7 @@ from twisted.logger import Logger
 
 from svc.authority.ingest.notes import checked_note
 from svc.authority.state.recorder import Recorder
+from svc.authority.state.unreadable import require_store
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import SESSION_ASKED_END
@@ -168,7 +169,7 @@ def _readable(tx: ITransaction, uid: str) -> Session | None:
     try:
         return tx.sessions.get(uid)
     except Exception:
-        tx.state.tip()  # raises where it is the store that does not answer
+        require_store(tx)
         _log.failure("the row of a session cannot be read", session=uid)
         return None
 

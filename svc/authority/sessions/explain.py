@@ -66,11 +66,7 @@ class Explainer:
     store: IReadOnlyStore
     verifier: IChainVerifier
     now: Callable[[], float]
-    reasons: PolicyReasons = field(init=False)
-
-    @reasons.default
-    def _reasons_of_versions(self) -> PolicyReasons:
-        return PolicyReasons(state_cache=self.state_cache, engine=self.engine, store=self.store)
+    reasons: PolicyReasons
 
     async def explain(
         self, data: bytes, signature: bytes, chain: tuple[bytes, ...], proxy: Node

@@ -29,6 +29,7 @@ from svc.authority.state.tables import (
     RESOURCES,
     ProtectedTable,
 )
+from svc.authority.state.unreadable import require_store
 from svc.interfaces.store import ITransaction
 from svc.model.audit.state import (
     CATALOG,
@@ -164,7 +165,7 @@ class StateVerifier:
         try:
             return table.entries(tx, at)
         except Exception:
-            tx.state.tip()  # raises where it is the store that does not answer
+            require_store(tx)
             _log.failure("a protected table cannot be read", table=table.name)
             return []
 

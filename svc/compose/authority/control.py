@@ -83,6 +83,7 @@ def control_service(
         store=p.store,
         verifier=verifier,
         now=now,
+        reasons=rooms.reasons,
     )
 
     async def seen(node_id: str, version: str) -> None:

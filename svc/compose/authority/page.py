@@ -112,4 +112,5 @@ def _explainer(p: Parts, rooms: SharedServices) -> Explainer:
         store=p.store,
         verifier=p.identity.verifier,
         now=p.runtime.now,
+        reasons=rooms.reasons,
     )

@@ -17,6 +17,7 @@ from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import FIRST_POLICY
 from svc.authority.policy.check import PolicyCheck
+from svc.authority.policy.past_reasons import PolicyReasons
 from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.recent import RecentEngines
 from svc.authority.policy.reload import ChangeFollower
@@ -69,6 +70,7 @@ class SharedServices:
     registrations: Registrations
     publisher: SnapshotPublisher
     policy: PolicyInForce
+    reasons: PolicyReasons
     operators: Operators
     changing: PolicyChanging
     checks: PolicyCheck
@@ -236,6 +238,7 @@ def shared_services(p: Parts) -> SharedServices:
         registrations=registrations,
         publisher=publisher,
         policy=policy,
+        reasons=PolicyReasons(state_cache=state_cache, engine=engine_of(policy), store=p.store),
         operators=operators,
         changing=changing,
         checks=checks,

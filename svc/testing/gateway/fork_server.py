@@ -38,6 +38,7 @@ from attrs import frozen
 import svc
 from svc.config.reading import read_settings
 from svc.errors import SvcError
+from svc.runtime.large_pages import collapse, regions
 
 NUMBER = struct.Struct("=i")
 MAX_ORDER = 1 << 17
@@ -56,8 +57,6 @@ _MORE = (
     "twisted.internet.epollreactor",
 )
 _REACTOR = "twisted.internet.reactor"
-_LARGE = 1 << 21
-_MADV_COLLAPSE = 25
 _PR_SET_PDEATHSIG = 1
 _PR_SET_PTRACER = 0x59616D61
 _PR_SET_THP_DISABLE = 41
@@ -103,23 +102,18 @@ def prepare(*more: str) -> None:
     assert _REACTOR not in sys.modules, "an import has made a reactor"
     gc.collect()
     gc.freeze()
-    _use_large_pages()
+    _share_large_pages()
 
 
-def _use_large_pages() -> None:
+def _share_large_pages() -> None:
     """Hold what children share in large pages, where the kernel can: a fork then takes half.
 
     It copies the table of the pages, which has an entry for each.
     """
-    libc = ctypes.CDLL(None)
     with open("/proc/self/maps", encoding="utf-8") as maps:
-        lines = [line.split() for line in maps]
-    for where, access, _offset, _device, inode, *_name in lines:
-        begin, end = (int(address, 16) for address in where.split("-"))
-        begin, end = -(-begin // _LARGE) * _LARGE, end // _LARGE * _LARGE
-        if access == "rw-p" and inode == "0" and begin < end:
-            # An older kernel knows no such advice, and nothing depends on it.
-            libc.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), _MADV_COLLAPSE)
+        wanted = list(regions(maps))
+    for begin in wanted:
+        collapse(begin)  # an older kernel refuses it, and nothing depends on it
 
 
 def _import_klein() -> None:

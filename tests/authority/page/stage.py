@@ -84,6 +84,7 @@ class PageHouse:
             store=house.store,
             verifier=house.world.verifier,
             now=house.now,
+            reasons=house.reasons(),
         )
         access = AccessPage(
             state_cache=house.state_cache,

@@ -34,6 +34,7 @@ class ExplainTests(SynchronousTestCase):
             store=house.store,
             verifier=house.world.verifier,
             now=house.now,
+            reasons=house.reasons(),
         )
         self.proxy = house.row(house.proxy)
 
