@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
+from typing import Self
 
 _NO_DETAILS: Mapping[str, str] = MappingProxyType({})
 
@@ -74,6 +75,16 @@ class SvcError(Exception):
             self.reason = reason
         if fault is not None:
             self.fault = fault
+
+    def with_(self, *, text: str | None = None, **details: str) -> Self:
+        """The same refusal with another text, or with these details too."""
+        cls = type(self)
+        told = self.text if text is None else text
+        # Classes differ in what they are made of; what they hold is copied.
+        other = cls.__new__(cls, told)
+        other.__dict__.update(self.__dict__)
+        other.text, other.details = told, {**self.details, **details}
+        return other
 
     def __str__(self) -> str:
         return self.text

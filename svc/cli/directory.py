@@ -50,8 +50,8 @@ def own_directory_option(command: Callable[P, R]) -> Callable[P, R]:
         try:
             return command(*args, **kwargs)
         except SvcError as refusal:
-            refusal.text = with_options(refusal.text, own_options_here())
-            raise
+            text = with_options(refusal.text, own_options_here())
+            raise refusal.with_(text=text) from refusal.__cause__
 
     return _option(run)
 

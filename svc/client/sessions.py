@@ -437,5 +437,6 @@ def _opening(answer: bytes | None) -> bytes:
 
 def _with_decision(error: SvcError, decision_id: str) -> SvcError:
     """The refusal, naming the decision that had allowed the session where there is one."""
-    details = {"decision_id": decision_id, **error.details} if decision_id else error.details
-    return SvcError(error.text, reason=error.reason, fault=error.fault, details=details)
+    if not decision_id or "decision_id" in error.details:
+        return error
+    return error.with_(decision_id=decision_id)

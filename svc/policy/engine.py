@@ -36,8 +36,8 @@ from svc.model.policy.access import (
 from svc.model.policy.terms import AttributeTerm
 from svc.policy.claims import ClaimRead
 from svc.policy.entities import EntityView, cedar_json
+from svc.policy.method_cache import cached_method
 from svc.policy.refusals import EntitiesRefused
-from svc.policy.remembering import remembering
 from svc.policy.slices import Slice, SliceIndex
 from svc.policy.vocabulary import Vocabulary
 
@@ -141,10 +141,10 @@ class CompiledPolicy:
         self._view = EntityView(entities)
         self._handle = _parse_entities(self._view, vocabulary)
         # Keyed by texts: names that are equal and not one object would be compared in Python.
-        self._plan_of = remembering(self._make_plan, max_plans)
-        self._remembered = remembering(self._evaluate, max_answers)
-        self._known = remembering(self._reads_known, _MOST_KNOWN)
-        self._possible = remembering(self._ever, max_plans)
+        self._plan_of = cached_method(self._make_plan, max_plans)
+        self._remembered = cached_method(self._evaluate, max_answers)
+        self._known = cached_method(self._reads_known, _MOST_KNOWN)
+        self._possible = cached_method(self._ever, max_plans)
 
     def with_entities(
         self,

@@ -16,9 +16,9 @@ from cedarpy import PolicySet, pst
 from svc.model.policy.access import EntityUid
 from svc.model.policy.requested import REQUESTABLE
 from svc.policy.entities import EntityView
+from svc.policy.method_cache import cached_method
 from svc.policy.possible import over_known
 from svc.policy.reads import reads_of
-from svc.policy.remembering import remembering
 
 MAX_SUBSETS = 4_096
 """Distinct sets of policies kept parsed; each is a handle of a few kilobytes."""
@@ -65,8 +65,8 @@ class SliceIndex:
             for action in scope_actions(policy, members):
                 by_principal = self._index.setdefault(action, {})
                 by_principal.setdefault(principal, {}).setdefault(resource, []).append(name)
-        self._subset = remembering(self._make, MAX_SUBSETS)
-        self._possible = remembering(self._make_possible, MAX_SUBSETS)
+        self._subset = cached_method(self._make, MAX_SUBSETS)
+        self._possible = cached_method(self._make_possible, MAX_SUBSETS)
 
     def find(
         self, action: str, principal: EntityUid, resource: EntityUid, view: EntityView

@@ -107,7 +107,7 @@ class ExpectedKeysAdmin:
             state = [EXPECTED.now(tx, expected.id)]
             self.writer.append(tx, KEY_EXPECT, actor, details=details, state=state)
 
-        await self.writer.change_aside("expect a key", add)
+        await self.writer.change_beside_policy("expect a key", add)
         return pb.ExpectNodeResponse(
             id=expected.id, expires_at=int(expected.expires_at), ca_pin=self.ca_pin
         )
@@ -150,7 +150,7 @@ class ExpectedKeysAdmin:
             state = [EXPECTED.now(tx, known.id)]
             self.writer.append(tx, KEY_WITHDRAW, actor, details=_details(known), state=state)
 
-        await self.writer.change_aside("withdraw a key", withdraw)
+        await self.writer.change_beside_policy("withdraw a key", withdraw)
         return pb.WithdrawExpectedResponse()
 
     def _waiting(self, tx: ITransaction, key_id: str) -> ExpectedKey | None:

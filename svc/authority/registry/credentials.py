@@ -72,9 +72,7 @@ class CredentialAdmin:
         return [
             one
             for one in tx.certificates.of(known.id)
-            if one.expires > now
-            and one.has_ended_in_order
-            and rows.is_signed(CERTIFICATES.entry_of(one))
+            if one.expires > now and one.is_honored and rows.is_signed(CERTIFICATES.entry_of(one))
         ]
 
     def _revoke(

@@ -56,7 +56,7 @@ class MemberAdmin:
                 raise already_exists(f"node {name}: an active node already has that name")
             self.tokens.add(tx, row, actor)
 
-        await self.writer.change_aside("add a node", add)
+        await self.writer.change_beside_policy("add a node", add)
         return self.tokens.response(token, row)
 
     async def expect_node(

@@ -105,7 +105,7 @@ class TokenAdmin:
             self.withdraw(tx, kept.token, actor, note)
             return True
 
-        changed = await self.writer.change_aside("withdraw a token", withdraw)
+        changed = await self.writer.change_beside_policy("withdraw a token", withdraw)
         return pb.RevokeTokenResponse(changed=changed)
 
     def waiting_for(

@@ -108,7 +108,7 @@ class IdentityLinks:
                 ) from None
             return made.id
 
-        made = await self.writer.change_aside("link an account", link)
+        made = await self.writer.change_beside_policy("link an account", link)
         return pb.LinkIdentityResponse(id=made)
 
     async def unlink(

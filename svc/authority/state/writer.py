@@ -58,15 +58,18 @@ class StateWriter:
     async def change(self, desc: str, make: Callable[[ITransaction], _T]) -> _T:
         """Run *make* in one transaction, then read the cluster's state again.
 
-        Also where nothing changed: a command may be repeated because its first outcome is not
-        known, and what follows of it follows of the state.
+        Also if nothing changed: a command may be repeated because the outcome of the first attempt
+        is not known, and what follows from the state has to follow then too.
         """
         made = await self.store.run(desc, make)
         await self.cache.refresh()
         return made
 
-    async def change_aside(self, desc: str, make: Callable[[ITransaction], _T]) -> _T:
-        """The same for rows that no decision looks at: only the records of state are read again."""
+    async def change_beside_policy(self, desc: str, make: Callable[[ITransaction], _T]) -> _T:
+        """Run *make* in one transaction that changes nothing the policy decides by.
+
+        Then the records of state are read again, but not the cluster's state.
+        """
         made = await self.store.run(desc, make)
         await self.cache.catch_up()
         return made

@@ -394,13 +394,12 @@ class Resident(AsyncService):
                 await relay.done
         except SvcError as refusal:
             self.refusals.note(resource, refusal)
-            options = {COMMAND_OPTIONS: self.dialer.command_options}
-            refusal.details = {**refusal.details, **options}
+            told = refusal.with_(**{COMMAND_OPTIONS: self.dialer.command_options})
             if spoken is not None:
-                spoken.last_words(spoken.dialogue.refused(refusal))
+                spoken.last_words(spoken.dialogue.refused(told))
                 await relay.done
             if checked is not None:
-                checked.say_last(refusal)
+                checked.say_last(told)
                 await relay.done
         finally:
             if spoken is not None:

@@ -81,9 +81,9 @@ class IssuedCertificate:
     signed_out: bool = False
 
     @property
-    def has_ended_in_order(self) -> bool:
-        """Whether what it signed before stands still, where that lasts longer than it does.
+    def is_honored(self) -> bool:
+        """Whether what it signed stands: it is good, it has expired, or its holder signed out.
 
-        It may have expired, or its holder may have signed out; nobody took it from them.
+        Nobody took it from them.
         """
         return self.revoked_at is None or self.signed_out

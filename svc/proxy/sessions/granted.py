@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
 
 from attrs import frozen
@@ -122,13 +121,7 @@ def as_told(refusal: SvcError, decision: ProxyDecision) -> SvcError:
             "Authority cannot be reached from this Proxy; try again",
             reason="authority_unreachable",
         )
-    return with_decision(refusal, decision.decision_id)
-
-
-def with_decision(error: SvcError, decision_id: str) -> SvcError:
-    """The same refusal with the id of its decision."""
-    details: Mapping[str, str] = {**error.details, "decision_id": decision_id}
-    return SvcError(error.text, reason=error.reason, fault=error.fault, details=details)
+    return refusal.with_(decision_id=decision.decision_id)
 
 
 def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:

@@ -55,7 +55,6 @@ from svc.proxy.sessions.granted import (
     peer_chain,
     read_granted,
     refusal_in,
-    with_decision,
 )
 from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
@@ -362,7 +361,7 @@ class SessionOpens:
             raise
         except SvcError as e:
             reason = e.reason
-            raise with_decision(e, granted.answer.decision_id) from None
+            raise e.with_(decision_id=granted.answer.decision_id) from None
         finally:
             self._live.remove(uid)
             ended = carried.as_ended(uid, reason)

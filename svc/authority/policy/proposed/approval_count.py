@@ -163,7 +163,7 @@ def require_kept_certificate(rows: SignedRows, sha256: bytes, person_id: str) ->
         ApprovalRefused: ``revoked_certificate``.
     """
     issued = rows.certificate(sha256)
-    if issued is None or not issued.has_ended_in_order or issued.person_id != person_id:
+    if issued is None or not issued.is_honored or issued.person_id != person_id:
         raise ApprovalRefused("the certificate was revoked", reason="revoked_certificate")
 
 

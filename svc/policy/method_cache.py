@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def remembering(method: Callable[..., T], most: int) -> _lru_cache_wrapper[T]:
-    """The method, with its *most* latest answers kept, for an attribute of its own object.
+def cached_method(method: Callable[..., T], size: int) -> _lru_cache_wrapper[T]:
+    """The method, with its *size* latest answers kept, for an attribute of its own object.
 
     ``lru_cache`` over the bound method would keep the object for itself: only a garbage collection
     frees such a cycle, and none ever looks at one that was made before the process had started
@@ -27,4 +27,4 @@ def remembering(method: Callable[..., T], most: int) -> _lru_cache_wrapper[T]:
         assert bound is not None  # it is called by its object alone
         return bound(*args)
 
-    return lru_cache(most)(answer)
+    return lru_cache(size)(answer)
