@@ -32,8 +32,8 @@ from svc.model.audit.record import Actor, AuditRecord, Head, chain_hash, rfc3339
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.signing import Purpose
 from svc.ops.store import StorePlace
+from svc.ops.turns import cores, uncollected
 from svc.ops.verify.log import OutsideLog
-from svc.ops.verify.turns import cores, uncollected
 from svc.pki.audit_signatures import head_verifier, origin_verifier
 from svc.pki.root import make_cluster
 from svc.plugins.store_sqlite import store_sqlite

@@ -58,7 +58,7 @@ def verify_log(
     Exits with status 6 if the log does not verify.  Needs the store, the anchor directory and
     the cluster's root certificate.
     """
-    from svc.ops.verify.turns import cores
+    from svc.ops.turns import cores
 
     try:
         found = _log(context).verified(anchor, cores() if jobs is None else min(jobs, cores()))
@@ -114,7 +114,7 @@ def export_log(
     If each export starts where the previous one ended, no record is left out or repeated.
     """
     from svc.audit.log import export, siem
-    from svc.ops.verify.turns import cores, uncollected
+    from svc.ops.turns import cores, uncollected
 
     if as_json and form != "json":
         raise click.UsageError(f"--json and --format {form}: give only one of them")

@@ -19,7 +19,7 @@ from svc.ops.replay.reading import ReplayCoverage
 from svc.ops.replay.span import ReplaySpan, stretch
 from svc.ops.replay.workers import TURN, ReplayJoin, ReplayStretch, replay_workers
 from svc.ops.store import StorePlace
-from svc.ops.verify.turns import cores
+from svc.ops.turns import cores
 from svc.policy.prescan import PolicyLimits, check_size
 from svc.policy.replay.lines import ReplayJob
 from svc.policy.vocabulary import Vocabulary

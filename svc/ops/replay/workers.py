@@ -23,7 +23,7 @@ from svc.ops.replay.process import ReplayProcess
 from svc.ops.replay.reading import RecordedRequestReader, ReplayCoverage
 from svc.ops.replay.span import ReplaySpan
 from svc.ops.store import StorePlace
-from svc.ops.verify.turns import uncollected
+from svc.ops.turns import uncollected
 from svc.policy.replay.lines import TURN_END
 from svc.policy.replay.outcome import ReplayTally
 

@@ -33,14 +33,13 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.batch import VALUES
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import SignedHead
+from svc.ops.export import MANY_LINES, CoveredLines
 from svc.ops.show import session_of
 from svc.ops.store import StorePlace, store_place
-from svc.ops.verify.exported import MANY as MANY_LINES
-from svc.ops.verify.exported import CoveredLines
+from svc.ops.turns import uncollected
 from svc.ops.verify.origins import check_origins
 from svc.ops.verify.rows import MANY, batches, checked_in_parallel, personal_of
 from svc.ops.verify.slices import check_slices
-from svc.ops.verify.turns import uncollected
 from svc.pki.audit_signatures import head_verifier, origin_verifier
 from svc.pki.files import load_certificates
 from svc.pki.identity_store import IdentityStore

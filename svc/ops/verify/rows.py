@@ -17,7 +17,7 @@ from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ
 from svc.ops.store import StorePlace, why_unreadable
-from svc.ops.verify.turns import PATIENCE_SECS, done_by_turns
+from svc.ops.turns import TURN_TIMEOUT_SECS, done_by_turns
 
 BATCH = 512
 """Records that one process has in memory at a time."""
@@ -35,7 +35,7 @@ def checked_in_parallel(
     size: int,
     jobs: int,
     turn: int = TURN,
-    patience: float = PATIENCE_SECS,
+    timeout: float = TURN_TIMEOUT_SECS,
 ) -> Iterator[Iterator[VerifiedRange]]:
     """The first *size* records, checked by *jobs* processes that end with the context.
 
@@ -43,7 +43,7 @@ def checked_in_parallel(
     """
     parts = LogParts(store, size, turn)
     turns = range(FIRST_SEQ, size + 1, turn)
-    with done_by_turns(turns, parts.checked, jobs, patience) as done:
+    with done_by_turns(turns, parts.checked, jobs, timeout) as done:
         yield parts.joined(done)
 
 

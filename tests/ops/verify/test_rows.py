@@ -78,7 +78,7 @@ class ParallelTests(StoredLogTests):
 
     def test_stopped(self) -> None:
         """The work of processes that hang is done by the one that waits for them."""
-        with checked_in_parallel(self.place, ROWS, 3, TURN, patience=0.1) as checked:
+        with checked_in_parallel(self.place, ROWS, 3, TURN, timeout=0.1) as checked:
             one = next(checked)
             for worker in active_children():
                 assert worker.pid is not None

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from attrs import frozen
 
 from svc.audit.log.covered import CoveredChain, CoveredPart, CoveredRow, ReadEntries, covered_part
-from svc.ops.verify.turns import done_by_turns
+from svc.ops.turns import done_by_turns
 
 TURN = 256
 """Records of which a process has the lines in memory: each may be a batch of 256 requests."""
 
-MANY = 16 * TURN
+MANY_LINES = 16 * TURN
 """So many records are worth the start of processes."""
 
 

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 
 _T = TypeVar("_T")
 
-PATIENCE_SECS = 60.0
-"""For one turn of another process; it takes less than one."""
+TURN_TIMEOUT_SECS = 60.0
+"""How long one turn of another process may take; it takes less than a second."""
 
 STOP_SECS = 5.0
 """For the end of a process that was asked to end."""
@@ -42,7 +42,7 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def done_by_turns(
-    turns: range, work: Callable[[int], _T], jobs: int, patience: float = PATIENCE_SECS
+    turns: range, work: Callable[[int], _T], jobs: int, timeout: float = TURN_TIMEOUT_SECS
 ) -> Iterator[Iterator[tuple[int, _T | None]]]:
     """Each of *turns* in order, with what *work* made of it in one of *jobs* processes.
 
@@ -62,7 +62,7 @@ def done_by_turns(
             worker.start()
             workers.append(worker)
             there.close()
-        yield ((first, _taken(ends[n % jobs], patience)) for n, first in enumerate(turns))
+        yield ((first, _taken(ends[n % jobs], timeout)) for n, first in enumerate(turns))
     finally:
         for end in ends:
             end.close()
@@ -88,10 +88,10 @@ def _work(
             out.send(found)
 
 
-def _taken(end: Connection, patience: float) -> Any:
+def _taken(end: Connection, timeout: float) -> Any:
     """The next turn of the process at the other end; None where it gives none in time."""
     with suppress(EOFError, OSError):
-        if end.poll(patience):
+        if end.poll(timeout):
             return end.recv()
         end.close()  # A turn that comes later would be taken for the one after it.
     return None

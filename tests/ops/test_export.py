@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from svc.audit.log.covered import CoveredChain
 from svc.audit.log.export import json_lines
 from svc.errors import AuditBroken
-from svc.ops.verify.exported import CoveredLines
+from svc.ops.export import CoveredLines
 from svc.ops.verify.log import Reader
 from tests.ops.verify.stored import MORE_CHANGES, ROWS, TURN, StoredLogTests
 
