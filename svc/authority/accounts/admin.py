@@ -70,7 +70,7 @@ class AccountAdmin:
                     f"person {known.name}: has an account; to take its password and second "
                     f"factor away, use `svc authority accounts reset {known.name}`"
                 )
-            remove_secrets(tx, self.people.writer.recorder, known, actor, note)
+            remove_secrets(tx, self.people.writer, known, actor, note)
             ended = self._end_sign_ins(tx, known, actor) if request.reset else 0
             row = self.secrets.new(
                 known.id,
@@ -157,7 +157,7 @@ class AccountAdmin:
 
         def remove(tx: ITransaction) -> tuple[Person, bool, int]:
             known = known_person(self.people.writer.rows(tx), request.person)
-            changed = remove_secrets(tx, self.people.writer.recorder, known, actor, note) > 0
+            changed = remove_secrets(tx, self.people.writer, known, actor, note) > 0
             ended = self._end_sign_ins(tx, known, actor)
             return known, changed, ended
 
@@ -176,10 +176,10 @@ class AccountAdmin:
         note = optional_note(request.note)
 
         def remove(tx: ITransaction) -> tuple[Person, bool, int]:
-            recorder = self.people.writer.recorder
-            known = known_person(recorder.rows(tx), request.person)
+            writer = self.people.writer
+            known = known_person(writer.rows(tx), request.person)
             changed = remove_passkey(
-                tx, recorder, known, actor, passkey_id=request.passkey, note=note
+                tx, writer, known, actor, passkey_id=request.passkey, note=note
             )
             ended = self._end_sign_ins(tx, known, actor) if changed else 0
             return known, changed, ended

@@ -12,7 +12,7 @@ from attrs import define, evolve
 from svc.authority.registry.tokens import TokenAdmin
 from svc.authority.registry.words import known_person, optional_note
 from svc.authority.state.credentials import AlteredCredential, altered_credentials, hidden_of
-from svc.authority.state.recorder import Recorder
+from svc.authority.state.recorder import StateRecords
 from svc.authority.state.tables import CERTIFICATES, SIGN_INS, TOKENS
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import CERTIFICATE_REVOKE, SIGN_IN_END, TOKEN_REVOKE
@@ -152,13 +152,13 @@ def take_altered(
     found = altered_credentials(tokens.writer.rows(tx), tokens.writer.now())
     theirs = [one for one in found if one.is_of(known.id)]
     for one in theirs:
-        _take(tx, tokens.writer.recorder, one, known.id, tokens.writer.now(), actor, note)
+        _take(tx, tokens.writer, one, known.id, tokens.writer.now(), actor, note)
     return theirs
 
 
 def _take(
     tx: ITransaction,
-    recorder: Recorder,
+    records: StateRecords,
     one: AlteredCredential,
     person_id: str,
     at: float,
@@ -175,4 +175,4 @@ def _take(
     else:
         event, named = TOKEN_REVOKE, {"token_id": one.id, "role": TokenRole.PERSON.value, **note}
     details = {"person_id": person_id, **named}
-    recorder.append(tx, event, actor, details=details, state=state)
+    records.append(tx, event, actor, details=details, state=state)

@@ -104,8 +104,8 @@ class PersonErasure:
         """
         theirs = [one for one in tx.sign_ins.identities() if one.person_id == known.id]
         for one in theirs:
-            unlink_account(tx, self.writer.recorder, one, actor, {})
-        return remove_secrets(tx, self.writer.recorder, known, actor) > 0 or bool(theirs)
+            unlink_account(tx, self.writer, one, actor, {})
+        return remove_secrets(tx, self.writer, known, actor) > 0 or bool(theirs)
 
     async def _erase_refusals(self, person_id: str, last: int, actor: Actor) -> int:
         """Erase what refused sign-ins say of accounts that became the person's; how many."""
@@ -122,7 +122,7 @@ class PersonErasure:
         erased = 0
         for start in range(0, len(refused), ROWS):
             plan = ErasurePlan(last, plain=tuple(refused[start : start + ROWS]))
-            erased += await self.writer.store.run(
+            erased += await self.writer.record(
                 "erase refused sign-ins",
                 partial(self._erase, plan=plan, person_id=person_id, actor=actor),
             )
@@ -144,7 +144,7 @@ class PersonErasure:
                 partial(_plan, person_id=person_id, after=after, last=last),
             )
             if plan.plain or plan.entries:
-                erased += await self.writer.store.run(
+                erased += await self.writer.record(
                     "erase a person's values",
                     partial(self._erase, plan=plan, person_id=person_id, actor=actor),
                 )
@@ -182,7 +182,7 @@ class PersonErasure:
             after = found[-1].digest
             named = [one.digest for one in found if _has_name(one.text, person_id)]
             if named:
-                erased += await self.writer.store.run(
+                erased += await self.writer.record(
                     "erase entities",
                     partial(self._erase_some, digests=named, person_id=person_id, actor=actor),
                 )

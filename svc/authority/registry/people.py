@@ -119,7 +119,7 @@ class PeopleAdmin:
                 self.groups.leave(tx, known, known.groups, actor)
             withdraw_tokens(tx, self.tokens, known, actor)
             end_sign_ins(tx, self.tokens, known, actor)
-            remove_secrets(tx, self.writer.recorder, known, actor)
+            remove_secrets(tx, self.writer, known, actor)
             take_altered(tx, self.tokens, known, actor, {})
             revoke_agents_of(tx, self.tokens, known, actor)
             return known, True, sessions

@@ -7,7 +7,7 @@ puts it back as it was.  So its absence is signed for too.
 from __future__ import annotations
 
 from svc.authority.state.credentials import hidden_of
-from svc.authority.state.recorder import Recorder
+from svc.authority.state.recorder import StateRecords
 from svc.authority.state.tables import SECRETS
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import ACCOUNT_PASSKEY_REMOVE, ACCOUNT_REMOVE
@@ -19,7 +19,7 @@ from svc.model.cluster.person import Person
 
 def remove_secrets(
     tx: ITransaction,
-    recorder: Recorder,
+    records: StateRecords,
     known: Person,
     actor: Actor,
     note: dict[str, str] | None = None,
@@ -29,9 +29,9 @@ def remove_secrets(
     Raises:
         StateUnsigned: the records of state are not those that were verified.
     """
-    gone = take_secrets(tx, recorder, known)
+    gone = take_secrets(tx, records, known)
     for start in range(0, len(gone), MAX_ROWS):
-        recorder.append(
+        records.append(
             tx,
             ACCOUNT_REMOVE,
             actor,
@@ -43,7 +43,7 @@ def remove_secrets(
 
 def remove_passkey(
     tx: ITransaction,
-    recorder: Recorder,
+    records: StateRecords,
     known: Person,
     actor: Actor,
     *,
@@ -55,8 +55,8 @@ def remove_passkey(
     Raises:
         StateUnsigned: the records of state are not those that were verified.
     """
-    rows, subject = recorder.rows(tx), SECRETS.subject(passkey_id)
-    theirs = set(hidden_of(rows, SECRETS, "person_id", known.id, recorder.now()))
+    rows, subject = records.rows(tx), SECRETS.subject(passkey_id)
+    theirs = set(hidden_of(rows, SECRETS, "person_id", known.id, records.now()))
     for one in tx.secrets.of(known.id):
         entry = SECRETS.entry_of(one)
         is_theirs = rows.is_signed(entry) or rows.seen.get(entry.subject) is None
@@ -65,7 +65,7 @@ def remove_passkey(
     if subject not in theirs:
         return False
     tx.secrets.remove(passkey_id)
-    recorder.append(
+    records.append(
         tx,
         ACCOUNT_PASSKEY_REMOVE,
         actor,
@@ -75,14 +75,14 @@ def remove_passkey(
     return True
 
 
-def take_secrets(tx: ITransaction, recorder: Recorder, known: Person) -> list[StateEntry]:
+def take_secrets(tx: ITransaction, records: StateRecords, known: Person) -> list[StateEntry]:
     """Remove the rows of all that a person signs in by; returns what a record must sign.
 
     Raises:
         StateUnsigned: the records of state are not those that were verified.
     """
-    rows = recorder.rows(tx)
-    theirs = set(hidden_of(rows, SECRETS, "person_id", known.id, recorder.now()))
+    rows = records.rows(tx)
+    theirs = set(hidden_of(rows, SECRETS, "person_id", known.id, records.now()))
     for one in tx.secrets.of(known.id):
         entry = SECRETS.entry_of(one)
         # A row of somebody else that was moved here stays: it is theirs once it is put back.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from svc.authority.state.recorder import Recorder
+from svc.authority.state.recorder import StateRecords
 from svc.authority.state.tables import IDENTITIES, SIGN_INS
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import IDENTITY_UNLINK
@@ -18,7 +18,7 @@ ROWS = 256
 
 def unlink_account(
     tx: ITransaction,
-    recorder: Recorder,
+    records: StateRecords,
     link: IdentityLink,
     actor: Actor,
     note: Mapping[str, str],
@@ -28,7 +28,7 @@ def unlink_account(
     What is left of these are certificates, which are not renewed any more.
     """
     ended = tx.sign_ins.unlink(link.id)
-    rows = recorder.rows(tx)
+    rows = records.rows(tx)
     signed = [SIGN_INS.subject(one.id) for one in ended]
     state = [
         IDENTITIES.now(tx, link.id),
@@ -42,5 +42,5 @@ def unlink_account(
     }
     for start in range(0, len(state), ROWS):
         some = state[start : start + ROWS]
-        recorder.append(tx, IDENTITY_UNLINK, actor, details=details, state=some)
+        records.append(tx, IDENTITY_UNLINK, actor, details=details, state=some)
     return ended

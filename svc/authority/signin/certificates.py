@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from svc.authority.state.credentials import altered_credentials
-from svc.authority.state.recorder import Recorder
+from svc.authority.state.recorder import StateRecords
 from svc.authority.state.tables import CERTIFICATES
 from svc.interfaces.store import ITransaction
 from svc.model.audit.state import StateEntry
@@ -11,7 +11,7 @@ from svc.model.cluster.sign_in import SignIn
 
 
 def revoke_certificates(
-    tx: ITransaction, recorder: Recorder, ended: SignIn, at: float, *, signed_out: bool = False
+    tx: ITransaction, records: StateRecords, ended: SignIn, at: float, *, signed_out: bool = False
 ) -> list[StateEntry]:
     """Revoke what came by a sign-in and has not expired; what the record must sign.
 
@@ -20,7 +20,7 @@ def revoke_certificates(
     Args:
         signed_out: Its holder signs out, so what it approved stands.
     """
-    rows = recorder.rows(tx)
+    rows = records.rows(tx)
     good = [
         one.sha256
         for one in tx.certificates.of(ended.person_id)

@@ -8,7 +8,7 @@ from svc.authority.registry.rights import RightsCheck
 from svc.authority.registry.unlink import ROWS, unlink_account
 from svc.authority.registry.words import optional_note
 from svc.authority.signin.certificates import revoke_certificates
-from svc.authority.state.recorder import Recorder
+from svc.authority.state.recorder import StateRecords
 from svc.authority.state.tables import IDENTITIES
 from svc.authority.state.writer import StateWriter
 from svc.errors import AlreadyExists, Fault, Malformed, SvcError
@@ -26,7 +26,7 @@ SALT_BYTES = 16
 
 def link_account(
     tx: ITransaction,
-    recorder: Recorder,
+    records: StateRecords,
     entropy: Entropy,
     *,
     known: Person,
@@ -54,7 +54,7 @@ def link_account(
         "subject_at_issuer": subject,
     }
     state = [IDENTITIES.now(tx, link.id)]
-    recorder.append(tx, IDENTITY_LINK, actor, details=details, state=state)
+    records.append(tx, IDENTITY_LINK, actor, details=details, state=state)
     return link
 
 
@@ -93,7 +93,7 @@ class IdentityLinks:
             try:
                 made = link_account(
                     tx,
-                    self.writer.recorder,
+                    self.writer,
                     self.writer.entropy,
                     known=known,
                     issuer=issuer,
@@ -131,8 +131,8 @@ class IdentityLinks:
                     fault=Fault.NOT_FOUND,
                 )
             answer = pb.RemoveIdentityResponse(person_id=link.person_id)
-            for one in unlink_account(tx, self.writer.recorder, link, actor, note):
-                revoked = revoke_certificates(tx, self.writer.recorder, one, now)
+            for one in unlink_account(tx, self.writer, link, actor, note):
+                revoked = revoke_certificates(tx, self.writer, one, now)
                 answer.certificates += len(revoked)
                 answer.sign_ins += one.ended_at is None and one.ends_at > now
                 details = {"person_id": link.person_id, "sign_in_id": one.id}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from attrs import define, field
 
@@ -42,6 +42,31 @@ def person(person_id: str) -> Actor:
 def node(node_id: str) -> Actor:
     """A node of the registry."""
     return Actor("node", node_id)
+
+
+class StateRecords(Protocol):
+    """Gives the protected rows, and takes the records of their changes.
+
+    A :class:`Recorder`, or a writer that has one.
+    """
+
+    @property
+    def now(self) -> Callable[[], float]:
+        """The time that is recorded."""
+
+    def rows(self, tx: ITransaction) -> SignedRows:
+        """See :meth:`Recorder.rows`."""
+
+    def append(
+        self,
+        tx: ITransaction,
+        event: Event,
+        actor: Actor,
+        *,
+        details: Mapping[str, Json] = NOTHING,
+        state: Sequence[StateEntry] = (),
+    ) -> ChainRow:
+        """See :meth:`Recorder.append`."""
 
 
 @define

@@ -55,6 +55,10 @@ class StateWriter:
         """What *look* sees in one transaction, which changes nothing."""
         return await self.store.read(desc, look)
 
+    async def record(self, desc: str, make: Callable[[ITransaction], _T]) -> _T:
+        """Run *make* in one transaction that changes no protected row: nothing is read again."""
+        return await self.store.run(desc, make)
+
     async def change(self, desc: str, make: Callable[[ITransaction], _T]) -> _T:
         """Run *make* in one transaction, then read the cluster's state again.
 
