@@ -2,7 +2,9 @@
 
 The certificate's own key signs the request; the certificate names the sign-in.
 Whoever renews by another certificate than the newest has a copy of somebody's
-directory: the sign-in ends for both (rule R13).
+directory: the sign-in ends for both (rule R13).  So it does where a sign-in is ended
+by another than the newest.  Who renews after the sign-out has a copy too: nothing of
+that sign-in counts as ended in order any more.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.store import ITransaction
 from svc.messages.checks import parse
 from svc.model.audit.events import RENEW_REFUSED, SIGN_IN_END
+from svc.model.audit.state import StateEntry
 from svc.model.canonical import Json
 from svc.model.certificate import CertificateFacts
 from svc.model.clocks import check_clock
@@ -45,6 +48,13 @@ _ROWS = 256
 """So many rows one record names; a sign-in may have had more certificates."""
 
 _SET_THE_CLOCK = "set the clock; the certificate was not renewed"
+
+
+class _SignedOut(Denied):
+    """The holder of the certificate has signed out, and somebody renews by it."""
+
+    reason = "revoked_certificate"
+
 
 LocalAccounts = Callable[[SignIn, str], Awaitable[Account]]
 """The account of a sign-in that is to be renewed, given what was sealed with it."""
@@ -81,7 +91,7 @@ class SignInRenewals:
         lock = self._locks.setdefault(person_id, DeferredLock())
         await lock.acquire()
         try:
-            row, token, issuer = await self._found(shown)
+            row, token, issuer = await self._found_to_renew(shown)
             if shown.not_after >= int(row.ends_at):
                 # Asked again it would be shorter each time, and use up the provider's tokens.
                 raise _not_renewed()
@@ -93,18 +103,24 @@ class SignInRenewals:
                 self._locks.pop(person_id, None)
 
     async def end(self, request: pb.SignInEndRequest) -> pb.SignInEndResponse:
-        """End a sign-in on its holder's word; certificate and refresh token are good no more."""
+        """End a sign-in on its holder's word; certificate and refresh token are good no more.
+
+        Raises:
+            CloneSuspected: it has ended, but somebody else had renewed it.
+        """
         shown, asked = self._proven(request)
         if asked.csr:
             raise Malformed("the end of a sign-in: a certificate request is not expected")
 
         row, token, issuer = await self._found(shown)
-        await self._end(row, SIGNED_OUT)
+        reason = await self._end(row, SIGNED_OUT, shown)
         if token and issuer != LOCAL_ISSUER:
             try:
                 await self.entrance.configured.revoke(token)
             except SvcError as failed:
                 _log.warn("the provider did not forget a refresh token", reason=failed.reason)
+        if reason == CloneSuspected.reason:
+            raise _cloned()
         return pb.SignInEndResponse()
 
     async def _agent(self, shown: CertificateFacts, csr: bytes) -> pb.SignInResponse:
@@ -159,10 +175,28 @@ class SignInRenewals:
             "find a sign-in", lambda tx: self._renewable(tx, shown)
         )
 
+    async def _found_to_renew(self, shown: CertificateFacts) -> tuple[SignIn, str, str]:
+        try:
+            return await self._found(shown)
+        except _SignedOut:
+            row = await self.entrance.store.read(
+                "find an ended sign-in", lambda tx: self._signed_out(tx, shown)
+            )
+            if row is not None:
+                await self._end(row, CloneSuspected.reason)
+            raise
+
+    def _signed_out(self, tx: ITransaction, shown: CertificateFacts) -> SignIn | None:
+        rows = self.entrance.recorder.rows(tx)
+        issued = rows.certificate(shown.sha256)
+        return rows.sign_in(issued.sign_in_id) if issued and issued.sign_in_id else None
+
     def _renewable(self, tx: ITransaction, shown: CertificateFacts) -> tuple[SignIn, str, str]:
         """The sign-in that a certificate is of, its refresh token, its issuer."""
         rows, admission = self.entrance.recorder.rows(tx), self.entrance.admission
         issued = rows.certificate(shown.sha256)
+        if issued is not None and issued.signed_out:
+            raise _SignedOut("the certificate was revoked: its holder signed out")
         if issued is None or issued.revoked_at is not None:
             raise Denied("the certificate was revoked", reason="revoked_certificate")
         row = rows.sign_in(issued.sign_in_id) if issued.sign_in_id else None
@@ -233,42 +267,70 @@ class SignInRenewals:
 
     async def _end_clone(self, row: SignIn) -> None:
         await self._end(row, CloneSuspected.reason)
-        raise CloneSuspected(
-            "this sign-in was renewed from another copy of its directory; it has ended for both: "
-            "run `svc login`, and find out who has the copy"
+        raise _cloned()
+
+    async def _end(self, row: SignIn, reason: str, shown: CertificateFacts | None = None) -> str:
+        """End a sign-in, with every certificate that came by it and has not expired.
+
+        Args:
+            shown: Of the certificate of who ends it; one that is not the newest is a clone's.
+
+        Returns:
+            The reason that was recorded.
+        """
+        reason = await self.entrance.store.run(
+            "end a sign-in", lambda tx: self._end_now(tx, row.id, reason, shown)
         )
-
-    async def _end(self, row: SignIn, reason: str) -> None:
-        """End a sign-in, with every certificate that came by it and has not expired."""
-        recorder = self.entrance.recorder
-
-        def end(tx: ITransaction) -> None:
-            known = recorder.rows(tx).sign_in(row.id)
-            if known is None or known.ended_at is not None:
-                return
-            tx.sign_ins.put(evolve(known, ended_at=self.now(), refresh=b""))
-            # Also those before the newest, and those whose answer was lost: somebody may have them.
-            revoked = revoke_certificates(
-                tx, recorder, known, self.now(), signed_out=reason == SIGNED_OUT
-            )
-            state = [SIGN_INS.now(tx, known.id), *revoked]
-            for start in range(0, len(state), _ROWS):
-                recorder.append(
-                    tx,
-                    SIGN_IN_END,
-                    person(known.person_id),
-                    reason=reason,
-                    details={
-                        "person_id": known.person_id,
-                        "sign_in_id": known.id,
-                        "certificate_sha256": known.certificate_sha256.hex(),
-                        "generation": known.generation,
-                    },
-                    state=state[start : start + _ROWS],
-                )
-
-        await self.entrance.store.run("end a sign-in", end)
         await self.entrance.refresh()
+        return reason
+
+    def _end_now(
+        self, tx: ITransaction, id: str, reason: str, shown: CertificateFacts | None
+    ) -> str:
+        recorder = self.entrance.recorder
+        known = recorder.rows(tx).sign_in(id)
+        if known is None:
+            return reason
+        if shown is not None and shown.sha256 != known.certificate_sha256:
+            # Nobody knows who holds the newest, so what it approved does not stand.
+            reason = CloneSuspected.reason
+        has_ended = known.ended_at is not None
+        if has_ended and reason != CloneSuspected.reason:
+            return reason
+        if not has_ended:
+            tx.sign_ins.put(evolve(known, ended_at=self.now(), refresh=b""))
+        # Also those before the newest, and those whose answer was lost: somebody may have them.
+        revoked = revoke_certificates(
+            tx, recorder, known, self.now(), signed_out=reason == SIGNED_OUT
+        )
+        if revoked or not has_ended:
+            self._record_end(tx, known, reason, [SIGN_INS.now(tx, known.id), *revoked])
+        return reason
+
+    def _record_end(
+        self, tx: ITransaction, ended: SignIn, reason: str, state: list[StateEntry]
+    ) -> None:
+        for start in range(0, len(state), _ROWS):
+            self.entrance.recorder.append(
+                tx,
+                SIGN_IN_END,
+                person(ended.person_id),
+                reason=reason,
+                details={
+                    "person_id": ended.person_id,
+                    "sign_in_id": ended.id,
+                    "certificate_sha256": ended.certificate_sha256.hex(),
+                    "generation": ended.generation,
+                },
+                state=state[start : start + _ROWS],
+            )
+
+
+def _cloned() -> CloneSuspected:
+    return CloneSuspected(
+        "this sign-in was renewed from another copy of its directory; it has ended for both: "
+        "run `svc login`, and find out who has the copy"
+    )
 
 
 def _not_renewed() -> SignInRefused:

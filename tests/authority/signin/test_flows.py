@@ -464,9 +464,43 @@ class RenewalTests(SynchronousTestCase):
         """Who leaves is forgotten by the provider too, and is not renewed."""
         value_of(self.at.end(self.key, self.first.chain))
         self.assertEqual(self.at.agent.count("/revoke"), 1)
+        self.assertEqual(self.signed_out(), [True])
         refused = refusal_of(self.renew(self.key, self.first, new_key()))
         self.assertEqual(refused.reason, "revoked_certificate")
-        self.assertEqual(self.signed_out(), [True])
+        self.assertEqual(self.signed_out(), [False])
+
+    def test_logout_of_an_older(self) -> None:
+        """A copy renewed first: who signs out by the older certificate ends a clone's sign-in."""
+        self.at.agent.answer("/token", self.tokens())
+        copied = new_key()
+        second = value_of(self.renew(self.key, self.first, copied))
+        refused = refusal_of(self.at.end(self.key, self.first.chain))
+        self.assertEqual(refused.reason, "identity_cloned")
+        self.assertEqual(self.at.agent.count("/revoke"), 1)
+        self.assertEqual((self.good(), self.signed_out()), ([], [False, False]))
+        (record,) = self.house.records("sign_in.end")
+        self.assertEqual(record["reason"], "identity_cloned")
+        refused = refusal_of(self.renew(copied, second, new_key()))
+        self.assertEqual(refused.reason, "revoked_certificate")
+        self.assertEqual(len(self.house.records("sign_in.end")), 1)
+
+    def test_renewed_after_logout(self) -> None:
+        """Who renews after a sign-out has a copy: nothing of that sign-in has ended in order."""
+        self.at.agent.answer("/token", self.tokens())
+        mine = new_key()
+        second = value_of(self.renew(self.key, self.first, mine))
+        value_of(self.at.end(mine, second.chain))
+        self.assertEqual(self.signed_out(), [True, True])
+        self.assertEqual(refusal_of(self.at.end(mine, second.chain)).reason, "revoked_certificate")
+        refused = refusal_of(self.renew(new_key(), self.first, new_key()))
+        self.assertEqual(refused.reason, "bad_signature")
+        self.assertEqual(self.signed_out(), [True, True])
+        for _ in range(2):
+            refused = refusal_of(self.renew(self.key, self.first, new_key()))
+            self.assertEqual(refused.reason, "revoked_certificate")
+            self.assertEqual(self.signed_out(), [False, False])
+        reasons = [one["reason"] for one in self.house.records("sign_in.end")]
+        self.assertEqual(reasons, ["logout", "identity_cloned"])
 
     def signed_out(self) -> list[bool]:
         """Of each certificate of the person, whether its holder signed out."""
