@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.errors import Fault, SvcError
+from svc.errors import Denied, Fault, SvcError
 from svc.model.certificate import CertificateFacts
 from svc.pki.identity import TransportIdentity
 from svc.pki.renewal import Renew, RenewalLoop
@@ -110,8 +110,14 @@ class SignInRenewal(Service):
         running, self._running = self._running, None
         return succeed(None) if running is None else running.stopService()
 
+    def _require_signed_in(self) -> None:
+        # Authority takes a renewal after the sign-out for a copy's, and takes approvals away.
+        if self.file.renew_until() <= self.now():
+            raise Denied("this sign-in has ended here; run `svc login`", reason="sign_in_ended")
+
     async def _renew(self, csr: bytes) -> tuple[bytes, ...]:
         try:
+            self._require_signed_in()
             renewed = await self.ask(csr)
         except SvcError as refusal:
             if refusal.fault in _FOR_GOOD:
