@@ -36,23 +36,30 @@ class OpenedSession:
 
 
 def opened_by_grant(tx: ITransaction, grant: Grant) -> OpenedSession | None:
-    """What the session of a grant was opened with; None where its record cannot be found.
+    """What the session of a grant was opened with; None as for :func:`held_opening`."""
+    record = held_opening(tx, grant.session_uid, grant.audit_hash)
+    return None if record is None else _read(record)
+
+
+def held_opening(tx: ITransaction, uid: str, audit_hash: bytes) -> Mapping[str, Any] | None:
+    """The ``session.start`` with this hash of a session; None where it cannot be found.
 
     Somebody may have changed the row, so that it leads elsewhere, or the record itself.
+
+    Args:
+        audit_hash: As something signed by Authority says.
     """
-    session = tx.sessions.get(grant.session_uid)
+    session = tx.sessions.get(uid)
     for row in () if session is None else tx.audit.by_decision(session.decision_id):
-        if row.hash != grant.audit_hash:
+        if row.hash != audit_hash:
             continue
         if chain_hash(row.seq, row.prev_hash, row.canonical) == row.hash:
-            return _read(row.canonical)
+            record: Any = decode(row.canonical)
+            return record if record["event"] == SESSION_START.name else None
     return None
 
 
-def _read(canonical: bytes) -> OpenedSession | None:
-    record: Any = decode(canonical)
-    if record["event"] != SESSION_START.name:
-        return None
+def _read(record: Mapping[str, Any]) -> OpenedSession:
     request = record["request"]
     approved = request["context"].get(APPROVED_REQUEST)
     return OpenedSession(

@@ -1,4 +1,8 @@
-"""Who asks for a page: the person in the token that a Connector adds (rule R34)."""
+"""Who asks for a page: the person in the token that a Connector adds (rule R34).
+
+With what certificate and what second factor, the record of the session's opening says; the
+token says by its hash that this is the record.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from typing import Any
 
 from attrs import define, frozen
 
-from svc.audit.log.find import opening_record
+from svc.authority.access.opened import held_opening
 from svc.authority.registry.operators import factor_at
 from svc.authority.state.cache import ClusterStateCache
 from svc.errors import Denied, Fault, SvcError, Unauthenticated
@@ -69,6 +73,7 @@ class Visitors:
         claims = self.verify(tokens[0])
         self._check(claims)
         person_id, uid = str(claims["sub"]), str(claims["sid"])
+        audit_hash = _digest(str(claims["audit_hash"]))
         if "act" in claims:
             raise Denied(
                 "this page answers only for the person who asks; ask without `svc-identity`",
@@ -76,7 +81,7 @@ class Visitors:
             )
         person = require_active(self.state_cache.state.people.get(person_id))
         return await self.store.read(
-            "who is at the page", lambda tx: self._visitor(tx, uid, person)
+            "who is at the page", lambda tx: self._visitor(tx, uid, audit_hash, person)
         )
 
     def _check(self, claims: Mapping[str, Json]) -> None:
@@ -92,11 +97,13 @@ class Visitors:
         begins, ends = claims.get("nbf"), claims.get("exp")
         is_now = isinstance(begins, int) and isinstance(ends, int) and begins <= self.now() < ends
         is_ours = (claims.get("iss"), claims.get("aud")) == (self.cluster, resource.identity)
-        texts = (claims.get("sub"), claims.get("sid"))
+        texts = (claims.get("sub"), claims.get("sid"), claims.get("audit_hash"))
         if not (is_now and is_ours and all(isinstance(one, str) for one in texts)):
             raise _nobody()
 
-    def _visitor(self, tx: ITransaction, uid: str, person: Person) -> PageVisitor:
+    def _visitor(
+        self, tx: ITransaction, uid: str, audit_hash: bytes, person: Person
+    ) -> PageVisitor:
         """The person, if the session of the token is still open and its certificate good."""
         session = tx.sessions.get(uid)
         if (
@@ -107,7 +114,7 @@ class Visitors:
         ):
             raise _nobody()
         rows = self.state_cache.rows(tx)
-        opening = opening_record(tx, uid)
+        opening = held_opening(tx, uid, audit_hash)
         if opening is None:
             raise _nobody()
         issued = rows.certificate(bytes.fromhex(opening["details"]["certificate_sha256"]))
@@ -129,6 +136,13 @@ def _presented(opening: Mapping[str, Any]) -> float | None:
     context = opening["request"]["context"]
     age = context.get(FACTOR_AGE)
     return None if age is None else float(context["now"] - age)
+
+
+def _digest(claim: str) -> bytes:
+    try:
+        return bytes.fromhex(claim)
+    except ValueError:
+        raise _nobody() from None
 
 
 def _nobody() -> Unauthenticated:

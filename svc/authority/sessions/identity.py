@@ -174,6 +174,7 @@ class SessionIdentities:
             person=_named(asker),
             session_uid=grant.session_uid,
             decision_id=granted.decision_id,
+            audit_hash=grant.audit_hash,
             acts_as=None if acts_as is None else _named(acts_as),
         )
         return identity, decision

@@ -51,6 +51,7 @@ class Identity:
 
     Attributes:
         audience: The identity of the resource, which no other one ever has.
+        audit_hash: The chain hash of the record of that decision, as the grant says it.
         acts_as: The person that requests are made as; None: ``person``.
     """
 
@@ -59,6 +60,7 @@ class Identity:
     person: Named
     session_uid: str
     decision_id: str
+    audit_hash: bytes
     acts_as: Named | None = None
 
     def claims(self, token_id: str, now: float) -> Mapping[str, Json]:
@@ -71,6 +73,7 @@ class Identity:
             **self.person.claims(),
             "sid": self.session_uid,
             "decision_id": self.decision_id,
+            "audit_hash": self.audit_hash.hex(),
             "jti": token_id,
             "iat": issued,
             "nbf": issued - BACKDATE_SECS,

@@ -20,7 +20,7 @@ from svc.authority.page.visitor import Visitors
 from svc.authority.policy.proposed.review import PolicyReview
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.explain import Explainer
-from svc.messages.session import decode_request
+from svc.messages.session import decode_grant, decode_request
 from svc.model.canonical import Json
 from svc.model.cluster.resource import Resource
 from svc.model.policy.rules import PolicyRules
@@ -56,6 +56,7 @@ class PageHouse:
         house.refresh()
         house.serve("db1", "prod1", "host1", PAGE)
         self.issuance = house.issuance()
+        self.hashes: dict[str, bytes] = {}
         self.keys = TokenKeys(house.world.keys, house.now, nothing_later)
         self.ends, self.published = house.ends(), 0
         self.browsers = Browsers(house.clock.seconds, house.entropy)
@@ -128,7 +129,9 @@ class PageHouse:
         ask = self.house.ask(person, resource, **fields)
         answer = value_of(self.issuance.authorize(ask, self.house.row(self.house.proxy)))
         assert answer.grant is not None, answer
-        return decode_request(ask.request).session_uid
+        uid = decode_request(ask.request).session_uid
+        self.hashes[uid] = decode_grant(answer.grant.payload).audit_hash
+        return uid
 
     def claims(self, person_id: str, uid: str, **changed: Json) -> Mapping[str, Json]:
         """What a Connector's token says of a session."""
@@ -139,6 +142,7 @@ class PageHouse:
             person=Named(person_id, "anybody"),
             session_uid=uid,
             decision_id="0" * 32,
+            audit_hash=self.hashes[uid],
         )
         said = {**identity.claims("1" * 32, self.house.now()), **changed}
         return {name: value for name, value in said.items() if value is not None}

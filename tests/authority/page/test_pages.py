@@ -202,6 +202,25 @@ class PagesTests(SynchronousTestCase):
         self.assertIn("a second factor 10 min ago (mfa_age_seconds is 601)", said)
         self.assertEqual(ada.ask("GET", "/sessions?of=all").status, 403)
 
+    def test_second_factor_by_sql(self) -> None:
+        """No SQL makes a second factor younger, or gives one to who presented none (rule R8)."""
+        wanted = "when { context has mfa_age_seconds && context.mfa_age_seconds < 600 };"
+        policy = POLICY + FOR_ALL + MANAGER.replace("Cluster);", f"Cluster) {wanted}")
+        for age, before, after in (
+            (3000, '"mfa_age_seconds":3000', '"mfa_age_seconds":0'),
+            (None, '"context":{', '"context":{"mfa_age_seconds":0,'),
+        ):
+            stage = PageHouse(policy)
+            presented = None if age is None else int(stage.house.now()) - age
+            ada = Guest(stage, stage.house.person(ADA, factor_at=presented))
+            self.assertEqual(ada.ask("GET", "/sessions?of=all").status, 403)
+            stage.house.by_sql(
+                f"UPDATE audit_log SET canonical = replace(canonical, '{before}', '{after}')"
+                " WHERE canonical LIKE '%session.start%'"
+            )
+            self.assertEqual(ada.ask("GET", "/sessions?of=all").status, 401)
+            self.assertEqual(ada.ask("GET", "/").status, 401)
+
     def test_paths(self) -> None:
         """A path is one of ours, byte for byte."""
         for target in ("//", "/x", "/sessions/", "/Sessions", "/%73essions", "/sessions;x", "/*"):

@@ -62,6 +62,14 @@ class VisitorTests(SynchronousTestCase):
             {"sid": eves},
             {"sid": "0" * 32},
             {"sid": None},
+            {"audit_hash": self.stage.hashes[other].hex()},
+            {"audit_hash": self.stage.hashes[eves].hex()},
+            {"sid": eves, "audit_hash": self.stage.hashes[eves].hex()},
+            {"audit_hash": "0" * 64},
+            {"audit_hash": "\u00e9"},
+            {"audit_hash": ""},
+            {"audit_hash": None},
+            {"audit_hash": 7},
         ):
             token = self.stage.token(ADA, uid, **changed)
             answer = self.ada.ask("GET", "/", tokens=[token])

@@ -123,6 +123,7 @@ class IdentityTests(SynchronousTestCase):
         self.assertTrue(said["nbf"] < said["iat"] == now < said["exp"])
         (start,) = self.records("session.start")
         self.assertEqual(said["decision_id"], start["decision_id"])
+        self.assertEqual(said["audit_hash"], decode_grant(self.grant.payload).audit_hash.hex())
         self.assertNotIn("act", said)
         (record,) = self.records("credential.issue")
         self.assertEqual(record["actor"], {"kind": "person", "id": ADA})
