@@ -233,12 +233,15 @@ def logout(globals_: Globals, keep_files: bool, as_json: bool) -> None:
     import shutil
 
     from svc.client.signin import SignInFile
+    from svc.errors import UsageError
     from svc.join.sign_in import end_sign_in
     from svc.pki.identity import TransportIdentity
     from svc.pki.identity_store import IdentityStore
 
     place = _place(globals_, (), None, None, None)
     directory = place.directory
+    if not IdentityStore(directory).exists:
+        raise UsageError(f"nobody is signed in here: there is no identity in {directory}")
 
     def ending(reactor: Any) -> Coroutine[Any, Any, None]:
         runs_in = runtime(globals_, reactor)
@@ -294,7 +297,7 @@ def _place(
     prepare(place)
     if pin is None:
         store = IdentityStore(place)
-        if not store.exists:
+        if not store.has_root:  # a sign-out leaves it here
             raise UsageError("--ca-pin: required for the first sign-in on this machine")
         pin = ca_pin(store.load_root())
     return SignInPlace(

@@ -66,6 +66,11 @@ class IdentityStore:
         """
         return os.path.lexists(self._identity / "current")
 
+    @property
+    def has_root(self) -> bool:
+        """Whether the root of a cluster was pinned here, also where no identity is left."""
+        return os.path.lexists(self._trust / "root.pem")
+
     def load(self) -> StoredIdentity:
         """Read and check what is there.
 

@@ -263,3 +263,9 @@ class RenewalTests(TestCase):
         resident = copy.up()
         (told, *_) = until("the refusal", lambda: resident.events("no proxy connection"))
         self.assertEqual(told["reason"], "revoked_certificate")
+        again = person.svc("logout")
+        self.assertEqual(again.status, 64)
+        self.assertIn("nobody is signed in here", again.stderr)
+        # The cluster is still known, so no pin is asked for.
+        here.signed_in(person, here.provider.browser(), "ada")
+        self.assertTrue((person.directory / "identity").exists())

@@ -22,6 +22,7 @@ from svc.model.audit.events import (
     SIGN_IN_RENEW,
 )
 from svc.model.certificate import CertificateFacts, NewCertificate
+from svc.model.cluster.account import ADMINISTRATORS
 from svc.model.cluster.person import IssuedCertificate, Person, require_active
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.cluster.token import TokenGrant
@@ -142,13 +143,18 @@ class SignInAdmission:
         return require_active(self.recorder.rows(tx).person(id))
 
     def take_groups(self, tx: ITransaction, known: Person, account: Account) -> Person:
-        """Put the person into those of the account's groups that exist here, and no other."""
+        """Put the person into those of the account's groups that exist here, and no other.
+
+        But for the administrators: a company's directory often has a group of that name, and the
+        shipped policy lets it administer.  Who is among them is decided here alone.
+        """
         if account.groups is None:
             return known
         rows = self.recorder.rows(tx)
         # A group that exists only at the provider gives nothing, and is not made for it.
         there = {group for group in tx.people.groups() if group in account.groups}
-        wanted = {group for group in there if rows.group(group)}
+        wanted = {group for group in there - {ADMINISTRATORS} if rows.group(group)}
+        wanted |= {ADMINISTRATORS} & set(known.groups)
         if wanted == set(known.groups):
             return known
         tx.people.set_groups(known.id, wanted)

@@ -15,16 +15,22 @@ from svc.authority.signin.attempts import Flow
 from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.recorder import operator
 from svc.errors import SvcError
+from svc.model.cluster.account import ADMINISTRATORS
 from svc.model.cluster.person import Person
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import sign_in_pb2 as pb
-from svc.proto.gate.v1.admin_pb2 import ForgetNameRequest
+from svc.proto.gate.v1.admin_pb2 import (
+    AddGroupRequest,
+    ChangeMembersRequest,
+    ForgetNameRequest,
+)
 from tests.authority.house import ADA, refusal_of, value_of
 from tests.authority.signin.memory import METADATA, WELL_KNOWN, SignInHouse
 from tests.authority.signin.tokens import CLIENT, ISSUER, signed
 from tests.pki.support import CLUSTER
 from tests.support.proof import proves
 
+OPERATOR = operator(0)
 RS = {"alg": "RS256", "kid": "r1"}
 
 
@@ -142,6 +148,21 @@ class CodeTests(SynchronousTestCase):
         answer = value_of(self.at.sign_in(groups=["dev", "operators", "administrators"]))
         self.assertEqual(list(answer.groups), ["dev"])
         self.assertIn("/user/", answer.principal)
+
+    @proves("U-OIDC-08")
+    def test_the_administrators_are_not_the_providers(self) -> None:
+        """Its group of that name lets nobody in among them, and the lack of it puts nobody out."""
+        groups = self.house.registry().groups
+        value_of(groups.add_group(AddGroupRequest(name=ADMINISTRATORS), OPERATOR))
+        self.house.refresh()
+        answer = value_of(self.at.sign_in(groups=["dev", ADMINISTRATORS]))
+        self.assertEqual(list(answer.groups), ["dev"])
+        (known,) = self.people()
+        joining = ChangeMembersRequest(group=ADMINISTRATORS, add=[known.id])
+        value_of(groups.change_members(joining, OPERATOR))
+        self.house.refresh()
+        again = value_of(self.at.sign_in(groups=["dev"]))
+        self.assertEqual(list(again.groups), [ADMINISTRATORS, "dev"])
 
 
 class MixUpTests(SynchronousTestCase):
