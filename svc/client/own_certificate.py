@@ -7,7 +7,7 @@ every command says of a certificate that has ended what to do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -175,3 +175,30 @@ class EndWarnings(Service):
             seconds_left=int(left),
             reason="certificate_ends_soon" if left > 0 else EXPIRED,
         )
+
+
+def identity_watch(
+    take: Callable[[], bool], chain_on_disk: Callable[[], Sequence[bytes]], identity: IIdentity
+) -> Callable[[], Coroutine[Any, Any, None]]:
+    """What ``svc up`` calls now and then: it takes a new identity, and warns of somebody else's.
+
+    Args:
+        take: Uses what lies on disk if it is the same person's; whether it was new.
+        chain_on_disk: Of the identity there; empty where there is none.
+        identity: The one in use.
+    """
+    told: list[tuple[bytes, ...]] = []
+
+    async def look() -> None:
+        if take():
+            return
+        chain = tuple(chain_on_disk())
+        if chain and chain != tuple(identity.chain) and chain not in told:
+            told[:] = [chain]
+            _log.warn(
+                "somebody else has joined or signed in here; svc up goes on as before: restart it, "
+                "or give each person a directory of their own with --dir",
+                person=identity.facts.principal.id,
+            )
+
+    return look

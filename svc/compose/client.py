@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint
 from svc.client.heads import KnownHead
 from svc.client.lanes import PersonLanes
 from svc.client.link import ConfiguredProxy, ProxyLink
-from svc.client.own_certificate import EndWarnings, check_own, dial_refusal
+from svc.client.own_certificate import EndWarnings, check_own, dial_refusal, identity_watch
 from svc.client.own_options import options_elsewhere
 from svc.client.places import (
     CLIENT_FILE,
@@ -229,11 +229,19 @@ class PersonSide:
     def take_new_identity(self) -> bool:
         """Use what ``svc join`` has written since; whether there was something.
 
+        There is none after a sign-out, until somebody signs in again.
+
         Raises:
             ConfigError: what lies there cannot be trusted.
         """
+        if not self.store.exists:
+            return False
         stored = self.store.load()
         return stored.chain != self.identity.chain and self._take(stored)
+
+    def chain_on_disk(self) -> Sequence[bytes]:
+        """Of the identity there, whoever's it is; empty where there is none."""
+        return self.store.load().chain if self.store.exists else ()
 
     def check_stored(self) -> None:
         """Return if the identity in use is the one on disk, or became it, and is good now.
@@ -380,7 +388,7 @@ def _assembled(
     fresh = PeriodicTask(
         clock=reactor,
         interval=_LOOK_FOR_IDENTITY_SECS,
-        call=_renewing(side),
+        call=identity_watch(side.take_new_identity, side.chain_on_disk, side.identity),
         what="looking for a new identity",
     )
     tree = AsyncMultiService()
@@ -451,13 +459,6 @@ def _mark(config: str) -> str:
         return file_mark(config)
     except OSError:
         return ""  # It is gone: no command reads the same.
-
-
-def _renewing(side: PersonSide) -> Any:
-    async def look() -> None:
-        side.take_new_identity()
-
-    return look
 
 
 class _Sockets(Service):

@@ -27,7 +27,8 @@ REVOCATIONS: Mapping[str, str] = MappingProxyType(
         REVOKED: "this identity was revoked",
         DISABLED_PERSON: DISABLED_TEXT,
         DISABLED_OWNER: DISABLED_OWNER_TEXT,
-        REVOKED_CERTIFICATE: "an operator revoked this certificate; join or sign in again",
+        REVOKED_CERTIFICATE: "this certificate was revoked, by signing out or by an operator; "
+        "join or sign in again",
     }
 )
 """Every reason of a revocation, and its text for the principal."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import shutil
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.protocol import Protocol
+from twisted.logger import globalLogPublisher
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.test.iosim import FakeTransport, IOPump, connect
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.client.own_certificate import identity_watch
 from svc.compose.client import PersonNotJoined, client_settings, find_config, load_person
 from svc.config import Address, read_settings
 from svc.config.keys import BUILT_IN_KINDS
@@ -502,9 +505,24 @@ class PersonTests(SynchronousTestCase):
         (again,) = self.join()
         self.assertTrue(side.take_new_identity())
         self.assertEqual(side.identity.chain, again.identity.chain)
+        look = identity_watch(side.take_new_identity, side.chain_on_disk, side.identity)
+        warned: list[Any] = []
+        observer: Any = warned.append
+        globalLogPublisher.addObserver(observer)
+        self.addCleanup(globalLogPublisher.removeObserver, observer)
+        self.authority.settle(look())
+        self.assertFalse([one for one in warned if "person" in one])
         self.authority.grant = evolve(self.authority.grant, subject_id="q" * 26)
         self.join()
         self.assertFalse(side.take_new_identity())
+        self.authority.settle(look())
+        self.authority.settle(look())
+        self.assertEqual(
+            [one["person"] for one in warned if "person" in one], [PERSON], "said once"
+        )
+        shutil.rmtree(self.directory / "identity")
+        self.assertFalse(side.take_new_identity(), "after a sign-out there is none to take")
+        self.authority.settle(look())
 
     def test_node_token(self) -> None:
         """A node's token makes nobody a person."""
