@@ -111,15 +111,17 @@ class KeptProfile:
         )
 
     def check(self, told: ToldProfile) -> None:
-        """Return if *told* is what is kept, or keep it where nothing is.
+        """Return if nothing else is kept of this cluster.
 
         Raises:
             SvcError: ``profile_conflict``.
         """
         kept = self.read()
-        if kept is not None and kept.cluster == told.cluster:
+        if kept is not None:
             do = f"if your operator changed the provider, remove {self.path} and sign in again"
             check_same((kept, told), do)
-            return
+
+    def keep(self, told: ToldProfile) -> None:
+        """Keep what was checked: a person is about to be sent to this provider."""
         form = {"cluster": told.cluster, "issuer": told.issuer, "client_id": told.client_id}
         durable.replace(self.path, json.dumps(form, indent=2).encode("ascii") + b"\n")

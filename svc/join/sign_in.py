@@ -134,8 +134,8 @@ class MachineSignIn:
 
         async def begin(port: int) -> BrowserVisit:
             begun = await self._begin(make_request(key), "code", port)
-            issuer = escaped(begun.issuer)
-            self.show(f"Sign in at {issuer}; if no browser opens, open this address:")
+            opened = "if no browser opens, open" if open_browser is not None else "open"
+            self.show(f"Sign in at {escaped(begun.issuer)}; {opened} this address:")
             return BrowserVisit(
                 url=begun.url,
                 state=begun.state,
@@ -254,9 +254,9 @@ class MachineSignIn:
 
         async def begin(channel: IRpcChannel) -> pb.SignInBeginResponse:
             profile = await self.profile(channel)
-            told = ToldProfile.of("the Authority", profile)
+            told, kept = ToldProfile.of("the Authority", profile), KeptProfile(self.place.directory)
             if told.issuer:
-                KeptProfile(self.place.directory).check(told)
+                kept.check(told)
             begun = await channel.unary(
                 BEGIN_METHOD, asked, pb.SignInBeginResponse, timeout=_CALL_SECS
             )
@@ -266,6 +266,7 @@ class MachineSignIn:
                     reason="provider_issuer",
                     fault=Fault.DENIED,
                 )
+            kept.keep(told)
             return begun
 
         found: pb.SignInBeginResponse = await self._ask(begin)

@@ -22,6 +22,7 @@ from svc.config import Address, RoleSettings, load_settings
 from svc.config.values import StoreUrl
 from svc.errors import SvcError
 from svc.join.enroll import join_node
+from svc.model.cluster.account import CODE_FILE
 from svc.model.principal import Role
 from svc.pki.identity_store import IdentityStore
 from svc.proto.gate.v1 import admin_pb2 as pb
@@ -80,6 +81,8 @@ async def _begin(
         await _furnish(runtime, plan, stage, settings, process, ca_pin, ask, furnish)
     finally:
         await end(process)
+    # Its hour is to begin when the gateway does, which makes another.
+    (stage / "state" / AUTHORITY / CODE_FILE).unlink(missing_ok=True)
 
 
 async def _furnish(

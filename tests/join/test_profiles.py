@@ -53,11 +53,13 @@ class ProfileTests(SynchronousTestCase):
         ToldProfile.of("a Proxy", pb.SignInProfile(cluster="c1.example"))
 
     def test_kept(self) -> None:
-        """The first profile is kept; another of the same cluster is refused until it is removed."""
+        """Another profile of the cluster than the one kept is refused until that is removed."""
         kept = KeptProfile(Path(self.mktemp()))
         kept.directory.mkdir()
         self.assertIsNone(kept.read())
         kept.check(FIRST)
+        self.assertIsNone(kept.read(), "what nobody was sent to binds nobody")
+        kept.keep(FIRST)
         kept.check(SECOND)
         other = evolve(FIRST, issuer="https://other.example")
         refusal = self.assertRaises(SvcError, kept.check, other)
@@ -65,6 +67,7 @@ class ProfileTests(SynchronousTestCase):
         self.assertIn("https://other.example", refusal.text)
         kept.path.unlink()
         kept.check(other)
+        kept.keep(other)
         self.assertEqual(kept.read(), evolve(other, source=str(kept.path)))
         for text in ("{", "[]", '{"cluster": 1, "issuer": "", "client_id": ""}'):
             kept.path.write_text(text)

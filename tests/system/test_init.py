@@ -89,6 +89,8 @@ class InitTests(SynchronousTestCase):
         served = ("--resource", f"echo=tcp:127.0.0.1:{_echo(self)}")
         words = svc_command("init", str(self.gate), *ports, *served, *more)
         lines = run(words, self.home).checked().stdout.splitlines()
+        # Its hour begins when the gateway does.
+        self.assertEqual(list(self.gate.rglob("first-administrator.code")), [])
         return [line for line in lines if line and not line.startswith("#")]
 
     def address(self, listing: str) -> tuple[str, int] | None:

@@ -239,6 +239,7 @@ class RenewalTests(TestCase):
         self.assertEqual(child.wait(), 1)
         self.assertIn("answered with a redirect, which is not followed", child.text())
         self.assertEqual(here.provider.seen("/moved"), 0)
+        self.assertFalse((person.directory / "sign-in-profile.json").exists(), "nobody was sent")
         again = time.monotonic() + FAILED_SECS
         until("the provider may be asked again", lambda: time.monotonic() > again)
 

@@ -180,14 +180,7 @@ class StateLedger:
         """
         view = self.view
         if log.tip() <= view.n:
-            return Seen(
-                n=view.n,
-                hash=view.hash,
-                catalog=view.catalog,
-                policy=view.policy,
-                entries=view.entries,
-                sessions=view.sessions,
-            )
+            return self.known()
         tail = self._tail
         if tail is None or tail.base is not view or not self._holds(log, tail):
             tail = Tail(view, view, {})
@@ -204,7 +197,7 @@ class StateLedger:
         )
 
     def known(self) -> Seen:
-        """What is in force whatever the store holds now: where what is newer does not verify."""
+        """What is in force by the view alone: where nothing newer is there, or verifies."""
         view = self.view
         return Seen(
             n=view.n,

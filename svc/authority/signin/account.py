@@ -75,18 +75,22 @@ def account_name(account: Account, name_claim: str) -> str:
         SignInRefused: ``name_missing``, ``email_unverified``.
     """
     name = account.claims.get(name_claim)
-    if name_claim == "email" and account.claims.get("email_verified") is not True:
-        raise SignInRefused(
-            "the provider has not verified your e-mail address, so no person can be named by it; "
-            "verify it there, or ask your operator to add you",
-            reason="email_unverified",
-        )
+    ask = (
+        "ask your operator to add you and to link your account: "
+        f"issuer {account.issuer}, subject {account.subject}"
+    )
     # What looks like an id would be read as somebody else's wherever a person is named.
     if not isinstance(name, str) or not is_member_name(name) or is_caller_id(name):
         raise SignInRefused(
             f"the claim {name_claim} of the ID token gives no name that a person can have here; "
-            "ask your operator to add you",
+            f"{ask}",
             reason="name_missing",
+        )
+    if name_claim == "email" and account.claims.get("email_verified") is not True:
+        raise SignInRefused(
+            "the provider has not verified your e-mail address, so no person can be named by it; "
+            f"verify it there, or {ask}",
+            reason="email_unverified",
         )
     return name
 

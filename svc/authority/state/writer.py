@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from attrs import field, frozen
@@ -12,9 +12,7 @@ from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import SignedRows
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.ledger import ChainRow
-from svc.model.audit.record import NOTHING, Actor, Event
-from svc.model.audit.state import StateEntry
-from svc.model.canonical import Json
+from svc.model.audit.record import Actor, Event
 from svc.model.ids import Entropy
 
 _T = TypeVar("_T")
@@ -43,13 +41,10 @@ class StateWriter:
         tx: ITransaction,
         event: Event,
         actor: Actor,
-        *,
-        details: Mapping[str, Json] = NOTHING,
-        state: Sequence[StateEntry] = (),
         **fields: Any,
     ) -> ChainRow:
         """Append the record of a change in *tx*; see :meth:`Recorder.append`."""
-        return self.recorder.append(tx, event, actor, details=details, state=state, **fields)
+        return self.recorder.append(tx, event, actor, **fields)
 
     async def read(self, desc: str, look: Callable[[ITransaction], _T]) -> _T:
         """What *look* sees in one transaction, which changes nothing."""

@@ -187,6 +187,7 @@ BAD_NAMES: tuple[tuple[str, Mapping[str, Any], str], ...] = (
     ("email", {**MAIL, "email_verified": [True]}, "email_unverified"),
     ("email", {**MAIL, "email_verified": {"ada@example.org": True}}, "email_unverified"),
     ("email", {**MAIL, "email": None}, "name_missing"),
+    ("email", {"email": None, "email_verified": None}, "name_missing"),
     ("email", {**MAIL, "email": ""}, "name_missing"),
     ("email", {**MAIL, "email": 7}, "name_missing"),
     ("email", {**MAIL, "email": True}, "name_missing"),
@@ -410,6 +411,8 @@ class AccountTests(SynchronousTestCase):
             with self.subTest(claim=claim, changes=changes):
                 refused = self.assertRaises(SignInRefused, self.name, claim, **changes)
                 self.assertEqual(refused.reason, reason)
+                # Without it the operator could not link the account.
+                self.assertIn(f"issuer {ISSUER}, subject {claims()['sub']}", refused.text)
 
     def name(self, claim: str, **changes: Any) -> str:
         """What a person is called by these claims."""

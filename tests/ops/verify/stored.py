@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from attrs import evolve
+from hypothesis import strategies as st
 from twisted.trial.unittest import TestCase
 
 from svc.audit.log.record import Sealer
@@ -40,6 +43,10 @@ MORE_CHANGES = (
     "UPDATE personal_values SET path = 'details.else.where'",
     "UPDATE personal_values SET value = value || ' '",
 )
+SOME_CHANGES = st.lists(
+    st.tuples(st.sampled_from(MORE_CHANGES), st.integers(1, ROWS)), min_size=1, max_size=3
+)
+"""Statements, each with the number of the record that it changes."""
 
 
 class StoredLogTests(TestCase):
@@ -69,3 +76,15 @@ class StoredLogTests(TestCase):
             store.execute("PRAGMA foreign_keys = OFF")
             store.execute(statement, values)
         store.close()
+
+    @contextlib.contextmanager
+    def changed(self, changes: Iterable[tuple[str, int]]) -> Iterator[None]:
+        """The file with some of SOME_CHANGES; then as it was."""
+        kept = self.file.read_bytes()
+        try:
+            for change, seq in changes:
+                with contextlib.suppress(sqlite3.IntegrityError):
+                    self.change(f"{change} WHERE seq = ?", seq)
+            yield
+        finally:
+            self.file.write_bytes(kept)

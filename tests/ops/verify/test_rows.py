@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
-import sqlite3
 from collections.abc import Callable, Iterator
 from itertools import chain
 from multiprocessing import active_children
@@ -18,7 +16,7 @@ from svc.errors import AuditBroken
 from svc.interfaces.store import ITransaction
 from svc.ops.verify.rows import batches, checked_in_parallel, personal_of
 from tests.audit.logs import verify_head
-from tests.ops.verify.stored import CHANGES, MORE_CHANGES, ROWS, TURN, StoredLogTests
+from tests.ops.verify.stored import CHANGES, ROWS, SOME_CHANGES, TURN, StoredLogTests
 
 
 class ParallelTests(StoredLogTests):
@@ -56,25 +54,13 @@ class ParallelTests(StoredLogTests):
         self.assertEqual(self.in_three(), self.in_one())
 
     @settings(max_examples=12, deadline=None)
-    @given(
-        changes=st.lists(
-            st.tuples(st.sampled_from(MORE_CHANGES), st.integers(1, ROWS)), min_size=1, max_size=3
-        ),
-        turn=st.integers(1, ROWS + 1),
-        jobs=st.integers(1, 3),
-    )
+    @given(changes=SOME_CHANGES, turn=st.integers(1, ROWS + 1), jobs=st.integers(1, 3))
     def test_any_change(self, changes: list[tuple[str, int]], turn: int, jobs: int) -> None:
         """Whatever is changed and wherever turns begin, several name it as one does."""
-        kept = self.file.read_bytes()
-        try:
-            for change, seq in changes:
-                with contextlib.suppress(sqlite3.IntegrityError):
-                    self.change(f"{change} WHERE seq = ?", seq)
+        with self.changed(changes):
             self.assertEqual(
                 said(lambda: self.in_three(turn, jobs)), said(self.in_one), (changes, turn, jobs)
             )
-        finally:
-            self.file.write_bytes(kept)
 
     def test_stopped(self) -> None:
         """The work of processes that hang is done by the one that waits for them."""

@@ -88,7 +88,7 @@ def approve_policy(
     )
     if missing <= 0:
         command = authority_command(context, f"policy activate {row.id[:12]}")
-        hint([f"activate it with: {command}"])
+        hint([f"who may edit policies activates it with: {command}"])
 
 
 @click.command("reject")

@@ -18,7 +18,6 @@ from svc.cli.authority.changes.told import change_told
 from svc.cli.authority.policy_text import given_text
 from svc.cli.control import admin
 from svc.cli.forms import WORD
-from svc.cli.lane import authority_command
 from svc.cli.output import hint, json_option, moment, print_result
 from svc.proto.gate.v1 import policy_change_pb2 as pb
 
@@ -103,8 +102,8 @@ def propose(
         *(f"  {line}" for line in changes_told(answer.changes)),
     ]
     print_result(as_json, result, lines)
-    command = authority_command(context, f"policy review {answer.id[:12]}")
-    hint([f"others see it with: {command}"])
+    # Without this person's own directory or configuration, which others have not.
+    hint([f"others see it with: svc authority policy review {answer.id[:12]}"])
 
 
 def _replayed(context: click.Context, text: str, since: str) -> tuple[bytes, bytes]:
