@@ -45,19 +45,25 @@ class AwaitedStore:
     """A store whose database may not have answered yet; until then every call is refused.
 
     Args:
-        opening: Opens the store, and gives it with the migrations it applied; blocks.
+        migrate: Applies what is pending, where the configuration lets us, and gives the ids of
+            what it applied; blocks.
+        opening: Opens the store; blocks.
 
     Attributes:
-        migrated: What was migrated on the way.
+        migrated: What was migrated on the way, by whichever attempt.
     """
 
-    _opening: Callable[[], tuple[IStore, tuple[str, ...]]]
+    _migrate: Callable[[], tuple[str, ...]]
+    _opening: Callable[[], IStore]
     migrated: tuple[str, ...] = ()
     _store: IStore | None = None
 
     def open(self) -> None:
-        """Open it now; raises what *opening* does."""
-        self._store, self.migrated = self._opening()
+        """Open it now; raises what *migrate* and *opening* do."""
+        # Kept before the opening: an attempt may migrate, find the store held by another
+        # Authority that looks for migrations too, and open it only at the next attempt.
+        self.migrated += self._migrate()
+        self._store = self._opening()
 
     async def answered(
         self,
@@ -175,7 +181,9 @@ def open_store(runtime: Runtime, settings: RoleSettings) -> OpenedStore:
             "plugins.stores",
         )
     factory.check(url)
-    store = AwaitedStore(lambda: _open(runtime, settings, factory, url))
+    store = AwaitedStore(
+        lambda: _migrate(runtime, settings, factory, url), lambda: _open(runtime, factory, url)
+    )
     try:
         store.open()
     except StoreUnavailable as away:
@@ -186,14 +194,15 @@ def open_store(runtime: Runtime, settings: RoleSettings) -> OpenedStore:
     return OpenedStore(store, factory.is_shared, loaded)
 
 
-def _open(
-    runtime: Runtime, settings: RoleSettings, factory: Any, url: str
-) -> tuple[IStore, tuple[str, ...]]:
+def _migrate(runtime: Runtime, settings: RoleSettings, factory: Any, url: str) -> tuple[str, ...]:
     status = factory.migration_status(url)
-    migrated: tuple[str, ...] = ()
-    if status.standing is StoreStanding.PENDING and settings.store_auto_migrate:
-        report = factory.migrate(url, __version__, runtime.now, runtime.reactor.seconds)
-        migrated = report.applied
+    if status.standing is not StoreStanding.PENDING or not settings.store_auto_migrate:
+        return ()
+    report = factory.migrate(url, __version__, runtime.now, runtime.reactor.seconds)
+    return tuple(report.applied)
+
+
+def _open(runtime: Runtime, factory: Any, url: str) -> IStore:
     needs = StoreNeeds(
         clock=runtime.reactor,
         now=runtime.now,
@@ -201,4 +210,5 @@ def _open(
         chain_hash=chain_hash,
         crash_point=runtime.crash_point,
     )
-    return factory.open(url, needs), migrated
+    store: IStore = factory.open(url, needs)
+    return store

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from functools import partial
+from time import monotonic
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -20,6 +21,9 @@ from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.runtime.threads import inline
 from svc.store.engine.lock import take_lock
+from svc.store.postgres.connect import connect, take_serving
+from svc.store.postgres.connection import PostgresConnection
+from svc.store.postgres.url import database_place
 from svc.store.sqlite.memory import memory_store
 from tests.store.places import fresh_url, path_of, real_needs
 from tests.support.postgres import connected, empty_database
@@ -31,9 +35,10 @@ AWAY = StoreUnavailable("store: does not answer", retry_after=1.0)
 NEWER = UnknownApplied("store: it has migrations that this build does not know (m9999_x)")
 
 
-def opened(factory: Any, url: str) -> tuple[IStore, tuple[str, ...]]:
+def opened(factory: Any, url: str) -> IStore:
     """The store, without migrating it."""
-    return factory.open(url, real_needs()), ()
+    store: IStore = factory.open(url, real_needs())
+    return store
 
 
 class WaitingCase(TestCase):
@@ -51,9 +56,13 @@ class WaitingCase(TestCase):
         if event["log_namespace"] == "svc_store":
             self.said.append(f"{event['log_format']}: {event.get('reason', '')}")
 
-    def begun(self, opening: Callable[[], tuple[IStore, tuple[str, ...]]]) -> Any:
+    def begun(
+        self,
+        opening: Callable[[], IStore],
+        migrate: Callable[[], tuple[str, ...]] = lambda: (),
+    ) -> Any:
         """A start that waits for *opening* to give a store."""
-        self.store = AwaitedStore(opening)
+        self.store = AwaitedStore(migrate, opening)
         return Deferred.fromCoroutine(self.store.answered(self.clock, inline))
 
 
@@ -64,11 +73,11 @@ class AnswerTests(WaitingCase):
         """A start whose attempts end so, one after the other; None: the store opens."""
         left = list(answers)
 
-        def opening() -> tuple[IStore, tuple[str, ...]]:
+        def opening() -> IStore:
             answer = left.pop(0) if len(left) > 1 else left[0]
             if answer is not None:
                 raise answer
-            return memory_store(chain_hash), ()
+            return memory_store(chain_hash)
 
         return self.begun(opening)
 
@@ -134,6 +143,31 @@ class BackendTests(WaitingCase):
         self.clock.advance(PENDING_SECS)
         self.successResultOf(starting)
         self.addCleanup(lambda: Deferred.fromCoroutine(self.store.close()))
+
+    @proves("U-MIG-11")
+    def test_held_after_migrating(self) -> None:
+        """What an attempt migrated is kept, though another one held the database then."""
+        url = empty_database(self)
+        others: list[PostgresConnection] = []
+
+        def migrate() -> tuple[str, ...]:
+            applied = store_postgresql.migrate(url, "test", lambda: 0.0, lambda: 0.0).applied
+            if not others:
+                place, deadline = database_place(url), monotonic() + 60
+                others.append(connect(place, "migrating", monotonic, deadline, 60))
+                self.assertTrue(take_serving(others[0], alone=True))
+            return applied
+
+        starting = self.begun(partial(opened, store_postgresql, url), migrate)
+        self.assertNoResult(starting)
+        others[0].close()
+        self.clock.advance(LONGEST_PAUSE)
+        self.successResultOf(starting)
+        self.addCleanup(lambda: Deferred.fromCoroutine(self.store.close()))
+        self.assertEqual(
+            (self.store.migrated[0], len(self.store.migrated)),
+            ("m0001_store_facts", store_postgresql.migration_status(url).count),
+        )
 
     @proves("G-OPEN-43", "G-CFG-09")
     def test_sqlite(self) -> None:
