@@ -20,6 +20,7 @@ from svc.audit.ingest.sessions import sessions_of
 from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, WriteRights, validate_row
 from svc.authority.ingest.apply import AppliedRows, QueuedRowGone, QueueTransaction
 from svc.authority.ingest.origins import OriginKeys
+from svc.authority.ingest.unanswered import UnansweredRows
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import StateUnsigned
 from svc.errors import AlreadyExists, AuditBroken, LeaseLost, StoreUnavailable, SvcError
@@ -92,6 +93,7 @@ class QueueConsumer:
     decide_again: Callable[[Iterable[SampledAllow]], Awaitable[object]] = _never_again
     in_thread: InThread = inline
     _sessions: dict[str, Session] = field(factory=dict, init=False)
+    _unanswered: UnansweredRows = field(factory=UnansweredRows, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     async def drain(self) -> None:
@@ -102,6 +104,7 @@ class QueueConsumer:
         """
         await self._lock.acquire()
         try:
+            await self._tell_entered()
             looks, look = 1, await self._look(0)
             while look.judged:
                 if looks % _LOOKS:
@@ -170,7 +173,12 @@ class QueueConsumer:
         try:
             drained = await self._write(judged)
             self._report(drained)
-            await self._tell_requests(drained)
+            if self._unanswered:
+                # What an earlier write brought in comes first: requests are told in their order.
+                self._unanswered.add(judged, is_decided=True)
+                await self._tell_entered()
+            else:
+                await self._tell_requests(drained)
         except (CancelledError, LeaseLost, StoreUnavailable):
             raise  # nothing is wrong with the rows
         except Exception as failed:
@@ -187,12 +195,21 @@ class QueueConsumer:
             draining.take_all(judged)
             return draining.end()
 
-        return await self.store.run("drain the audit queue", write)
+        try:
+            return await self.store.run("drain the audit queue", write)
+        except (CancelledError, StoreUnavailable):
+            self._unanswered.add(judged)
+            raise
+
+    async def _tell_entered(self) -> None:
+        """Tell of what an earlier write brought into the log that did not say so."""
+        if self._unanswered:
+            await self._tell_requests(await self._unanswered.entered(self.store))
 
     async def _set_aside(self, row: QueuedRow, failed: Exception) -> None:
         """A row that by itself cannot be written, whatever is wrong with it."""
         if isinstance(failed, QueuedRowGone):
-            return  # the watch counts it
+            return  # the watch counts it, unless an earlier write of ours took it
         if isinstance(failed, (StateUnsigned, AuditBroken)):
             _log.error("a queued row waits", row=row.id, reason=failed.reason, text=failed.text)
             return

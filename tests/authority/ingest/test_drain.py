@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from attrs import evolve
+from attrs import define, evolve
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
+from zope.interface import implementer
 
 from svc.authority.ingest.drain import BATCH, PART
 from svc.errors import StoreUnavailable
+from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.spool import SpoolRow
-from tests.authority.house import House
+from svc.model.session.recorded import RangedRecord
+from tests.authority.house import House, value_of
 from tests.authority.spools import Leader, Origin, Reading
 
 
@@ -82,6 +86,128 @@ class OverlapTests(SynchronousTestCase):
         self.leader.drains.store = self.house.store
         self.leader.drain()
         self.assertEqual(self.leader.logged(rows), [1, 1])
+
+
+class UnansweredTests(SynchronousTestCase):
+    """A leader whose store writes and does not say so, and a Proxy that records requests."""
+
+    def setUp(self) -> None:
+        self.house = House()
+        self.leader = Leader(self.house)
+        self.origin = Origin(self.house, "edge7")
+        self.told: list[int] = []
+        self.leader.drains = evolve(self.leader.drains, recorded=self.hear)
+        self.numbers = self.origin.session()
+        self.leader.inject(self.origin.first)
+        self.leader.drain()
+
+    async def hear(self, requests: Iterable[RangedRecord]) -> None:
+        """What is held against the checkpoints of a session."""
+        self.told += [one.range_.n for one in requests]
+
+    def batch(self, count: int) -> SpoolRow:
+        """The next requests of the session."""
+        return self.origin.batch(*(self.origin.request(self.numbers) for _ in range(count)))
+
+    def fails(self, run: Any) -> None:
+        """A pass in which the store writes as *run* does, and that fails."""
+        self.leader.drains.store = Writing(self.house.store, run)
+        self.failureResultOf(Deferred.fromCoroutine(self.leader.drains.drain()), StoreUnavailable)
+        self.leader.drains.store = self.house.store
+
+    async def written(self, desc: str, fn: Any) -> Any:
+        """The store writes, and its answer is lost."""
+        await self.house.store.run(desc, fn)
+        raise StoreUnavailable("it is unknown whether the data was written")
+
+    async def not_written(self, desc: str, fn: Any) -> Any:
+        """The store does not write."""
+        raise StoreUnavailable("nothing was written")
+
+    def test_the_answer_is_lost(self) -> None:
+        """Requests that are on record all the same are told before those that follow, once."""
+        self.leader.inject(self.batch(2))
+        self.fails(self.written)
+        self.leader.inject(self.batch(1))
+        self.leader.drain()
+        self.leader.drain()
+        self.assertEqual(self.told, [1, 2, 3])
+
+    def test_nothing_was_written(self) -> None:
+        """Requests that are not on record are told once they are."""
+        self.leader.inject(self.batch(2))
+        self.fails(self.not_written)
+        self.assertEqual(self.told, [])
+        self.leader.inject(self.batch(1))
+        self.leader.drain()
+        self.leader.drain()
+        self.assertEqual(self.told, [1, 2, 3])
+
+    def test_cancelled(self) -> None:
+        """The last pass of a leader that stops tells what one that it cancelled has written."""
+
+        async def silent(desc: str, fn: Any) -> Any:
+            await self.house.store.run(desc, fn)
+            await Deferred()
+
+        self.leader.inject(self.batch(2))
+        self.leader.drains.store = Writing(self.house.store, silent)
+        draining = Deferred.fromCoroutine(self.leader.drains.drain())
+        draining.cancel()
+        self.failureResultOf(draining, CancelledError)
+        self.leader.drains.store = self.house.store
+        self.leader.inject(self.batch(1))
+        self.leader.drain()
+        self.assertEqual(self.told, [1, 2, 3])
+
+    def test_it_is_written_late(self) -> None:
+        """A write that is done after its caller gave up is seen by the pass that it overtakes."""
+        late = list[Callable[[], Any]]()
+
+        async def given_up(desc: str, fn: Any) -> Any:
+            late.append(lambda: self.house.store.run(desc, fn))
+            raise StoreUnavailable("no answer in time")
+
+        async def after_it(desc: str, fn: Any) -> Any:
+            while late:
+                await late.pop()()
+            return await self.house.store.run(desc, fn)
+
+        self.leader.inject(self.batch(2))
+        self.fails(given_up)
+        self.leader.inject(self.batch(1))
+        self.leader.drains.store = Writing(self.house.store, after_it)
+        self.leader.drain()
+        self.assertEqual(self.told, [1, 2, 3])
+
+    def test_a_row_that_somebody_took(self) -> None:
+        """Of a row that is neither in the queue nor in the log nothing is told."""
+        self.leader.inject(self.batch(2))
+        self.fails(self.not_written)
+
+        def take(tx: ITransaction) -> None:
+            tx.outbox.drop([one.id for one in tx.outbox.rows(0, 9)])
+
+        value_of(self.house.store.store.run("by SQL", take))
+        self.leader.inject(self.origin.noted())
+        self.leader.drain()
+        self.assertEqual(self.told, [])
+
+
+@implementer(IStore)
+@define
+class Writing:
+    """A store whose writes are a test's."""
+
+    store: IStore
+    run: Any
+
+    async def read(self, desc: str, fn: Any) -> Any:
+        """As the store does."""
+        return await self.store.read(desc, fn)
+
+    async def close(self) -> None:
+        """Nothing of ours."""
 
 
 def in_order(running: Future[Any]) -> Deferred[Any]:
