@@ -49,7 +49,10 @@ class OwnSpool:
     async def record(
         self, event: Event, details: Mapping[str, Json], reason: str | None = None
     ) -> bool:
-        """Queue a record about this Authority; whether it is durable.  Never raises SvcError."""
+        """Queue a record about this Authority; whether it is durable, or waits for :meth:`flush`.
+
+        Never raises SvcError.
+        """
         at = self.maker.now()
         record = AuditRecord(
             event_id=event_id(at, self.maker.entropy),
@@ -63,44 +66,53 @@ class OwnSpool:
         )
         return await self._write(event, record)
 
-    async def flush(self) -> None:
+    async def flush(self) -> bool:
         """Write what the store has not answered for, though no word follows.
 
         Called again and again; never raises SvcError.
+
+        Returns:
+            False where what waited was given up: our key is not in force.
         """
         await self._lock.acquire()
         try:
             if self._pending and not await self._flush():
                 self._forget()
+                return False
         except SvcError as failed:
             _log.debug("still not recorded", waiting=len(self._pending), reason=failed.reason)
         finally:
             self._lock.release()
+        return True
 
     async def close(self) -> None:
         """End the spool in order; the next word begins another one."""
         if self._last is not None:
             closing = self.maker.closing(self._spool_id, self._last.n + 1)
-            if await self._write(closing.event, closing):
+            await self._write(closing.event, closing)
+            if not self._pending:
                 self._forget()
 
     async def _write(self, event: Event, record: AuditRecord) -> bool:
         await self._lock.acquire()
+        waits = False
         try:
             if len(self._pending) >= MAX_PENDING and not await self._flush():
                 raise SvcError("too many rows are waiting for the store")
             if self._last is None:
                 await self._open()
             self._add(record)
+            waits = True
             if await self._flush():
                 return True
+            waits = False
             _log.debug("not recorded: this Authority has no active key yet", said=event.name)
             self._forget()
         except SvcError as failed:
             _log.warn("not recorded", said=event.name, reason=failed.reason, text=failed.text)
         finally:
             self._lock.release()
-        return False
+        return waits
 
     async def _open(self) -> None:
         """Begin a spool, naming those of former lives that have no end."""

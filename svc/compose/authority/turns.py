@@ -103,7 +103,8 @@ class LeaderGate(AsyncService):
         )
 
     async def _take(self) -> None:
-        await self.own.flush()
+        if not await self.own.flush():
+            self._is_recorded = False
         if not self._is_recorded:
             self._is_recorded = await self._record(AUTHORITY_STANDBY, version=__version__)
         if self.exchange is None:
@@ -112,9 +113,8 @@ class LeaderGate(AsyncService):
             await self.exchange.take()
         except AuditBroken as broken:
             # Said once, and logged at each look.
-            if self._doubted != broken.text:
+            if self._doubted != broken.text and await self._record(AUTHORITY_DOUBT, broken.reason):
                 self._doubted = broken.text
-                await self._record(AUTHORITY_DOUBT, broken.reason)
             raise
 
 
