@@ -54,7 +54,7 @@ KEY_REFUSED = "key_refused"
 
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
-_LONGEST_WAIT = 300.0
+_LONGEST_ASKED_WAIT = 300.0
 """Whoever says when to come again is waited for no longer."""
 
 _TRY_AGAIN = (Fault.UNAVAILABLE, Fault.DEADLINE, Fault.CANCELLED, Fault.EXHAUSTED, Fault.ABORTED)
@@ -237,7 +237,7 @@ async def join_node(
         except SvcError as e:
             _check_again(e, key)
             _log.warn("joining failed; retrying", reason=e.reason, error=e.text)
-            wait = min(e.retry_after or 0.0, _LONGEST_WAIT)
+            wait = min(e.retry_after or 0.0, _LONGEST_ASKED_WAIT)
         await deferLater(runtime.reactor, wait + waits.next())
     identity = adopt_identity(
         store,

@@ -394,6 +394,19 @@ class NodeTests(SynchronousTestCase):
         stored = self.state / "identity" / "current" / "key.pem"
         self.assertEqual(stored.read_bytes(), key)
 
+    def test_waits_no_longer_than_half_a_minute(self) -> None:
+        """However long nobody answers, a node joins soon after somebody does."""
+        self.authority.join.is_down = True
+        got = self.join()
+        for _ in range(1000):
+            self.authority.clock.advance(1)
+            self.authority.turn()
+        self.authority.join.is_down = False
+        for _ in range(2 * 30):
+            self.authority.clock.advance(1)
+            self.authority.turn()
+        self.assertEqual(len(got), 1)
+
     def test_stays_away_as_told(self) -> None:
         """A node that is told when to come again does not come before."""
         self.authority.refuse = SvcError("no", fault=Fault.EXHAUSTED, retry_after=20.0)
