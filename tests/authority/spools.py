@@ -229,6 +229,22 @@ class Reading:
         """Nothing of ours."""
 
 
+@implementer(IStore)
+@define
+class Writing:
+    """A store whose writes are a test's."""
+
+    store: IStore
+    run: Any
+
+    async def read(self, desc: str, fn: Any) -> Any:
+        """As the store does."""
+        return await self.store.read(desc, fn)
+
+    async def close(self) -> None:
+        """Nothing of ours."""
+
+
 class Leader:
     """What the leader does with the queue."""
 

@@ -22,6 +22,7 @@ from svc.authority.signin.certificates import revoke_certificates
 from svc.authority.signin.entrance import Entrance
 from svc.authority.signin.id_token import ExpectedToken
 from svc.authority.signin.provider import SESSION_OVER, ProviderRefused
+from svc.authority.signin.refreshed import UnstoredTokens
 from svc.authority.signin.refusals import ProviderFault, SignInRefused
 from svc.authority.state.recorder import person
 from svc.authority.state.tables import SIGN_INS
@@ -73,6 +74,7 @@ class SignInRenewals:
     now: Callable[[], float]
     local: LocalAccounts | None = None
     _locks: dict[str, DeferredLock] = field(factory=dict, init=False)
+    _unstored: UnstoredTokens = field(factory=UnstoredTokens, init=False)
 
     async def renew(self, request: pb.SignInRenewRequest) -> pb.SignInResponse:
         """The next certificate.
@@ -113,6 +115,7 @@ class SignInRenewals:
             raise Malformed("the end of a sign-in: a certificate request is not expected")
 
         row, token, issuer = await self._found(shown)
+        token = self._unstored.newest(row.id, token)
         reason = await self._end(row, SIGNED_OUT, shown)
         if token and issuer != LOCAL_ISSUER:
             try:
@@ -220,8 +223,9 @@ class SignInRenewals:
         provider = self.entrance.configured
         if not token or issuer != provider.issuer:
             raise _not_renewed()
+        newest = self._unstored.newest(row.id, token)
         try:
-            tokens = await provider.redeem({"grant_type": "refresh_token", "refresh_token": token})
+            tokens = await provider.redeem({"grant_type": "refresh_token", "refresh_token": newest})
         except ProviderRefused as refused:
             if refused.error != SESSION_OVER:
                 # Of our configuration or of the provider's state: the session may well go on.
@@ -231,11 +235,13 @@ class SignInRenewals:
                 f"the provider's session has ended: {refused.text}; run `svc login`",
                 reason="provider_session_ended",
             ) from None
+        refresh = tokens.refresh or newest
+        # Before anything else can fail: the one before it is good no more.
+        self._unstored.came(row.id, token, refresh)
         expected = ExpectedToken(
             issuer=provider.issuer, audience=provider.client_id, access_token=tokens.access_token
         )
-        account = await self.entrance.verified(tokens.id_token, expected)
-        return account, tokens.refresh or token
+        return await self.entrance.verified(tokens.id_token, expected), refresh
 
     async def _renewed(
         self, row: SignIn, shown: CertificateFacts, csr: bytes, account: Account, refresh: str
@@ -262,6 +268,7 @@ class SignInRenewals:
             if refusal.reason == "account_differs":
                 await self._end(row, refusal.reason)
             raise
+        self._unstored.forget(row.id)
         await self.entrance.refresh()
         return self.entrance.answer(signed_in)
 
@@ -281,6 +288,7 @@ class SignInRenewals:
         reason = await self.entrance.store.run(
             "end a sign-in", lambda tx: self._end_now(tx, row.id, reason, shown)
         )
+        self._unstored.forget(row.id)
         await self.entrance.refresh()
         return reason
 

@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from attrs import define, evolve
+from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
-from zope.interface import implementer
 
 from svc.authority.ingest.drain import BATCH, PART
 from svc.errors import StoreUnavailable
-from svc.interfaces.store import IStore, ITransaction
+from svc.interfaces.store import ITransaction
 from svc.model.audit.spool import SpoolRow
 from svc.model.session.recorded import RangedRecord
 from tests.authority.house import House, value_of
-from tests.authority.spools import Leader, Origin, Reading
+from tests.authority.spools import Leader, Origin, Reading, Writing
 
 
 class OverlapTests(SynchronousTestCase):
@@ -192,22 +191,6 @@ class UnansweredTests(SynchronousTestCase):
         self.leader.inject(self.origin.noted())
         self.leader.drain()
         self.assertEqual(self.told, [])
-
-
-@implementer(IStore)
-@define
-class Writing:
-    """A store whose writes are a test's."""
-
-    store: IStore
-    run: Any
-
-    async def read(self, desc: str, fn: Any) -> Any:
-        """As the store does."""
-        return await self.store.read(desc, fn)
-
-    async def close(self) -> None:
-        """Nothing of ours."""
 
 
 def in_order(running: Future[Any]) -> Deferred[Any]:

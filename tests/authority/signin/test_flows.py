@@ -14,7 +14,7 @@ from svc.authority.signin.assertion import TakenAssertions
 from svc.authority.signin.attempts import Flow
 from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.recorder import operator
-from svc.errors import SvcError
+from svc.errors import Fault, SvcError
 from svc.model.cluster.account import ADMINISTRATORS
 from svc.model.cluster.person import Person
 from svc.pki.root import new_key
@@ -27,6 +27,7 @@ from svc.proto.gate.v1.admin_pb2 import (
 from tests.authority.house import ADA, refusal_of, value_of
 from tests.authority.signin.memory import METADATA, WELL_KNOWN, SignInHouse
 from tests.authority.signin.tokens import CLIENT, ISSUER, signed
+from tests.authority.spools import Writing
 from tests.pki.support import CLUSTER
 from tests.support.proof import proves
 
@@ -352,8 +353,7 @@ class RenewalTests(SynchronousTestCase):
         second_key, third_key = new_key(), new_key()
         second = value_of(self.renew(self.key, self.first, second_key))
         value_of(self.renew(second_key, second, third_key))
-        used = [form.get("refresh_token") for path, form in self.at.agent.asked if path == "/token"]
-        self.assertEqual(used, [None, "refresh1", "refresh2"])
+        self.assertEqual(self.used(), [None, "refresh1", "refresh2"])
         self.assertEqual(list(second.groups), [])
         self.assertEqual(second.renew_until, self.first.renew_until)
         self.assertEqual(len(self.house.records("sign_in.renew")), 2)
@@ -380,6 +380,51 @@ class RenewalTests(SynchronousTestCase):
         key = new_key()
         value_of(self.renew(self.key, self.first, key))
         value_of(self.renew(self.key, self.first, key))
+
+    def used(self) -> list[str | None]:
+        """The refresh tokens that the provider was given, in order."""
+        return [form.get("refresh_token") for path, form in self.at.agent.asked if path == "/token"]
+
+    def test_the_store_takes_nothing(self) -> None:
+        """A refresh token that the provider gave is used next, though it was not stored."""
+        self.at.agent.answer("/token", self.tokens())
+        key, run = new_key(), self.house.store.run
+        for mood in ("down", "commits, then down"):
+
+            async def fails(desc: str, fn: Any, mood: str = mood) -> Any:
+                self.house.store.mood = mood
+                try:
+                    return await run(desc, fn)
+                finally:
+                    self.house.store.mood = "well"
+
+            self.at.entrance.store = Writing(self.house.store, fails)
+            refused = refusal_of(self.renew(self.key, self.first, key))
+            self.assertEqual(refused.fault, Fault.UNAVAILABLE)
+        self.at.entrance.store = self.house.store
+        self.at.agent.answer("/token", {**self.tokens(), "refresh_token": "refresh3"})
+        second = value_of(self.renew(self.key, self.first, key))
+        value_of(self.renew(key, second, new_key()))
+        self.assertEqual(self.used(), [None, "refresh1", "refresh2", "refresh2", "refresh3"])
+
+    def test_its_keys_are_not_to_be_had(self) -> None:
+        """Nor is one lost that came with an ID token which could not be verified at the time."""
+        token = signed({**RS, "kid": "newer"}, self.at.claims())
+        self.at.agent.answer("/token", {**self.tokens(), "id_token": token})
+        self.at.agent.answer("/jwks", {}, status=503)
+        refused = refusal_of(self.renew(self.key, self.first, new_key()))
+        self.assertEqual(refused.fault, Fault.UNAVAILABLE)
+        self.at.agent.answer("/token", self.tokens())
+        value_of(self.renew(self.key, self.first, new_key()))
+        self.assertEqual(self.used(), [None, "refresh1", "refresh2"])
+
+    def test_signed_out_before_it_is_stored(self) -> None:
+        """The provider forgets the token that it gave last."""
+        self.at.agent.answer("/token", {**self.tokens(), "id_token": "a.b.c"})
+        refusal_of(self.renew(self.key, self.first, new_key()))
+        value_of(self.at.end(self.key, self.first.chain))
+        revoked = [form["token"] for path, form in self.at.agent.asked if path == "/revoke"]
+        self.assertEqual(revoked, ["refresh2"])
 
     def test_a_copy(self) -> None:
         """A copy of the directory that renews is seen: the sign-in has ended for both."""
