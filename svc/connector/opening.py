@@ -273,6 +273,7 @@ class ConnectorSessions:
 
     def close(self) -> None:
         """Break every session still open."""
+        self.last.stop()
         for session in list(self._open.values()):
             self._closing.append(session.carry)
             session.end(CONNECTOR_STOPPING)

@@ -6,7 +6,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.connector.last_checkpoints import ANSWER_SECS, KEPT_SECS, MAX_KEPT, LastCheckpoints
+from svc.connector.last_checkpoints import (
+    AGAIN_SECS,
+    ANSWER_SECS,
+    KEPT_SECS,
+    MAX_KEPT,
+    LastCheckpoints,
+)
 from svc.errors import SvcError
 from svc.messages.gated import CheckpointAnswer, decode_checkpoint
 from svc.model.session.checkpoint import SessionCheckpoint
@@ -86,6 +92,47 @@ class LastCheckpointTests(SynchronousTestCase):
         self.last.came(again)
         self.last.came(third)
         self.assertEqual((again.taken, third.taken), (["1" * 32], []))
+
+    def test_by_one_that_came_meanwhile(self) -> None:
+        """One that registers us while another keeps us waiting is asked after it."""
+        own, back = Link("is silent"), Link()
+        self.bring(own)
+        self.last.came(back)
+        self.clock.advance(ANSWER_SECS)
+        self.assertEqual(back.taken, ["1" * 32])
+
+    def test_that_came_while_another_was_asked(self) -> None:
+        """So is one that comes while those kept are brought to a silent one."""
+        for n in range(2):
+            self.bring(Link("is gone"), f"{n:032x}")
+        silent, back = Link("is silent"), Link()
+        self.last.came(silent)
+        self.last.came(back)
+        self.last.left(silent)
+        self.clock.advance(ANSWER_SECS)
+        self.assertEqual(sorted(back.taken), [f"{n:032x}" for n in range(2)])
+
+    def test_refused_for_now(self) -> None:
+        """What Authority could not take is brought again by the same Proxy, until it is taken."""
+        own = Link("is gone")
+        self.last.came(own)
+        self.bring(own)
+        self.clock.pump([AGAIN_SECS] * 3)
+        own.mood = "takes"
+        self.clock.pump([AGAIN_SECS] * 3)
+        self.assertEqual(own.taken, ["1" * 32])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_given_up(self) -> None:
+        """It is not brought for ever, nor once the Connector has stopped."""
+        own = Link("is gone")
+        self.last.came(own)
+        self.bring(own)
+        self.clock.pump([AGAIN_SECS] * round(KEPT_SECS / AGAIN_SECS + 2))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.bring(own, "2" * 32)
+        self.last.stop()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_too_late(self) -> None:
         """What Authority waits for no more is not brought."""
