@@ -414,6 +414,7 @@ def _assembled(
             state=side.state,
             store=side.store,
             identity=side.identity,
+            check=side.check_stored,
         ),
     )
     for service in parts:

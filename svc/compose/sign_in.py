@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from svc.client.signin import SignInFile, SignInRenewal
@@ -21,8 +22,13 @@ def sign_in_renewal(
     state: Path,
     store: IdentityStore,
     identity: TransportIdentity,
+    check: Callable[[], object],
 ) -> SignInRenewal:
-    """Renews the certificate where it came by a sign-in."""
+    """Renews the certificate where it came by a sign-in.
+
+    Args:
+        check: Raises SvcError unless the identity in use is the one on disk, or became it.
+    """
     place = SignInPlace(
         directory=state,
         proxies=proxies,
@@ -36,6 +42,7 @@ def sign_in_renewal(
         clock=runtime.reactor,
         now=runtime.now,
         ask=lambda csr: renew_sign_in(runtime, place, identity, csr),
+        check=check,
         loop=lambda renew: RenewalLoop(
             identity,
             store,
