@@ -131,6 +131,7 @@ class Resident(AsyncService):
     _cancelled_by: dict[tuple[str, bytes], ClientSession] = field(factory=dict, init=False)
     _wanted: Mapping[str, Listed] | None = field(default=None, init=False)
     _is_applying: bool = field(default=False, init=False)
+    _is_unwritten: bool = field(default=False, init=False)
     _has_stopped: bool = field(default=False, init=False)
 
     @cuts.default
@@ -188,7 +189,7 @@ class Resident(AsyncService):
         self._is_applying = True
         try:
             tried = [await self._retried(there) for there in list(self._open.values())]
-            if any(tried):
+            if any(tried) or self._is_unwritten:
                 self._write()
         finally:
             self._is_applying = False
@@ -214,6 +215,7 @@ class Resident(AsyncService):
         return True
 
     async def _apply(self) -> None:
+        wanted = None
         try:
             while (wanted := self._wanted) is not None:
                 self._wanted = None
@@ -221,6 +223,10 @@ class Resident(AsyncService):
                 named = [one for one in wanted.values() if is_resource_id(one.id)]
                 self._not_enabled = tuple(map(self._without_kind, filter(self._lacks_kind, named)))
                 await self._become({one.id: one for one in named if not self._lacks_kind(one)})
+        except Exception:
+            # No other list may come for long: what is left of this one is tried again.
+            self._wanted = self._wanted or wanted
+            raise
         finally:
             self._is_applying = False
 
@@ -250,6 +256,21 @@ class Resident(AsyncService):
         self._write()
 
     def _write(self) -> None:
+        """Write down where things stand; what the disk does not take is tried again."""
+        was_unwritten, self._is_unwritten = self._is_unwritten, True
+        try:
+            self._write_files()
+        except OSError as error:
+            if not was_unwritten:
+                _log.error(
+                    "the addresses of local endpoints cannot be written down",
+                    file=str(error.filename or self.place.state),
+                    reason=error.strerror or str(error),
+                )
+            return
+        self._is_unwritten = False
+
+    def _write_files(self) -> None:
         write_endpoints(
             self.place.state,
             self.place.cluster,

@@ -128,6 +128,39 @@ class ResidentTests(ResidentCase):
         self.assertEqual(self.resident.endpoints[0].address, f"{self.address('db1')}:10002")
         self.assertEqual(len(self.listening.factories), 2)
 
+    def test_a_file_that_cannot_be_written(self) -> None:
+        """What the disk did not take is written once it does."""
+        blocked = self.state / "endpoints.json"
+        blocked.mkdir()
+        (blocked / "x").touch()
+        self.resident.listed(listed("db1", port="1"))
+        self.retry()
+        self.assertTrue(blocked.is_dir())
+        (blocked / "x").unlink()
+        blocked.rmdir()
+        self.retry()
+        kept = json.loads(blocked.read_text("utf-8"))
+        self.assertEqual([one["resource"] for one in kept["endpoints"]], ["db1"])
+
+    def test_the_rest_of_a_list(self) -> None:
+        """What comes behind an endpoint that could not be looked at is opened at the next try."""
+
+        def failing(address: str, port: int) -> int:
+            raise OSError(errno.EPERM, "no")
+
+        busy = OSError(errno.EADDRINUSE, "in use")
+        self.listening.busy[self.address("db1"), 10001] = busy
+        whose, self.resident.tcp_ports.whose = self.resident.tcp_ports.whose, failing
+        self.resident.listed(listed("db1", "db2", port="1"))
+        self.assertEqual(len(self.flushLoggedErrors(OSError)), 1)
+        self.resident.tcp_ports.whose = whose
+        self.retry()
+        self.assertEqual([one.resource for one in self.resident.endpoints], ["db1", "db2"])
+
+    def retry(self) -> None:
+        """What is done again and again."""
+        self.successResultOf(Deferred.fromCoroutine(self.resident.retry()))
+
     def test_served(self) -> None:
         """Whether a resource is served now is shown without opening anything again."""
         self.resident.listed(listed("db1", port="1"))
