@@ -286,5 +286,11 @@ class RestoreRun:
             durable.move(staged / CONFIGURATION, own / KEPT)
         if (ours / "keys").exists():
             durable.move(ours / "keys", own / "keys")
-        shutil.rmtree(staged)
+        self.crash_point("moved keys")
+        # In one step: half removed it could neither be gone on with nor be begun again.
+        left = own / f"{RESTORING}.new"
+        shutil.rmtree(left, ignore_errors=True)
+        durable.move(staged, left)
+        self.crash_point("done")
+        shutil.rmtree(left)
         return restore_request_file(own / "anchor" / RESTORE_REQUEST).read()

@@ -425,6 +425,21 @@ class RestoreTests(BackupCase):
             self.assertEqual(target.run("audit", "verify").status, 0)
             self.assertFalse((target.state / ".restoring").exists())
 
+    async def test_killed_at_the_end(self) -> None:
+        """Ended after its last file it is gone on with, or has nothing left to do."""
+        place = await self.kept()
+        out = place.made()
+        for step in ("moved keys", "done"):
+            target = EmptyPlace(self)
+            self.assertRaises(Killed, self.killed, target, out, place.key, step)
+            self.assertTrue((target.state / "keys").exists())
+            self.assertEqual((target.state / ".restoring").exists(), step == "moved keys")
+            if step == "moved keys":
+                again = target.restore(out, place.key)
+                self.assertEqual(again.status, 0, f"{step}: {again.stderr}")
+            self.assertFalse((target.state / ".restoring").exists())
+            self.assertEqual(target.run("audit", "verify").status, 0)
+
     def killed(self, target: EmptyPlace, out: Path, key: Path, step: str) -> None:
         """Restore until that step."""
         from svc.ops.backup.sealing import read_identities
