@@ -430,6 +430,40 @@ class ControlTests(SynchronousTestCase):
         self.ends.stop()
         self.assertEqual(self.house.clock.getDelayedCalls(), [])
 
+    def test_store_away_when_a_proxy_claims(self) -> None:
+        """A Proxy whose greeting failed, and that never comes back, holds nothing open."""
+        self.open("s1")
+        self.ends.away(self.house.proxy.id)
+        self.house.store.mood = "down"
+        request = hello_message("0.11.0", "i1", ["s1"])
+        self.assertEqual(self.refused("Hello", request), "store_unavailable")
+        self.house.store.mood = "well"
+        self.house.clock.advance(60)
+        self.assertEqual(self.states()["s1"], SessionState.ABANDONED)
+
+    def test_store_away_when_a_present_proxy_claims(self) -> None:
+        """One that follows us meanwhile keeps its sessions."""
+        self.open("s1")
+        self.follow()
+        self.house.store.mood = "down"
+        self.assertEqual(
+            self.refused("Hello", hello_message("0.11.0", "i2", [])), "store_unavailable"
+        )
+        self.house.store.mood = "well"
+        self.house.clock.advance(60)
+        self.assertEqual(self.states()["s1"], SessionState.OPEN)
+
+    def test_store_away_when_a_proxy_was_revoked(self) -> None:
+        """Why its sessions are abandoned is on record, however late."""
+        self.open("s1")
+        self.house.store.mood = "down"
+        self.ends.revoked(self.house.proxy.id)
+        self.ends.away(self.house.proxy.id)
+        self.house.store.mood = "well"
+        self.house.clock.advance(60)
+        (record,) = self.house.records("session.abandoned")
+        self.assertEqual(record["reason"], "proxy_revoked")
+
     # -- snapshots
 
     def frames(self, call: Call) -> list[SnapshotFrame]:

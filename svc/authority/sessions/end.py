@@ -68,6 +68,7 @@ class SessionEnds:
     _here: set[str] = field(factory=set)
     _heard: set[str] = field(factory=set)
     _direct: set[str] = field(factory=set)
+    _revoked: set[str] = field(factory=set)
     asked: dict[str, str] = field(factory=dict, init=False)
     """The open sessions that an operator ends, with the reason; told to Proxies."""
 
@@ -127,7 +128,13 @@ class SessionEnds:
         self._stop_waiting(proxy_id)
         reason = NOT_CLAIMED if is_known else PROXY_GONE
         kept = frozenset(uids)
-        count = await self._abandon(proxy_id, kept, reason)
+        try:
+            count = await self._abandon(proxy_id, kept, reason)
+        except BaseException:
+            # It may never come back: nothing else would wait for it.
+            if proxy_id not in self._here and proxy_id not in self._waiting:
+                self.away(proxy_id)
+            raise
         self._say_over(proxy_id, lambda uid: uid not in kept)
         # What it had open before we first heard of it may have moved without our knowing.
         self._heard.add(proxy_id)
@@ -137,14 +144,13 @@ class SessionEnds:
         """A Proxy's control connection ended: it has ``reclaim_secs`` to come back."""
         self._here.discard(proxy_id)
         self._stop_waiting(proxy_id)
-        self._waiting[proxy_id] = self.clock.callLater(
-            self.reclaim_secs, self._give_up, proxy_id, PROXY_GONE
-        )
+        self._waiting[proxy_id] = self.clock.callLater(self.reclaim_secs, self._give_up, proxy_id)
 
     def revoked(self, proxy_id: str) -> None:
         """The Proxy was revoked: it may report nothing more, so its sessions have ended."""
         self._stop_waiting(proxy_id)
-        self.tasks.spawn("abandon sessions", self._give_up_or_wait(proxy_id, PROXY_REVOKED))
+        self._revoked.add(proxy_id)
+        self.tasks.spawn("abandon sessions", self._give_up_or_wait(proxy_id))
 
     def back(self, proxy_id: str) -> None:
         """The Proxy follows us again; whatever it carries it has claimed at its greeting."""
@@ -169,13 +175,15 @@ class SessionEnds:
         if waiting is not None:
             waiting.cancel()
 
-    def _give_up(self, proxy_id: str, reason: str) -> None:
+    def _give_up(self, proxy_id: str) -> None:
         del self._waiting[proxy_id]
-        self.tasks.spawn("abandon sessions", self._give_up_or_wait(proxy_id, reason))
+        self.tasks.spawn("abandon sessions", self._give_up_or_wait(proxy_id))
 
-    async def _give_up_or_wait(self, proxy_id: str, reason: str) -> None:
+    async def _give_up_or_wait(self, proxy_id: str) -> None:
+        reason = PROXY_REVOKED if proxy_id in self._revoked else PROXY_GONE
         try:
             await self._abandon(proxy_id, frozenset(), reason)
+            self._revoked.discard(proxy_id)
         except (StoreUnavailable, LeaseLost) as e:
             _log.warn("sessions not abandoned yet", proxy=proxy_id, reason=e.reason)
             if proxy_id not in self._waiting:
