@@ -15,6 +15,7 @@ from contrib.lint.habits import (
     names,
     renames,
     sentences,
+    standard_words,
 )
 from contrib.lint.imports import imports
 from contrib.lint.sizes import shelves, sizes
@@ -22,7 +23,18 @@ from contrib.lint.source import Finding, sources
 from contrib.lint.words import committed, words
 
 TREE_RULES = (class_names, positional, docstrings, shelves)
-RULES = (sizes, imports, names, errors, cancellations, renames, log_lines, sentences, assembly)
+RULES = (
+    sizes,
+    imports,
+    names,
+    standard_words,
+    errors,
+    cancellations,
+    renames,
+    log_lines,
+    sentences,
+    assembly,
+)
 
 
 def findings(root: Path) -> Iterator[Finding]:

@@ -11,6 +11,15 @@ from contrib.lint.source import Finding, Source, dotted, functions
 
 _EMPTY_WORD = re.compile(r"(^|_)(manager|handler|processor|helpers?|utils?)(_|$)")
 _WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+#: A word of our own, and the field's word for it.
+_STANDARD = {
+    "desk": "service",
+    "patience": "timeout",
+    "picture": "state",
+    "survey": "state",
+    "tally": "counter",
+    "wish": "request",
+}
 _LOG_LEVELS = {"debug", "info", "warn", "error", "critical", "failure"}
 _DURABLE = "svc/runtime/durable.py"
 _MOVES = {"os.replace", "os.renames", "shutil.move"}
@@ -31,7 +40,32 @@ def names(source: Source) -> Iterator[Finding]:
 
 
 def _says_nothing(name: str) -> bool:
-    return bool(_EMPTY_WORD.search(_WORD_BORDER.sub("_", name).lower()))
+    return bool(_EMPTY_WORD.search(_snake(name)))
+
+
+def _snake(name: str) -> str:
+    return _WORD_BORDER.sub("_", name).lower()
+
+
+def standard_words(source: Source) -> Iterator[Finding]:
+    """Yield names of ``svc`` with a word of our own where the field has a standard one."""
+    if not source.under("svc"):
+        return
+    for node, name in _named(source):
+        for word in set(_snake(name).split("_")) & set(_STANDARD):
+            yield source.found(node, f"{name}: the field's word for {word} is {_STANDARD[word]}")
+
+
+def _named(source: Source) -> Iterator[tuple[ast.AST, str]]:
+    """What a file names: itself, classes, functions, arguments and whatever it assigns."""
+    yield source.tree, PurePosixPath(source.path).stem
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node, node.name
+        elif isinstance(node, ast.arg):
+            yield node, node.arg
+        elif isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node, node.id if isinstance(node, ast.Name) else node.attr
 
 
 def errors(source: Source) -> Iterator[Finding]:

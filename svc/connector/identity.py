@@ -80,7 +80,7 @@ class AuthorityIdentities(AsyncService):
     _channel: IRpcChannel | None = field(default=None, init=False)
     _made_at: float = field(default=0.0, init=False)
     _asking: int = field(default=0, init=False)
-    _leaving: IDelayedCall | None = field(default=None, init=False)
+    _idle_timer: IDelayedCall | None = field(default=None, init=False)
 
     def of(self, grant: Signed) -> Identify:
         """What tells the target of the session that was granted so."""
@@ -105,8 +105,8 @@ class AuthorityIdentities(AsyncService):
 
     async def stop(self) -> None:
         """Close the connection."""
-        if self._leaving is not None and self._leaving.active():
-            self._leaving.cancel()
+        if self._idle_timer is not None and self._idle_timer.active():
+            self._idle_timer.cancel()
         self._leave()
 
     async def _asked(self, ask: TokenAsk) -> bytes:
@@ -147,10 +147,10 @@ class AuthorityIdentities(AsyncService):
             self._dialing.release()
 
     def _leave_later(self) -> None:
-        if self._leaving is not None and self._leaving.active():
-            self._leaving.reset(_IDLE_SECS)
+        if self._idle_timer is not None and self._idle_timer.active():
+            self._idle_timer.reset(_IDLE_SECS)
         else:
-            self._leaving = self.clock.callLater(_IDLE_SECS, self._is_idle)
+            self._idle_timer = self.clock.callLater(_IDLE_SECS, self._is_idle)
 
     def _is_idle(self) -> None:
         if not self._asking:

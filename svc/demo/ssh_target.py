@@ -82,7 +82,7 @@ class _Realm:
         return IConchUser, Visitor(self._clock), lambda: None
 
 
-class _OpenDoor(SSHUserAuthServer):
+class _AnonymousAuth(SSHUserAuthServer):
     """Takes the method ``none``."""
 
     interfaceToMethod = {IAnonymous: b"none"}
@@ -98,7 +98,7 @@ def ssh_factory(clock: IReactorTime) -> Any:
     key = Key(Ed25519PrivateKey.generate())
     factory: Any = SSHFactory()
     factory.noisy = False
-    factory.services = {b"ssh-userauth": _OpenDoor, b"ssh-connection": SSHConnection}
+    factory.services = {b"ssh-userauth": _AnonymousAuth, b"ssh-connection": SSHConnection}
     factory.publicKeys = {b"ssh-ed25519": key.public()}
     factory.privateKeys = {b"ssh-ed25519": key}
     factory.portal = Portal(_Realm(clock), [AllowAnonymousAccess()])

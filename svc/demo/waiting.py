@@ -1,4 +1,4 @@
-"""Waiting for what comes by itself, with an end to the patience."""
+"""Waits, within a deadline, for what comes by itself."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from contrib.lint.habits import (
     names,
     renames,
     sentences,
+    standard_words,
 )
 from contrib.lint.imports import imports
 from contrib.lint.sizes import (
@@ -165,6 +166,19 @@ class HabitTests(LintCase):
             self.assert_found(names, line)
         self.assert_clean(names, "class Handlebar: ...\ndef manage(): ...")
         self.assert_found(names, "", "svc/room/utils.py")
+
+    def test_standard_words(self) -> None:
+        """A name in svc uses the field's word, however it is written; tests may use any."""
+        for line in (
+            "PATIENCE_SECS = 4.0",
+            "class ReplayDesk: ...",
+            "def f(tally): ...",
+            "self._picture = 1",
+        ):
+            self.assert_found(standard_words, line)
+            self.assert_clean(standard_words, line, "tests/room/test_thing.py")
+        self.assert_clean(standard_words, "ANSWER_TIMEOUT_SECS = 4.0\ndesktop = 1")
+        self.assert_found(standard_words, "", "svc/room/wish.py")
 
     def test_errors_do_not_vanish(self) -> None:
         """A wide except clause logs the error, hands it on or raises again."""

@@ -22,7 +22,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from svc.cli.control import ask
 from svc.errors import SvcError
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.testing.gateway.processes import PATIENCE, Child, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, Child, until
 
 _BEFORE_NEXT = 0.02
 PAUSE = 0.0 if os.environ.get("SVC_LONG") == "1" else 0.03
@@ -109,12 +109,12 @@ class Appender:
                 raise AssertionError(data.decode("utf-8", "replace"))
         return len(self.acked)
 
-    def await_acked(self, more: int = 1, seconds: float = PATIENCE) -> None:
+    def await_acked(self, more: int = 1, seconds: float = TIMEOUT_SECS) -> None:
         """Wait until so many more were acknowledged."""
         goal = self.look() + more
         until(f"{more} acknowledged", lambda: self.look() >= goal, seconds, [self.child])
 
-    def await_refused(self, more: int = 1, seconds: float = PATIENCE) -> None:
+    def await_refused(self, more: int = 1, seconds: float = TIMEOUT_SECS) -> None:
         """Wait until so many more were refused."""
         self.look()
         goal = len(self.refusals) + more

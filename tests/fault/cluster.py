@@ -23,7 +23,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.events import GROUP_ADD
 from svc.testing.gateway.gateway import Gateway, init_gateway
-from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, Child, Ran, run, svc_command, until
 from tests.fault.appender import Appender
 from tests.fault.tcp import FaultProxy
 from tests.support.postgres import connected, empty_database
@@ -129,7 +129,7 @@ class Cluster:
         self.appenders.append(made)
         return made
 
-    def standing_by(self, name: str, seconds: float = PATIENCE) -> None:
+    def standing_by(self, name: str, seconds: float = TIMEOUT_SECS) -> None:
         """Until one has said, in this life, that it stands by."""
         child = self.child(name)
         until(f"{name} stands by", lambda: '"standing by"' in child.text(), seconds, [child])

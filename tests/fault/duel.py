@@ -14,7 +14,7 @@ from attrs import define, field
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.events import GROUP_ADD
-from svc.testing.gateway.processes import PATIENCE, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, until
 from tests.fault.appender import Appender
 from tests.fault.cluster import Cluster
 from tests.fault.tally import IS_LONG, Tally
@@ -107,7 +107,7 @@ class Duel:
     def verify(self) -> None:
         """By the command, with the anchor of each."""
         for name in NAMES:
-            until(f"{name} has the newest heads", partial(self._verifies, name), PATIENCE)
+            until(f"{name} has the newest heads", partial(self._verifies, name), TIMEOUT_SECS)
 
     def _verifies(self, name: str) -> bool:
         return "verified" in self.cluster.ran("audit", "verify", name=name).stdout

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from attrs import define
 
-from svc.testing.gateway.processes import PATIENCE, TooLate, die_with_parent, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, TooLate, die_with_parent, until
 from tests.support.tools import missing, stock_tool
 
 _HITS = ("(INJECTED)", "(DELAYED)", "+++ killed by SIGKILL +++")
@@ -38,7 +38,7 @@ class Strace:
         """All that it has written down so far."""
         return self._said.read_text("utf-8", "replace")
 
-    def await_hit(self, seconds: float = PATIENCE) -> None:
+    def await_hit(self, seconds: float = TIMEOUT_SECS) -> None:
         """Wait until a call was hit."""
         until("a call is hit", lambda: self.hits > 0, seconds)
 
@@ -49,7 +49,7 @@ class Strace:
             self._process.wait(1)
         except subprocess.TimeoutExpired:
             self._process.kill()  # it may wait for a thread that was killed under it
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT_SECS)
         for path in (self._said, self._told):
             path.unlink(missing_ok=True)
 

@@ -11,7 +11,7 @@ import signal
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.model.audit.events import SESSION_START
-from svc.testing.gateway.processes import PATIENCE
+from svc.testing.gateway.processes import TIMEOUT_SECS
 from tests.fault import wire
 from tests.fault.cluster import Cluster
 from tests.fault.strace import inject
@@ -127,7 +127,7 @@ class Recovering(SynchronousTestCase):
         """Kill as it enters a system call: the first of a thread, the second, up to the sixth."""
         strace = inject(cluster.child().pid, call, "signal=SIGKILL", f"{kill % 6 + 1}")
         try:
-            cluster.child().wait(PATIENCE)
+            cluster.child().wait(TIMEOUT_SECS)
         finally:
             strace.end()
         self.recover(cluster)
@@ -188,7 +188,7 @@ class DatabaseKills(Recovering):
     def kill(self, cluster: Cluster, trap: wire.Trap) -> None:
         """Let the trap spring."""
         cluster.ways["authority"].watcher = trap
-        self.assertTrue(trap.sprung.wait(PATIENCE))
+        self.assertTrue(trap.sprung.wait(TIMEOUT_SECS))
         cluster.ways["authority"].watcher = None
 
     def dead(self, cluster: Cluster) -> bool:

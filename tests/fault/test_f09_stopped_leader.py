@@ -7,7 +7,7 @@ from threading import Event
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.testing.gateway.processes import PATIENCE
+from svc.testing.gateway.processes import TIMEOUT_SECS
 from tests.fault import wire
 from tests.fault.duel import Duel, side_by_side
 from tests.fault.tally import Tally, counted, in_long_form, lanes
@@ -79,7 +79,7 @@ class StoppedLeader(SynchronousTestCase):
         way.watcher = wire.Trap(mark, is_after, stop)
         with TALLY.one():
             try:
-                self.assertTrue(stopped.wait(PATIENCE))
+                self.assertTrue(stopped.wait(TIMEOUT_SECS))
                 duel.taken_over(TALLY)
             finally:
                 # What was held arrives first: at a server where another epoch has begun.

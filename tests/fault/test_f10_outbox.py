@@ -34,7 +34,7 @@ DEPTH, HELD, MISSING, AGE = (
 REASONS = ("unsigned", "unknown_key", "forged", "replayed")
 LEASE_SECS = 2
 SECOND = "authority2"
-PATIENCE = 120.0
+TIMEOUT_SECS = 120.0
 """For 10,000 rows, on a machine that has other work."""
 
 
@@ -104,7 +104,7 @@ class FullQueue(SynchronousTestCase):
         authority.kill()
         began = monotonic()
         gateway.start(AUTHORITY, ready=False)
-        until("it is drained", lambda: not self.waiting(store), PATIENCE, [authority])
+        until("it is drained", lambda: not self.waiting(store), TIMEOUT_SECS, [authority])
         TALLY.worst = max(TALLY.worst, monotonic() - began)
         self.check(store, rows)
         origin.queue(rows[5:6], store)
@@ -178,7 +178,7 @@ class FullQueue(SynchronousTestCase):
         gateway.child(AUTHORITY).kill()
         left, began = self.waiting(url), monotonic()
         self.assertGreater(left, 0)
-        until("it is drained", lambda: not self.waiting(url), PATIENCE, [second])
+        until("it is drained", lambda: not self.waiting(url), TIMEOUT_SECS, [second])
         TALLY.worst = max(TALLY.worst, monotonic() - began)
         TALLY.tell(f"{left} left by a leader that was killed")
         self.check(url, rows)

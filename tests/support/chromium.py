@@ -35,7 +35,7 @@ from attrs import define, field
 from svc.testing.gateway.processes import die_with_parent
 from tests.support.tools import stock_tool
 
-PATIENCE = 30.0
+TIMEOUT_SECS = 30.0
 
 _P = TypeVar("_P", bound="Tab")
 
@@ -120,7 +120,7 @@ class Chromium:
         """End it and all its processes, whatever they do."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait(PATIENCE)
+        self._process.wait(TIMEOUT_SECS)
         for each in (self._to, self._of):
             with suppress(OSError):
                 os.close(each)
@@ -144,7 +144,7 @@ class Chromium:
             page.command(f"{domain}.enable")
         return page
 
-    def downloaded(self, start: Callable[[], object], seconds: float = PATIENCE) -> Path:
+    def downloaded(self, start: Callable[[], object], seconds: float = TIMEOUT_SECS) -> Path:
         """The file that *start* makes the browser download, once it is whole."""
         start()
         begun = self.event("Browser.downloadWillBegin", seconds=seconds)
@@ -162,7 +162,7 @@ class Chromium:
         if session:
             asked["sessionId"] = session
         os.write(self._to, json.dumps(asked).encode() + b"\0")
-        for told in self._told(PATIENCE, f"the answer to {method}"):
+        for told in self._told(TIMEOUT_SECS, f"the answer to {method}"):
             if told.get("id") == self._last:
                 if "error" in told:
                     raise BrowserFailed(f"{method}: {told['error']['message']}")
@@ -172,7 +172,7 @@ class Chromium:
         raise AssertionError("unreachable")
 
     def event(
-        self, method: str, *, session: str = "", seconds: float = PATIENCE, **fields: Any
+        self, method: str, *, session: str = "", seconds: float = TIMEOUT_SECS, **fields: Any
     ) -> dict[str, Any]:
         """The next event of this name and with these parameters; those before it are dropped."""
         while self._events:
@@ -277,7 +277,7 @@ class Page(Tab):
             raise BrowserFailed(said.get("exception", {}).get("description", said["text"]))
         return told["result"].get("value")
 
-    def wait_for(self, script: str, seconds: float = PATIENCE) -> Any:
+    def wait_for(self, script: str, seconds: float = TIMEOUT_SECS) -> Any:
         """The value of an expression as soon as it is true, also on the page that comes next."""
         end, waits = monotonic() + seconds, "new Promise(done => setTimeout(done, 20))"
         while True:

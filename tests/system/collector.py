@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, field, frozen
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from svc.testing.gateway.processes import PATIENCE, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, until
 
 
 @frozen
@@ -114,7 +114,7 @@ class Collector:
             such = [span for span in self.spans if look(span)]
             return such if len(such) >= count else None
 
-        return until(what, found, PATIENCE)
+        return until(what, found, TIMEOUT_SECS)
 
 
 def spans_of(body: bytes) -> list[Seen]:

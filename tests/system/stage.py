@@ -40,7 +40,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed
 from svc.testing.gateway.gateway import Gateway, init_gateway
-from svc.testing.gateway.processes import PATIENCE, Child, TooLate
+from svc.testing.gateway.processes import TIMEOUT_SECS, Child, TooLate
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, SHORT, numbers_of
 
 reactor: Any = _reactor
@@ -298,7 +298,10 @@ async def _made() -> Stage:
 
 
 async def eventually(
-    what: str, look: Callable[[], _T], alive: list[Child] | None = None, seconds: float = PATIENCE
+    what: str,
+    look: Callable[[], _T],
+    alive: list[Child] | None = None,
+    seconds: float = TIMEOUT_SECS,
 ) -> _T:
     """As ``svc.testing.gateway.processes.until``, while the reactor runs.
 
@@ -315,7 +318,7 @@ async def eventually(
     return found
 
 
-async def within(waiting: Deferred[_T], seconds: float = PATIENCE) -> _T:
+async def within(waiting: Deferred[_T], seconds: float = TIMEOUT_SECS) -> _T:
     """What a Deferred gives, with a deadline."""
     return await waiting.addTimeout(seconds, reactor)
 

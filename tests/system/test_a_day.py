@@ -19,7 +19,7 @@ from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.postgres import SETTINGS, PostgresServer
-from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, SHORT, GatewayTarget
 from tests.support.postgres import connected, programs
 from tests.support.tools import stock_tool
@@ -242,7 +242,7 @@ class DayTests(TestCase):
         self.assertIn("to ask for access: svc request host", outside.text())
         shown = self.ada.svc("requests", "show", asked["id"], "--json").checked().json
         self.assertEqual((shown["state"], shown["decided_by"]), ("used", LENA))
-        self.assertNotEqual(inside.wait(GRANTED_SECS + PATIENCE), 0)
+        self.assertNotEqual(inside.wait(GRANTED_SECS + TIMEOUT_SECS), 0)
         over = self.ended(inside, "the time that was granted is over", "grant_ended")
         return asked["id"], over
 

@@ -24,7 +24,7 @@ from tests.system.world import around
 RUN_BY = "make fault"
 
 TIMES = 10 if os.environ.get("SVC_LONG") == "1" else 1
-PATIENCE = 40.0
+TIMEOUT_SECS = 40.0
 LEAF_SECS = 12
 NOBODY = """\
 @id("operators-administer")
@@ -79,11 +79,11 @@ class ThroughResident:
         if self.person.resident is None:
             self.person.up("echo")
         self.before = len(self._ended())
-        self.peer = until("a session through the resident", self._opened, PATIENCE)
+        self.peer = until("a session through the resident", self._opened, TIMEOUT_SECS)
 
     def _opened(self) -> socket.socket | None:
         """A session that carries bytes; None while the resident is not back at its Proxy."""
-        return carrying(self.person.endpoint("echo"), PATIENCE)
+        return carrying(self.person.endpoint("echo"), TIMEOUT_SECS)
 
     def _ended(self) -> list[dict[str, Any]]:
         return list(self.person.status().get("ended", ()))
@@ -201,7 +201,7 @@ class EndingTests(SynchronousTestCase):
             assert re.search(r"^session ended +20\d\d-", said.stdout, re.MULTILINE), said.stdout
             return found[1]
 
-        return until("the end in svc why", look, PATIENCE)
+        return until("the end in svc why", look, TIMEOUT_SECS)
 
     def test_policy(self) -> None:
         """A session that policy cuts says so: on stderr before its pipes are closed, and in why."""
@@ -323,7 +323,7 @@ class EndingTests(SynchronousTestCase):
     def again(self, role: str) -> None:
         child = self.gateway.child(role)
         if child.is_alive:
-            child.wait(PATIENCE)
+            child.wait(TIMEOUT_SECS)
         self.gateway.start(role)
         self.gateway.await_tunnels(1)
 

@@ -30,7 +30,7 @@ from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.postgres import SETTINGS, USER, PostgresServer, find_programs
-from svc.testing.gateway.processes import PATIENCE, Child, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, Child, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, GatewayTarget
 from tests.support.tools import missing
 from tests.system.kube_api.server import PODS, TOKEN
@@ -200,7 +200,7 @@ STREAMS = {
 def opened(name: str, at: tuple[str, int]) -> Stream:
     """One of them, at this local endpoint, under way."""
     _, path, fields, first = STREAMS[name]
-    stream = Stream(socket.create_connection(at, PATIENCE))
+    stream = Stream(socket.create_connection(at, TIMEOUT_SECS))
     host = f"Host: {at[0]}:{at[1]}\r\n".encode()
     stream.peer.sendall(b"GET " + path + b" HTTP/1.1\r\n" + host + fields + b"\r\n")
     stream.await_bytes(first)
@@ -249,7 +249,7 @@ class RequestKills(SynchronousTestCase):
     def _load(self, name: str, answered: list[str], over: Event) -> None:
         host, port = self.both.person.endpoint(name)
         while not over.is_set():
-            connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
+            connection = http.client.HTTPConnection(host, int(port), timeout=TIMEOUT_SECS)
             try:
                 while not over.wait(0.01):
                     number = str(next(self.numbers))

@@ -26,7 +26,7 @@ from svc.proto.gate.v1 import session_pb2
 from svc.rpc.frames import open_frame
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.processes import PATIENCE, Ran, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, Ran, until
 from svc.testing.gateway.settings import AUTHORITY, GatewayTarget
 from tests.system.common import VALID_SECS, ada, eve, shared
 from tests.system.side import closed, side_of
@@ -107,7 +107,9 @@ class StaleTests(SynchronousTestCase):
             self.assertEqual((said.status, said.stdout), (1, ""))
             self.assertIn("authority_unreachable", said.stderr)
             self.check_status(person)
-            stale = until("stale", lambda: self.refused(person, "policy_stale"), valid + PATIENCE)
+            stale = until(
+                "stale", lambda: self.refused(person, "policy_stale"), valid + TIMEOUT_SECS
+            )
             self.assertEqual((stale.status, stale.stdout), (1, ""))
             self.assertGreater(monotonic() - gone, valid / 2)
         finally:

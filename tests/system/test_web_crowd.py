@@ -23,7 +23,7 @@ RUN_BY = "make fault"
 IS_LONG = os.environ.get("SVC_LONG") == "1"
 CLIENTS, REQUESTS = (200, 100_000) if IS_LONG else (20, 1000)
 NEIGHBOURS = ["gil", "ida", "joe"] if IS_LONG else ["gil"]
-PATIENCE = 600.0
+TIMEOUT_SECS = 600.0
 
 
 class CrowdTests(SynchronousTestCase):
@@ -83,7 +83,7 @@ unless {{ context has path && ({" || ".join(own)}) }};
 
     def audit(self, *words: str) -> str:
         """What a command on the log prints, which may be long."""
-        return self.gateway.operator("audit", *words, seconds=PATIENCE).stdout
+        return self.gateway.operator("audit", *words, seconds=TIMEOUT_SECS).stdout
 
     def recorded(self, after: int) -> list[tuple[str, str, str, str]]:
         """Person, session, path and decision of each request, once all of them are in the log."""
@@ -109,5 +109,5 @@ unless {{ context has path && ({" || ".join(own)}) }};
                     found.append((session, path, one["decision"]))
             return len(found) >= REQUESTS and {one[0] for one in found} <= senders.keys()
 
-        until("all of them in the log", all_of_them, PATIENCE)
+        until("all of them in the log", all_of_them, TIMEOUT_SECS)
         return [(senders[session], session, path, said) for session, path, said in found]

@@ -73,9 +73,9 @@ def replay_policy(
     )
     authority_settings(context)  # before anything is asked: the log is on the Authority's host
     text = given_text(file)
-    desk = ReplayDesk(context, text, _may_replay(context, text))
-    found = desk.replay(span)
-    result, lines = _told(found, desk.place.look("names", _Names), desk.words)
+    candidate = CandidateReplay(context, text, _may_replay(context, text))
+    found = candidate.replay(span)
+    result, lines = _told(found, candidate.place.look("names", _Names), candidate.words)
     print_result(
         as_json, {"replay": replay_id(found), **result}, [*lines, f"replay {replay_id(found)}"]
     )
@@ -88,9 +88,9 @@ def replayed_since(
     from svc.ops.replay.span import ReplaySpan
 
     span = ReplaySpan(_moment("--since", since), None)
-    desk = ReplayDesk(context, text, _may_replay(context, text))
-    found = desk.replay(span)
-    result, _ = _told(found, desk.place.look("names", _Names), desk.words)
+    candidate = CandidateReplay(context, text, _may_replay(context, text))
+    found = candidate.replay(span)
+    result, _ = _told(found, candidate.place.look("names", _Names), candidate.words)
     return found, result
 
 
@@ -116,13 +116,13 @@ def replayed_again(
         moment_of(str(since), 0.0), None if until is None else moment_of(str(until), 0.0), last=last
     )
     active = pb.ShowPolicyResponse(version=answer.proposal.parent, text=answer.parent_text)
-    desk = ReplayDesk(context, answer.text, active)
-    found = desk.replay(span)
-    result, _ = _told(found, desk.place.look("names", _Names), desk.words)
+    candidate = CandidateReplay(context, answer.text, active)
+    found = candidate.replay(span)
+    result, _ = _told(found, candidate.place.look("names", _Names), candidate.words)
     return found, result
 
 
-class ReplayDesk:
+class CandidateReplay:
     """Replays one text as often as it takes.
 
     Args:
@@ -217,15 +217,15 @@ def confirmed_statement(context: click.Context, text: str, replay: str) -> bytes
 
     # What is in force is read from the store here, and compared by the Authority at the end.
     span = span_of(replay)
-    desk = ReplayDesk(context, text)
-    found = desk.replay(span)
+    candidate = CandidateReplay(context, text)
+    found = candidate.replay(span)
     if replay_id(found) != replay:
         raise _outdated(
             "it finds something else now: the policy in FILE, the active policy or the log is "
             "not the one that was replayed"
         )
     known = set(map(_sort, found.found["changes"]))
-    later = desk.replay(ReplaySpan(0.0, None, after=int(found.statement["last_n"])))
+    later = candidate.replay(ReplaySpan(0.0, None, after=int(found.statement["last_n"])))
     new = [each for each in later.found["changes"] if _sort(each) not in known]
     if new or (later.found["beyond"] and found.found["beyond"]):
         seqs = ", ".join(str(each["first_seq"]) for each in new[:SHOWN])

@@ -323,7 +323,7 @@ def issuers_in_force(p: Parts, state_cache: ClusterStateCache) -> IssuerRotation
     )
 
 
-def purposes_in_force(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
+def signing_key_rotation(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
     """The keys of ``keys/`` that this Authority signs with itself."""
     runtime, issuer = p.runtime, p.issuer
 

@@ -27,7 +27,7 @@ from svc.compose.authority.lifecycle import (
     Serves,
     Startup,
     StoreLifecycle,
-    purposes_in_force,
+    signing_key_rotation,
     state_beginning,
 )
 from svc.compose.authority.listeners import Administration, ListenerGates, made_listeners
@@ -297,7 +297,7 @@ def _renewals(
         on_outcome=identity_meters(p.metrics, "authority", p.identity.seconds_left),
     )
     every = p.settings.snapshot.reload_secs
-    keys = purposes_in_force(p, heads)
+    keys = signing_key_rotation(p, heads)
 
     async def follow() -> None:
         await keys.follow()

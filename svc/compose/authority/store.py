@@ -33,7 +33,7 @@ T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 5.0
 PENDING_SECS = 5.0
 """Between two looks at a store that lacks migrations (G-OPEN-43)."""
-LEAVING_SECS = 120.0
+RELEASE_TIMEOUT_SECS = 120.0
 """How long whoever migrated may take to leave the store: as long as the lock is waited for."""
 
 _log = Logger(namespace="svc_store")
@@ -114,7 +114,7 @@ class _Waiting:
     is_for_migrations: bool = False
     _reported: str = ""
     _waits: Backoff = field(factory=lambda: Backoff(FIRST_PAUSE, LONGEST_PAUSE))
-    _leaving_since: float | None = None
+    _held_since: float | None = None
 
     def pause(self, refused: StoreUnavailable | MigrationsPending) -> float:
         """Seconds until the next attempt.
@@ -123,20 +123,20 @@ class _Waiting:
             StoreUnavailable: as it was given: no attempt will end otherwise.
         """
         if isinstance(refused, MigrationsPending):
-            self.is_for_migrations, self._leaving_since = True, None
+            self.is_for_migrations, self._held_since = True, None
             self._report(refused, "migrations are pending; waiting until they are applied")
             return PENDING_SECS
         if refused.retry_after is None:
-            self._require_leaving(refused)
+            self._require_release(refused)
         self._report(refused, "the store does not answer; waiting for it")
         return self._waits.next()
 
-    def _require_leaving(self, refused: StoreUnavailable) -> None:
+    def _require_release(self, refused: StoreUnavailable) -> None:
         """Nobody else may hold the store, but for a while whoever has just migrated it."""
         now = self._clock.seconds()
-        if self._leaving_since is None:
-            self._leaving_since = now
-        if not self.is_for_migrations or now - self._leaving_since >= LEAVING_SECS:
+        if self._held_since is None:
+            self._held_since = now
+        if not self.is_for_migrations or now - self._held_since >= RELEASE_TIMEOUT_SECS:
             raise refused
 
     def _report(self, refused: SvcError, sentence: str) -> None:

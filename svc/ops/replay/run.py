@@ -33,7 +33,7 @@ class Replayed:
 
     Attributes:
         statement: What its digest covers.
-        found: As ``ReplayTally.form`` tells it, and the candidate's policies that decided nothing.
+        found: As ``ReplayTotals.form`` tells it, and the candidate's policies that decided nothing.
     """
 
     span: ReplaySpan
@@ -75,7 +75,7 @@ def replay(
     join = ReplayJoin(whole)
     with replay_workers(whole, job.line(vocabulary, limits), jobs or cores()) as workers:
         join.join(workers)
-    found = join.tally.form()
+    found = join.totals.form()
     statement = {
         "form": FORM,
         "policy_digest": sha256(job.text.encode()).hexdigest(),

@@ -25,7 +25,7 @@ from svc.ops.replay.span import ReplaySpan
 from svc.ops.store import StorePlace
 from svc.ops.turns import uncollected
 from svc.policy.replay.lines import TURN_END
-from svc.policy.replay.outcome import ReplayTally
+from svc.policy.replay.outcome import ReplayTotals
 
 TURN = 256
 """Records that are read over one snapshot: each may be a batch of 256 requests."""
@@ -72,13 +72,13 @@ class ReplayWorker:
     decides: ReplayProcess
     reports: Connection
 
-    def found(self, tally: ReplayTally) -> bool:
+    def found(self, totals: ReplayTotals) -> bool:
         """Add what the process that decides found in its next turn; whether that was all of it."""
         while True:
             told = self.decides.told()
             if "ends" not in told:  # its reader ended, so it did
                 return False
-            tally.add(told)
+            totals.add(told)
             if told["ends"]:
                 return True
 
@@ -95,7 +95,7 @@ class ReplayJoin:
     """Joins what the workers find, turn after turn."""
 
     stretch: ReplayStretch
-    tally: ReplayTally = field(factory=ReplayTally)
+    totals: ReplayTotals = field(factory=ReplayTotals)
     coverage: ReplayCoverage = field(factory=ReplayCoverage)
     last_hash: bytes = GENESIS
     _begun: bool = field(default=False, init=False)
@@ -111,7 +111,7 @@ class ReplayJoin:
         """
         for number, first in enumerate(self.stretch.turns):
             worker = workers[number % len(workers)]
-            is_whole = worker.found(self.tally)
+            is_whole = worker.found(self.totals)
             read = worker.read()
             if not is_whole or read is None or not self._follows(read):
                 raise self._fault(first)
@@ -119,7 +119,7 @@ class ReplayJoin:
             if read.prev is not None:
                 self.last_hash, self._begun = read.last_hash, True
         for worker in workers:
-            self.tally.end(worker.decides.told())
+            self.totals.end(worker.decides.told())
 
     def _follows(self, read: TurnRead) -> bool:
         return not self._begun or read.prev in (None, self.last_hash)

@@ -124,7 +124,7 @@ class ReplayFindings:
 
 
 @define
-class ReplayTally:
+class ReplayTotals:
     """Counts what comes out; see :meth:`form` for what it tells."""
 
     most: int = MOST_GROUPS

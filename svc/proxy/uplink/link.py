@@ -295,11 +295,11 @@ class AuthorityLink(Service):
             raise
         if before is not None:
             before.stream.cancel("moved")
-            leaving = before.channel.close()
+            closing = before.channel.close()
             if before.at == at:
                 # Of another instance nothing is good any more: registrations are made again.
-                leaving = close_when_idle(before.channel, self.clock)
-            self._left.spawn("closing a connection to Authority", leaving)
+                closing = close_when_idle(before.channel, self.clock)
+            self._left.spawn("closing a connection to Authority", closing)
 
     def _shown(self) -> Shown | None:
         return None if self._followed is None else self._followed.shown

@@ -29,7 +29,7 @@ from svc.runtime.services import BackgroundTasks, PeriodicTask, bounded
 PROBE_SECS = 5.0
 """From a member's answer to the next question to it (G-OPEN-51)."""
 
-PATIENCE_SECS = 4.0
+ANSWER_TIMEOUT_SECS = 4.0
 """For one answer, a dial included."""
 
 _log = Logger(namespace="svc_proxy")
@@ -82,7 +82,7 @@ class PoolProbes(Service):
     async def _probe(self, at: int) -> None:
         pool = self.link.pool
         try:
-            claim = await bounded(self.clock, PATIENCE_SECS, self._asked(at), "Authority")
+            claim = await bounded(self.clock, ANSWER_TIMEOUT_SECS, self._asked(at), "Authority")
         except CancelledError:
             raise
         except Exception as e:
@@ -137,6 +137,6 @@ class PoolProbes(Service):
 
 async def _ask(channel: IRpcChannel) -> LeaderClaim:
     answer = await channel.unary(
-        LEADER_METHOD, pb.LeaderRequest(), pb.LeaderResponse, timeout=PATIENCE_SECS
+        LEADER_METHOD, pb.LeaderRequest(), pb.LeaderResponse, timeout=ANSWER_TIMEOUT_SECS
     )
     return read_claim(answer)

@@ -23,7 +23,7 @@ from attrs import define, field
 
 from svc.testing.gateway.files import FIRST_CONNECTOR, Files, free_ports, needs_label
 from svc.testing.gateway.person import GatewayPerson
-from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import (
     ALL,
     AUTHORITY,
@@ -89,17 +89,17 @@ class Gateway:
         self.child(role).kill()
         return self.start(role)
 
-    def await_ready(self, role: str, seconds: float = PATIENCE) -> None:
+    def await_ready(self, role: str, seconds: float = TIMEOUT_SECS) -> None:
         """Wait until ``/readyz`` of the role's process is 200."""
         child = self.child(role)
         until(f"{role} ready", lambda: self._is_ready(child.name), seconds, [child])
 
-    def await_tunnels(self, count: int, seconds: float = PATIENCE) -> None:
+    def await_tunnels(self, count: int, seconds: float = TIMEOUT_SECS) -> None:
         """Wait until the Proxy has so many tunnels."""
         self.await_metric(PROXY, "svc_active_connector_tunnels", count, seconds)
 
     def await_metric(
-        self, role: str, name: str, value: float, seconds: float = PATIENCE, **labels: str
+        self, role: str, name: str, value: float, seconds: float = TIMEOUT_SECS, **labels: str
     ) -> None:
         """Wait until a series has a value."""
         until(
@@ -132,7 +132,7 @@ class Gateway:
             OSError: nobody answers.
         """
         host, _, port = self.listening(self.child(role).name)["telemetry"].rpartition(":")
-        connection = http.client.HTTPConnection(host, int(port), timeout=PATIENCE)
+        connection = http.client.HTTPConnection(host, int(port), timeout=TIMEOUT_SECS)
         try:
             connection.request("GET", path)
             answer = connection.getresponse()

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import define, field
 
 from svc.client.resident.control import ask_resident
-from svc.testing.gateway.processes import PATIENCE, Child, Ran, run, svc_command, until
+from svc.testing.gateway.processes import TIMEOUT_SECS, Child, Ran, run, svc_command, until
 
 
 @define(eq=False, slots=False)
@@ -62,9 +62,9 @@ class GatewayPerson:
 
     def status(self) -> dict[str, Any]:
         """What the resident tells of itself; empty while none answers."""
-        return ask_resident(self.directory / "run", {"ask": "status"}, PATIENCE) or {}
+        return ask_resident(self.directory / "run", {"ask": "status"}, TIMEOUT_SECS) or {}
 
-    def endpoint(self, resource: str, seconds: float = PATIENCE) -> tuple[str, int]:
+    def endpoint(self, resource: str, seconds: float = TIMEOUT_SECS) -> tuple[str, int]:
         """Host and port of a resource here, waited for until it is served."""
         assert self.resident is not None, "the resident was never started"
 
@@ -77,7 +77,7 @@ class GatewayPerson:
 
         return until(f"endpoint of {resource}", look, seconds, [self.resident])
 
-    def refused(self, resource: str, seconds: float = PATIENCE) -> dict[str, Any]:
+    def refused(self, resource: str, seconds: float = TIMEOUT_SECS) -> dict[str, Any]:
         """The resident's newest refusal of a resource, waited for."""
 
         def look() -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ from attrs import define, field, frozen
 
 from svc.testing.gateway.forking import Forked, fork
 
-PATIENCE = 20.0
+TIMEOUT_SECS = 20.0
 """Seconds a test waits for what must come."""
 
 _BETWEEN_LOOKS = 0.02
@@ -207,7 +207,7 @@ class Child:
         """Send a signal; nothing happens if it has ended."""
         self.process.send_signal(number)
 
-    def wait(self, seconds: float = PATIENCE) -> int:
+    def wait(self, seconds: float = TIMEOUT_SECS) -> int:
         """The exit status; negative for the signal that ended it.
 
         Raises:
@@ -224,7 +224,7 @@ class Child:
             self._process.kill()
             self._process.wait()
 
-    def stop(self, seconds: float = PATIENCE) -> int:
+    def stop(self, seconds: float = TIMEOUT_SECS) -> int:
         """SIGTERM; the exit status."""
         self.signal(signal.SIGTERM)
         return self.wait(seconds)
@@ -272,7 +272,7 @@ class Child:
 def until(
     what: str,
     look: Callable[[], _T | None],
-    seconds: float = PATIENCE,
+    seconds: float = TIMEOUT_SECS,
     alive: Iterable[Child] = (),
 ) -> _T:
     """Look again and again until *look* returns something true; what it returned.

@@ -13,7 +13,12 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import TestCase
 
-from svc.compose.authority.store import LEAVING_SECS, LONGEST_PAUSE, PENDING_SECS, AwaitedStore
+from svc.compose.authority.store import (
+    LONGEST_PAUSE,
+    PENDING_SECS,
+    RELEASE_TIMEOUT_SECS,
+    AwaitedStore,
+)
 from svc.errors import MigrationsPending, StoreUnavailable, SvcError, UnknownApplied
 from svc.interfaces.store import IStore
 from svc.model.audit.record import chain_hash
@@ -117,7 +122,7 @@ class AnswerTests(WaitingCase):
         self.successResultOf(starting)
         self.failureResultOf(self.starting(HELD), StoreUnavailable)
         starting = self.starting(PENDING, HELD)
-        self.clock.pump([1] * round(PENDING_SECS + LEAVING_SECS))
+        self.clock.pump([1] * round(PENDING_SECS + RELEASE_TIMEOUT_SECS))
         self.assertNoResult(starting)
         self.clock.pump([1] * round(LONGEST_PAUSE))
         self.failureResultOf(starting, StoreUnavailable)

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-const patience = 20 * time.Second
+const timeout = 20 * time.Second
 
 // certificate is one to read, with the certificates above it but without the root.
 type certificate struct {
@@ -162,7 +162,7 @@ func calls(one call) []string {
 	}
 	transport := &http.Transport{TLSClientConfig: made, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: patience}
+	client := &http.Client{Transport: transport, Timeout: timeout}
 	for _, method := range one.Methods {
 		told = append(told, unary(client, one.Address, method))
 	}

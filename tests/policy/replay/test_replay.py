@@ -26,7 +26,7 @@ from svc.policy.replay.outcome import (
     MOST_EVENTS,
     MOST_SILENT,
     ReplayFindings,
-    ReplayTally,
+    ReplayTotals,
     Verdicted,
 )
 from svc.policy.replay.slices import SlicedEngines, entities_of_slice
@@ -68,13 +68,13 @@ def replayed(candidate: str, active: str, *parts: bytes) -> Any:
     out = BytesIO()
     data = job.line(WORDS, PolicyLimits()) + b"".join(parts) + TURN_END.encode()
     assert answer(BytesIO(data), out, confined=False) == 0
-    told, tally = list(map(json.loads, out.getvalue().splitlines())), ReplayTally()
+    told, totals = list(map(json.loads, out.getvalue().splitlines())), ReplayTotals()
     if "reason" in told[0]:
         return told[0]
     for one in told[:-1]:
-        tally.add(one)
-    tally.end(told[-1])
-    return tally.form()
+        totals.add(one)
+    totals.end(told[-1])
+    return totals.form()
 
 
 class ReplayTests(SynchronousTestCase):
@@ -219,12 +219,12 @@ class BoundsTests(SynchronousTestCase):
         """Of more sorts of changes than are kept each is still counted, and in the digest."""
         digests = []
         for last in ("x", "y"):
-            tally, findings = ReplayTally(most=2), ReplayFindings()
+            totals, findings = ReplayTotals(most=2), ReplayFindings()
             for n, name in enumerate(("a", "b", "c", "a", last)):
                 before, after = Verdicted("allow", ()), Verdicted("deny", ())
                 findings.compare(n, name, "r", "use", before=before, after=after)
-            tally.add(findings.told(ends=True))
-            form = tally.form()
+            totals.add(findings.told(ends=True))
+            form = totals.form()
             self.assertEqual((form["changed"], form["beyond"], len(form["changes"])), (5, 2, 2))
             digests.append(form["changes_digest"])
         self.assertNotEqual(*digests)
@@ -234,7 +234,7 @@ class BoundsTests(SynchronousTestCase):
         """Findings that are told in parts add up to the same, and no part is long."""
         before, after = Verdicted("allow", ("p",)), Verdicted("deny", ("q",))
         findings, whole = ReplayFindings(), ReplayFindings()
-        parts, once = ReplayTally(), ReplayTally()
+        parts, once = ReplayTotals(), ReplayTotals()
         for n, kind in enumerate(kinds):
             for one in (findings, whole):
                 if kind == "undecidable":
@@ -259,9 +259,9 @@ class BoundsTests(SynchronousTestCase):
             ("events", [[1, "u", "r", "use", ["allow"], ["deny", []]]]),
             ("events", 7),
         ):
-            self.assertRaises(Malformed, ReplayTally().add, {**good, name: wrong})
-        self.assertRaises(Malformed, ReplayTally().add, {})
-        self.assertRaises(Malformed, ReplayTally().end, {"named": 3})
+            self.assertRaises(Malformed, ReplayTotals().add, {**good, name: wrong})
+        self.assertRaises(Malformed, ReplayTotals().add, {})
+        self.assertRaises(Malformed, ReplayTotals().end, {"named": 3})
 
     def test_engines(self) -> None:
         """Only the engines used last are kept."""
