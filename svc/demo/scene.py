@@ -74,6 +74,17 @@ permit (
 )
 when {{ context has verb && ["get", "list", "watch"].contains(context.verb) }};
 
+@id("{GROUP}-asks-what-it-may")
+permit (
+  principal in Group::"{GROUP}",
+  action == Action::"k8sAccess",
+  resource
+)
+when {{
+  context has verb && context.verb == "create" &&
+  context has api_resource && context.api_resource == "selfsubjectaccessreviews"
+}};
+
 @id("no-secrets")
 @reason("secrets of a cluster stay in it")
 forbid (

@@ -248,9 +248,10 @@ class Story:
     def _kubectl(self, there: dict[str, Any]) -> Iterator[str]:
         if there["address"]:
             file = self.gateway.client_config.parent / "kube" / f"{KUBE.id}.yaml"
-            call = f"kubectl --kubeconfig {shlex.quote(str(file))} -n {NAMESPACE} get"
-            yield f"{call} pods"
-            yield f"{call} secrets   # Forbidden, with the policy"
+            call = f"kubectl --kubeconfig {shlex.quote(str(file))} -n {NAMESPACE}"
+            yield f"{call} get pods"
+            yield f"{call} get secrets   # Forbidden, with the policy"
+            yield f"{call} auth can-i get secrets   # no: the policy answers before the cluster"
 
     def kept(self) -> Iterator[str]:
         """The commands that need the state only, and no running gateway."""

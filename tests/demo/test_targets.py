@@ -87,10 +87,15 @@ class OursOnlyTests(SynchronousTestCase):
 class KubeApiTests(SynchronousTestCase):
     """The API server answers the Connector, in a person's name, and nobody else."""
 
-    def ask(self, line: bytes, *fields: bytes) -> tuple[int, dict[str, Any]]:
+    def ask(
+        self, line: bytes, *fields: bytes, pieces: tuple[bytes, ...] = ()
+    ) -> tuple[int, dict[str, Any]]:
         api, transport = KubeApi("t0ken"), StringTransport()
         api.makeConnection(transport)
         api.dataReceived(b"\r\n".join((line + b" HTTP/1.1", *fields, b"", b"")))
+        for piece in pieces:
+            self.assertEqual(transport.value(), b"")
+            api.dataReceived(piece)
         head, _, body = transport.value().partition(b"\r\n\r\n")
         return int(head.split(b" ")[1]), json.loads(body)
 
@@ -104,6 +109,18 @@ class KubeApiTests(SynchronousTestCase):
         self.assertEqual((told["kind"], told["rows"][0]["cells"]), ("Table", ["front"]))
         self.assertEqual(self.ask(b"GET /api/v1/nodes", *who)[0], 404)
         self.assertEqual(self.ask(b"DELETE /api/v1/namespaces/shop/pods/front", *who)[0], 405)
+
+    def test_what_one_may_do(self) -> None:
+        """A question what one may do is answered once it is whole; an endless one is not read."""
+        who = (b"Authorization: Bearer t0ken", b"Impersonate-User: svc:ada")
+        line = b"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        length = b"Content-Length: 30"
+        code, told = self.ask(line, *who, length, pieces=(b"{" * 15, b"\r\n\r\n" + b"}" * 11))
+        self.assertEqual((code, told["status"]["allowed"]), (201, True))
+        api, transport = KubeApi("t0ken"), StringTransport()
+        api.makeConnection(transport)
+        api.dataReceived(line + b" HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n")
+        self.assertEqual((transport.value(), transport.disconnecting), (b"", True))
 
     def test_nobody_else(self) -> None:
         """Without the token, or in nobody's name, nothing is told."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
+import shutil
 import signal
 import socket
 import tempfile
@@ -166,6 +168,8 @@ class StayingTests(DemoCase):
         found = re.search(r"curl http://([0-9.]+):(\d+)/$", self.told(child), re.M)
         assert found is not None, child.tail()
         self.assertIn(b"You came through the gateway.", _answer((found[1], int(found[2]))))
+        if shutil.which("kubectl"):
+            self.asks_what_it_may(child.text())
         self.once().checked()
         self.assertTrue(child.is_alive)
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -173,6 +177,16 @@ class StayingTests(DemoCase):
         self.assertEqual(child.wait(), 0, child.tail())
         self.assertNotIn("ERROR", child.tail())
         self.assertEqual(self.left(), [])
+
+    def asks_what_it_may(self, told: str) -> None:
+        """The printed ``kubectl auth can-i`` is answered, and says no for what is denied."""
+        found = re.search(r"^ *(kubectl .* auth can-i) get secrets   #", told, re.M)
+        assert found is not None, told
+        visitor = self.base / "visitor"  # kubectl keeps a cache at home
+        visitor.mkdir()
+        for resource, status, why in (("pods", 0, "yes"), ("secrets", 1, "the access policy")):
+            ran = run([*shlex.split(found[1]), "get", resource], visitor)
+            self.assertEqual((ran.status, why in ran.stdout), (status, True), ran)
 
     def test_a_killed_one_is_removed_by_the_next(self) -> None:
         """What a killed demo leaves behind, the next one removes, and says so."""
