@@ -90,8 +90,9 @@ def reasons(status: dict[str, Any]) -> list[str]:
         decision = f", decision {one['decision_id']}" if one["decision_id"] else ""
         policies = f", policies {','.join(one['policies'])}" if one["policies"] else ""
         line = f"{one['at']} {one['resource']}: {one['text']} ({one['reason']}{decision}{policies})"
+        ask = f"; to ask for access: {one['request_hint']}" if one["request_hint"] else ""
         often = "" if one["count"] == 1 else f"; {one['count']} times since {one['first_at']}"
-        lines.append(escaped(f"{line}{often}"))
+        lines.append(escaped(f"{line}{often}{ask}"))
     return lines
 
 

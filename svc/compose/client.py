@@ -331,7 +331,8 @@ def _assembled(
 ) -> IService:
     runtime = side.runtime
     reactor = runtime.reactor
-    tasks, refusals = BackgroundTasks(), RecentRefusals(runtime.now)
+    options = options_elsewhere(side.settings.path, runtime.environ)
+    tasks, refusals = BackgroundTasks(), RecentRefusals(runtime.now, options)
     root, cluster = side.identity.verifier.root, side.identity.principal.cluster
     head = KnownHead(latest_checkpoint(reactor, side.state / "audit-head", root, cluster))
     head.latest_checkpoint.load()
@@ -363,7 +364,7 @@ def _assembled(
         refusals=refusals,
         cuts=resident.cuts,
         moved=link.moved,
-        options=options_elsewhere(side.settings.path, runtime.environ),
+        options=options,
     )
     status = StatusService(
         resident=resident,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pty
@@ -18,6 +19,8 @@ from contextlib import ExitStack, closing
 from fcntl import ioctl
 from functools import partial
 from pathlib import Path
+from shutil import rmtree
+from tempfile import mkdtemp
 from time import monotonic
 from typing import Any
 
@@ -372,14 +375,19 @@ class FourProcesses(EverySession, SynchronousTestCase):
 
     @proves("U-NOTE-16", "G-LIM-04")
     def test_a_named_configuration(self) -> None:
-        """`svc --config FILE up` serves ssh on its native port moved by the default offset."""
+        """`svc --config FILE up` serves ssh on its native port moved by the default offset.
+
+        What its log says to type of a denial works as it stands, where nobody has joined at home.
+        """
         person = self.world.person
         assert person.resident is not None
         person.resident.stop()
+        elsewhere = Path(mkdtemp())
+        self.addCleanup(rmtree, elsewhere)
         named = Child(
             name="up-named",
             words=svc_command("--config", str(person.directory / "client.toml"), "up"),
-            home=person.home,
+            home=elsewhere,
             log=person.home / "up-named.log",
         )
         self.addCleanup(person.up, "host")
@@ -389,6 +397,14 @@ class FourProcesses(EverySession, SynchronousTestCase):
         until("ssh's endpoint", lambda: ":10022" in log.read_text("utf-8"), 30, [named])
         (host,) = (one for one in person.status()["endpoints"] if one["resource"] == "host")
         self.assertEqual(host["address"].rpartition(":")[2], "10022")
+        (jail,) = (one for one in person.status()["endpoints"] if one["resource"] == "jail")
+        to, _, port = jail["address"].rpartition(":")
+        with contextlib.suppress(OSError), socket.create_connection((to, int(port)), 10) as refused:
+            refused.recv(1)
+        said = until("the refusal", lambda: re.search('to_see_why="(svc .*?)"', log.read_text()))
+        self.assertTrue(said[1].endswith(f" --dir {person.directory}"), said[1])
+        told = run(svc_command(*shlex.split(said[1])[1:]), elsewhere).checked().stdout
+        self.assertRegex(told, r"policies +closed\n")
 
 
 class DirectLanes(_Elsewhere, SynchronousTestCase):  # type: ignore[misc,valid-type]

@@ -12,7 +12,8 @@ from svc.client.own_options import with_options
 from svc.errors import SvcError
 from svc.messages.snapshot import REVOCATIONS
 from svc.model.audit.record import rfc3339
-from svc.model.policy.requested import known_command
+from svc.model.ids import is_random_id
+from svc.model.policy.requested import known_command, why_command
 from svc.ratelimit.repeats import RepeatCounter
 
 _log = Logger(namespace="svc_client")
@@ -66,6 +67,8 @@ class RecentRefusal:
         decision_id: Of the last time; empty where nothing was decided.
         first_at: Of the first time.
         count: How often.
+        request_hint: What to type to ask for access, without options; empty where no approval
+            would turn it.
     """
 
     at: float
@@ -76,6 +79,7 @@ class RecentRefusal:
     policies: tuple[str, ...] = ()
     first_at: float = 0.0
     count: int = 1
+    request_hint: str = ""
 
     @property
     def key(self) -> Hashable:
@@ -90,11 +94,13 @@ class RecentRefusals:
     What a client tries again and again is counted, and is a log line once a minute.
 
     Attributes:
+        options: What the commands in a log line end with, to use this identity.
         standing: The latest refusal for a reason that concerns every resource; None once a
             session has opened since, or a list has come that would have told of the reason.
     """
 
     now: Callable[[], float]
+    options: str = ""
     kept: deque[RecentRefusal] = field(factory=lambda: deque(maxlen=KEPT), init=False)
     standing: RecentRefusal | None = field(default=None, init=False)
     _repeats: RepeatCounter = field(init=False)
@@ -114,6 +120,7 @@ class RecentRefusals:
             decision_id=error.details.get("decision_id", ""),
             policies=policies_of(error),
             first_at=now,
+            request_hint=known_command(error.details.get("request", "")),
         )
         for one in self.kept:
             if one.key == refused.key:
@@ -131,7 +138,8 @@ class RecentRefusals:
                 reason=refused.reason,
                 decision_id=refused.decision_id,
                 policies=",".join(refused.policies),
-                text=refused.text,
+                text=with_options(refused.text, self.options),
+                **self._commands(refused),
                 **(
                     {}
                     if series.count == 1
@@ -139,6 +147,15 @@ class RecentRefusals:
                 ),
             )
         return refused
+
+    def _commands(self, refused: RecentRefusal) -> dict[str, str]:
+        """What to type next, as fields of a log line."""
+        commands = {}
+        if is_random_id(refused.decision_id):  # a Proxy said it
+            commands["to_see_why"] = why_command(refused.decision_id, self.options)
+        if refused.request_hint:
+            commands["to_ask"] = f"{refused.request_hint}{self.options}"
+        return commands
 
     def opened(self) -> None:
         """A session has opened."""
