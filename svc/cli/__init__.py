@@ -39,7 +39,7 @@ _COMMANDS = {
     "db": "svc.cli.native:db",
     "kubeconfig": "svc.cli.native:kubeconfig",
     "proxy-ssh": "svc.cli.person:proxy_ssh",
-    "why": "svc.cli.person:why",
+    "why": "svc.cli.why:why",
     "request": "svc.cli.access:request",
     "requests": "svc.cli.access:requests",
     "_policy-guard": "svc.cli.hidden:policy_guard",

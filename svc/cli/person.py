@@ -1,4 +1,4 @@
-"""The person's commands but for joining: up, status, resources, proxy-ssh, why.
+"""The person's commands but for joining and asking: up, status, resources, proxy-ssh.
 
 stdout carries what was asked for and nothing else; what is meant for the
 person's eyes beside it goes to stderr.
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import asdict, evolve
+from attrs import evolve
 
 from svc.cli import Globals
 from svc.cli.control import run
@@ -24,10 +24,7 @@ from svc.cli.output import hint, json_option, pairs, print_result, table, with_n
 from svc.cli.person_texts import (
     able,
     facts,
-    how_to_ask,
-    policies_say,
     reasons,
-    session_end,
     with_problem,
 )
 from svc.cli.roles import Running, refused
@@ -39,10 +36,8 @@ if TYPE_CHECKING:
     from svc.client.sessions import ClientSession, SessionIntent
     from svc.compose.client import PersonSide
     from svc.config import RoleSettings
-    from svc.messages.session import Explanation
 
 _ASK_SECS = 20.0
-_NOT_TOLD = "this decision does not exist, or you are not permitted to see it"
 
 
 @click.command()
@@ -166,63 +161,6 @@ async def _listed(side: PersonSide) -> list[dict[str, Any]]:
         ).public
         for _, one in sorted(seen.items())
     ]
-
-
-@click.command()
-@click.argument("decision_id")
-@own_directory_option
-@json_option
-@click.pass_obj
-def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
-    """Explain a decision that was made about you."""
-    from svc.model.ids import is_random_id
-
-    if not is_random_id(decision_id):
-        raise click.UsageError(
-            "DECISION_ID must be the whole id, 32 hex digits, as the refusal printed it"
-        )
-    side = able_person(globals_)
-    told = run(lambda reactor: _why(with_reactor(side, reactor), decision_id))
-    if not told.explained:
-        hint([_NOT_TOLD])
-        return 1
-    print_result(
-        as_json,
-        explanation(told),
-        pairs(
-            [
-                ("decision", told.decision),
-                ("reason", told.reason),
-                ("policies", told.policies),
-                ("action", told.action),
-                ("resource", told.resource),
-                ("policy version", told.policy_version),
-                ("time", told.time),
-                *policies_say(told),
-                *session_end(told),
-            ]
-        ),
-    )
-    if not as_json:
-        hint(how_to_ask(told, own_options(globals_.config)))
-    return 0
-
-
-def explanation(told: Explanation) -> dict[str, object]:
-    """What is told of a decision, for programs; what is not known of it is null."""
-    from svc.model.policy.requested import known_command
-
-    told = evolve(told, request_hint=known_command(told.request_hint))
-    shown = asdict(told, filter=lambda field, value: field.name != "explained")
-    return {name: None if value == "" else value for name, value in shown.items()}
-
-
-async def _why(side: PersonSide, decision_id: str) -> Any:
-    channel = await side.connect()
-    try:
-        return await side.dialer(lambda: channel).why(decision_id)
-    finally:
-        await channel.close()
 
 
 @click.command("proxy-ssh")
@@ -391,6 +329,5 @@ __all__ = [
     "resources",
     "status",
     "up",
-    "why",
     "with_reactor",
 ]

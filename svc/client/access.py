@@ -15,6 +15,7 @@ from svc.errors import Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier, IIdentity
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.access import (
+    NO_DENIED_TEXT,
     NONCE_BYTES,
     SESSION_ACCESS_METHOD,
     SESSION_DENIED_METHOD,
@@ -75,6 +76,14 @@ class AccessClient:
             timeout=_SECS,
         )
         return read_denied(answer)
+
+    async def lacks_denied_text(self, decision_id: str) -> bool:
+        """Whether this Proxy says that it has no text of that request; false where it is silent."""
+        try:
+            await self.denied(decision_id)
+        except SvcError as refusal:
+            return refusal.reason == NO_DENIED_TEXT
+        return False
 
     async def list(self, to_decide: bool) -> tuple[AccessEntry, ...]:
         """One's own requests, or those that one may decide about."""

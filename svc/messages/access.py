@@ -53,6 +53,9 @@ CONTROL_ACCESS_METHOD = "/gate.v1.Control/Access"
 SESSION_DENIED_METHOD = "/gate.v1.Session/Denied"
 USE_APPROVAL_METHOD = "/gate.v1.Control/UseApproval"
 
+NO_DENIED_TEXT = "unknown_decision"
+"""The reason of a refusal: this Proxy has no text of the denied request that is asked about."""
+
 NONCE_BYTES = 16
 _DOCUMENT = 16 * 1024
 _ENTRIES = 1_000

@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from twisted.internet.interfaces import IReactorTime
 
 from svc.errors import Fault, SvcError
-from svc.messages.access import DeniedRequest
+from svc.messages.access import NO_DENIED_TEXT, DeniedRequest
 from svc.proxy.sessions.gated import GatedOpen
 
 KEPT_SECS = 600.0
@@ -70,7 +70,7 @@ class DeniedTexts:
                 f"{MOST_OF_ONE} for {KEPT_SECS / 60:.0f} minutes, where an approval of the text "
                 "would help, and a request has a text (a statement whose parameters are sent apart "
                 "has none); send the request again, or give the text with --statement",
-                reason="unknown_decision",
+                reason=NO_DENIED_TEXT,
                 fault=Fault.NOT_FOUND,
             )
         return kept.denied

@@ -10,7 +10,7 @@ from typing import Any
 
 from contrib.reference.json_names import KEYS, unknown
 from svc.cli.output import moment
-from svc.cli.person import explanation
+from svc.cli.why import explanation
 from svc.client.own_certificate import identity_status
 from svc.messages.session import Explanation
 from svc.model.audit.record import rfc3339

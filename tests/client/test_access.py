@@ -12,10 +12,13 @@ from svc.client.access import AccessClient, WaitingRequests
 from svc.errors import Malformed, SvcError, Unavailable
 from svc.interfaces.rpc import Peer
 from svc.messages.access import (
+    SESSION_DENIED_METHOD,
     AccessDecide,
     AccessEntry,
     AccessList,
+    DeniedRequest,
     decode_access_call,
+    denied_message,
     entries_message,
     read_access,
 )
@@ -35,12 +38,15 @@ class Channel:
     def __init__(self, peer: Any) -> None:
         self.peer = peer
         self.answer: tuple[AccessEntry, ...] | SvcError = (ENTRY,)
+        self.denied: DeniedRequest | None = None
         self.calls: list[Any] = []
 
     async def unary(self, method: str, message: Any, kind: Any, timeout: float) -> Any:
-        self.calls.append(read_access(message))
+        if method == SESSION_DENIED_METHOD and self.denied is not None:
+            return denied_message(self.denied)
         if isinstance(self.answer, SvcError):
             raise self.answer
+        self.calls.append(read_access(message))
         return entries_message(self.answer)
 
 
@@ -104,6 +110,19 @@ class AccessClientTests(SynchronousTestCase):
         self.channel.answer = (ENTRY, ENTRY)
         with self.assertRaises(Malformed):
             result(self.client.show("r1"))
+
+    def test_a_denial_without_a_text(self) -> None:
+        """What a Proxy has no text of cannot be asked for; without its answer it may be."""
+        for answer, lacks in (
+            (SvcError("no text", reason="unknown_decision"), True),
+            (Unavailable("away", reason="authority_unreachable"), False),
+        ):
+            self.channel.answer = answer
+            self.assertEqual(result(self.client.lacks_denied_text("d0" * 16)), lacks)
+        self.channel.denied = DeniedRequest(
+            resource="db1", action="dbQuery", parameters={}, text=b"SELECT 1"
+        )
+        self.assertFalse(result(self.client.lacks_denied_text("d0" * 16)))
 
     def test_how_many_wait(self) -> None:
         """The number is asked for once in half a minute; without an answer it is not known."""

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.postgres import USER
-from svc.testing.gateway.processes import run, svc_command, until
+from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import POLICY, PROXY
 from tests.fault.tally import in_long_form
 from tests.interop.stage import INSTALLED, JAVA, NODE
@@ -317,15 +318,29 @@ class PsqlTests(DatabaseCase):
         eve, approver = self.gateway.add_person("eve"), self.person
         config = eve.directory / "client.toml"
         config.write_text(f"plugins.kinds = {KINDS}\n{config.read_text('utf-8')}", "utf-8")
+        # In a home where nobody has joined: whatever is typed there has to name the directory.
+        self.elsewhere = self.server.directory / "elsewhere"
+        self.elsewhere.mkdir()
+        eve.resident = Child(
+            name="up-eve",
+            words=svc_command("up", "--dir", str(eve.directory)),
+            home=self.elsewhere,
+            log=self.elsewhere / "up.log",
+        )
         eve.up("orders")
         self.person = eve
         try:
             said = self.run_psql("SELECT id FROM orders;\n")
-            hint = "HINT:  To ask for access: svc request orders --action dbQuery; to see why: svc"
-            self.assertIn(hint, said.stderr)
+            found = re.search(
+                r"HINT:  To ask for access: (svc .*); to see why: (svc .*)", said.stderr
+            )
+            assert found is not None, said.stderr
+            own = f" --dir {shlex.quote(str(eve.directory))}"
+            self.assertEqual(found[1], f"svc request orders --action dbQuery{own}")
+            self.assertTrue(found[2].endswith(own), found[2])
+            self.assertIn("dbQuery", self.typed(found[2]).checked().stdout)
             self.assertIn("ERROR:  42501", said.stderr)
-            words = ("request", "orders", "--action", "dbQuery", "--uses", "1", "--json")
-            id = eve.svc(*words).checked().json["id"]
+            id = self.typed(found[1], "--uses", "1", "--json").checked().json["id"]
             approver.svc("requests", "approve", id, "--yes").checked()
             said = self.run_psql("SELECT id FROM orders;\nSELECT id FROM orders;\n")
             self.assertEqual(said.stdout.split(), ["7"], said.stderr)
@@ -336,23 +351,27 @@ class PsqlTests(DatabaseCase):
             self.person = approver
         self.gateway.set_policy(POLICY + NO_DDL)
 
+    def typed(self, command: str, *more: str) -> Ran:
+        """Run a command as it was printed, where nobody has joined in the home."""
+        return run(svc_command(*shlex.split(command)[1:], *more), self.elsewhere)
+
     def check_exact_text(self, eve: GatewayPerson, approver: GatewayPerson) -> None:
         """One statement passes once, byte for byte as its approver saw it, and nothing else."""
         with connected(self.url) as cursor:
             cursor.execute("INSERT INTO orders VALUES (71)")
         statement = "DELETE FROM orders\n\tWHERE id = 71;"
         said = self.run_psql(f"{statement}\n")
-        hint = re.search(r"HINT:  To ask for access: (svc request --decision \w+);", said.stderr)
+        hint = re.search(r"HINT:  To ask for access: (svc request --decision .*);", said.stderr)
         assert hint is not None, said.stderr
-        words = [*hint[1].split()[1:], "--yes"]
-        told = eve.svc(*words, "--reason", "wrong order", "--json").checked()
+        told = self.typed(hint[1], "--yes", "--reason", "wrong order", "--json").checked()
         self.assertRegex(told.stderr, r"resource +orders\naction +dbQuery, one exact text\n")
         self.assertRegex(told.stderr, r"parameters +database=postgres,db_role=app\n")
         entry = told.json
         self.assertEqual((entry["exact_text"], entry["asked_uses"]), (statement, 1))
         self.assertEqual(entry["parameters"], {"database": "postgres", "db_role": "app"})
         id = entry["id"]
-        self.assertIn("does not keep", approver.svc(*words).stderr)
+        again = hint[1].partition(" --dir ")[0].split()[1:]
+        self.assertIn("does not keep", approver.svc(*again, "--yes").stderr)
         shown = approver.svc("requests", "show", id).checked().stdout
         self.assertIn("  | DELETE FROM orders\\n\n  | \\tWHERE id = 71;", shown)
         approver.svc("requests", "approve", id, "--yes").checked()
@@ -374,6 +393,10 @@ class PsqlTests(DatabaseCase):
             apart.execute("DELETE FROM orders WHERE id = %s", (71,))
         hint = caught.exception.diag.message_hint
         self.assertIn("a statement whose parameters are sent apart has none", hint)
+        told = eve.svc("why", re.findall("svc why (\\w+)", hint)[0]).checked()
+        self.assertIn("on request, orders-on-request", told.stdout)
+        self.assertIn("can approve only its exact text, and this Proxy has no text", told.stderr)
+        self.assertNotIn("svc request", told.stderr)
         said = self.run_psql(f"{statement}\n{statement}\n")
         self.assertEqual(said.stderr.count("ERROR:  42501"), 1, said.stderr)
         with connected(self.url) as cursor:
