@@ -35,7 +35,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "node_name": "its name",
         "node_state": "whether that node is active or revoked",
         "resource": "the id of the resource",
-        "resources": "how many resources are assigned to a node",
+        "resources": "how many resources are assigned to a node, or may be viewed",
         "version": "the program's version",
         "source": "how a resource got into the catalog; of a profile, who told it",
         "publication": "how resources that a Connector offers get into the catalog",

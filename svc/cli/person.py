@@ -72,7 +72,9 @@ def up(globals_: Globals) -> int:
 
 @click.command()
 @click.option(
-    "--refresh", is_flag=True, help="Query the Proxy first instead of showing the cached state."
+    "--refresh",
+    is_flag=True,
+    help="Have `svc up` query the Proxy first instead of showing the cached state.",
 )
 @click.option(
     "--explain",
@@ -85,22 +87,36 @@ def up(globals_: Globals) -> int:
 def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> int:
     """Show your identity, the Proxy connection, and recent refusals and ended sessions.
 
-    Status 1 if your certificate is not valid now: it has expired, or this machine's clock is wrong;
-    with --refresh also if the Proxy is not connected or no session can be opened now.
+    While `svc up` does not run, this asks a Proxy, for at most 5 seconds each, whether it accepts
+    you.  Status 1 if your certificate is not valid now: it has expired, or this machine's clock is
+    wrong; with --refresh also if no Proxy is connected or no session can be opened now.
     """
     from svc.client.own_certificate import identity_status
+    from svc.client.own_name import OwnName
     from svc.client.signin import SignInFile
 
     side = _person(globals_)
-    own = identity_status(side.identity, SignInFile(side.state).renew_until())
+    name = OwnName(side.state).read(side.identity.principal.id)
+    own = identity_status(side.identity, SignInFile(side.state).renew_until(), name)
     problem = own["certificate"]["problem"]
-    told = {"running": False, **(_ask(side, refresh and not problem) or {}), **own}
+    told = _ask(side, refresh and not problem)
+    told = {**(_told_by_proxy(side, problem) if told is None else told), **own}
     lines, options = pairs(facts(told)), own_options(globals_.config)
     lines += reasons(told) if explain else ()
     print_result(as_json, with_nulls(told), [with_options(line, options) for line in lines])
     if problem:
         hint([with_options(f"svc: {problem}", options)])
     return 1 if problem or (refresh and not able(told)) else 0
+
+
+def _told_by_proxy(side: PersonSide, problem: str) -> dict[str, Any]:
+    """What can be known without a resident; nobody is asked with a certificate that is not good."""
+    from svc.client.ask_proxy import NOT_ASKED, ask_proxies
+
+    if problem:
+        return {"running": False, **NOT_ASKED}
+    told = run(lambda reactor: ask_proxies(with_reactor(side, reactor).ways, reactor))
+    return {"running": False, **told}
 
 
 @click.group(cls=Group)

@@ -31,16 +31,18 @@ def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
         left = f"{left}, or `svc login`"
     rows: list[tuple[str, object]] = [
         ("cluster", status["cluster"]),
-        ("agent", status["agent"]) if status.get("agent") else ("person", status["person"]),
+        _whose(status),
         ("certificate", left),
         ("svc up", "running" if status["running"] else "not running"),
     ]
-    if status["running"]:
+    if not status["running"]:
+        rows += _asked(status)
+    else:
         proxy = status["proxy"]
         rows += [
             ("proxy", proxy["address"] if proxy["connected"] else "not connected"),
             ("resources", len(status["endpoints"])),
-            *(("no new sessions", one["text"]) for one in status["no_new_sessions"]),
+            *_no_new_sessions(status),
             ("sessions", status["sessions"]),
             ("refused", len(status["refused"])),
             ("ended", len(status["ended"])),
@@ -54,9 +56,36 @@ def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
     return rows
 
 
+def _whose(status: dict[str, Any]) -> tuple[str, object]:
+    """Whose identity it is, by name; by the id where the name is not known."""
+    kind = "agent" if status.get("agent") else "person"
+    return kind, status.get("name") or status[kind]
+
+
+def _no_new_sessions(status: dict[str, Any]) -> list[tuple[str, object]]:
+    return [("no new sessions", one["text"]) for one in status["no_new_sessions"]]
+
+
+def _asked(status: dict[str, Any]) -> list[tuple[str, object]]:
+    """What a Proxy said, which was asked because no resident runs."""
+    proxy = status.get("proxy")
+    if proxy is None:
+        return [("proxy", "not asked, because your certificate is not valid now")]
+    if proxy["connected"]:
+        return [
+            ("proxy", f"{proxy['address']} accepts you"),
+            ("resources", status["resources"]),
+            *_no_new_sessions(status),
+        ]
+    if status["no_new_sessions"]:
+        return [("proxy", f"{proxy['address']} refuses you"), *_no_new_sessions(status)]
+    return [("proxy", f"not reached: {proxy['problem']}")]
+
+
 def able(status: dict[str, Any]) -> bool:
-    """Whether sessions open, as far as the resident knows; true where none runs to ask."""
-    return not status["running"] or (status["proxy"]["connected"] and not status["no_new_sessions"])
+    """Whether sessions open, as far as the resident knows, or the Proxy that was asked."""
+    proxy = status["proxy"]
+    return proxy is None or (proxy["connected"] and not status["no_new_sessions"])
 
 
 def with_problem(endpoints: list[dict[str, Any]], why: list[str]) -> list[dict[str, Any]]:
@@ -72,7 +101,7 @@ def reasons(status: dict[str, Any]) -> list[str]:
     if status["certificate"]["problem"]:
         lines.append(f"certificate: {escaped(status['certificate']['problem'])}")
     if not status["running"]:
-        return lines
+        return lines  # the rows say all that is known
     if status["proxy"]["problem"]:
         lines.append(f"proxy: {escaped(status['proxy']['problem'])}")
     if status.get("audit", {}).get("problem"):

@@ -70,11 +70,20 @@ async def list_once(channel: IRpcChannel, clock: IReactorTime) -> dict[str, List
     Raises:
         SvcError: the Proxy refused or was silent.
     """
+    return merge({}, await first_listing(channel, clock))
+
+
+async def first_listing(channel: IRpcChannel, clock: IReactorTime) -> Listing:
+    """The whole list, as the Proxy first sends it.
+
+    Raises:
+        SvcError: the Proxy refused or was silent.
+    """
     stream = channel.stream(LIST_METHOD)
     try:
         await stream.send(encode_list_request(b""))
         stream.end()
-        return merge({}, await _next(stream, clock, _FIRST_LISTING_SECS))
+        return await _next(stream, clock, _FIRST_LISTING_SECS)
     finally:
         stream.cancel()
 

@@ -93,12 +93,15 @@ def ends_soon(identity: IIdentity) -> bool:
     return 0 < identity.seconds_left() <= first_warning(identity.facts)
 
 
-def identity_status(identity: IIdentity, renew_until: float = 0.0) -> dict[str, Any]:
+def identity_status(
+    identity: IIdentity, renew_until: float = 0.0, name: str = ""
+) -> dict[str, Any]:
     """Who the person or agent is here, until when, and what is wrong with the certificate now.
 
     Args:
         renew_until: Until when `svc up` renews the certificate; 0: it does not.  An agent's is
             renewed for as long as the agent is in force, whatever this says.
+        name: Of the person or agent; empty where it is not known.
     """
     facts = identity.facts
     is_agent = facts.principal.role is Role.AGENT
@@ -111,6 +114,7 @@ def identity_status(identity: IIdentity, renew_until: float = 0.0) -> dict[str, 
         "cluster": facts.principal.cluster,
         "person": "" if is_agent else facts.principal.id,
         "agent": facts.principal.id if is_agent else "",
+        "name": name,
         "certificate": {
             "expires_at": rfc3339(facts.not_after),
             "seconds_left": int(identity.seconds_left()),
@@ -178,7 +182,10 @@ class EndWarnings(Service):
 
 
 def identity_watch(
-    take: Callable[[], bool], chain_on_disk: Callable[[], Sequence[bytes]], identity: IIdentity
+    take: Callable[[], bool],
+    chain_on_disk: Callable[[], Sequence[bytes]],
+    identity: IIdentity,
+    name: str = "",
 ) -> Callable[[], Coroutine[Any, Any, None]]:
     """What ``svc up`` calls now and then: it takes a new identity, and warns of somebody else's.
 
@@ -186,6 +193,7 @@ def identity_watch(
         take: Uses what lies on disk if it is the same person's; whether it was new.
         chain_on_disk: Of the identity there; empty where there is none.
         identity: The one in use.
+        name: Whose it is; empty where only the id is known.
     """
     told: list[tuple[bytes, ...]] = []
 
@@ -198,7 +206,7 @@ def identity_watch(
             _log.warn(
                 "somebody else has joined or signed in here; svc up goes on as before: restart it, "
                 "or give each person a directory of their own with --dir",
-                person=identity.facts.principal.id,
+                person=name or identity.facts.principal.id,
             )
 
     return look

@@ -15,6 +15,7 @@ from svc.client.heads import KnownHead
 from svc.client.lanes import PersonLanes
 from svc.client.link import ConfiguredProxy, ProxyLink
 from svc.client.own_certificate import EndWarnings, check_own, dial_refusal, identity_watch
+from svc.client.own_name import OwnName
 from svc.client.own_options import options_elsewhere
 from svc.client.places import (
     CLIENT_FILE,
@@ -333,6 +334,7 @@ def _assembled(
     reactor = runtime.reactor
     options = options_elsewhere(side.settings.path, runtime.environ)
     tasks, refusals = BackgroundTasks(), RecentRefusals(runtime.now, options)
+    own_name = OwnName(side.state)
     root, cluster = side.identity.verifier.root, side.identity.principal.cluster
     head = KnownHead(latest_checkpoint(reactor, side.state / "audit-head", root, cluster))
     head.latest_checkpoint.load()
@@ -376,6 +378,7 @@ def _assembled(
         head=head,
         renew=side.take_new_identity,
         renew_until=SignInFile(side.state).renew_until,
+        own_name=own_name.read,
         waiting=waiting_requests(side.identity, side.runtime, link.channel).count,
     )
     control = BoundPort(
@@ -389,7 +392,12 @@ def _assembled(
     fresh = PeriodicTask(
         clock=reactor,
         interval=_LOOK_FOR_IDENTITY_SECS,
-        call=identity_watch(side.take_new_identity, side.chain_on_disk, side.identity),
+        call=identity_watch(
+            side.take_new_identity,
+            side.chain_on_disk,
+            side.identity,
+            own_name.read(side.identity.principal.id),
+        ),
         what="looking for a new identity",
     )
     tree = AsyncMultiService()

@@ -10,6 +10,7 @@ from pathlib import Path
 from attrs import frozen
 from twisted.internet.defer import Deferred
 
+from svc.client.own_name import OwnName
 from svc.client.places import CLIENT_FILE
 from svc.client.signin import SignInFile
 from svc.config import Address
@@ -164,6 +165,7 @@ async def take_identity(
     # An agent is renewed by its certificate alone; a person who joined by a token joins again.
     is_agent = facts.principal.role is Role.AGENT
     SignInFile(directory).write(facts.not_after if is_agent else 0.0)
+    OwnName(directory).write(facts.principal.id, person.name)
     path = write_config(directory, person.cluster, proxies)
     return JoinedPerson(person.cluster, person.name, path)
 

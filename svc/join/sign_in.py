@@ -17,6 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from svc import __version__
+from svc.client.own_name import OwnName
 from svc.client.signin import RenewedSignIn, SignInFile
 from svc.config import Address
 from svc.errors import Fault, SvcError
@@ -319,6 +320,7 @@ class MachineSignIn:
         )
         cluster = identity.principal.cluster
         SignInFile(self.place.directory).write(float(answer.renew_until))
+        OwnName(self.place.directory).write(identity.principal.id, answer.name)
         if self.place.writes_config:
             write_config(self.place.directory, cluster, self.place.proxies)
         return SignedInPerson(

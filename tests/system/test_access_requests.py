@@ -141,6 +141,12 @@ class AccessRequestTests(SynchronousTestCase):
         self.gateway.operator("persons", "disable", "cleo")
         self.assertEqual(session.process.wait(60), 1)
         self.assertIn("who approved it was let go", session.said())
+        asked = cleo.svc("status").checked().stdout
+        self.assertRegex(asked, r"(?m)^person +cleo\n(.*\n)*proxy +\S+ refuses you$")
+        self.assertRegex(asked, r"no new sessions +the person was disabled by an operator")
+        self.assertEqual(cleo.svc("status", "--refresh").status, 1)
+        mine = self.bob.svc("status", "--refresh").checked().stdout
+        self.assertRegex(mine, r"(?m)^person +bob\n(.*\n)*proxy +\S+ accepts you\nresources +1$")
         self.assertEqual(self.through().status, 1)
         self.told(self.bob, "requests", "withdraw", id)
 

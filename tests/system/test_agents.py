@@ -85,7 +85,9 @@ class AgentTests(SynchronousTestCase):
         self.assertRegex(listed, r"deployer +ada +active +- +bob +agent-")
         agent.up("told")
         status = agent.svc("status").checked().stdout
-        self.assertRegex(status, f"agent +{self.row()['id']}\n")
+        self.assertRegex(status, "agent +deployer\n")
+        told = agent.svc("status", "--json").checked().json
+        self.assertEqual((told["agent"], told["name"]), (self.row()["id"], "deployer"))
         self.assertIn("`svc up` renews it\n", status)
         refused = agent.svc("request", "told")
         self.assertEqual(refused.status, 1)
