@@ -41,48 +41,55 @@ _HOUR = 3600
 
 @click.command()
 @click.argument("resource", required=False, default="")
-@click.option("--action", default="", metavar="A", help="The action; else opening a session.")
+@click.option(
+    "--action",
+    default="",
+    metavar="A",
+    help="The action, such as dbQuery; by default, opening a session.",
+)
 @click.option(
     "--decision",
     default="",
     metavar="ID",
-    help="Exactly the request that this decision denied, as the denial says.",
+    help="Ask for exactly the request that this decision denied; the denial shows its id.",
 )
 @click.option(
     "--statement",
     metavar="TEXT",
-    help="A request of exactly this text; with --action and the session's parameters.",
+    help="Ask for one request of exactly this text; give --action and the parameters, too.",
 )
 @click.option(
     "--statement-file",
     type=click.File("rb"),
     metavar="FILE",
-    help="As --statement, from a file, every byte of it; - reads the input.",
+    help="As --statement, with all bytes of FILE; - is stdin.",
 )
-@click.option("--reason", default="", metavar="TEXT", help="Why, in one line, for the approver.")
+@click.option(
+    "--reason", default="", metavar="TEXT", help="Why you need it; the approver reads it."
+)
 @click.option(
     "--for",
     "secs",
     type=DURATION,
     default=_HOUR,
     metavar="TIME",
-    help="How long from the approval on, such as 30m or 2h; else 1h.",
+    help="How long the access lasts from its approval on, such as 30m or 2h; 1h by default.",
 )
 @click.option(
     "--uses",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help="How many sessions; else any number in that time, and one use of an exact text.",
+    help="How many sessions it is good for; by default any number, or one use of an exact text.",
 )
 @click.option(
     "--parameter",
     "parameters",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Only with this parameter of the session; may be repeated.",
+    help="Only for sessions with this parameter; may be repeated.",
 )
 @click.option(
-    "--yes", is_flag=True, help="Do not ask; what a --decision makes a request of is printed."
+    "--yes", is_flag=True, help="Do not ask for confirmation; what --decision asks for is printed."
 )
 @own_directory_option
 @json_option
@@ -195,8 +202,8 @@ def requests() -> None:
 def list_requests(globals_: Globals, to_decide: bool, as_json: bool) -> None:
     """List your requests; with --to-decide those of others that wait for you.
 
-    Denied and used ones stay in your list until their time is over.  If your list is empty, a line
-    on stderr says how many of others wait for you.
+    Requests that were denied or used stay in your list until they expire.  If your list is empty, a
+    line on stderr says how many requests of others wait for you.
     """
     waiting: Sequence[AccessEntry] = ()
 
@@ -240,7 +247,9 @@ def show_request(globals_: Globals, request_id: str, as_json: bool) -> None:
 
 @requests.command("approve")
 @click.argument("request_id")
-@click.option("--yes", is_flag=True, help="Do not ask; what is approved is printed.")
+@click.option(
+    "--yes", is_flag=True, help="Do not ask for confirmation; what is approved is printed."
+)
 @own_directory_option
 @json_option
 @click.pass_obj
@@ -251,7 +260,7 @@ def approve_request(globals_: Globals, request_id: str, yes: bool, as_json: bool
 
 @requests.command("deny")
 @click.argument("request_id")
-@click.option("--yes", is_flag=True, help="Do not ask; what is denied is printed.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation; what is denied is printed.")
 @own_directory_option
 @json_option
 @click.pass_obj

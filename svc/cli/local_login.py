@@ -131,7 +131,7 @@ class LocalWords:
 def local_options(command: Callable[..., None]) -> Callable[..., None]:
     """The options of people without a provider, which the command gets as ``words``."""
 
-    @click.option("--name", metavar="NAME", help="Your name there; asked for by default.")
+    @click.option("--name", metavar="NAME", help="The name of your account; asked for by default.")
     @click.option(
         "--enroll",
         is_flag=True,
@@ -140,7 +140,7 @@ def local_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--first-administrator",
         is_flag=True,
-        help="The same with the code in first-administrator.code, on the Authority's host.",
+        help="As --enroll, with the code in first-administrator.code; on the Authority's host.",
     )
     @click.option(
         "--code-file",

@@ -58,13 +58,13 @@ if TYPE_CHECKING:
     "id_token_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="For machines: file with an ID token for this cluster; else SVC_ID_TOKEN has it.",
+    help="For machines: file with an ID token for this cluster; by default, SVC_ID_TOKEN has it.",
 )
 @click.option(
     "--local",
     is_flag=True,
-    help="Sign in with a password and a second factor that the Authority keeps; by default where "
-    "it has no provider.",
+    help="Sign in with a password and a second factor that the Authority keeps; the default where "
+    "no provider is configured.",
 )
 @local_options
 @click.option(

@@ -27,7 +27,7 @@ from svc.errors import Fault, SvcError
 def open_resource(globals_: Globals, name: str | None, only_print: bool) -> None:
     """Open the web application NAME in your browser, and print its URL.
 
-    Without NAME it is a page that lists your web applications.  The URL has a name that only your
+    Without NAME, open a page that lists your web applications.  The URL has a name that only your
     `svc up` serves: on another machine it leads nowhere.
     """
     if name is None:

@@ -69,6 +69,7 @@ _DEMO = (
     default=7400,
     show_default=True,
     type=click.IntRange(1, 65535),
+    metavar="PORT",
     help="The port at which people and Connectors reach the Proxy.",
 )
 @click.option(
@@ -76,6 +77,7 @@ _DEMO = (
     default=7401,
     show_default=True,
     type=click.IntRange(1, 65531),
+    metavar="PORT",
     help="The first of the Authority's four consecutive ports; the browser page has the fifth.",
 )
 @click.option(

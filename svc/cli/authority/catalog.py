@@ -19,9 +19,15 @@ def resources() -> None:
 @resources.command("add")
 @click.argument("resource", metavar="ID", type=WORD)
 @click.option(
-    "--kind", required=True, type=WORD, help="A resource kind that is enabled, such as tcp or ssh."
+    "--kind",
+    required=True,
+    type=WORD,
+    metavar="KIND",
+    help="A resource kind that is enabled, such as tcp or ssh.",
 )
-@click.option("--node", type=WORD, help="The Connector that serves it, by id or name.")
+@click.option(
+    "--node", type=WORD, metavar="NODE", help="The Connector that serves it, by id or name."
+)
 @click.option(
     "--label", "given", multiple=True, type=WORD, metavar="K=V", help="A label; may be repeated."
 )
@@ -46,7 +52,9 @@ def add_resource(
 
 @resources.command("assign")
 @click.argument("resource", metavar="ID", type=WORD)
-@click.option("--node", required=True, type=WORD, help="A Connector, by id or name.")
+@click.option(
+    "--node", required=True, type=WORD, metavar="NODE", help="A Connector, by id or name."
+)
 @json_option
 @click.pass_context
 def assign_resource(context: click.Context, resource: str, node: str, as_json: bool) -> None:

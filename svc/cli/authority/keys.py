@@ -45,7 +45,7 @@ def renew(context: click.Context, kind: str, root_key: Path | None, as_json: boo
 
     `transport` and `spiffe` are the issuing CAs of nodes and persons; `anchor` signs the heads
     of the audit log, `audit-origin` the records of state, `snapshot` the policy snapshots for
-    Proxies, `grant` the session grants and `jwt` the identities that web applications are told.
+    Proxies, `grant` the session grants and `jwt` the identity tokens for web applications.
     A running Authority loads a new key at its next reload
     pass; a new issuing CA only while it is the leader.  What the previous key signed stays valid.
     Auditors who check the fingerprint of the anchor certificate also need that of the new one,

@@ -94,7 +94,10 @@ def set_policy(
 )
 @click.option("--action", type=WORD, metavar="A", help="The action, such as sshConnect.")
 @click.option(
-    "--resource", type=WORD, metavar="ID", help="On what; not for actions about the cluster."
+    "--resource",
+    type=WORD,
+    metavar="ID",
+    help="The resource; leave it out for an action on the cluster.",
 )
 @click.option(
     "--fact",

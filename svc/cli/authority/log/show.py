@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 @click.command("show")
 @click.argument("decision_id", metavar="[DECISION_ID]", required=False, type=WORD)
-@click.option("--seq", type=click.IntRange(1, LARGEST), help="The record with this number.")
+@click.option(
+    "--seq", type=click.IntRange(1, LARGEST), metavar="N", help="The record with this number."
+)
 @click.option(
     "--last",
     type=click.IntRange(1, MOST),
@@ -47,7 +49,9 @@ if TYPE_CHECKING:
 @click.option(
     "--session", type=WORD, metavar="ID", help="Records of a session; a prefix is enough."
 )
-@click.option("--since", type=WORD, metavar="TIME", help="From 30m, 2h or 7d ago, or a UTC time.")
+@click.option(
+    "--since", type=WORD, metavar="TIME", help="From 30m, 2h or 7d ago on, or from a UTC time on."
+)
 @click.option("--until", type=WORD, metavar="TIME", help="Before this time, in the same form.")
 @click.option("--long", "is_long", is_flag=True, help="Show every field of a record, one per line.")
 @click.option(

@@ -29,7 +29,9 @@ def accounts() -> None:
     help="A group of the person; may be repeated.",
 )
 @click.option("--create-groups", is_flag=True, help="Create groups that do not exist.")
-@click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the code.  [default: a day]")
+@click.option(
+    "--ttl", type=TTL, metavar="SECS", help="Lifetime of the code, in seconds; a day by default."
+)
 @json_option
 @click.pass_context
 def add_account(
@@ -77,7 +79,9 @@ def list_accounts(context: click.Context, as_json: bool) -> None:
 
 @accounts.command("reset")
 @click.argument("person", type=WORD)
-@click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the code.  [default: a day]")
+@click.option(
+    "--ttl", type=TTL, metavar="SECS", help="Lifetime of the code, in seconds; a day by default."
+)
 @reason_option
 @json_option
 @click.pass_context
@@ -150,8 +154,8 @@ def remove_passkey(
 ) -> None:
     """Remove PASSKEY, given by its id, of PERSON, given by id or name.
 
-    Sign-ins of that person are renewed no more, as any of them may have come by it; certificates
-    last to their end, unless `persons revoke` ends them.
+    No sign-in of that person is renewed any more, because any of them may have used it;
+    certificates stay valid until they expire, unless `persons revoke` ends them.
     """
     request = pb.RemovePasskeyRequest(person=person, passkey=passkey, note=reason or "")
     answer = admin(context)("RemovePasskey", request, pb.RemovePasskeyResponse)

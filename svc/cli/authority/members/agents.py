@@ -41,14 +41,14 @@ def agents() -> None:
     multiple=True,
     type=WORD,
     metavar="A",
-    help="What it may do for them; webConnect by default; may be repeated.",
+    help="An action that it may take for them; webConnect by default; may be repeated.",
 )
 @click.option(
     "--for-secs",
     "delegation_secs",
     type=click.IntRange(1, _LONGEST),
     metavar="SECS",
-    help="How long it may act for them; 30 days by default.",
+    help="How long it may act for them, in seconds; 30 days by default.",
 )
 @click.option(
     "--oidc-issuer",
@@ -71,7 +71,12 @@ def agents() -> None:
     metavar="NAME=VALUE",
     help="A claim that such a token must have; `sub` is required; may be repeated.",
 )
-@click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the one-use token.")
+@click.option(
+    "--ttl",
+    type=TTL,
+    metavar="SECS",
+    help="Lifetime of the one-use token, in seconds; identity.join_token_secs (3600) by default.",
+)
 @json_option
 @click.pass_context
 def add_agent(
@@ -122,7 +127,7 @@ def add_agent(
 @click.option(
     "--route",
     type=click.Choice(["certificate"]),
-    help="Only those that hold a certificate; SEEN is when its newest one was issued.",
+    help="Only those that have a certificate; SEEN is when the newest one was issued.",
 )
 @json_option
 @click.pass_context

@@ -19,8 +19,18 @@ def nodes() -> None:
 
 @nodes.command("add")
 @click.argument("name", type=WORD)
-@click.option("--role", required=True, type=click.Choice(["proxy", "connector"]))
-@click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the token.")
+@click.option(
+    "--role",
+    required=True,
+    type=click.Choice(["proxy", "connector"]),
+    help="The role of the node.",
+)
+@click.option(
+    "--ttl",
+    type=TTL,
+    metavar="SECS",
+    help="Lifetime of the token, in seconds; identity.join_token_secs (3600) by default.",
+)
 @public_name_option
 @json_option
 @click.pass_context
@@ -57,11 +67,25 @@ def add_node(
 
 @nodes.command("expect")
 @click.argument("name", type=WORD)
-@click.option("--role", required=True, type=click.Choice(["proxy", "connector"]))
 @click.option(
-    "--key", required=True, type=WORD, help="SHA-256 of the node's public key, 64 hex digits."
+    "--role",
+    required=True,
+    type=click.Choice(["proxy", "connector"]),
+    help="The role of the node.",
 )
-@click.option("--ttl", type=TTL, metavar="SECS", help="How long the key may join.")
+@click.option(
+    "--key",
+    required=True,
+    type=WORD,
+    metavar="SHA256",
+    help="SHA-256 of the node's public key: 64 hex digits.",
+)
+@click.option(
+    "--ttl",
+    type=TTL,
+    metavar="SECS",
+    help="How long the key may join, in seconds; identity.join_token_secs (3600) by default.",
+)
 @public_name_option
 @json_option
 @click.pass_context

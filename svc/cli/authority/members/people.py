@@ -31,7 +31,12 @@ def persons() -> None:
 )
 @click.option("--create-groups", is_flag=True, help="Create groups that do not exist.")
 @click.option("--join-groups", is_flag=True, help="Add an existing person to the groups.")
-@click.option("--ttl", type=TTL, metavar="SECS", help="Lifetime of the token.")
+@click.option(
+    "--ttl",
+    type=TTL,
+    metavar="SECS",
+    help="Lifetime of the token, in seconds; identity.join_token_secs (3600) by default.",
+)
 @json_option
 @click.pass_context
 def add_person(

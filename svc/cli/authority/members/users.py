@@ -27,7 +27,7 @@ def users() -> None:
 @json_option
 @click.pass_context
 def forget_name(context: click.Context, person: str, records: bool, as_json: bool) -> None:
-    """Erase the name of PERSON, given by name or id; by id, once more changes nothing.
+    """Erase the name of PERSON, given by name or id.
 
     The opaque id stays, in lists and in the log.  With --records, names, addresses, paths and
     notes in records of the person are erased with their salts, and so are the stored entities of
