@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from svc.compose.administration import AdminConnection
-    from svc.compose.client import PersonSide
+    from svc.compose.person import PersonSide
     from svc.config import RoleSettings
     from svc.interfaces.rpc import IRpcChannel
 
@@ -111,7 +111,7 @@ class AdminLane:
     def _side(self) -> PersonSide:
         """The person's side, with a certificate that is good now."""
         from svc.client.own_certificate import check_own
-        from svc.compose.client import load_person
+        from svc.compose.person import load_person
 
         side = load_person(runtime(self.globals_, None), self.settings, kinds=())
         check_own(side.identity)
@@ -130,7 +130,7 @@ def lane(context: click.Context) -> AdminLane | None:
     path = client_config(given, told)
     if path is None:
         return None
-    from svc.compose.client import client_settings
+    from svc.compose.person import client_settings
 
     settings = client_settings(path, given.environ)
     if told.proxies:

@@ -275,7 +275,7 @@ def _place(
 ) -> SignInPlace:
     """Where to sign in: what the options name, else what an earlier sign-in left here."""
     from svc.client.places import CLIENT_FILE, home
-    from svc.compose.client import client_settings, state_directory
+    from svc.compose.person import client_settings, state_directory
     from svc.errors import UsageError
     from svc.join.person import check_pin, parse_addresses, prepare
     from svc.join.sign_in import SignInPlace

@@ -34,7 +34,7 @@ from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
     from svc.client.sessions import ClientSession, SessionIntent
-    from svc.compose.client import PersonSide
+    from svc.compose.person import PersonSide
     from svc.config import RoleSettings
 
 _ASK_SECS = 20.0
@@ -46,7 +46,8 @@ _ASK_SECS = 20.0
 def up(globals_: Globals) -> int:
     """Provide a local endpoint for every resource you may use, until interrupted."""
     from svc.cli.reactor import process_reactor
-    from svc.compose.client import client_settings, make_client
+    from svc.compose.client import make_client
+    from svc.compose.person import client_settings
     from svc.compose.signals import stop_on_hangup
     from svc.telemetry.filter import parse_filter
     from svc.telemetry.logs import begin_logging
@@ -92,12 +93,10 @@ def status(globals_: Globals, refresh: bool, explain: bool, as_json: bool) -> in
     wrong; with --refresh also if no Proxy is connected or no session can be opened now.
     """
     from svc.client.own_certificate import identity_status
-    from svc.client.own_name import OwnName
     from svc.client.signin import SignInFile
 
     side = _person(globals_)
-    name = OwnName(side.state).read(side.identity.principal.id)
-    own = identity_status(side.identity, SignInFile(side.state).renew_until(), name)
+    own = identity_status(side.identity, SignInFile(side.state).renew_until(), side.name)
     problem = own["certificate"]["problem"]
     told = _ask(side, refresh and not problem)
     told = {**(_told_by_proxy(side, problem) if told is None else told), **own}
@@ -288,14 +287,14 @@ def _take_stdio() -> tuple[tuple[int, int], list[int]]:
 
 
 def _settings(globals_: Globals) -> RoleSettings:
-    from svc.compose.client import client_settings
+    from svc.compose.person import client_settings
 
     return client_settings(globals_.config, globals_.environ)
 
 
 def _person(globals_: Globals, kinds: Iterable[str] | None = ()) -> PersonSide:
     """The person's side, refused before anything runs; it has no reactor yet."""
-    from svc.compose.client import load_person
+    from svc.compose.person import load_person
 
     return load_person(runtime(globals_, None), _settings(globals_), kinds)
 

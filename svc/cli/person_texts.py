@@ -14,46 +14,46 @@ if TYPE_CHECKING:
 
 def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
     """The rows of `svc status`."""
-    certificate = status["certificate"]
-    left = f"until {certificate['expires_at']}"
-    if certificate["problem"]:
-        left = (
-            "ended"
-            if certificate["seconds_left"] <= 0
-            else "not valid yet: this machine's clock is wrong"
-        )
-    elif certificate.get("renew_until"):
-        left = f"{left}; `svc up` renews it until {certificate['renew_until']}"
-    elif certificate.get("is_renewed"):
-        left = f"{left}; `svc up` renews it"
-    elif certificate["ends_soon"]:
-        left = f"{left}, in {since(certificate['seconds_left'])}: run `svc join` with a new token"
-        left = f"{left}, or `svc login`"
     rows: list[tuple[str, object]] = [
         ("cluster", status["cluster"]),
         _whose(status),
-        ("certificate", left),
+        ("certificate", _certificate(status["certificate"])),
         ("svc up", "running" if status["running"] else "not running"),
     ]
     if not status["running"]:
-        rows += _asked(status)
-    else:
-        proxy = status["proxy"]
-        rows += [
-            ("proxy", proxy["address"] if proxy["connected"] else "not connected"),
-            ("resources", len(status["endpoints"])),
-            *_no_new_sessions(status),
-            ("sessions", status["sessions"]),
-            ("refused", len(status["refused"])),
-            ("ended", len(status["ended"])),
-        ]
-        waiting = status.get("requests_to_decide")
-        if waiting:
-            rows.append(("requests", f"{waiting} wait for you (svc requests list --to-decide)"))
-        audit = status.get("audit")
-        if audit and audit["records"]:
-            rows.append(("audit log", f"{audit['records']} records at {audit['time']}"))
+        return [*rows, *_asked(status)]
+    proxy = status["proxy"]
+    rows += [
+        ("proxy", proxy["address"] if proxy["connected"] else "not connected"),
+        ("resources", len(status["endpoints"])),
+        *_no_new_sessions(status),
+        ("sessions", status["sessions"]),
+        ("refused", len(status["refused"])),
+        ("ended", len(status["ended"])),
+    ]
+    waiting = status.get("requests_to_decide")
+    if waiting:
+        rows.append(("requests", f"{waiting} wait for you (svc requests list --to-decide)"))
+    audit = status.get("audit")
+    if audit and audit["records"]:
+        rows.append(("audit log", f"{audit['records']} records at {audit['time']}"))
     return rows
+
+
+def _certificate(certificate: dict[str, Any]) -> str:
+    """Until when it is valid, and what follows then."""
+    until = f"until {certificate['expires_at']}"
+    if certificate["problem"]:
+        has_ended = certificate["seconds_left"] <= 0
+        return "ended" if has_ended else "not valid yet: this machine's clock is wrong"
+    if certificate.get("renew_until"):
+        return f"{until}; `svc up` renews it until {certificate['renew_until']}"
+    if certificate.get("is_renewed"):
+        return f"{until}; `svc up` renews it"
+    if certificate["ends_soon"]:
+        left = f"{until}, in {since(certificate['seconds_left'])}"
+        return f"{left}: run `svc join` with a new token, or `svc login`"
+    return until
 
 
 def _whose(status: dict[str, Any]) -> tuple[str, object]:

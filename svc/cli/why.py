@@ -16,7 +16,7 @@ from svc.cli.person_texts import how_to_ask, policies_say, session_end
 from svc.client.own_options import own_options
 
 if TYPE_CHECKING:
-    from svc.compose.client import PersonSide
+    from svc.compose.person import PersonSide
     from svc.messages.session import Explanation
 
 _NOT_TOLD = "this decision does not exist, or you are not permitted to see it"

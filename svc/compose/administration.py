@@ -11,8 +11,8 @@ from typing import Any
 
 from attrs import frozen
 
-from svc.compose.client import PersonSide
 from svc.compose.listeners.limits import log_problems, wire_limits
+from svc.compose.person import PersonSide
 from svc.config import Address
 from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel

@@ -1,30 +1,19 @@
-"""The person's side, wired: one identity, one way to a Proxy, the resident around them."""
+"""The resident, wired: the local endpoints around a person's identity and a way to a Proxy."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
-from attrs import frozen
 from twisted.application.service import IService, Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint
 
 from svc.client.heads import KnownHead
-from svc.client.lanes import PersonLanes
-from svc.client.link import ConfiguredProxy, ProxyLink
-from svc.client.own_certificate import EndWarnings, check_own, dial_refusal, identity_watch
-from svc.client.own_name import OwnName
+from svc.client.link import ProxyLink
+from svc.client.own_certificate import EndWarnings, identity_watch
 from svc.client.own_options import options_elsewhere
-from svc.client.places import (
-    CLIENT_FILE,
-    CONTROL_SOCKET,
-    RUN_DIRECTORY,
-    config_path,
-    file_mark,
-    home,
-)
+from svc.client.places import CONTROL_SOCKET, file_mark
 from svc.client.resident.control import ControlFactory
 from svc.client.resident.handed import HandedSessions
 from svc.client.resident.local import SocketDirectory, TcpGuard, TcpPorts, UnixGuard
@@ -32,28 +21,14 @@ from svc.client.resident.peer_uid import AVAILABLE, listener_uid, peer_uid
 from svc.client.resident.refused import RecentRefusals
 from svc.client.resident.service import RETRY_SECS, Place, Resident
 from svc.client.resident.status import StatusService
-from svc.client.sessions import SessionDialer
 from svc.client.signin import SignInFile
 from svc.compose.access import waiting_requests
-from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.heads import latest_checkpoint
-from svc.compose.listeners.limits import log_problems, wire_limits
+from svc.compose.person import PersonSide, load_person
 from svc.compose.sign_in import sign_in_renewal
-from svc.config import Address, RoleSettings, load_settings
-from svc.errors import ConfigError, Fault, SvcError, Unavailable
-from svc.interfaces.rpc import IRpcChannel
+from svc.config import RoleSettings
+from svc.errors import ConfigError, Fault, SvcError
 from svc.messages.session import Listed
-from svc.model.principal import CALLERS, Role
-from svc.pki.end_to_end import PersonEnd
-from svc.pki.identity import TransportIdentity, check_material
-from svc.pki.identity_store import IdentityStore, StoredIdentity
-from svc.pki.tls import client_context
-from svc.rpc.client.channel import CANNOT_CONNECT, dial
-from svc.rpc.client.endpoints import dialed, lane_to
-from svc.rpc.client.tls import TlsEndpoint
-from svc.rpc.connection import Keepalive
-from svc.rpc.max_age import Freshness
-from svc.runtime.backoff import share
 from svc.runtime.context import Runtime
 from svc.runtime.services import AsyncMultiService, BackgroundTasks, BoundPort, PeriodicTask
 from svc.runtime.state_directory import StateDirectory, StateDirectoryHold, is_locked
@@ -63,241 +38,11 @@ _LOOK_FOR_IDENTITY_SECS = 15.0
 _REACH_SECS = 10.0
 
 
-HOW_TO_BEGIN = (
-    "sign in with `svc login --proxy HOST:PORT --ca-pin PIN`, or join with a token and `svc join`"
-)
-
-
-class PersonNotJoined(SvcError):
-    """There is no person's identity here."""
-
-    fault = Fault.PRECONDITION
-    reason = "not_joined"
-
-
 class AlreadyRunning(SvcError):
     """Another resident serves from this directory."""
 
     fault = Fault.EXISTS
     reason = "already_running"
-
-
-def find_config(given: str | None, environ: Mapping[str, str]) -> str:
-    """The client's configuration: ``--config``, ``$SVC_CONFIG``, the person's own, the system's.
-
-    Raises:
-        PersonNotJoined: there is none.
-    """
-    found = config_path(given, environ) or os.path.join(home(environ), CLIENT_FILE)
-    if os.path.basename(found) != CLIENT_FILE or os.path.lexists(found):
-        return found
-    raise PersonNotJoined(f"{found}: does not exist, so nobody has signed in there; {HOW_TO_BEGIN}")
-
-
-def client_settings(given: str | None, environ: Mapping[str, str]) -> RoleSettings:
-    """The settings of the person's side.  Blocks; before the reactor runs.
-
-    Raises:
-        SvcError: no configuration, or one that is refused.
-    """
-    return load_settings(find_config(given, environ), "client", environ)
-
-
-def state_directory(settings: RoleSettings) -> Path:
-    """The directory of identity and endpoints; next to the configuration unless that sets it."""
-    return Path(settings.state_dir) if settings.state_dir else Path(settings.path).absolute().parent
-
-
-@frozen
-class PersonSide:
-    """A person's identity and what it takes to use it."""
-
-    runtime: Runtime
-    settings: RoleSettings
-    state: Path
-    store: IdentityStore
-    identity: TransportIdentity
-    kinds: Kinds
-
-    @property
-    def run_directory(self) -> Path:
-        """Where the resident's sockets are."""
-        return self.state / RUN_DIRECTORY
-
-    @property
-    def ways(self) -> tuple[ConfiguredProxy, ...]:
-        """The configured Proxies."""
-        return tuple(self._way(address) for address in self.settings.endpoints.proxy)
-
-    def _way(self, address: Address) -> ConfiguredProxy:
-        pings = self._pings()
-        return ConfiguredProxy(str(address), lambda: self.dial(address, pings))
-
-    def _pings(self) -> Keepalive:
-        tunnel = self.settings.tunnel
-        return Keepalive(tunnel.keepalive_secs, tunnel.keepalive_timeout_secs)
-
-    async def dial(self, address: Address, pings: Keepalive | None = None) -> IRpcChannel:
-        """A channel to one Proxy, its certificate checked.
-
-        Args:
-            pings: The same for all connections to this Proxy; as configured where not given.
-
-        Raises:
-            SvcError: nobody answers, or somebody who is no Proxy of our cluster; nobody is
-                asked with a certificate that is not good now.
-        """
-        check_own(self.identity)
-        refused: list[SvcError] = []
-        reactor = self.runtime.reactor
-        tls = client_context(
-            self.identity.verifier,
-            self.identity,
-            roles=frozenset({Role.PROXY}),
-            server_name=address.server_name,
-            refused=refused.append,
-        )
-        try:
-            return await dial(
-                TlsEndpoint(tls.begin, dialed(reactor, address)),
-                reactor,
-                authority=str(address),
-                keepalive=pings or self._pings(),
-                handshake_secs=self.settings.limits.handshake_secs,
-                limits=wire_limits(self.settings),
-                on_problem=log_problems(reactor, "endpoints.proxy", str(address)),
-            )
-        except SvcError as failed:
-            check_own(self.identity)
-            raise dial_refusal(failed, refused, self.state) from None
-
-    async def connect(self) -> IRpcChannel:
-        """A channel to the first Proxy that answers, for a command.
-
-        Raises:
-            SvcError: of the last one, where none does.
-        """
-        problem: SvcError = Unavailable("no Proxy is configured", reason="proxy_unreachable")
-        for way in self.ways:
-            try:
-                return await way.dial()
-            except SvcError as e:
-                text = f"{way.address}: {e.text}"
-                if e.reason == CANNOT_CONNECT:
-                    text += f"; check that the Proxy runs, and its address in {self.settings.path}"
-                problem = SvcError(text, reason=e.reason, fault=e.fault)
-        raise problem
-
-    def freshness(self) -> Freshness:
-        """Says when a connection to a Proxy is to be made again."""
-        runtime = self.runtime
-        return Freshness(
-            clock=runtime.reactor,
-            now=runtime.now,
-            identity=self.identity,
-            verifier=self.identity.verifier,
-            roles=frozenset({Role.PROXY}),
-            chance=lambda: share(runtime.entropy),
-        )
-
-    def dialer(self, channel: Any, tasks: BackgroundTasks | None = None) -> SessionDialer:
-        """Opens sessions on whatever *channel()* gives.
-
-        Args:
-            tasks: Owns the lanes that sessions move to; without it they stay in the tunnel.
-        """
-        runtime = self.runtime
-        return SessionDialer(
-            channel=channel,
-            identity=self.identity,
-            verifier=self.identity.verifier,
-            connector_tls=PersonEnd(self.identity).begun,
-            clock=runtime.reactor,
-            now=runtime.now,
-            entropy=runtime.entropy,
-            handshake_secs=self.settings.limits.handshake_secs,
-            lanes=None
-            if tasks is None
-            else PersonLanes(
-                to=lane_to(runtime.reactor),
-                after=self.settings.client.direct_lane_after,
-                tasks=tasks,
-                clock=runtime.reactor,
-            ),
-            command_options=options_elsewhere(self.settings.path, runtime.environ),
-        )
-
-    def take_new_identity(self) -> bool:
-        """Use what ``svc join`` has written since; whether there was something.
-
-        There is none after a sign-out, until somebody signs in again.
-
-        Raises:
-            ConfigError: what lies there cannot be trusted.
-        """
-        if not self.store.exists:
-            return False
-        stored = self.store.load()
-        return stored.chain != self.identity.chain and self._take(stored)
-
-    def chain_on_disk(self) -> Sequence[bytes]:
-        """Of the identity there, whoever's it is; empty where there is none."""
-        return self.store.load().chain if self.store.exists else ()
-
-    def check_stored(self) -> None:
-        """Return if the identity in use is the one on disk, or became it, and is good now.
-
-        Raises:
-            SvcError: it is not.
-        """
-        stored = self.store.load()
-        if stored.root != self.identity.verifier.root or (
-            stored.chain != self.identity.chain and not self._take(stored)
-        ):
-            raise PersonNotJoined("the identity on disk is another one")
-        check_own(self.identity)
-
-    def _take(self, stored: StoredIdentity) -> bool:
-        if stored.root != self.identity.verifier.root:
-            return False
-        material = check_material(stored.key, stored.chain, self.identity.verifier)
-        if material.facts.principal != self.identity.principal:
-            return False
-        self.identity.replace(material)
-        return True
-
-
-def load_person(
-    runtime: Runtime, settings: RoleSettings, kinds: Iterable[str] | None = None
-) -> PersonSide:
-    """The person's identity from disk, and the kinds in use.  Blocks; at start.
-
-    Args:
-        kinds: Those to import, where not all that the configuration enables are needed.
-
-    Raises:
-        PluginError: a kind is refused.
-        PersonNotJoined: there is no identity.
-        ConfigError: it cannot be trusted, or is not a person's.
-    """
-    loaded = load_kinds(settings.plugins.kinds if kinds is None else kinds, KindSide.LOCAL)
-    state = state_directory(settings)
-    store = IdentityStore(state)
-    if not store.exists:
-        raise PersonNotJoined(f"{state}: contains no identity; {HOW_TO_BEGIN}")
-    identity = TransportIdentity.load(store, runtime.now, settings.cluster or None)
-    if identity.principal.role not in CALLERS:
-        raise ConfigError("state_dir", "it contains an identity that is not a person's")
-    if not settings.endpoints.proxy:
-        raise ConfigError("endpoints.proxy", "required for svc up: a Proxy to dial")
-    return PersonSide(
-        runtime=runtime,
-        settings=settings,
-        state=state,
-        store=store,
-        identity=identity,
-        kinds=loaded,
-    )
 
 
 def make_client(runtime: Runtime, settings: RoleSettings) -> IService:
@@ -334,7 +79,6 @@ def _assembled(
     reactor = runtime.reactor
     options = options_elsewhere(side.settings.path, runtime.environ)
     tasks, refusals = BackgroundTasks(), RecentRefusals(runtime.now, options)
-    own_name = OwnName(side.state)
     root, cluster = side.identity.verifier.root, side.identity.principal.cluster
     head = KnownHead(latest_checkpoint(reactor, side.state / "audit-head", root, cluster))
     head.latest_checkpoint.load()
@@ -378,7 +122,7 @@ def _assembled(
         head=head,
         renew=side.take_new_identity,
         renew_until=SignInFile(side.state).renew_until,
-        own_name=own_name.read,
+        own_name=lambda: side.name,
         waiting=waiting_requests(side.identity, side.runtime, link.channel).count,
     )
     control = BoundPort(
@@ -396,7 +140,7 @@ def _assembled(
             side.take_new_identity,
             side.chain_on_disk,
             side.identity,
-            own_name.read(side.identity.principal.id),
+            side.name,
         ),
         what="looking for a new identity",
     )

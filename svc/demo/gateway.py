@@ -11,8 +11,9 @@ from typing import Any
 from attrs import define, field, frozen
 from google.protobuf.message import Message
 
-from svc.compose.client import client_settings, make_client
+from svc.compose.client import make_client
 from svc.compose.listeners.unbind import end
+from svc.compose.person import client_settings
 from svc.compose.process import Process, make_process
 from svc.config import Address, load_settings
 from svc.demo.database import DemoDatabase

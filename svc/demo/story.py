@@ -11,7 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from svc.client.resident.peer_uid import AVAILABLE
-from svc.compose.client import client_settings, load_person
+from svc.compose.person import client_settings, load_person
 from svc.config import load_settings
 from svc.demo.endpoints import LocalEndpoints
 from svc.demo.gateway import DemoGateway

@@ -21,7 +21,7 @@ from twisted.test.iosim import FakeTransport, IOPump, connect
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.own_certificate import identity_watch
-from svc.compose.client import PersonNotJoined, client_settings, find_config, load_person
+from svc.compose.person import PersonNotJoined, client_settings, find_config, load_person
 from svc.config import Address, read_settings
 from svc.config.keys import BUILT_IN_KINDS
 from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError

@@ -11,9 +11,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.compose.client import PersonSide, load_person
 from svc.compose.listeners.rpc import rpc_listener, rpc_server
 from svc.compose.node import tunnel_times
+from svc.compose.person import PersonSide, load_person
 from svc.compose.process import make_process
 from svc.config import Address, RoleSettings, read_settings
 from svc.join.enroll import join_node

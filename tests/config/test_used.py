@@ -19,7 +19,7 @@ ROOTS = {
     "authority": ("svc.compose.authority.role", "svc.compose.process"),
     "proxy": ("svc.compose.proxy.role", "svc.compose.process"),
     "connector": ("svc.compose.connector", "svc.compose.process"),
-    "client": ("svc.compose.client",),
+    "client": ("svc.compose.client", "svc.compose.person"),
 }
 """What puts each role together; they and what they import in ROOMS read the settings."""
 

@@ -8,7 +8,7 @@ import time
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 
-from svc.compose.client import PersonSide, client_settings, load_person
+from svc.compose.person import PersonSide, client_settings, load_person
 from svc.interfaces.rpc import IRpcChannel
 from svc.runtime.context import Runtime
 from svc.testing.gateway.person import GatewayPerson

@@ -22,7 +22,7 @@ from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.python.failure import Failure
 
 from svc.client.sessions import SessionIntent
-from svc.compose.client import PersonSide, client_settings, load_person
+from svc.compose.person import PersonSide, client_settings, load_person
 from svc.errors import SvcError
 from svc.runtime.context import Runtime
 from svc.testing.gateway.person import GatewayPerson

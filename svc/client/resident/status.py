@@ -33,7 +33,7 @@ class StatusService:
 
     Attributes:
         waiting: How many requests for access wait for the person's decision; None: not known.
-        own_name: The name of the person or agent who has this id; empty where it is not known.
+        own_name: The name of the person or agent; empty where it is not known.
         renew: Takes the identity that ``svc join`` has written since, if it has.
     """
 
@@ -45,7 +45,7 @@ class StatusService:
     clock: IReactorTime
     renew: Callable[[], object]
     renew_until: Callable[[], float] = float
-    own_name: Callable[[str], str] = lambda principal_id: ""
+    own_name: Callable[[], str] = str
     head: KnownHead | None = None
     waiting: Callable[[], Awaitable[int | None]] = _unknown
 
@@ -87,9 +87,7 @@ class StatusService:
         link = self.link
         return {
             "running": True,
-            **identity_status(
-                self.identity, self.renew_until(), self.own_name(self.identity.facts.principal.id)
-            ),
+            **identity_status(self.identity, self.renew_until(), self.own_name()),
             "proxy": {
                 "connected": bool(link.proxy) and self.identity.problem is None,
                 "address": link.proxy,

@@ -21,7 +21,7 @@ from twisted.internet import task
 from twisted.internet.defer import Deferred, gatherResults
 
 from svc.client.sessions import SessionDialer, SessionIntent
-from svc.compose.client import client_settings, load_person
+from svc.compose.person import client_settings, load_person
 from svc.errors import SvcError
 from svc.messages.session import OPEN_METHOD, encode_open, encode_request
 from svc.model.signing import Purpose

@@ -27,7 +27,7 @@ from svc.model.policy.proposal import Proposal
 from svc.model.signing import Purpose, Signed
 
 if TYPE_CHECKING:
-    from svc.compose.client import PersonSide
+    from svc.compose.person import PersonSide
 
 
 def own_config(environ: Mapping[str, str]) -> Path:
@@ -44,7 +44,7 @@ def signing_person(context: click.Context, config: Path | None) -> PersonSide:
         SvcError: there is none, or its certificate is not good now.
     """
     from svc.client.own_certificate import check_own
-    from svc.compose.client import client_settings, load_person
+    from svc.compose.person import client_settings, load_person
 
     globals_ = context.find_object(Globals)
     assert globals_ is not None
