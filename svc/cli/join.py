@@ -71,6 +71,8 @@ def join(
     as_json: bool,
 ) -> None:
     """Exchange a one-use token for your identity on this machine."""
+    from svc.cli.setup import program
+    from svc.client.own_options import path_lines
     from svc.client.places import home
     from svc.join.person import check_pin, parse_addresses, prepare, take_identity
 
@@ -91,6 +93,7 @@ def join(
         result,
         [f"joined {joined.cluster} as {escaped(joined.name)}"],
         [
+            *path_lines(program()),
             f"svc up{option}              # open a local endpoint for every resource you may use",
             f"svc resources list{option}  # list those resources",
             f'ssh -o ProxyCommand="svc proxy-ssh{option} %h" NAME',

@@ -200,10 +200,13 @@ def next_steps(groups: Iterable[str], option: str) -> list[str]:
     Args:
         option: ``--dir`` with its value, after a space; empty where it was not given.
     """
+    from svc.cli.setup import program
+    from svc.client.own_options import path_lines
     from svc.model.cluster.account import ADMINISTRATORS
 
     administers = [f"svc authority{option} status  # administer from this machine"]
     return [
+        *path_lines(program()),
         *(administers if ADMINISTRATORS in groups else []),
         f"svc up{option}              # open a local endpoint for every resource you may use",
         f"svc resources list{option}  # list those resources",

@@ -28,16 +28,21 @@ def facts(status: dict[str, Any]) -> list[tuple[str, object]]:
         ("resources", len(status["endpoints"])),
         *_no_new_sessions(status),
         ("sessions", status["sessions"]),
-        ("refused", len(status["refused"])),
-        ("ended", len(status["ended"])),
+        ("refused", _counted(status["refused"])),
+        ("ended", _counted(status["ended"])),
     ]
     waiting = status.get("requests_to_decide")
     if waiting:
         rows.append(("requests", f"{waiting} wait for you (svc requests list --to-decide)"))
     audit = status.get("audit")
     if audit and audit["records"]:
-        rows.append(("audit log", f"{audit['records']} records at {audit['time']}"))
+        rows.append(("audit log", f"{audit['records']} records, signed at {audit['time']}"))
     return rows
+
+
+def _counted(found: list[Any]) -> str:
+    """How many there are, and how to see them."""
+    return f"{len(found)} (svc status --explain says why)" if found else "0"
 
 
 def _certificate(certificate: dict[str, Any]) -> str:

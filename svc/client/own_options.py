@@ -41,6 +41,19 @@ def with_options(text: str, options: str) -> str:
     return _COMMAND.sub(lambda found: f"{found[0]}{options}", text)
 
 
+def path_lines(program: str) -> list[str]:
+    """What to type so that a shell finds ``svc``, which denials name; nothing where it does.
+
+    Args:
+        program: How ``svc`` is called here, as words of the shell.
+    """
+    words = shlex.split(program)
+    directory, name = os.path.split(words[0])
+    if len(words) != 1 or not directory or name != "svc":
+        return []
+    return [f'export PATH={shlex.quote(directory)}:"$PATH"   # finds the svc of these commands']
+
+
 def options_elsewhere(config: str, environ: Mapping[str, str]) -> str:
     """The same for a command in any directory; empty where it reads *config* by itself."""
     path = os.path.abspath(config)

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import define, field
 
+from svc.client.own_options import path_lines
 from svc.client.resident.peer_uid import AVAILABLE
 from svc.compose.person import client_settings, load_person
 from svc.config import load_settings
@@ -229,6 +230,7 @@ class Story:
         """The commands to try while it runs; each can be pasted into a shell."""
         config = shlex.quote(str(self.gateway.client_config))
         mine = f"{self.program} --config {config}"
+        yield from path_lines(self.program)
         if not AVAILABLE:
             yield "# this platform cannot tell whose process connects: unix sockets only"
         yield _curl(there[WEB.id])

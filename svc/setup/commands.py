@@ -9,6 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
+from svc.client.own_options import path_lines
 from svc.config.keys import BUILT_IN_KINDS
 from svc.model.cluster.account import CODE_FILE
 from svc.setup.making import POLICY
@@ -154,12 +155,13 @@ class Next:
         ]
 
     def _use(self) -> list[str]:
-        lines = [f"{self.program} resources list"]
-        for one in self.plan.resources:
-            if one.kind == "ssh":
-                proxy = shlex.quote(f"ProxyCommand={self.program} proxy-ssh %h")
-                lines.append(f"ssh -o {proxy} {one.id}")
-                break
+        lines = [*path_lines(self.program), f"{self.program} resources list"]
+        ssh = next((one for one in self.plan.resources if one.kind == "ssh"), None)
+        if ssh is not None:
+            proxy = shlex.quote(f"ProxyCommand={self.program} proxy-ssh %h")
+            lines.append(f"ssh -o {proxy} {ssh.id}")
+        else:
+            lines.append("# then let a client connect to the ADDRESS of one")
         return [*lines, f"{self.program} open {PAGE}"] if self.plan.has_page else lines
 
     def _svc(self, role: str) -> str:

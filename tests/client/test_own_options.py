@@ -6,7 +6,12 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.client.own_options import options_elsewhere, own_options, with_options
+from svc.client.own_options import (
+    options_elsewhere,
+    own_options,
+    path_lines,
+    with_options,
+)
 from svc.client.resident.refused import refused_text
 from svc.errors import Denied
 from tests.cli.tree import every_command
@@ -58,6 +63,13 @@ class OwnOptionsTests(SynchronousTestCase):
         ):
             self.assertEqual(with_options(text, " --dir b"), told or text)
             self.assertEqual(with_options(text, ""), text)
+
+    def test_path(self) -> None:
+        """Where a shell does not find svc, one line says how it will; denials name svc alone."""
+        (line,) = path_lines("'/my own/bin/svc'")
+        self.assertTrue(line.startswith("export PATH='/my own/bin':\"$PATH\" "), line)
+        for found in ("svc", "/usr/bin/python3 -P -m svc"):
+            self.assertEqual(path_lines(found), [])
 
     def test_every_command(self) -> None:
         """Each command that uses an identity, whichever of them a text tells to type."""
