@@ -9,6 +9,8 @@ may compare (``reason``), and tells a person what, where and what to do
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from enum import Enum
 from types import MappingProxyType
@@ -332,6 +334,8 @@ class ListenRefused(SvcError):
     reason = "cannot_listen"
 
     def __init__(self, key: str, address: str, why: str) -> None:
-        super().__init__(f"{key}: cannot listen on {address}: {why}")
+        is_taken = why == os.strerror(errno.EADDRINUSE).lower()
+        remedy = "; stop what listens there, or choose another port" if is_taken else ""
+        super().__init__(f"{key}: cannot listen on {address}: {why}{remedy}")
         self.key = key
         self.address = address

@@ -114,7 +114,8 @@ def _told_by_proxy(side: PersonSide, problem: str) -> dict[str, Any]:
 
     if problem:
         return {"running": False, **NOT_ASKED}
-    told = run(lambda reactor: ask_proxies(with_reactor(side, reactor).ways, reactor))
+    config = side.settings.path
+    told = run(lambda reactor: ask_proxies(with_reactor(side, reactor).ways, reactor, config))
     return {"running": False, **told}
 
 

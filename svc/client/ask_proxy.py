@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.internet.interfaces import IReactorTime
 
-from svc.client.link import ConfiguredProxy, first_listing, merge
+from svc.client.link import ConfiguredProxy, first_listing, merge, not_reached
 from svc.errors import SvcError
 from svc.messages.session import Listing
 from svc.messages.snapshot import REVOCATIONS
@@ -24,10 +24,15 @@ NOT_ASKED: dict[str, Any] = {"proxy": None, "no_new_sessions": None, "resources"
 """What is told where no Proxy was asked."""
 
 
-async def ask_proxies(ways: Sequence[ConfiguredProxy], clock: IReactorTime) -> dict[str, Any]:
+async def ask_proxies(
+    ways: Sequence[ConfiguredProxy], clock: IReactorTime, config: str
+) -> dict[str, Any]:
     """Whether the first Proxy that answers takes this identity, and how many resources it lists.
 
     A Proxy refuses the list to who was disabled or revoked.
+
+    Args:
+        config: The file that has the addresses of the Proxies.
     """
     address = problem = ""
     for way in ways:
@@ -35,7 +40,7 @@ async def ask_proxies(ways: Sequence[ConfiguredProxy], clock: IReactorTime) -> d
         try:
             listing = await bounded(clock, ANSWER_TIMEOUT_SECS, _listing(way, clock), "the Proxy")
         except SvcError as refusal:
-            problem = f"{address}: {refusal.text}"
+            problem = not_reached(address, refusal, config).text
             if refusal.reason in REVOCATIONS:
                 why = {refusal.reason: REVOCATIONS[refusal.reason]}
                 return _told(address, problem=problem, why=why)

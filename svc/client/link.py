@@ -30,6 +30,7 @@ from svc.messages.session import (
 )
 from svc.messages.snapshot import REVOCATIONS
 from svc.model.session.lacking import LACKING
+from svc.rpc.client.channel import CANNOT_CONNECT
 from svc.rpc.max_age import Freshness, Shown, close_when_idle
 from svc.runtime.backoff import Backoff
 from svc.runtime.services import BackgroundTasks, bounded, cancel
@@ -53,6 +54,18 @@ class ConfiguredProxy:
 
     address: str
     dial: Callable[[], Awaitable[IRpcChannel]]
+
+
+def not_reached(address: str, failed: SvcError, config: str) -> SvcError:
+    """Why the Proxy at *address* was not reached, for a command.
+
+    Args:
+        config: The file that has the address.
+    """
+    text = f"{address}: {failed.text}"
+    if failed.reason == CANNOT_CONNECT:
+        text += f"; check that the Proxy runs, and its address in {config}"
+    return SvcError(text, reason=failed.reason, fault=failed.fault)
 
 
 def merge(known: dict[str, Listed], listing: Listing) -> dict[str, Listed]:

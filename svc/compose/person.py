@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from svc.client.lanes import PersonLanes
-from svc.client.link import ConfiguredProxy
+from svc.client.link import ConfiguredProxy, not_reached
 from svc.client.own_certificate import check_own, dial_refusal
 from svc.client.own_name import OwnName
 from svc.client.own_options import options_elsewhere
@@ -18,7 +18,7 @@ from svc.client.places import CLIENT_FILE, RUN_DIRECTORY, config_path, home
 from svc.client.sessions import SessionDialer
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.listeners.limits import log_problems, wire_limits
-from svc.config import Address, RoleSettings, load_settings
+from svc.config import Address, ConfigErrors, RoleSettings, load_settings, naming_file
 from svc.errors import ConfigError, Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.model.principal import CALLERS, Role
@@ -26,7 +26,7 @@ from svc.pki.end_to_end import PersonEnd
 from svc.pki.identity import TransportIdentity, check_material
 from svc.pki.identity_store import IdentityStore, StoredIdentity
 from svc.pki.tls import client_context
-from svc.rpc.client.channel import CANNOT_CONNECT, dial
+from svc.rpc.client.channel import dial
 from svc.rpc.client.endpoints import dialed, lane_to
 from svc.rpc.client.tls import TlsEndpoint
 from svc.rpc.connection import Keepalive
@@ -65,7 +65,11 @@ def client_settings(given: str | None, environ: Mapping[str, str]) -> RoleSettin
     Raises:
         SvcError: no configuration, or one that is refused.
     """
-    return load_settings(find_config(given, environ), "client", environ)
+    path = find_config(given, environ)
+    try:
+        return load_settings(path, "client", environ)
+    except ConfigErrors as refused:
+        raise (refused if given else naming_file(refused, path)) from None
 
 
 def state_directory(settings: RoleSettings) -> Path:
@@ -152,10 +156,7 @@ class PersonSide:
             try:
                 return await way.dial()
             except SvcError as e:
-                text = f"{way.address}: {e.text}"
-                if e.reason == CANNOT_CONNECT:
-                    text += f"; check that the Proxy runs, and its address in {self.settings.path}"
-                problem = SvcError(text, reason=e.reason, fault=e.fault)
+                problem = not_reached(way.address, e, self.settings.path)
         raise problem
 
     def freshness(self) -> Freshness:

@@ -4,7 +4,7 @@ Pydantic stays inside this package.  It loads no drop-in: a resource's own table
 is.  It opens the configuration file and nothing else.  Begin with ``keys`` and ``reading``.
 """
 
-from svc.config.problems import ConfigErrors, SharedStateDir
+from svc.config.problems import ConfigErrors, SharedStateDir, naming_file
 from svc.config.reading import load_settings, read_settings
 from svc.config.values import Address, ResourceTable, RoleSettings, StoreUrl
 
@@ -16,5 +16,6 @@ __all__ = [
     "SharedStateDir",
     "StoreUrl",
     "load_settings",
+    "naming_file",
     "read_settings",
 ]

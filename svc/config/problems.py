@@ -26,6 +26,17 @@ class ConfigErrors(ConfigError):
         self.text = "\n".join(error.text for error in self.errors)
 
 
+def naming_file(refused: ConfigErrors, path: str) -> ConfigErrors:
+    """The same refusals, each with the file that it is about: nobody has named it."""
+    named = [
+        one
+        if one.where.startswith((path, "SVC_"))
+        else ConfigError(f"{path}: {one.where}", one.what)
+        for one in refused.errors
+    ]
+    return ConfigErrors(named)
+
+
 class SharedStateDir(ConfigError):
     """A unit of an old release gives every role the one state directory."""
 

@@ -151,7 +151,8 @@ async def ask_directly(
         if refused:
             blame_the_clock(refused[-1])
             raise CertificateRefused(
-                f"the server is not the Authority pinned by ca_pin: {refused[-1].text}",
+                f"the server is not the Authority pinned by ca_pin: {refused[-1].text}; compare "
+                "the pin with the one that `svc authority status` shows on the Authority's host",
                 reason=refused[-1].reason,
             ) from None
         raise

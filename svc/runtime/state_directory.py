@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -36,10 +37,10 @@ class StateDirectory:
             status = os.stat(self.path)
         except OSError as e:
             raise ConfigError("state_dir", f"{self.path}: {e.strerror}") from None
-        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-            raise ConfigError(
-                "state_dir", f"{self.path}: must be accessible to this user only (mode 0700)"
-            )
+        if status.st_uid != os.geteuid():
+            raise self._not_private("it belongs to another user: run this as that user")
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            raise self._not_private(f"run chmod 700 {shlex.quote(str(self.path))}")
         path = self.path / "lock"
         is_new = not os.path.lexists(path)
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -50,10 +51,18 @@ class StateDirectory:
                 raise BlockingIOError
         except OSError:
             os.close(lock)
-            raise ConfigError("state_dir", f"{self.path}: another process is using it") from None
+            raise ConfigError(
+                "state_dir",
+                f"{self.path}: another process is using it; stop that one, or name another "
+                "directory",
+            ) from None
         self._lock = lock
         if is_new:
             self._made.append(path)
+
+    def _not_private(self, remedy: str) -> ConfigError:
+        text = f"{self.path}: must be accessible to this user only (mode 0700); {remedy}"
+        return ConfigError("state_dir", text)
 
     def within(self, name: str) -> StateDirectory:
         """The directory of one of several roles, made if it is not there."""

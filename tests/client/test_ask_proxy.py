@@ -18,6 +18,7 @@ from svc.messages.session import Listing, encode_listing
 from svc.messages.snapshot import REVOKED
 from svc.model.cluster.person import DISABLED_PERSON, DISABLED_TEXT
 from svc.model.principal import Role
+from svc.rpc.client.channel import CANNOT_CONNECT
 from tests.client.test_link import MemoryChannel, one
 from tests.pki.support import World
 
@@ -42,7 +43,7 @@ class AskProxyTests(SynchronousTestCase):
             ConfiguredProxy("a:1", lambda: self.dial("a:1")),
             ConfiguredProxy("b:2", lambda: self.dial("b:2")),
         ]
-        return Deferred.fromCoroutine(ask_proxies(ways, self.clock))
+        return Deferred.fromCoroutine(ask_proxies(ways, self.clock, "client.toml"))
 
     def shown(self, told: dict[str, Any]) -> dict[str, object]:
         """The rows that a person reads; every name in the document is in the list."""
@@ -93,9 +94,14 @@ class AskProxyTests(SynchronousTestCase):
 
     def test_not_reached(self) -> None:
         """Where none answers, the last problem is told."""
-        self.problems = {"a:1": Unavailable("gone"), "b:2": Unavailable("cannot connect")}
+        refused = Unavailable("cannot connect: connection refused", reason=CANNOT_CONNECT)
+        self.problems = {"a:1": Unavailable("gone"), "b:2": refused}
         told = self.successResultOf(self.asking())
-        self.assertEqual(self.shown(told)["proxy"], "not reached: b:2: cannot connect")
+        self.assertEqual(
+            self.shown(told)["proxy"],
+            "not reached: b:2: cannot connect: connection refused; check that the Proxy runs, and "
+            "its address in client.toml",
+        )
         self.assertFalse(able(told))
 
     def test_not_asked(self) -> None:

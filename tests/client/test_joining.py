@@ -22,7 +22,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.own_certificate import identity_watch
 from svc.compose.person import PersonNotJoined, client_settings, find_config, load_person
-from svc.config import Address, read_settings
+from svc.config import Address, ConfigErrors, read_settings
 from svc.config.keys import BUILT_IN_KINDS
 from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
@@ -590,6 +590,20 @@ class ConfigTests(SynchronousTestCase):
         self.assertEqual(find_config(None, environ), str(own))
         self.assertEqual(find_config(None, {**environ, "SVC_CONFIG": "/b"}), "/b")
         self.assertEqual(find_config("/a", {**environ, "SVC_CONFIG": "/b"}), "/a")
+
+    def test_the_file_is_named(self) -> None:
+        """What is wrong in a file that nobody named is told with its path."""
+        environ = {"HOME": str(Path(self.mktemp()).absolute()), "SVC_TUNNEL__KEEPALIVE_SECS": "no"}
+        own = Path(environ["HOME"]) / ".svc" / "client.toml"
+        own.parent.mkdir(parents=True)
+        own.write_text("colour = 3\n")
+        own.chmod(0o600)
+        refused = self.assertRaises(ConfigErrors, client_settings, None, environ)
+        (in_file, in_environment) = sorted(refused.text.split("\n"))
+        self.assertTrue(in_file.startswith(f"{own}: colour: unknown key"), in_file)
+        self.assertTrue(in_environment.startswith("SVC_TUNNEL__KEEPALIVE_SECS: "), in_environment)
+        refused = self.assertRaises(ConfigErrors, client_settings, str(own), environ)
+        self.assertIn("\ncolour: unknown key", f"\n{refused.text}")
 
     def test_open_directory(self) -> None:
         """A directory that others may look into is not used."""

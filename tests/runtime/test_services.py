@@ -394,7 +394,8 @@ class ListenerTests(SynchronousTestCase):
         self.assertEqual(error.exit_code, 1)
         self.assertEqual(
             str(error),
-            "endpoints.public_listen: cannot listen on 127.0.0.1:7443: address already in use",
+            "endpoints.public_listen: cannot listen on 127.0.0.1:7443: address already in use; "
+            "stop what listens there, or choose another port",
         )
 
     def test_other_failures_keep_their_form(self) -> None:

@@ -300,7 +300,7 @@ MACHINE = [
         label="directory open to others",
         words=role("proxy"),
         config=PROXY,
-        says=("state_dir: ", "must be accessible to this user only (mode 0700)"),
+        says=("state_dir: ", "accessible to this user only (mode 0700); run chmod 700 "),
         prepare=lambda own: (own / "state").mkdir(0o755),
     ),
     Start(
@@ -493,7 +493,7 @@ class OccupiedTests(SynchronousTestCase):
             fcntl.flock(lock, fcntl.LOCK_EX)
             before = tree(state)
             config = PROXY.replace("{dir}/state", str(state))
-            says = ("state_dir: ", "/held: another process is using it")
+            says = ("state_dir: ", "/held: another process is using it; stop that one")
             start = Start(label="second", words=role("proxy"), config=config, says=says)
             (outcome,) = outcomes([start], directory / "second")
             self.assertEqual(list(outcome.faults), [])
