@@ -562,7 +562,7 @@ class House:
             now=self.now,
             entropy=self.entropy,
             max_secs=28800,
-            told=self.access_told.append,
+            on_event=self.access_told.append,
             texts=SealedTexts(CLUSTER, CredentialSeal(self.entropy, b"k" * 32)),
         )
 
@@ -587,7 +587,7 @@ class House:
             state_cache=self.state_cache,
             store=self.store,
             recorder=self.recorder,
-            told=self.access_told.append,
+            on_event=self.access_told.append,
             rates=self.rates,
         )
 
@@ -616,7 +616,7 @@ class House:
                 approvals=self.approvals(),
                 now=self.now,
                 max_secs=28800,
-                told=self.access_told.append,
+                on_event=self.access_told.append,
             ),
         )
 

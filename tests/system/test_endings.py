@@ -255,7 +255,7 @@ class EndingTests(SynchronousTestCase):
     def test_certificate(self) -> None:
         """The end of the certificate that a session was opened with, of a person who is gone."""
         person = self.brief("ada")
-        self.ends(person, "certificate_ended", lambda: None, lambda: self.begin_anew(person))
+        self.ends(person, "certificate_ended", lambda: None, lambda: self.begin_again(person))
 
     def test_grant(self) -> None:
         """A session ends with its grant, though its person has a newer certificate meanwhile."""
@@ -264,7 +264,7 @@ class EndingTests(SynchronousTestCase):
             person,
             "certificate_ended",
             lambda: self.rejoin(person),
-            lambda: self.begin_anew(person),
+            lambda: self.begin_again(person),
         )
 
     def test_drained_proxy(self) -> None:
@@ -327,7 +327,7 @@ class EndingTests(SynchronousTestCase):
         self.gateway.start(role)
         self.gateway.await_tunnels(1)
 
-    def begin_anew(self, person: GatewayPerson) -> None:
+    def begin_again(self, person: GatewayPerson) -> None:
         """Another certificate, in use at once: a resident looks for one only now and then."""
         self.rejoin(person)
         if person.resident is not None:

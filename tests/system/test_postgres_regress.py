@@ -101,7 +101,7 @@ class RegressionScripts(DatabaseCase):
         for name in sorted(every.keys() - OF_THE_CLUSTER):
             told = []
             for place in (direct, through):
-                self.begin_anew()
+                self.begin_again()
                 told.append(said(every[name], "regression", place))
             lines += len(told[0])
             if found := differs(name, *told):
@@ -109,7 +109,7 @@ class RegressionScripts(DatabaseCase):
         sys.stdout.write(f"{len(every)} scripts, {lines} lines\n")
         self.assertEqual(wrong, [])
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """A database as it was, and no role of a script before."""
         self.run_sql(
             "DROP DATABASE IF EXISTS regression WITH (FORCE)",

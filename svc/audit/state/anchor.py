@@ -139,7 +139,7 @@ class StateKeeper(AsyncService):
         """At start: the checkpoint is of this record."""
         self._rows_kept = n
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Forget what was in force: it is of a line that was given up.  On the reactor.
 
         A stop before the next pass must not put back what was set aside, nor may a keeping

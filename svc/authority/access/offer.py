@@ -31,13 +31,13 @@ class AccessOffers:
 
     Attributes:
         max_secs: The longest access that can be asked for.
-        told: Told ``used`` once a use is on record.
+        on_event: Told ``used`` once a use is on record.
     """
 
     approvals: ApprovedRequests
     now: Callable[[], float]
     max_secs: int
-    told: Callable[[str], object]
+    on_event: Callable[[str], object]
 
     def would_turn(self, engine: IPolicyEngine, asked: AccessRequest) -> bool:
         """Whether an approval would allow what was denied."""
@@ -61,7 +61,7 @@ class AccessOffers:
 
     async def used(self) -> None:
         """A use is on record."""
-        self.told("used")
+        self.on_event("used")
         await self.approvals.state_cache.catch_up()
 
     def hint(

@@ -65,7 +65,7 @@ class AccessRequestService:
 
     Attributes:
         max_secs: The longest access that can be asked for.
-        told: Told ``asked``, ``approved``, ``denied`` or ``withdrawn`` once it is on record.
+        on_event: Told ``asked``, ``approved``, ``denied`` or ``withdrawn`` once it is on record.
     """
 
     cluster: str
@@ -78,7 +78,7 @@ class AccessRequestService:
     now: Callable[[], float]
     entropy: Entropy
     max_secs: int
-    told: Callable[[str], object]
+    on_event: Callable[[str], object]
     texts: SealedTexts
     _forget_after: float = field(default=0.0, init=False)
 
@@ -414,7 +414,7 @@ class AccessRequestService:
             raise ApprovalRefused("the request was changed meanwhile; review it again")
 
     async def _recorded(self, word: str) -> None:
-        self.told(word)
+        self.on_event(word)
         await self.state_cache.catch_up()
 
     def _name(self, person_id: str) -> str:

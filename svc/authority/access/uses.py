@@ -49,7 +49,7 @@ class RequestApprovals:
 
     Attributes:
         verifier: Verifies grants.
-        told: Told ``used`` once a use is on record.
+        on_event: Told ``used`` once a use is on record.
     """
 
     cluster: str
@@ -58,7 +58,7 @@ class RequestApprovals:
     state_cache: ClusterStateCache
     store: IStore
     recorder: Recorder
-    told: Callable[[str], object]
+    on_event: Callable[[str], object]
     rates: AskRates
     _uses: Buckets = field(factory=lambda: Buckets(_USES), init=False)
     _lasting: dict[tuple[str, str], str] = field(factory=dict, init=False)
@@ -104,7 +104,7 @@ class RequestApprovals:
                 continue  # Another request was first; there may be another approval.
             if is_lasting:
                 self._remember(place, approved)
-            self.told("used")
+            self.on_event("used")
             await self.state_cache.catch_up()
             return ApprovalForRequests(approved, is_lasting)
         return ApprovalForRequests(None)

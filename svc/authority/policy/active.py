@@ -62,7 +62,7 @@ class PolicyInForce:
     in_force: Callable[[CompiledPolicy, str], Awaitable[object]]
     engine: CompiledPolicy | None = None
     _text: str = ""
-    _is_anew: bool = False
+    _begins_again: bool = False
     _stuck: int = 0
     _absent: frozenset[str] = frozenset()
     _refused: tuple[bytes, int] | None = None
@@ -80,9 +80,9 @@ class PolicyInForce:
         finally:
             self._lock.release()
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """Accept the version of the next facts even if it is older: the store was restored."""
-        self._is_anew = True
+        self._begins_again = True
 
     async def trial(self, text: str, facts: ClusterState, version: int) -> CompiledPolicy:
         """An engine of *text* as it would be in force; nothing changes.
@@ -101,7 +101,7 @@ class PolicyInForce:
         stored, engine = facts.policy, self.engine
         if stored is None:
             return
-        is_newer = engine is None or self._is_anew or stored.version > engine.version
+        is_newer = engine is None or self._begins_again or stored.version > engine.version
         if is_newer and await self._new_text(stored, facts):
             return
         if engine is not None and self._differ(engine, facts):
@@ -127,8 +127,8 @@ class PolicyInForce:
             self._keep_away(stored, facts, refusal)
             return False
         await self._take(made, stored.text)
-        if self._is_anew:
-            self._stuck, self._is_anew = 0, False
+        if self._begins_again:
+            self._stuck, self._begins_again = 0, False
         self._absent = facts.absent
         _log.info("policy in force", version=made.version, sha256=stored.sha256.hex())
         log_claims(made.version, made.claims)

@@ -14,7 +14,7 @@ from svc.authority.registry.words import (
     known_person,
     optional_note,
 )
-from svc.authority.state.credentials import said_of
+from svc.authority.state.credentials import recorded_of
 from svc.authority.state.tables import AGENTS, DELEGATIONS, SignedRows, StateUnsigned
 from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
@@ -146,7 +146,7 @@ class AgentAdmin:
             stored = tx.agents.get(word) if is_agent_id(word) else tx.agents.named(word)
             id = word if stored is None else stored.id
             subject = AGENTS.subject(id)
-            owner = said_of(rows, {subject}).get(subject, {}).get("person_id")
+            owner = recorded_of(rows, {subject}).get(subject, {}).get("person_id")
             if owner is None or (stored is not None and stored.state is AgentState.REVOKED):
                 raise
             if stored is None:

@@ -52,7 +52,7 @@ class CredentialAdmin:
             answer.tokens = withdraw_tokens(tx, self.tokens, known, actor, note)
             for altered in take_altered(tx, self.tokens, known, actor, note):
                 if altered.sort == CERTIFICATES.name:
-                    answer.serials.append(altered.said.get("serial", altered.id))
+                    answer.serials.append(altered.recorded.get("serial", altered.id))
                 answer.sign_ins += altered.sort == SIGN_INS.name
                 answer.tokens += altered.sort == TOKENS.name
             uids = [one.uid for one in tx.sessions.open_of_person(known.id)]
@@ -168,8 +168,8 @@ def _take(
     state = [one.take_away(tx, person_id, at)]
     if one.sort == CERTIFICATES.name:
         event, named = CERTIFICATE_REVOKE, {"certificate_sha256": one.id, **note}
-        if "serial" in one.said:
-            named["serial"] = one.said["serial"]
+        if "serial" in one.recorded:
+            named["serial"] = one.recorded["serial"]
     elif one.sort == SIGN_INS.name:
         event, named = SIGN_IN_END, {"sign_in_id": one.id}
     else:

@@ -35,7 +35,7 @@ def revoke_certificates(
         one.take_away(tx, ended.person_id, at)
         for one in altered_credentials(rows, at)
         if one.sort == CERTIFICATES.name
-        and one.said.get("sign_in_id") == ended.id
+        and one.recorded.get("sign_in_id") == ended.id
         and bytes.fromhex(one.id) not in good
     ]
     return [*(CERTIFICATES.now(tx, one) for one in good), *altered]

@@ -60,13 +60,13 @@ class AlteredCredential:
 
     Attributes:
         until: When it ends by itself.
-        said: What records say of it: whose it is, a certificate's serial, its sign-in, and the
+        recorded: What records say of it: whose it is, a certificate's serial, its sign-in, and the
             event of the newest, and its reason.
     """
 
     subject: str
     until: int
-    said: Mapping[str, str] = field(factory=dict)
+    recorded: Mapping[str, str] = field(factory=dict)
 
     @property
     def sort(self) -> str:
@@ -84,15 +84,18 @@ class AlteredCredential:
 
         Put back, a certificate whose holder signed out stands for what it had approved.
         """
-        if self.sort == CERTIFICATES.name and self.said.get("reason") == SIGNED_OUT:
+        if self.sort == CERTIFICATES.name and self.recorded.get("reason") == SIGNED_OUT:
             return False
-        return self.said.get("event") in _ENDS[self.sort]
+        return self.recorded.get("event") in _ENDS[self.sort]
 
     def is_of(self, person_id: str) -> bool:
         """Whether it is a person's; one that no record names anybody's counts as everybody's."""
-        if self.sort == TOKENS.name and self.said.get("role", "person") != TokenRole.PERSON.value:
+        if (
+            self.sort == TOKENS.name
+            and self.recorded.get("role", "person") != TokenRole.PERSON.value
+        ):
             return False
-        return self.said.get("person_id", person_id) == person_id
+        return self.recorded.get("person_id", person_id) == person_id
 
     def take_away(self, tx: ITransaction, person_id: str, at: float) -> StateEntry:
         """Make it useless, whatever is done to its row; returns what the record must sign."""
@@ -100,12 +103,12 @@ class AlteredCredential:
             sha256 = bytes.fromhex(self.id)
             row = IssuedCertificate(
                 sha256=sha256,
-                serial=self.said.get("serial", self.id),
+                serial=self.recorded.get("serial", self.id),
                 person_id=person_id,
                 issued_at=at,
                 expires=float(self.until + 1),
                 revoked_at=at,
-                sign_in_id=self.said.get("sign_in_id", ""),
+                sign_in_id=self.recorded.get("sign_in_id", ""),
             )
             tx.certificates.put(row)  # A Proxy is told of revoked ones by their rows.
             return CERTIFICATES.now(tx, sha256)
@@ -136,9 +139,9 @@ def altered_credentials(rows: SignedRows, at: float) -> tuple[AlteredCredential,
                 del wanted[entry.subject]
     if not wanted:
         return ()
-    said = said_of(rows, wanted)
+    recorded = recorded_of(rows, wanted)
     found = (
-        AlteredCredential(subject, one.until or 0, said.get(subject, {}))
+        AlteredCredential(subject, one.until or 0, recorded.get(subject, {}))
         for subject, one in sorted(wanted.items())
     )
     return tuple(one for one in found if not one.is_over)
@@ -166,12 +169,12 @@ def hidden_of(
         and (one.until is None or one.until > at)
         and subject not in as_signed
     }
-    said = _known_of(rows, hidden)
-    return frozenset(one for one in hidden if said[one].get(field_name, owner) == owner)
+    recorded = _known_of(rows, hidden)
+    return frozenset(one for one in hidden if recorded[one].get(field_name, owner) == owner)
 
 
 def _known_of(rows: SignedRows, wanted: Collection[str]) -> dict[str, Mapping[str, str]]:
-    """As :func:`said_of`, but each row's records are read once for all who ask.
+    """As :func:`recorded_of`, but each row's records are read once for all who ask.
 
     Every renewal of an agent asks: a few rows that somebody hid would have each read the log.
     """
@@ -179,14 +182,14 @@ def _known_of(rows: SignedRows, wanted: Collection[str]) -> dict[str, Mapping[st
     places = {one: (one, seen[one].digest or b"") for one in wanted}
     unread = [one for one, place in places.items() if place not in told]
     if unread:
-        found = said_of(rows, unread)
+        found = recorded_of(rows, unread)
         if len(told) + len(unread) > _MOST_TOLD:
             told.clear()
         told.update({places[one]: found.get(one, {}) for one in unread})
     return {one: told[place] for one, place in places.items()}
 
 
-def said_of(rows: SignedRows, wanted: Collection[str]) -> dict[str, dict[str, str]]:
+def recorded_of(rows: SignedRows, wanted: Collection[str]) -> dict[str, dict[str, str]]:
     """What the records of these subjects say of them, read from the first record on.
 
     Raises:
@@ -201,9 +204,9 @@ def said_of(rows: SignedRows, wanted: Collection[str]) -> dict[str, dict[str, st
             named = {one[0] for one in record["state"]["rows"]} & set(wanted)
             details = record.get("details", {})
             for subject in named:
-                said = {"event": str(record["event"]), **_of(subject, details)}
-                said["reason"] = str(record.get("reason") or "")
-                found.setdefault(subject, {}).update(said)
+                recorded = {"event": str(record["event"]), **_of(subject, details)}
+                recorded["reason"] = str(record.get("reason") or "")
+                found.setdefault(subject, {}).update(recorded)
     if (n, before) != (rows.seen.n, rows.seen.hash):
         raise _broken(n)
     return found

@@ -51,10 +51,10 @@ def _texts(p: Parts) -> SealedTexts:
 
 
 def _counted(p: Parts) -> Callable[[str], None]:
-    def told(word: str) -> None:
+    def counted(word: str) -> None:
         p.metrics.counter("svc_access_requests_total", event=word).inc()
 
-    return told
+    return counted
 
 
 def _uses(
@@ -67,7 +67,7 @@ def _uses(
         state_cache=state_cache,
         store=p.store,
         recorder=p.recorder,
-        told=_counted(p),
+        on_event=_counted(p),
         rates=rates,
     )
 
@@ -81,7 +81,7 @@ def access_wiring(
 ) -> AccessWiring:
     """Wire it."""
     cluster, most, now = p.settings.cluster, int(p.settings.access.max_secs), p.runtime.now
-    told = _counted(p)
+    counted = _counted(p)
     requests = AccessRequestService(
         cluster=cluster,
         state_cache=state_cache,
@@ -93,7 +93,7 @@ def access_wiring(
         now=now,
         entropy=p.runtime.entropy,
         max_secs=most,
-        told=told,
+        on_event=counted,
         texts=_texts(p),
     )
     calls = AccessCalls(
@@ -105,6 +105,6 @@ def access_wiring(
         clock=p.runtime.reactor,
         now=now,
     )
-    offers = AccessOffers(approvals=approvals, now=now, max_secs=most, told=told)
+    offers = AccessOffers(approvals=approvals, now=now, max_secs=most, on_event=counted)
     uses = _uses(p, state_cache, rates, approvals)
     return AccessWiring(requests=requests, calls=calls, offers=offers, uses=uses)

@@ -183,7 +183,7 @@ class _CheckpointAssembly:
             def went_on(head: SignedHead) -> None:
                 heads_to_send.signed(head)
                 # It may name records of the lost line; without it every record is verified again.
-                f.keeper.begin_anew()
+                f.keeper.begin_again()
                 began_again()
 
             exchange = self._exchange(store, watch, went_on)

@@ -139,7 +139,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
     heads = audit_heads(
         f,
         ready,
-        began_again=lambda: follower.begin_anew(),
+        began_again=lambda: follower.begin_again(),
         full=lambda fault: writes.found(fault),
     )
     p = f.with_store(heads.store)

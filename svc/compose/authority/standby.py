@@ -41,13 +41,13 @@ class Follower:
     _begun: int = -1
     _reported: str = ""
 
-    def begin_anew(self) -> None:
+    def begin_again(self) -> None:
         """The log continues from an older store: forget what belongs to the abandoned history.
 
         The next pass verifies every record from the first on, and goes by what the store holds.
         """
         self._line += 1
-        self.policy.begin_anew()
+        self.policy.begin_again()
 
     async def follow(self) -> None:
         """One pass; what keeps it from its end is said once, and the next one tries again."""
@@ -55,7 +55,7 @@ class Follower:
             line = self._line
             if self._begun != line:
                 await self.beginning.follow()
-                self.policy.begin_anew()
+                self.policy.begin_again()
                 self._begun = line
             reading = await self.state_cache.reload()
         except (MigrationsPending, UnknownApplied, MigrationsBroken) as refused:

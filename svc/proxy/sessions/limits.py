@@ -150,7 +150,7 @@ class ConnectorRates:
         """A carry stream of it was for no open session."""
         self.strays.charge(node_of(node))
 
-    def said(self, node: Principal) -> None:
+    def message_sent(self, node: Principal) -> None:
         """The Connector sent one message on its tunnel.
 
         Raises:

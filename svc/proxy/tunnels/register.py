@@ -339,7 +339,7 @@ class RegistrationCall:
 
     def _act_on(self, message: Up) -> bool:
         """Act on one message; whether it was the last."""
-        self.service.rates.said(self.node)
+        self.service.rates.message_sent(self.node)
         match message:
             case Signed() if self._answer is not None:
                 self._give(message)

@@ -64,7 +64,7 @@ class PageHouse:
         self.requests = house.requests()
         self.proposals = proposals(house, PolicyRules(approvals=1))
         self.offers = AccessOffers(
-            approvals=house.approvals(), now=house.now, max_secs=3600, told=nothing
+            approvals=house.approvals(), now=house.now, max_secs=3600, on_event=nothing
         )
         self.pages = self._pages()
 

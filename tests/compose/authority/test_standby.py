@@ -81,8 +81,8 @@ class FollowerTests(SynchronousTestCase):
 
     def go_on(self) -> None:
         """What the exchange of heads says once the leader goes on from an older store."""
-        self.keeper.begin_anew()
-        self.follower.begin_anew()
+        self.keeper.begin_again()
+        self.follower.begin_again()
 
     def groups(self) -> set[str]:
         return set(self.state_cache.state.groups)
