@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,14 +36,21 @@ SOCKET = "control.sock"
 ADMIN = "svc.cli.admin"
 """Where a click context's ``meta`` may hold another :class:`Admin` than the control socket."""
 
+_NOT_RUNNING = "authority_not_running"
+_START = "svc --config FILE authority"
 _MARKS = ("keys", "identity", "anchor", SOCKET)
 
 
 @frozen
 class ControlSocket:
-    """The :class:`Admin` behind the socket in *directory*."""
+    """The :class:`Admin` behind the socket in *directory*.
+
+    Attributes:
+        start: What to type to start the Authority.
+    """
 
     directory: Path
+    start: str = _START
 
     def __call__(
         self,
@@ -52,9 +60,16 @@ class ControlSocket:
         deadline: float = DEADLINE,
     ) -> _Response:
         """See :class:`Admin`."""
-        return run(
-            lambda reactor: ask(reactor, self.directory, method, request, response_type, deadline)
-        )
+        try:
+            return run(
+                lambda reactor: ask(
+                    reactor, self.directory, method, request, response_type, deadline
+                )
+            )
+        except SvcError as refusal:
+            if refusal.reason != _NOT_RUNNING:
+                raise
+            raise _nobody(self.directory / SOCKET, self.start) from None
 
 
 def admin(context: click.Context) -> Admin:
@@ -62,7 +77,10 @@ def admin(context: click.Context) -> Admin:
     given: Admin | None = context.meta.get(ADMIN) or lane(context)
     if given is not None:
         return given
-    return ControlSocket(authority_state(authority_settings(context)))
+    settings = authority_settings(context)
+    state = authority_state(settings)
+    role = "authority" if state == Path(settings.state_dir) else "all"
+    return ControlSocket(state, f"svc --config {shlex.quote(config_path(context))} {role}")
 
 
 def config_path(context: click.Context) -> str:
@@ -206,12 +224,9 @@ def _descriptor(directory: Path) -> Iterator[int]:
         os.close(handle)
 
 
-def _nobody(path: Path) -> SvcError:
-    return Unavailable(
-        f"{path}: no answer; if the Authority is not running, start it with: svc --config "
-        "FILE authority",
-        reason="authority_not_running",
-    )
+def _nobody(path: Path, start: str = _START) -> SvcError:
+    text = f"{path}: no answer; if the Authority is not running, start it with: {start}"
+    return Unavailable(text, reason=_NOT_RUNNING)
 
 
 def _not_ours(path: Path) -> SvcError:

@@ -116,7 +116,7 @@ class LocalWords:
         code = _code(self.code_file)
         click.echo(password_rule(await login.password_least()), err=True)
         password = ask("New password", True)
-        if sys.stdin.isatty() and ask("The same again", True) != password:
+        if sys.stdin.isatty() and ask("The new password again", True) != password:
             raise UsageError("the two passwords differ; run the command again")
         return await login.enroll(name, code, password, first_administrator=self.is_first)
 

@@ -120,6 +120,10 @@ class InitTests(SynchronousTestCase):
             self.assertEqual(talking.recv(len(_HELLO)), _HELLO)
         for child in reversed(self.children):
             self.assertEqual(child.stop(), 0, child.tail())
+        role = "all" if (self.gate / "all.toml").exists() else "authority"
+        typed = ("--config", str(self.gate / f"{role}.toml"), "authority", "status")
+        told = run(svc_command(*typed), self.home)
+        self.assertIn(f"start it with: svc --config {shlex.quote(typed[1])} {role}\n", told.stderr)
 
     def read_page(self, line: str) -> None:
         """The browser page, whose URL a line prints, knows the person."""
