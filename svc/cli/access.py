@@ -191,7 +191,7 @@ def of_denied(ask: AccessAsk, denied: DeniedRequest) -> AccessAsk:
 
 @click.group(cls=Group)
 def requests() -> None:
-    """Requests for access: yours, and those you may decide about."""
+    """List and withdraw your requests for access; approve or deny those of others."""
 
 
 @requests.command("list")

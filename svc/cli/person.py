@@ -121,7 +121,7 @@ def _told_by_proxy(side: PersonSide, problem: str) -> dict[str, Any]:
 
 @click.group(cls=Group)
 def resources() -> None:
-    """The resources you may use."""
+    """List the resources you may use."""
 
 
 @resources.command("list")

@@ -13,7 +13,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 
 @click.group(cls=Group)
 def resources() -> None:
-    """The catalog."""
+    """Add resources to the catalog, and assign them to Connectors."""
 
 
 @resources.command("add")

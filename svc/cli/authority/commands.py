@@ -57,7 +57,7 @@ from svc.cli.lane import OPTIONS, LaneOptions
 )
 @click.pass_context
 def authority(context: click.Context, proxies: tuple[str, ...], directory: Path | None) -> int:
-    """Run the Authority; with a command, ask the running one or look at its store.
+    """Run the Authority; with a command, administer the running one or its store.
 
     On the Authority's host, a command needs the Authority's configuration (--config) and uses
     its control socket.  From any other machine it goes through a Proxy, as the person who signed

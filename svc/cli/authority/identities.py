@@ -13,7 +13,7 @@ from svc.proto.gate.v1 import sign_in_pb2 as pb
 
 @click.group(cls=Group)
 def identities() -> None:
-    """Accounts at the identity provider."""
+    """Link people to their accounts at the identity provider."""
 
 
 @identities.command("add")

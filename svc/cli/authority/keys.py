@@ -32,7 +32,7 @@ _AUDITORS = (
 
 @click.group(cls=Group)
 def keys() -> None:
-    """The cluster's keys that this Authority signs with."""
+    """Renew the keys that the Authority signs with."""
 
 
 @keys.command("renew")

@@ -33,7 +33,7 @@ _WOULD = {"allow": "allow it", "deny": "deny it"}
 
 @click.group(cls=Group)
 def policy() -> None:
-    """The policy."""
+    """Check, replay, set and review the access policy."""
 
 
 @policy.command("set")

@@ -15,7 +15,7 @@ _SHOWN = 12
 
 @click.group(cls=Group)
 def sessions() -> None:
-    """Open sessions."""
+    """List and end open sessions."""
 
 
 _person_option = click.option(

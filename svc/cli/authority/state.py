@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def state() -> None:
-    """Which rows of the store are in force, and which signed records vouch for them."""
+    """Adopt rows of the store that no signed record covers."""
 
 
 @state.command("adopt")

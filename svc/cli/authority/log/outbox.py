@@ -30,7 +30,7 @@ LARGEST = 2**63 - 1
 
 @click.group(cls=Group)
 def outbox() -> None:
-    """The audit queue: rows from Proxies and from standby Authorities."""
+    """List, accept and discard rows that Proxies and standby Authorities sent to the log."""
 
 
 @outbox.command("list")

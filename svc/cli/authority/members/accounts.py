@@ -15,7 +15,7 @@ from svc.telemetry.escape import escaped
 
 @click.group(cls=Group)
 def accounts() -> None:
-    """People who sign in with a password or passkey that is kept here, without a provider."""
+    """Manage accounts with a password or passkey, for people who have no provider."""
 
 
 @accounts.command("add")

@@ -19,7 +19,7 @@ _LONGEST = 366 * 86400
 
 @click.group(cls=Group)
 def agents() -> None:
-    """Programs that act for somebody."""
+    """Add, list and revoke agents: programs that act for somebody."""
 
 
 @agents.command("add")

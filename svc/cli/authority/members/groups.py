@@ -17,7 +17,7 @@ from svc.telemetry.escape import escaped
 
 @click.group(cls=Group)
 def groups() -> None:
-    """Groups of people."""
+    """Add, list, change and remove groups of people."""
 
 
 @groups.command("add")

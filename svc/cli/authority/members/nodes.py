@@ -14,7 +14,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 
 @click.group(cls=Group)
 def nodes() -> None:
-    """Proxies and Connectors."""
+    """Register, list and revoke Proxies and Connectors."""
 
 
 @nodes.command("add")

@@ -16,7 +16,7 @@ from svc.telemetry.escape import escaped
 
 @click.group(cls=Group)
 def persons() -> None:
-    """People."""
+    """Add, list, disable, revoke and remove people."""
 
 
 @persons.command("add")

@@ -14,7 +14,7 @@ from svc.proto.gate.v1 import admin_pb2 as pb
 
 @click.group(cls=Group)
 def tokens() -> None:
-    """One-use join tokens."""
+    """List and withdraw one-use join tokens."""
 
 
 @tokens.command("list")

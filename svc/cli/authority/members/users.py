@@ -16,7 +16,7 @@ _ERASING_SECS = 900.0
 
 @click.group(cls=Group)
 def users() -> None:
-    """What is forgotten of people."""
+    """Erase the names of people."""
 
 
 @users.command("forget-name")
