@@ -147,6 +147,7 @@ class SnapshotHolder:
     _asked_ends: Mapping[str, str] = field(factory=dict)
     _certificates: frozenset[bytes] = frozenset()
     _is_late: bool = field(default=False, init=False)
+    _is_untold: bool = field(default=False, init=False)
     _is_doubtful: bool = False
     _refusal: SvcError | None = field(default=None, init=False)
     _on_change: list[Callable[[], object]] = field(factory=list)
@@ -261,6 +262,8 @@ class SnapshotHolder:
         bundle = self._bundle_of(frame, snapshot)
         revoked = {one.principal: one.reason for one in snapshot.revocations}
         is_new = self._take_ended(snapshot) or bundle is not None or revoked != self._revoked
+        # Also by a later frame, where this one comes to nothing after all.
+        self._is_untold = is_new = is_new or self._is_untold
         if bundle is not None:
             base = self._base(bundle)
             engine = await self.compile(bundle, base)
@@ -288,6 +291,7 @@ class SnapshotHolder:
             if is_new:
                 for callback in self._on_change:
                     callback()
+                self._is_untold = False
         finally:
             if is_new or self._refusal is not None:
                 self._keep(floor)

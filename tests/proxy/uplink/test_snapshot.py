@@ -73,6 +73,26 @@ class SnapshotTests(ProxyTests):
         told = [one["policies"] for one in events if one.get("reason") == "policy_unenforced_fact"]
         self.assertEqual(told, [["deploy-only"]])
 
+    def test_news_beside_what_cannot_be_used(self) -> None:
+        """Sessions to be ended that came with an unusable bundle are ended by the next frame."""
+        holder, told = self.site.holder, list[int]()
+        holder.on_change(lambda: told.append(1))
+        compiled = holder.compile
+
+        async def fails(*_: object) -> Any:
+            raise SvcError("it cannot be compiled", reason="policy_refused")
+
+        holder.compile = fails
+        ends = {"5" * 32: "ended_by_operator"}
+        newer = self.authority._bundle(("db1",), 8)
+        self.assertEqual(self.take(self.authority.frame(newer, asked_ends=ends)), "policy_refused")
+        holder.compile = compiled
+        self.assertEqual(told, [])
+        self.assertEqual(self.take(self.authority.frame(parts="nothing", asked_ends=ends)), "")
+        self.assertEqual(told, [1])
+        self.assertEqual(self.take(self.authority.frame(parts="nothing", asked_ends=ends)), "")
+        self.assertEqual(told, [1])
+
     def test_delta(self) -> None:
         """A change is applied to the bundle that is held."""
         newer = self.authority._bundle(("db1", "db2", "db3"), 8)
