@@ -9,7 +9,6 @@ and the log verifies.
 from __future__ import annotations
 
 import json
-import socket
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
@@ -30,13 +29,6 @@ from tests.support.postgres import connected, empty_database
 
 LEASE_SECS = 1
 _numbers = count(1)
-
-
-def free_port() -> int:
-    """A port on which nobody listened a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
 
 
 def through(url: str, proxy: FaultProxy) -> str:

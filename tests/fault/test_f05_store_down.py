@@ -12,11 +12,12 @@ from time import monotonic
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import Gateway, init_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
 from svc.testing.gateway.settings import AUTHORITY, POLICY, GatewayTarget
-from tests.fault.cluster import free_port, socket_of, through
+from tests.fault.cluster import socket_of, through
 from tests.fault.tally import Tally, counted, in_long_form
 from tests.fault.tcp import DOWN, UP, FaultProxy, Mode
 from tests.support.postgres import connected, own_server
@@ -41,7 +42,7 @@ class StoreDown(SynchronousTestCase):
         echo = GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")
         self.gateway: Gateway = init_gateway([echo])
         self.addCleanup(self.gateway.end)
-        self.telemetry = f"127.0.0.1:{free_port()}"
+        self.telemetry = f"127.0.0.1:{free_ports()[0]}"
         change = {
             "store_url": through(self.server.url(), self.way),
             "plugins.stores": ["postgresql"],

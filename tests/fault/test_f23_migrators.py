@@ -18,9 +18,10 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.store.sqlite.location import lock_path
+from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.postgres import USER
 from svc.testing.gateway.processes import Child, die_with_parent, until
-from tests.fault.cluster import Cluster, free_port
+from tests.fault.cluster import Cluster
 from tests.fault.strace import inject
 from tests.fault.tally import Tally, counted, in_long_form
 from tests.store.places import ROOT
@@ -193,7 +194,7 @@ class Migrators(SynchronousTestCase):
 
     def pooler(self, program: str, cluster: Cluster) -> int:
         """A pooler before the cluster's database; its port."""
-        port, directory = free_port(), Path(tempfile.mkdtemp(prefix="svc-pooler-"))
+        port, directory = free_ports()[0], Path(tempfile.mkdtemp(prefix="svc-pooler-"))
         self.addCleanup(shutil.rmtree, directory)
         directory.chmod(0o755)  # it refuses root, and may be another user
         name, way = cluster.url.rpartition("/")[2], cluster.ways["authority"]

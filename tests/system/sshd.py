@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
-import socket
 import subprocess
 from pathlib import Path
 
 from attrs import define
 
+from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, until
 from tests.support.tools import stock_tool
@@ -86,7 +86,7 @@ def start_sshd(directory: Path) -> Sshd:
     (directory / "known_hosts").write_text(f"target {host_key}", "ascii")
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # it does not start without it
-    port = _free_port()
+    port = free_ports()[0]  # sshd takes none from the kernel
     config = directory / "sshd_config"
     config.write_text(_CONFIG.format(port=port, directory=directory), "ascii")
     words = [sshd, "-D", "-e", "-f", str(config)]
@@ -94,10 +94,3 @@ def start_sshd(directory: Path) -> Sshd:
     child.start()
     until("sshd listens", lambda: "Server listening on" in child.text(), alive=[child])
     return Sshd(directory, port, child)
-
-
-def _free_port() -> int:
-    """A port nobody listens on now; sshd takes none from the kernel."""
-    with socket.create_server(("127.0.0.1", 0)) as port:
-        number: int = port.getsockname()[1]
-        return number

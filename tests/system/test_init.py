@@ -21,6 +21,7 @@ import pyotp
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli import main
+from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, Ran, TooLate, run, svc_command, until
 from tests.system.starts import svc_words
@@ -84,7 +85,7 @@ class InitTests(SynchronousTestCase):
 
     def init(self, *more: str) -> list[str]:
         """The commands that ``svc init`` prints."""
-        public, authority = _free_ports()
+        public, authority, *_ = free_ports()
         ports = ("--public-port", str(public), "--authority-port", str(authority))
         served = ("--resource", f"echo=tcp:127.0.0.1:{_echo(self)}")
         words = svc_command("init", str(self.gate), *ports, *served, *more)
@@ -185,19 +186,6 @@ class InitTests(SynchronousTestCase):
             self.assertEqual(out.getvalue(), "")
             self.assertIn(str(words[0]) if words[0] != "--for" else "--ca-pin", err.getvalue())
         self.assertEqual([each.name for each in self.base.iterdir()], ["home"])
-
-
-def _free_ports() -> tuple[int, int]:
-    """A free port, and the first of five free ones in a row."""
-    while True:
-        with contextlib.ExitStack() as held, contextlib.suppress(OSError, OverflowError):
-            taken = [held.enter_context(socket.socket()) for _ in range(6)]
-            taken[0].bind(("127.0.0.1", 0))
-            taken[1].bind(("127.0.0.1", 0))
-            first: int = taken[1].getsockname()[1]
-            for number, each in enumerate(taken[2:], 1):
-                each.bind(("127.0.0.1", first + number))
-            return taken[0].getsockname()[1], first
 
 
 def _echo(case: SynchronousTestCase) -> int:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import socket
 import sqlite3
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.gateway import Gateway
 from svc.testing.gateway.processes import Child, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY
@@ -118,7 +117,7 @@ class AllTests(SynchronousTestCase):
         """
         directory = Path(self.mktemp()).absolute()
         directory.mkdir(0o700, parents=True)
-        public, first = free_ports()
+        public, first, *_ = free_ports()
         made = ["--public-port", str(public), "--authority-port", str(first)]
         run(svc_command("init", "--all", *made, str(directory / "gw")), directory).checked()
         (store,) = directory.glob("gw/**/store.db")
@@ -176,19 +175,6 @@ class AllTests(SynchronousTestCase):
             return connection.getresponse().status
         finally:
             connection.close()
-
-
-def free_ports() -> tuple[int, int]:
-    """A port, and the first of three in a row, that nobody has a moment before."""
-    for first in range(21_000 + os.getpid() % 5000, 32_000, 4):
-        with ExitStack() as held:
-            try:
-                for port in range(first, first + 4):
-                    held.enter_context(socket.create_server(("127.0.0.1", port)))
-            except OSError:
-                continue
-        return first, first + 1
-    raise AssertionError("no four ports in a row are free")
 
 
 class RefusalTests(SynchronousTestCase):
