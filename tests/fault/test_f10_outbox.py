@@ -19,7 +19,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.ingest.watch import WATCH_SECS
 from svc.model.audit.spool import SpoolRow
 from svc.testing.gateway.gateway import Gateway, init_gateway
-from svc.testing.gateway.processes import Ran, run, svc_command, until
+from svc.testing.gateway.processes import Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, PROXY
 from tests.fault.queued import Spool
 from tests.fault.tally import Tally, counted, in_long_form
@@ -58,6 +58,18 @@ class FullQueue(SynchronousTestCase):
             cursor.execute(query)
             return list(cursor.fetchall())
 
+    def stands_still(self, authority: Child, store: Path) -> bool:
+        """Whether it was stopped where it keeps nobody from writing; else it goes on."""
+        authority.signal(signal.SIGSTOP)
+        until("each thread is stopped", lambda: set(_thread_states(authority)) == {"T"})
+        with closing(sqlite3.connect(store, timeout=0)) as connection:
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                authority.signal(signal.SIGCONT)
+                return False
+        return True
+
     def waiting(self, store: Path | str) -> int:
         """How many rows are in the queue and not held."""
         return int(self.select(store, "SELECT count(*) FROM outbox WHERE hold IS NULL")[0][0])
@@ -93,7 +105,7 @@ class FullQueue(SynchronousTestCase):
         origin, store = self.origin(gateway), gateway.files.store
         rows = origin.fill(ROWS)
         authority = gateway.child(AUTHORITY)
-        authority.signal(signal.SIGSTOP)
+        until("it stands still", lambda: self.stands_still(authority, store), alive=[authority])
         bad = [
             evolve(rows[1], signature=b""),
             evolve(rows[2], key_id="0" * 64),
@@ -184,6 +196,12 @@ class FullQueue(SynchronousTestCase):
         self.check(url, rows)
         query = "SELECT canonical FROM audit_log WHERE event = 'audit.gap'"
         self.assertEqual([json.loads(text) for (text,) in self.select(url, query)], [])
+
+
+def _thread_states(child: Child) -> list[str]:
+    tasks = Path(f"/proc/{child.pid}/task")
+    stats = [task.joinpath("stat").read_text("utf-8", "replace") for task in tasks.iterdir()]
+    return [stat.rpartition(") ")[2][0] for stat in stats]
 
 
 def _on(url: str) -> dict[str, Any]:
