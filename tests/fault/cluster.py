@@ -71,11 +71,15 @@ class Cluster:
 
     @classmethod
     def on_postgres(
-        cls, case: SynchronousTestCase, names: Iterable[str] = ("authority",), url: str = ""
+        cls,
+        case: SynchronousTestCase,
+        names: Iterable[str] = ("authority",),
+        url: str = "",
+        lease_secs: float = LEASE_SECS,
     ) -> Cluster:
         """Authorities on one database, an empty one of the run's server unless *url* names it."""
         url = url or empty_database(case)
-        made = cls(init_gateway(numbers={"store_lease_secs": LEASE_SECS}), url)
+        made = cls(init_gateway(numbers={"store_lease_secs": lease_secs}), url)
         case.addCleanup(made.end)
         made._configure(tuple(names))
         return made
