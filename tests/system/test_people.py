@@ -128,6 +128,7 @@ class DisabledPersonTests(SynchronousTestCase):
     def revoked_credentials(self) -> None:
         """After a lost laptop: the session ends, the old certificate opens none, a new one does."""
         gateway, ada = self.gateway, self.ada
+        until("none is left of before", lambda: not gateway.status()["open_sessions"])
         piped = ProxySsh(ada, environ=ITSELF)
         piped.open()
         told = gateway.operator("persons", "revoke", "ada", "--json").json
