@@ -22,6 +22,8 @@ from tests.fault.tcp import FaultProxy
 
 NAMES = ("authority", "authority2")
 _EPOCH = "SELECT epoch FROM lease"
+LEASE_SECS = 3
+"""So long that a slow machine does not take the lead from somebody by chance."""
 TAKING = 40.0
 """A leader that is stopped in a transaction holds the others up for the 10 s it may take."""
 
@@ -46,7 +48,7 @@ class Duel:
     @classmethod
     def made(cls, case: SynchronousTestCase) -> Duel:
         """One leads, the other stands by."""
-        duel = cls(Cluster.on_postgres(case, NAMES))
+        duel = cls(Cluster.on_postgres(case, NAMES, lease_secs=LEASE_SECS))
         cluster = duel.cluster
         cluster.start(NAMES[0])
         cluster.start(NAMES[1])

@@ -22,6 +22,7 @@ from svc.testing.gateway.files import free_ports
 from svc.testing.gateway.postgres import USER
 from svc.testing.gateway.processes import Child, die_with_parent, until
 from tests.fault.cluster import Cluster
+from tests.fault.duel import LEASE_SECS
 from tests.fault.strace import inject
 from tests.fault.tally import Tally, counted, in_long_form
 from tests.store.places import ROOT
@@ -71,8 +72,7 @@ class Migrators(SynchronousTestCase):
     def test_authorities_that_start_at_once(self) -> None:
         """Two migrate at their start: each migration is applied by one of them, and both serve."""
         names = ("authority", "second")
-        # The lease must not change hands because the machine is slow.
-        cluster = Cluster.on_postgres(self, names, lease_secs=5)
+        cluster = Cluster.on_postgres(self, names, lease_secs=LEASE_SECS)
         for name in names:
             self.assertNotIn("store_auto_migrate", cluster.gateway.files.table(name))
             cluster.start(name, ready=False)
