@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from svc.compose.person import PersonSide
     from svc.messages.session import Explanation
 
+_ON_ITS_WAY = (0.3, 0.5, 0.7)
+"""Seconds between questions for a decision that Authority does not know yet: a Proxy brings what it
+decided twice a second, and a script may run the command as soon as it was printed."""
+
 _NOT_TOLD = "this decision does not exist, or you are not permitted to see it"
 _NO_TEXT = (
     "another person can approve only its exact text, and this Proxy has no text of the request (a "
@@ -86,12 +90,20 @@ class _Answer:
 
 
 async def _answer(side: PersonSide, decision_id: str) -> _Answer:
+    from twisted.internet.task import deferLater
+
     from svc.compose.access import access_client
     from svc.model.policy.requested import exact_command
 
     channel = await side.connect()
     try:
-        told = await side.dialer(lambda: channel).why(decision_id)
+        dialer = side.dialer(lambda: channel)
+        told = await dialer.why(decision_id)
+        for pause in _ON_ITS_WAY:
+            if told.explained:
+                break
+            await deferLater(side.runtime.reactor, pause)
+            told = await dialer.why(decision_id)
         if told.request_hint == exact_command(decision_id):
             client = access_client(side.identity, side.runtime, lambda: channel)
             if await client.lacks_denied_text(decision_id):

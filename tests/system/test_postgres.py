@@ -338,7 +338,7 @@ class PsqlTests(DatabaseCase):
             own = f" --dir {shlex.quote(str(eve.directory))}"
             self.assertEqual(found[1], f"svc request orders --action dbQuery{own}")
             self.assertTrue(found[2].endswith(own), found[2])
-            self.assertIn("dbQuery", self.explained(found[2]).stdout)
+            self.assertIn("dbQuery", self.typed(found[2]).checked().stdout)
             self.assertIn("ERROR:  42501", said.stderr)
             id = self.typed(found[1], "--uses", "1", "--json").checked().json["id"]
             approver.svc("requests", "approve", id, "--yes").checked()
@@ -354,15 +354,6 @@ class PsqlTests(DatabaseCase):
     def typed(self, command: str, *more: str) -> Ran:
         """Run a command as it was printed, where nobody has joined in the home."""
         return run(svc_command(*shlex.split(command)[1:], *more), self.elsewhere)
-
-    def explained(self, command: str) -> Ran:
-        """What a printed ``svc why`` says, once the Proxy has delivered the record."""
-
-        def look() -> Ran | None:
-            ran = self.typed(command)
-            return ran if ran.status == 0 else None
-
-        return until("the explanation", look)
 
     def check_exact_text(self, eve: GatewayPerson, approver: GatewayPerson) -> None:
         """One statement passes once, byte for byte as its approver saw it, and nothing else."""
@@ -402,7 +393,7 @@ class PsqlTests(DatabaseCase):
             apart.execute("DELETE FROM orders WHERE id = %s", (71,))
         hint = caught.exception.diag.message_hint
         self.assertIn("a statement whose parameters are sent apart has none", hint)
-        told = self.explained(re.findall("svc why .*", hint)[0])
+        told = eve.svc("why", re.findall("svc why (\\w+)", hint)[0]).checked()
         self.assertIn("on request, orders-on-request", told.stdout)
         self.assertIn("can approve only its exact text, and this Proxy has no text", told.stderr)
         self.assertNotIn("svc request", told.stderr)
