@@ -126,21 +126,19 @@ class PolicyInForce:
         except SvcError as refusal:
             self._keep_away(stored, facts, refusal)
             return False
-        await self._take(made, stored.text)
+        await self._take(made, stored.text, facts)
         if self._begins_again:
             self._stuck, self._begins_again = 0, False
-        self._absent = facts.absent
         _log.info("policy in force", version=made.version, sha256=stored.sha256.hex())
         log_claims(made.version, made.claims)
         self._refused = None
         return True
 
     async def _new_facts(self, engine: CompiledPolicy, facts: ClusterState) -> None:
-        self._absent = facts.absent
         try:
             made = await self._with_entities(engine, facts)
         except SvcError as refusal:
-            self._stuck = facts.revision
+            self._stuck, self._absent = facts.revision, facts.absent
             _log.error(
                 "the new policy entities were refused; the previous ones stay active",
                 version=engine.version,
@@ -149,11 +147,11 @@ class PolicyInForce:
                 text=refusal.text,
             )
             return
-        await self._take(made, self._text)
+        await self._take(made, self._text, facts)
 
-    async def _take(self, made: CompiledPolicy, text: str) -> None:
+    async def _take(self, made: CompiledPolicy, text: str, facts: ClusterState) -> None:
         await self.in_force(made, text)
-        self.engine, self._text = made, text
+        self.engine, self._text, self._absent = made, text, facts.absent
 
     def _keep_away(self, stored: PolicyVersion, facts: ClusterState, refusal: SvcError) -> None:
         """Stay with the engine there is; what the next pass may find otherwise is tried again.

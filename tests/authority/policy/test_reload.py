@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from attrs import evolve
+from twisted.internet.defer import Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.policy.reload import ChangeFollower
@@ -77,6 +78,23 @@ class FollowingTests(SynchronousTestCase):
         self.assertGreater(self.revision, before)
         self.assertEqual(self.revision, self.house.state_cache.state.revision)
         self.assertEqual(len(self.flushLoggedErrors(LookupError)), 1)
+
+    def test_failing_without_a_revision(self) -> None:
+        """A row that is not what was signed for is left out at the next pass at the latest.
+
+        No revision tells of such a row.
+        """
+        policy, facts = self.house.policy, self.house.state_cache.state
+        ada = self.house.ada.id
+        others = {id: one for id, one in facts.people.items() if id != ada}
+        without = evolve(facts, people=others, absent=frozenset({f"person:{ada}"}))
+        good = policy.in_force
+        policy.in_force = lambda engine, text: fail(LookupError("no"))
+        self.failureResultOf(Deferred.fromCoroutine(policy.follow(without)), LookupError)
+        policy.in_force = good
+        value_of(policy.follow(without))
+        assert policy.engine is not None
+        self.assertNotIn(ada, repr(policy.engine.entities))
 
     def test_stopped(self) -> None:
         """A stop amid a change ends it, and is no failure of the change."""
