@@ -302,14 +302,13 @@ class ConnectorSessions:
         except (CancelledError, OpenRefusedHere):
             raise
         except Exception as error:
+            reason = error.reason if isinstance(error, SvcError) else ""
             if guard.turned_away:
                 word = "address_out_of_reach"
-            elif isinstance(error, SvcError) and error.reason in CONNECTOR_WORDS:
-                raise refused(error.reason, error.text) from error  # a dialer's own word
-            elif isinstance(error, SvcError) and error.reason == "deadline":
-                word = "target_deadline"
+            elif reason in CONNECTOR_WORDS:
+                raise refused(reason, str(error)) from error  # a dialer's own word
             else:
-                word = "target_unreachable"
+                word = "target_deadline" if reason == "deadline" else "target_unreachable"
             text = f"the target could not be reached: {dial_failure(error)}"
             raise refused(word, text) from error
         return target

@@ -7,18 +7,28 @@ later version is left alone (G-OPEN-65).  Calls block for the disk.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from attrs import define, field
+from twisted.logger import Logger
+
 from svc.client.resident.addresses import is_ours
+from svc.client.resident.endpoint import Endpoint
+from svc.client.resident.pg_services import write_services
 from svc.errors import ConfigError
 from svc.runtime import durable
+
+_log = Logger(namespace="svc_client")
 
 VERSION = 2
 NAME = "endpoints.json"
 OLD_NAME = "endpoints.v1.json"
 _MAX_BYTES = 16 * 1024 * 1024
+
+SERVICE_KIND = "postgres"
+"""Its resources are in ``pg_service.conf``."""
 
 
 def read_endpoints(directory: Path) -> dict[str, str]:
@@ -71,3 +81,36 @@ def _addresses(endpoints: Iterable[dict[str, Any]]) -> dict[str, str]:
         if isinstance(resource, str) and is_ours(address) and address not in found.values():
             found[resource] = address
     return found
+
+
+@define
+class PublishedFiles:
+    """``endpoints.json`` and ``pg_service.conf``.
+
+    Attributes:
+        state: Their directory.
+        is_behind: Whether the disk did not take what was to be written last.
+    """
+
+    state: Path
+    cluster: str
+    is_behind: bool = field(default=False, init=False)
+
+    def write(self, endpoints: Sequence[Endpoint]) -> None:
+        """Write down where *endpoints* are; what the disk does not take is said once."""
+        was_behind, self.is_behind = self.is_behind, True
+        try:
+            write_endpoints(self.state, self.cluster, (one.public for one in endpoints))
+            services = [one for one in endpoints if one.kind == SERVICE_KIND]
+            write_services(
+                self.state, ((one.resource, one.address, one.directory) for one in services)
+            )
+        except OSError as error:
+            if not was_behind:
+                _log.error(
+                    "the addresses of local endpoints cannot be written down",
+                    file=str(error.filename or self.state),
+                    reason=error.strerror or str(error),
+                )
+            return
+        self.is_behind = False

@@ -23,7 +23,7 @@ from twisted.logger import Logger
 from svc.client.ended import CutSessions, SessionSide
 from svc.client.places import CLIENT_FILE
 from svc.client.resident.addresses import addresses, ports
-from svc.client.resident.cache import read_endpoints, write_endpoints
+from svc.client.resident.cache import PublishedFiles, read_endpoints
 from svc.client.resident.checked import CheckedConnections, CheckedSide, Checking
 from svc.client.resident.described import describe, forget
 from svc.client.resident.endpoint import Endpoint, not_enabled
@@ -39,7 +39,6 @@ from svc.client.resident.local import (
     close_port,
 )
 from svc.client.resident.local_tls import LocalTls
-from svc.client.resident.pg_services import write_services
 from svc.client.resident.refused import RecentRefusals
 from svc.client.sessions import ClientSession, SessionDialer, SessionIntent
 from svc.errors import SvcError, Unprocessed
@@ -59,9 +58,6 @@ _log = Logger(namespace="svc_client")
 
 LIBPQ_KINDS = frozenset({"postgres", "tcp"})
 """Nothing here tells a database from another TCP service: each gets what libpq looks for."""
-
-SERVICE_KIND = "postgres"
-"""Its resources are in ``pg_service.conf``."""
 
 RETRY_SECS = 15.0
 """What another program held is tried again this often."""
@@ -122,6 +118,7 @@ class Resident(AsyncService):
     moved: Callable[[], Awaitable[None]]
     cuts: CutSessions = field(init=False)
     _tls: LocalTls = field(init=False)
+    _published: PublishedFiles = field(init=False)
     _kept: dict[str, str] = field(factory=dict, init=False)
     _key: bytes = field(default=b"", init=False)
     _shared: dict[str, SharedPort] = field(factory=dict, init=False)
@@ -131,7 +128,6 @@ class Resident(AsyncService):
     _cancelled_by: dict[tuple[str, bytes], ClientSession] = field(factory=dict, init=False)
     _wanted: Mapping[str, Listed] | None = field(default=None, init=False)
     _is_applying: bool = field(default=False, init=False)
-    _is_unwritten: bool = field(default=False, init=False)
     _has_stopped: bool = field(default=False, init=False)
 
     @cuts.default
@@ -141,6 +137,10 @@ class Resident(AsyncService):
     @_tls.default
     def _own_tls(self) -> LocalTls:
         return LocalTls(now=self.refusals.now, entropy=self.dialer.entropy)
+
+    @_published.default
+    def _of_our_place(self) -> PublishedFiles:
+        return PublishedFiles(self.place.state, self.place.cluster)
 
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
@@ -189,7 +189,7 @@ class Resident(AsyncService):
         self._is_applying = True
         try:
             tried = [await self._retried(there) for there in list(self._open.values())]
-            if any(tried) or self._is_unwritten:
+            if any(tried) or self._published.is_behind:
                 self._write()
         finally:
             self._is_applying = False
@@ -256,34 +256,7 @@ class Resident(AsyncService):
         self._write()
 
     def _write(self) -> None:
-        """Write down where things stand; what the disk does not take is tried again."""
-        was_unwritten, self._is_unwritten = self._is_unwritten, True
-        try:
-            self._write_files()
-        except OSError as error:
-            if not was_unwritten:
-                _log.error(
-                    "the addresses of local endpoints cannot be written down",
-                    file=str(error.filename or self.place.state),
-                    reason=error.strerror or str(error),
-                )
-            return
-        self._is_unwritten = False
-
-    def _write_files(self) -> None:
-        write_endpoints(
-            self.place.state,
-            self.place.cluster,
-            (there.endpoint.public for there in self._open.values()),
-        )
-        write_services(
-            self.place.state,
-            (
-                (one.resource, one.address, one.directory)
-                for one in (there.endpoint for there in self._open.values())
-                if one.kind == SERVICE_KIND
-            ),
-        )
+        self._published.write([there.endpoint for there in self._open.values()])
 
     def _is_same(self, there: _OpenEndpoint, one: Listed) -> bool:
         return there.endpoint.kind == one.kind and there.native == self._native(one)
