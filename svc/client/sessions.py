@@ -275,8 +275,10 @@ class ClientSession:
         self._call = stream = channel.stream(OPEN_METHOD)
         try:
             await stream.send(open_frame(encode_open(data, signed.signature)))
-            if self._hello:
-                await stream.send(data_frame(self._hello))
+            hello, self._hello = self._hello, b""
+            if hello:
+                await stream.send(data_frame(hello))
+            del hello
             answer = await bounded(dialer.clock, _OPEN_SECS, stream.receive(), "the Proxy")
             first = _opening(answer)
             grant, self.decision_id = decode_opened(first)

@@ -76,7 +76,8 @@ class SessionTls(Protocol):
         holds_last: bool = False,
         soon: Callable[[Callable[[], object]], object] | None = None,
     ) -> None:
-        self._begin = begin
+        # None once it has begun: what it leads to is needed by nobody any more.
+        self._begin: Begin | None = begin
         self._handshake: VerifiedHandshake | None = None
         self.inner = inner
         self._holds_last = holds_last or soon is not None
@@ -289,7 +290,9 @@ class SessionTls(Protocol):
     # -- inside
 
     def _begun(self) -> SSL.Connection:
-        self._handshake = self._begin()
+        assert self._begin is not None
+        begin, self._begin = self._begin, None
+        self._handshake = begin()
         self._tls = self._handshake.connection
         return self._tls
 

@@ -96,8 +96,9 @@ class TlsTests(SynchronousTestCase):
         accepts = ConnectorEnd(connector).session(person.facts.sha256)
         expects = PersonEnd(person).session(connector.facts.principal.id)
         self.near, self.far = Ear(), Ear()
-        self.server = SessionTls(accepts.begin, self.near)
-        self.client = SessionTls(expects.begin, self.far)
+        self.accepts, self.expects = accepts.begin, expects.begin
+        self.server = SessionTls(self.accepts, self.near)
+        self.client = SessionTls(self.expects, self.far)
         self.pipes = (Pipe(), Pipe())
         self.server.makeConnection(self.pipes[0])
         self.client.makeConnection(self.pipes[1])
@@ -126,7 +127,7 @@ class TlsTests(SynchronousTestCase):
 
     def test_begins_before_its_stream(self) -> None:
         """A client's first flight may go ahead of its stream, and is then not sent again."""
-        client = SessionTls(self.client._begin, self.far)
+        client = SessionTls(self.expects, self.far)
         self.server.dataReceived(client.first_flight())
         self.pipes = (self.pipes[0], Pipe())
         self.client = client
@@ -139,13 +140,13 @@ class TlsTests(SynchronousTestCase):
 
     def test_answered_before_the_stream(self) -> None:
         """A server answers a first flight that came ahead of the stream, also one in parts."""
-        hello = SessionTls(self.client._begin, Ear()).first_flight()
-        self.assertEqual(self.server.first_flight(hello[:100]), b"")
+        hello = SessionTls(self.expects, Ear()).first_flight()
+        self.assertEqual(SessionTls(self.accepts, Ear()).first_flight(hello[:100]), b"")
         for heard in (hello, hello[:100]):
-            client = self.client = SessionTls(self.client._begin, self.far)
+            client = self.client = SessionTls(self.expects, self.far)
             flight = client.first_flight()
             cut = min(len(heard), len(flight) if heard is hello else 100)
-            server = self.server = SessionTls(self.server._begin, self.near)
+            server = self.server = SessionTls(self.accepts, self.near)
             answer = server.first_flight(flight[:cut])
             self.assertEqual(bool(answer), heard is hello)
             self.pipes = (Pipe(), Pipe())
@@ -163,7 +164,7 @@ class TlsTests(SynchronousTestCase):
 
     def test_no_flight_at_all(self) -> None:
         """What is no handshake is refused once the stream stands, before anything is connected."""
-        self.server = SessionTls(self.server._begin, self.near)
+        self.server = SessionTls(self.accepts, self.near)
         self.assertEqual(self.server.first_flight(b"GET / HTTP/1.1\r\n\r\n"), b"")
         pipe = Pipe()
         self.server.makeConnection(pipe)
@@ -176,8 +177,8 @@ class TlsTests(SynchronousTestCase):
         """A client's last flight waits for words that are there within a turn, and no longer."""
         for has_words in (True, False):
             clock, near, far = Clock(), Ear(), Ear()
-            server = SessionTls(self.server._begin, near)
-            client = SessionTls(self.client._begin, far, soon=partial(clock.callLater, 0))
+            server = SessionTls(self.accepts, near)
+            client = SessionTls(self.expects, far, soon=partial(clock.callLater, 0))
             pipes = (Pipe(), Pipe())
             server.makeConnection(pipes[0])
             client.makeConnection(pipes[1])
@@ -198,8 +199,8 @@ class TlsTests(SynchronousTestCase):
     def test_last_flight_of_one_that_leaves(self) -> None:
         """A client that closes at once says all that it had to say, in order."""
         clock, near = Clock(), Ear()
-        server = SessionTls(self.server._begin, near)
-        client = SessionTls(self.client._begin, Ear(), soon=partial(clock.callLater, 0))
+        server = SessionTls(self.accepts, near)
+        client = SessionTls(self.expects, Ear(), soon=partial(clock.callLater, 0))
         self.pipes, self.server, self.client = (Pipe(), Pipe()), server, client
         server.makeConnection(self.pipes[0])
         client.makeConnection(self.pipes[1])
@@ -216,8 +217,8 @@ class TlsTests(SynchronousTestCase):
         """What nobody waits for after the handshake goes with the first word, or with the end."""
         for end, heard in ((False, b"answer"), (True, b"")):
             pipes, ear = (Pipe(), Pipe()), Ear()
-            server = SessionTls(self.server._begin, Ear(), holds_last=True)
-            client = SessionTls(self.client._begin, ear)
+            server = SessionTls(self.accepts, Ear(), holds_last=True)
+            client = SessionTls(self.expects, ear)
             self.pipes, self.server, self.client = pipes, server, client
             server.makeConnection(pipes[0])
             client.makeConnection(pipes[1])
