@@ -23,6 +23,9 @@ REASONS = frozenset(
     }
 )
 
+MAY_PASS_LATER = frozenset({GUARD_TIMEOUT, GUARD_CRASHED})
+"""A busy or starved machine refuses like this too: what it says of the text is not known."""
+
 MAX_TEXT = 2_000
 """A refusal's text is cut here: it may quote what somebody else wrote."""
 

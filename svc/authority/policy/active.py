@@ -32,16 +32,11 @@ from svc.policy.entities import (
     ResourceFacts,
     entities_of,
 )
-from svc.policy.refusals import GUARD_CRASHED, GUARD_TIMEOUT
+from svc.policy.refusals import MAY_PASS_LATER
 from svc.policy.vocabulary import Vocabulary
 from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_authority")
-
-_MAY_PASS_LATER = frozenset({GUARD_TIMEOUT, GUARD_CRASHED})
-"""A busy or starved machine refuses like this too."""
-
-"""Runs a blocking function off the reactor and gives back what it returned."""
 
 
 @define
@@ -158,7 +153,7 @@ class PolicyInForce:
 
         The refusal's text is not logged: it quotes the policy.
         """
-        if refusal.reason not in _MAY_PASS_LATER:
+        if refusal.reason not in MAY_PASS_LATER:
             self._refused = (stored.sha256, facts.revision)
         _log.error(
             "a stored policy was refused; the previous one stays active",
