@@ -28,11 +28,12 @@ from svc.authority.ingest.drain import BATCH, QueueConsumer
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
-from svc.authority.state.recorder import Recorder, operator
+from svc.authority.state.recorder import Recorder, operator, person
 from svc.compose.authority.state import origin_key
 from svc.interfaces.kinds import KindEvent
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.model.audit.decision_ids import DecisionIds
+from svc.model.audit.events import SESSION_START
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Offered
 from svc.model.audit.record import Actor, AuditRecord, chain_hash
@@ -82,7 +83,7 @@ async def _measure(reactor: Any, url: str, count: int, *, batches: bool) -> None
     state_cache = ClusterStateCache(store, ledger, time.time, advanced=nothing)
     await state_cache.refresh()
     maker = RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=os.urandom)
-    rows = await (_batches if batches else _made)(store, maker, count)
+    rows = await (_batches if batches else _made)(store, recorder, maker, count)
     for start in range(0, len(rows), BATCH):
         await store.run("queue", partial(_queue, rows[start : start + BATCH]))
     drain = QueueConsumer(
@@ -138,8 +139,8 @@ def _register(tx: ITransaction, recorder: Recorder, key: ed25519.Ed25519PrivateK
     adopt(tx, recorder, operator(0), time.time())
 
 
-async def _made(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
-    [session] = await _opened(store, 1)
+async def _made(store: IStore, recorder: Recorder, maker: RowMaker, count: int) -> list[Offered]:
+    [session] = await _opened(store, recorder, 1)
     spool_id, tip, rows = random_id(os.urandom), GENESIS, list[Offered]()
     record = maker.opening(spool_id, ())
     for n in range(1, count + 1):
@@ -150,12 +151,13 @@ async def _made(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
     return rows
 
 
-async def _opened(store: IStore, count: int) -> list[SessionNumbers]:
+async def _opened(store: IStore, recorder: Recorder, count: int) -> list[SessionNumbers]:
     """Sessions that were granted to the Proxy."""
     sessions = [SessionNumbers(random_id(os.urandom)) for _ in range(count)]
 
     def open_all(tx: ITransaction) -> None:
         for one in sessions:
+            decision_id = random_id(os.urandom)
             tx.sessions.insert(
                 Session(
                     uid=one.session_uid,
@@ -164,18 +166,28 @@ async def _opened(store: IStore, count: int) -> list[SessionNumbers]:
                     kind="tcp",
                     connector_id="c" * 26,
                     proxy_id=_ORIGIN,
-                    decision_id=random_id(os.urandom),
+                    decision_id=decision_id,
                     started_at=time.time(),
                 )
+            )
+            recorder.append(
+                tx,
+                SESSION_START,
+                person(_PERSON),
+                session_uid=one.session_uid,
+                resource_id="db1",
+                resource_kind="tcp",
+                decision_id=decision_id,
+                details={"proxy_id": _ORIGIN},
             )
 
     await store.run("sessions", open_all)
     return sessions
 
 
-async def _batches(store: IStore, maker: RowMaker, count: int) -> list[Offered]:
+async def _batches(store: IStore, recorder: Recorder, maker: RowMaker, count: int) -> list[Offered]:
     """As one commit of a hundred sessions makes them, a request of each."""
-    sessions = await _opened(store, SESSIONS)
+    sessions = await _opened(store, recorder, SESSIONS)
     spool_id, ids = random_id(os.urandom), DecisionIds(_ORIGIN, time.time, os.urandom)
     first = maker.row(maker.opening(spool_id, ()), SpoolPlace(spool_id, 1, GENESIS))
     rows = [Offered(row=first, origin=_ORIGIN, spool_id=spool_id, n=1)]

@@ -11,7 +11,12 @@ from collections.abc import Collection, Mapping, Sequence
 
 from zope.interface import Interface
 
-from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
+from svc.model.audit.ledger import (
+    ChainHead,
+    ChainRow,
+    EntitySlice,
+    PersonalValue,
+)
 from svc.model.audit.state import StateHead, StateRow
 from svc.model.cluster.key_revision import KeyRevision, KeyState
 from svc.model.cluster.lease import LeaderLease, Member
@@ -334,13 +339,8 @@ class IAuditLog(Interface):
     def tail(limit: int) -> tuple[ChainRow, ...]:
         """The last *limit* links, in order."""
 
-    def by_decision(decision_id: str, near: int = 0) -> tuple[ChainRow, ...]:
-        """Every record that names this decision, in order.
-
-        Args:
-            near: At most so many records that name it or a lesser id instead, the greatest first.
-                A batch of requests is among them under the least id that its entries can have.
-        """
+    def by_decision(decision_id: str) -> tuple[ChainRow, ...]:
+        """Every record that names this decision, in order."""
 
     def personal(first: int, last: int) -> Mapping[int, tuple[PersonalValue, ...]]:
         """The personal values that are not erased, by record, of the records *first* to *last*."""

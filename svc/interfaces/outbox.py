@@ -11,8 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 from zope.interface import Interface
 
+from svc.model.audit.ledger import ChainRow, FiledRecord
 from svc.model.audit.outbox import AcceptedRow, Hold, Offered, QueueCounts, QueuedRow
 from svc.model.audit.replay import SpoolMemory
+from svc.model.audit.spool import SpoolRow
 
 
 class IOutbox(Interface):
@@ -63,6 +65,9 @@ class ISpools(Interface):
     origin says.
     """
 
+    def uncovered(origin: str, spool_id: str, size: int) -> int | None:
+        """The smallest row number of that spool past the record *size* of the log."""
+
     def memory(origin: str, spool_id: str) -> SpoolMemory | None:
         """The memory of a spool; None where no row of it was ever accepted.
 
@@ -96,6 +101,13 @@ class ISpools(Interface):
 class IOrigins(Interface):
     """Rows of others that left the queue: to the log, or thrown away; spools as in ISpools."""
 
+    def append(rows: Sequence[SpoolRow]) -> list[ChainRow]:
+        """Link *rows* to the chain, in order, with what stands beside each and its signature.
+
+        Raises:
+            Malformed: as for :meth:`svc.interfaces.facets.IAuditLog.append`.
+        """
+
     def accepted(rows: Sequence[AcceptedRow]) -> None:
         """Keep in which places of which spools the rows were that became records.
 
@@ -103,11 +115,14 @@ class IOrigins(Interface):
             AlreadyExists: a row of such a place, or of such an event id, is in the log.
         """
 
+    def near(decision_id: str, limit: int) -> tuple[FiledRecord, ...]:
+        """At most *limit* records that name this decision or a lesser id, the greatest first.
+
+        A batch of requests is among them under the least id that its entries can have.
+        """
+
     def events(event_ids: Collection[str]) -> frozenset[str]:
         """Those of *event_ids* that a row in the log has."""
-
-    def uncovered(origin: str, spool_id: str, size: int) -> int | None:
-        """The smallest row number of that spool past the record *size* of the log."""
 
     def seq(origin: str, spool_id: str, n: int) -> int | None:
         """The record that row became; None where it is not in the log."""

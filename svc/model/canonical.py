@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from json import encoder
+from json.scanner import make_scanner
+from typing import Any, TypeAlias, cast
 
 from svc.errors import Malformed
 
@@ -25,6 +27,25 @@ _ENCODE_TEXT = json.JSONEncoder(ensure_ascii=False).encode
 _ENCODE_PLAIN = json.JSONEncoder(
     ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
 ).encode
+_LONGEST_NUMBER = len(str(-MAX_INTEGER))
+
+
+def _refused(value: object) -> Any:
+    raise Malformed(f"canonical JSON: {type(value).__name__} has no form")
+
+
+_make: Any = getattr(encoder, "c_make_encoder", None)
+# Made once: the library's encoder makes one for each call.
+_CHUNKS: Any = (
+    None
+    if _make is None
+    else _make(None, _refused, encoder.encode_basestring, None, ":", ",", True, False, False)
+)
+
+
+def write_plain(value: Any) -> str:
+    """The canonical text of *value*, which the caller vouches for; else as :func:`encode`."""
+    return _ENCODE_PLAIN(value) if _CHUNKS is None else "".join(_CHUNKS(value, 0))
 
 
 def encode(value: Json) -> bytes:
@@ -36,7 +57,7 @@ def encode(value: Json) -> bytes:
     """
     try:
         if _is_plain(value, MAX_DEPTH):
-            return _ENCODE_PLAIN(value).encode("utf-8")
+            return write_plain(value).encode("utf-8")
         return _encode(value, MAX_DEPTH).encode("utf-8")
     except UnicodeEncodeError:
         raise Malformed("canonical JSON: a string contains a lone surrogate") from None
@@ -52,12 +73,28 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
     if len(data) > max_bytes:
         raise Malformed(f"canonical JSON: it is longer than {max_bytes} bytes")
     try:
-        value: Json = _decode(data.decode("utf-8"))
-    except (ValueError, RecursionError):  # the parser stops deep nesting by itself
+        text = data.decode("utf-8")
+        # The canonical form has no space around a value: what looks for it is left out.
+        value, _ = _SCAN(text, 0)
+    except (ValueError, RecursionError, StopIteration):  # it stops deep nesting by itself
         raise Malformed("canonical JSON: it is not JSON, or a number is not an integer") from None
-    if encode(value) != data:
+    written = write_plain(value) if _is_simple(data) else encode(value).decode("utf-8")
+    if written != text:
         raise Malformed("canonical JSON: it is not in canonical form")
-    return value
+    return cast("Json", value)
+
+
+def _is_simple(data: bytes) -> bool:
+    """Whether any JSON in *data* is allowed: printable ASCII, nothing escaped, hardly nested.
+
+    Nearly all records are such; looking at each of their values costs as much as to parse them.
+    """
+    return (
+        data.isascii()
+        and b"\\" not in data
+        and b"\x7f" not in data
+        and data.count(b"{") + data.count(b"[") <= MAX_DEPTH
+    )
 
 
 def _is_plain(value: object, levels: int) -> bool:
@@ -113,8 +150,19 @@ def _encode_mapping(value: Mapping[object, object], levels: int) -> str:
     return "{" + ",".join(members) + "}"
 
 
-def _refuse(text: str) -> Json:
+def _refuse(text: str) -> Any:
     raise ValueError(text)
 
 
-_decode = json.JSONDecoder(parse_float=_refuse, parse_constant=_refuse).decode
+def _integer(text: str) -> int:
+    if len(text) > _LONGEST_NUMBER or abs(found := int(text)) > MAX_INTEGER:
+        raise ValueError(text)
+    return found
+
+
+_SCAN = make_scanner(
+    cast(
+        "Any",
+        json.JSONDecoder(parse_float=_refuse, parse_int=_integer, parse_constant=_refuse),
+    )
+)

@@ -159,7 +159,7 @@ class LogReader:
         """
         try:
             found = [self.one(row) for row in self.tx.audit.by_decision(decision)]
-            entry = find_entry(self.tx.audit, decision)
+            entry = find_entry(self.tx, decision)
             if entry is not None:
                 record = entry_record(entry.record, entry.batch, entry.index, self._session)
                 found.append(self._entry(entry.row, record))

@@ -148,6 +148,7 @@ class Origin:
                 resource_id=made.resource_id,
                 resource_kind=made.kind,
                 session_uid=uid,
+                details={"proxy_id": made.proxy_id},
             )
 
         value_of(house.store.store.run("a session", open_))

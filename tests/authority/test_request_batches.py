@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import evolve
 
+from svc.audit.ingest.sampled import SampledAllow
 from svc.audit.ingest.validate import validate_row
 from svc.audit.log.find import find_entry
 from svc.audit.log.requests import RecordedRequest, recorded_requests
@@ -107,12 +109,67 @@ class IntakeTests(BatchCase):
         self.one.session_uid = "9" * 32
         self.assertIn("not granted", self.why_forged(self.requests()))
 
+    def test_the_row_of_a_session_is_not_believed(self) -> None:
+        """Whose requests they are, of what and whose Proxy's, the record of the opening says."""
+        sampled = list[SampledAllow]()
+
+        async def again(found: Iterable[SampledAllow]) -> None:
+            sampled.extend(found)
+
+        self.leader.drains.pick, self.leader.drains.decide_again = lambda: True, again
+        other = Origin(self.house, "edge9").session()
+        self.house.by_sql(
+            f"UPDATE sessions SET person_id = '{EVE}', resource_id = 'db2', kind = 'ssh',"
+            f" proxy_id = '{'z' * 26}', started_at = 0 WHERE uid = '{self.one.session_uid}'",
+            f"UPDATE sessions SET proxy_id = '{self.origin.id}' WHERE uid = '{other.session_uid}'",
+        )
+        rows = [self.origin.first, self.origin.batch(self.origin.request(self.one))]
+        rows.append(self.origin.batch(self.origin.request(other)))
+        self.leader.send(self.origin, rows)
+        self.leader.drain()
+        self.assertEqual(self.leader.logged(rows), [1, 1, 0])
+        self.assertEqual(self.leader.holds(), ["forged"])
+        [one] = sampled
+        self.assertEqual((one.request.principal.id, one.request.resource.id), (ADA, "db1"))
+        self.assertEqual(one.proxy_id, self.origin.id)
+
+    def test_an_altered_opening_gives_nothing(self) -> None:
+        """A batch of a session whose record of the opening is not the one hashed is held."""
+        self.house.by_sql(
+            f"UPDATE audit_log SET canonical = replace(canonical, '{ADA}', '{EVE}')"
+            f" WHERE session_uid = '{self.one.session_uid}'",
+            f"UPDATE sessions SET person_id = '{EVE}' WHERE uid = '{self.one.session_uid}'",
+        )
+        rows = [self.origin.first, self.origin.batch(self.origin.request(self.one))]
+        self.leader.send(self.origin, rows)
+        self.leader.drain()
+        self.assertEqual((self.leader.logged(rows), self.leader.holds()), ([1, 0], ["forged"]))
+
+    def test_a_row_that_cannot_be_judged(self) -> None:
+        """It is held, whatever is wrong with it, and those behind it enter the log."""
+        asked = iter(range(9))
+
+        def fails_once() -> bool:
+            if not next(asked):
+                raise KeyError("no such thing")
+            return False
+
+        self.leader.drains.pick = fails_once
+        rows = [self.origin.first, self.requests(), self.requests()]
+        self.leader.send(self.origin, rows)
+        self.leader.drain()
+        self.assertEqual((self.leader.logged(rows), self.leader.holds()), ([1, 0, 1], ["forged"]))
+        self.assertEqual(len(self.flushLoggedErrors(KeyError)), 1)
+
     def test_a_bad_entry_is_named(self) -> None:
         """What no entry may say is forged, and the reason names the entry."""
         for more, what in (
             ({"cedar_action": "sshConnect"}, "no action of its session's kind"),
             ({"action": "web"}, "counts it as another"),
             ({"decision": "maybe"}, "no decision"),
+            ({"decision": ["allow"]}, "a text member is missing"),
+            ({"policies": [{}]}, "a text member is missing"),
+            ({"policies": "['x']"}, "policies are malformed"),
             ({"decision_id": "0" * 32}, "not one of its Proxy's"),
             ({"time": "yesterday"}, "the time is malformed"),
             ({"reason": "password=hunter2"}, "too long, or was not sealed"),
@@ -206,10 +263,10 @@ class ReadingTests(BatchCase):
         """Each decision is found by its id, and no other is."""
         for row in self.sent[2:]:
             for at, id in enumerate(self.ids(row)):
-                found = self.read(lambda tx, id=id: find_entry(tx.audit, id))
+                found = self.read(lambda tx, id=id: find_entry(tx, id))
                 self.assertEqual((found.row.canonical, found.index), (row.canonical, at))
         for other in ("0" * 32, "f" * 32, id[:-1] + ("0" if id[-1] != "0" else "1")):
-            self.assertIsNone(self.read(lambda tx, other=other: find_entry(tx.audit, other)))
+            self.assertIsNone(self.read(lambda tx, other=other: find_entry(tx, other)))
 
     def test_shown(self) -> None:
         """Entries are shown in their order with person and resource; filters ask each of them."""
@@ -253,7 +310,7 @@ class ReadingTests(BatchCase):
 
     def test_erased(self) -> None:
         """An operator erases one value of one request; nothing else is lost."""
-        row = self.read(lambda tx: find_entry(tx.audit, self.ids(self.sent[3])[1])).row
+        row = self.read(lambda tx: find_entry(tx, self.ids(self.sent[3])[1])).row
         erasure = RequestErasure(self.house.store.store, self.house.recorder)
         request = pb.EraseValueRequest(seq=row.seq, index=1, path=PATH, note="asked for")
         answer = value_of(erasure.erase(request, OPERATOR))
@@ -301,7 +358,7 @@ class ReadingTests(BatchCase):
         """A missing value is a fault unless a record names it, and so is a missing entry."""
         whole = self.read(verified)
         self.assertEqual((whole.fault, whole.missing), (None, []))
-        row = self.read(lambda tx: find_entry(tx.audit, self.ids(self.sent[3])[0])).row
+        row = self.read(lambda tx: find_entry(tx, self.ids(self.sent[3])[0])).row
         value = without(self.sent[3].personal, 0, PATH)
         assert value is not None
         run = self.house.store.store.run

@@ -84,7 +84,7 @@ class Spool:
                 self.spool_id,
                 first + at,
                 row.canonical,
-                b"[]",
+                b"",
                 row.key_id.encode(),
                 row.signature,
                 row_digest(row),

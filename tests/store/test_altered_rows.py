@@ -13,6 +13,7 @@ from twisted.trial.unittest import TestCase
 from svc.errors import RecordLost
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.spool import SpoolRow
 from svc.plugins.store_postgresql import store_postgresql
 from svc.store.sqlite.factory import SqliteFactory
 from svc.testing.contracts.store import plain_chain_hash
@@ -82,6 +83,21 @@ class AlteredRows:
         await self.refused(2, personal=True)
         self.heals()
         self.assertEqual(await self.append("two"), 2)
+
+    async def test_a_dropped_row_among_others(self: Any) -> None:
+        """Of rows that come in together and vanish, the first is named."""
+        value = (PersonalValue("actor", bytes(16), "ada"),)
+        rows = [SpoolRow(f'{{"event":"{name}"}}'.encode(), value) for name in "abc"]
+        self.drops()
+        appending = Deferred.fromCoroutine(
+            self.store.run("append", lambda tx: tx.origins.append(rows))
+        )
+        refusal = await self.assertFailure(appending, RecordLost)
+        self.assertIn("record 1 ", refusal.text)
+        self.assertEqual((await self.kept())[0], 0)
+        self.heals()
+        found = await self.store.run("append", lambda tx: tx.origins.append(rows))
+        self.assertEqual([row.seq for row in found], [1, 2, 3])
 
     async def test_a_changed_row(self: Any) -> None:
         """A row whose text is another one, its hash as it was."""

@@ -12,28 +12,21 @@ from typing import Any
 
 from attrs import frozen
 
-from svc.audit.ingest.facts import check_context
+from svc.audit.ingest.facts import FactForm, check_context
 from svc.audit.log.entries import DECISIONS, MAX_POLICIES
 from svc.audit.log.forms import check_time, exact_text, text
 from svc.audit.log.record import MAX_TEXT, is_storable
 from svc.errors import Malformed
-from svc.model.audit.batch import (
-    LARGEST,
-    RequestBatch,
-    digest_of,
-    hidden_paths,
-    read_batch,
-)
+from svc.model.audit.batch import LARGEST, RequestBatch, digest_of, read_batch
 from svc.model.audit.decision_ids import greatest_id, least_id, origin_digits
 from svc.model.audit.spool import SpoolRow
 from svc.model.ids import is_random_id
-from svc.model.policy.terms import AttributeTerm
 from svc.model.session.ranges import MAX_RANGE, RequestRange
 from svc.model.session.recorded import RangedRecord
 from svc.model.session.session import Session
 
 SessionRow = Callable[[str], Session | None]
-"""``session(uid)``: Authority's own row of a session."""
+"""``session(uid)``: a session that Authority granted, as the record of its opening says."""
 
 _NEEDED = frozenset(
     ["action", "cedar_action", "decision", "decision_id", "session", "session_n", "time"]
@@ -63,7 +56,7 @@ def check_batch(
     row: SpoolRow,
     record: Mapping[str, Any],
     kinds: Mapping[str, GatedKind],
-    facts: Mapping[str, AttributeTerm],
+    facts: Mapping[str, FactForm],
     session_row: SessionRow,
 ) -> RequestBatch:
     """The batch of *record*, once everything in it is good.
@@ -78,14 +71,15 @@ def check_batch(
         for one in batch.headers
     ]
     seen: set[str] = set()
+    good: set[tuple[object, ...]] = set()
     digits, hidden = origin_digits(origin), list[tuple[int, str]]()
     for index, (entry, written) in enumerate(zip(batch.entries, batch.texts, strict=True)):
         try:
-            _check_entry(entry, of_header[entry["session"]], digits, _is_short(written))
+            _check_entry(entry, of_header[entry["session"]], digits, _is_short(written), good)
             context = entry.get("context")
             if context is not None:
-                check_context("request.context", context, facts)
-                hidden += ((index, path) for path in hidden_paths(entry))
+                paths = check_context("request.context", context, facts)
+                hidden += ((index, path) for path in sorted(paths))
         except Malformed as refused:
             what = refused.text.removeprefix("audit row: ")
             raise Malformed(f"request batch: entry {index}: {what}") from None
@@ -135,6 +129,12 @@ def _kind_of(
     return kind
 
 
+@lru_cache(maxsize=64)
+def _are_members(names: tuple[str, ...]) -> bool:
+    """Whether an entry has what it needs, and nothing that nobody knows."""
+    return _NEEDED <= set(names) <= _KNOWN
+
+
 def _is_short(written: bytes) -> bool:
     """Whether no text in an entry can be too long, or hold NUL."""
     return len(written) <= MAX_TEXT and b"\\u0000" not in written
@@ -144,22 +144,24 @@ _text = lru_cache(4096)(text)
 """Names of policies and reasons are few."""
 
 
-def _check_entry(entry: Mapping[str, Any], kind: GatedKind, digits: str, is_short: bool) -> None:
-    if not _NEEDED <= set(entry) <= _KNOWN:
+def _check_entry(
+    entry: Mapping[str, Any],
+    kind: GatedKind,
+    digits: str,
+    is_short: bool,
+    good: set[tuple[object, ...]],
+) -> None:
+    """Check one entry; *good* is what others of the batch said that it may say too."""
+    if not _are_members(tuple(entry)):
         raise Malformed("its members are not those of a request")
-    if kind.actions.get(exact_text(entry["cedar_action"])) != entry["action"]:
-        raise Malformed("it names no action of its session's kind, or counts it as another")
-    if entry["decision"] not in DECISIONS:
-        raise Malformed("it has no decision")
+    said = _said(entry)
+    if (id(kind), *said) not in good:
+        _check_said(said, kind)
+        good.add((id(kind), *said))
     decision_id = exact_text(entry["decision_id"])
     if not is_random_id(decision_id) or not decision_id.startswith(digits):
         raise Malformed("its decision id is not one of its Proxy's")
     check_time(exact_text(entry["time"]))
-    policies = entry.get("policies", [])
-    if type(policies) is not list or len(policies) > MAX_POLICIES:
-        raise Malformed("its policies are malformed")
-    for one in (*policies, entry.get("reason", "")):
-        _text(exact_text(one))
     _check_transport(entry)
     context = entry.get("context")
     if context is None:
@@ -167,6 +169,33 @@ def _check_entry(entry: Mapping[str, Any], kind: GatedKind, digits: str, is_shor
             raise Malformed("an allowed request is there without its facts")
     elif type(context) is not dict or not (is_short or is_storable(context)):
         raise Malformed("its facts are malformed, too long or contain NUL")
+
+
+def _said(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """What many requests of a batch say alike: action, what it counts as, decision, why."""
+    policies = entry.get("policies", [])
+    if type(policies) is not list or len(policies) > MAX_POLICIES:
+        raise Malformed("its policies are malformed")
+    said = (
+        entry["cedar_action"],
+        entry["action"],
+        entry["decision"],
+        entry.get("reason", ""),
+        *policies,
+    )
+    for one in said:
+        exact_text(one)
+    return said
+
+
+def _check_said(said: tuple[str, ...], kind: GatedKind) -> None:
+    cedar_action, action, decision, *reasons = said
+    if kind.actions.get(cedar_action) != action:
+        raise Malformed("it names no action of its session's kind, or counts it as another")
+    if decision not in DECISIONS:
+        raise Malformed("it has no decision")
+    for one in reasons:
+        _text(one)
 
 
 def _check_transport(entry: Mapping[str, Any]) -> None:

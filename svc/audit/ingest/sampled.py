@@ -27,7 +27,7 @@ class SampledAllow:
     """A request that a Proxy says the policy allowed.
 
     Attributes:
-        proxy_id: Of the Proxy that decided it, by Authority's own row of the session.
+        proxy_id: Of the Proxy that decided it, by the record of the session's opening.
         at: When it was decided, in Unix seconds: as the Proxy says, but not before the session.
         entities_digest: Of what it was decided over, as the Proxy says.
         is_picked: Whether it is to be decided again; of one that is not, only the approval that it

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from attrs import field, frozen
 
-from svc.audit.ingest.facts import is_marker, require_marker
+from svc.audit.ingest.facts import FactForm, fact_forms, is_marker, require_marker
 from svc.audit.ingest.requests import (
     GatedKind,
     SessionRow,
@@ -31,7 +32,7 @@ from svc.audit.log.kind_events import kind_of_event
 from svc.audit.log.record import MAX_RECORD, MEMBERS
 from svc.audit.log.verify import is_hidden, marker
 from svc.errors import Malformed
-from svc.model.audit.batch import is_batch
+from svc.model.audit.batch import RequestBatch, is_batch
 from svc.model.audit.events import (
     AUTHORITY_DOUBT,
     AUTHORITY_STANDBY,
@@ -45,7 +46,7 @@ from svc.model.audit.events import (
 )
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Hold
-from svc.model.audit.record import Event, Sensitivity, Shape
+from svc.model.audit.record import Event, Field, Sensitivity, Shape
 from svc.model.audit.spool import (
     FIRST_N,
     LARGEST_N,
@@ -64,11 +65,12 @@ from svc.model.session.recorded import RangedRecord
 from svc.model.signing import BadSignature
 from svc.ratelimit.limits import BUDGETS
 
-_OF_A_SPOOL = (SPOOL_OPEN, SPOOL_CLOSE)
+_OF_A_SPOOL = frozenset((SPOOL_OPEN.name, SPOOL_CLOSE.name))
 _OWN = frozenset(
     event.name
     for event in (
-        *_OF_A_SPOOL,
+        SPOOL_OPEN,
+        SPOOL_CLOSE,
         ROLE_START,
         ROLE_STOP,
         AUTHORITY_STANDBY,
@@ -81,16 +83,54 @@ _OWN = frozenset(
 
 
 @frozen
+class EventForm:
+    """What rows of an event are held against; made once.
+
+    Attributes:
+        claimed: Its code, class and severity.
+        fields: By name.
+        kind: The one that declares it; empty for one of ours.
+        is_own: Whether an origin says it of itself alone.
+    """
+
+    event: Event
+    claimed: tuple[str, str, str]
+    fields: Mapping[str, Field]
+    kind: str
+    is_own: bool
+
+    @classmethod
+    def of(cls, event: Event) -> EventForm:
+        """The form of an event."""
+        return cls(
+            event=event,
+            claimed=(event.code, event.event_class.value, event.severity.value),
+            fields={each.name: each for each in event.fields},
+            kind=kind_of_event(event),
+            is_own=event.name in _OWN,
+        )
+
+
+@frozen
 class WriteRights:
     """What may come through the queue.
 
     Attributes:
         events: By role, by name.
         kinds: Those that are gated, by name.
+        forms: Of the events.
     """
 
     events: Mapping[str, Mapping[str, Event]]
     kinds: Mapping[str, GatedKind] = field(factory=dict)
+    forms: Mapping[str, Mapping[str, EventForm]] = field(init=False)
+
+    @forms.default
+    def _of_events(self) -> dict[str, dict[str, EventForm]]:
+        return {
+            role: {name: EventForm.of(event) for name, event in events.items()}
+            for role, events in self.events.items()
+        }
 
 
 def _named(*events: Event) -> Mapping[str, Event]:
@@ -100,8 +140,8 @@ def _named(*events: Event) -> Mapping[str, Event]:
 MAY_WRITE = WriteRights(
     {
         # A kind that is recorded brings recording.delivered: it comes in here with what writes it.
-        "proxy": _named(*_OF_A_SPOOL, REFUSALS_SUMMARY),
-        "authority": _named(*_OF_A_SPOOL, AUTHORITY_STANDBY, AUTHORITY_DOUBT),
+        "proxy": _named(SPOOL_OPEN, SPOOL_CLOSE, REFUSALS_SUMMARY),
+        "authority": _named(SPOOL_OPEN, SPOOL_CLOSE, AUTHORITY_STANDBY, AUTHORITY_DOUBT),
     }
 )
 """Where no kind has a gate."""
@@ -142,6 +182,9 @@ _IDS: Mapping[str, Callable[[str], bool]] = {
 _EVENT_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\Z")
 _FORMER = re.compile(r"([0-9a-f]{32}):([1-9][0-9]{0,15})\Z")
 
+
+Signer = Callable[[str], Node | None]
+"""``signer(key_id)``: the node whose audit key has that id and is in force, or None."""
 
 Members = Callable[[str, str], bool]
 """``is_member(kind, id)``: whether there is, or was, such a ``person`` or ``node``."""
@@ -191,118 +234,151 @@ class RowVerdict:
 
 def validate_row(
     row: SpoolRow,
-    signer: Callable[[str], Node | None],
+    signer: Signer,
     facts: Mapping[str, AttributeTerm],
     members: Members = anybody,
     may_write: WriteRights = MAY_WRITE,
     session_row: SessionRow = no_session,
     pick: Pick = pick_none,
 ) -> RowVerdict:
-    """Check *row* for unsigned, unknown key, forged, in this order; the first fault is the reason.
+    """As :meth:`RowChecks.verdict`, of one row."""
+    return RowChecks(
+        signer=signer,
+        facts=fact_forms(facts.values()),
+        members=members,
+        may_write=may_write,
+        session_row=session_row,
+        pick=pick,
+    ).verdict(row)
 
-    Args:
-        row: As it came.
+
+@frozen(kw_only=True)
+class RowChecks:
+    """What rows are held against.
+
+    Attributes:
         signer: The node whose audit key has that id and is in force, or None.
         facts: The context facts of the vocabulary, by name.
         members: Of whom a record may be.
         may_write: The events of each role.
-        session_row: Authority's own row of a session.
+        session_row: A session as Authority granted it.
         pick: Chooses the allowed requests of batches that are given back to be decided again.
     """
-    if not row.is_signed:
-        return RowVerdict(hold=Hold.UNSIGNED)
-    node = signer(row.key_id)
-    if node is None:
-        return RowVerdict(hold=Hold.UNKNOWN_KEY)
-    try:
-        verify_row(row, node.audit_key)
-        judged, record = _read(row, node, facts, may_write, session_row, pick)
-        _check_members(record, judged.details, members)
-        return RowVerdict(judged)
-    except (BadSignature, Malformed) as refused:
-        return RowVerdict(hold=Hold.FORGED, why=refused.text)
 
+    signer: Signer
+    facts: Mapping[str, FactForm]
+    members: Members = anybody
+    may_write: WriteRights = MAY_WRITE
+    session_row: SessionRow = no_session
+    pick: Pick = pick_none
 
-def _read(
-    row: SpoolRow,
-    node: Node,
-    facts: Mapping[str, AttributeTerm],
-    may_write: WriteRights,
-    session_row: SessionRow,
-    pick: Pick,
-) -> tuple[ValidRow, Mapping[str, Json]]:
-    if len(row.canonical) > MAX_RECORD:
-        raise Malformed("audit row: the record is too long")
-    record = decode(row.canonical)
-    origin, place = place_of(record)
-    assert isinstance(record, dict)  # or it had no place
-    if not _NEEDED <= set(record) <= _KNOWN or ("batch" in record) is not is_batch(record):
-        raise Malformed("audit row: its members are not those of a record")
-    if (origin, record["key_id"]) != (node.id, row.key_id):
-        raise Malformed("audit row: it names a different origin or key from the one that signed it")
-    event = _event(record, may_write.events.get(node.role, {}), node.role)
-    details = mapping(record.get("details", {}))
-    _check_forms(record)
-    _check_actor(record, event, node.id)
-    _check_details(details, event)
-    _check_spool(details, event, place, row.key_id)
-    _check_said(record, details, event, may_write, session_row)
-    is_batched = event is REQUEST_BATCH
-    batch = check_batch(row, record, may_write.kinds, facts, session_row) if is_batched else None
-    if batch is None:
+    def verdict(self, row: SpoolRow) -> RowVerdict:
+        """Check *row* for unsigned, unknown key, forged, in this order; the first fault is why."""
+        if not row.is_signed:
+            return RowVerdict(hold=Hold.UNSIGNED)
+        node = self.signer(row.key_id)
+        if node is None:
+            return RowVerdict(hold=Hold.UNKNOWN_KEY)
+        try:
+            verify_row(row, node.audit_key)
+            judged, record = self._read(row, node)
+            _check_members(record, judged.details, self.members)
+            return RowVerdict(judged)
+        except (BadSignature, Malformed) as refused:
+            return RowVerdict(hold=Hold.FORGED, why=refused.text)
+
+    def _read(self, row: SpoolRow, node: Node) -> tuple[ValidRow, Mapping[str, Json]]:
+        if len(row.canonical) > MAX_RECORD:
+            raise Malformed("audit row: the record is too long")
+        record = decode(row.canonical)
+        origin, place = place_of(record)
+        assert isinstance(record, dict)  # or it had no place
+        names = _names(tuple(record))
+        if names is None or ("batch" in record) is not is_batch(record):
+            raise Malformed("audit row: its members are not those of a record")
+        if (origin, record["key_id"]) != (node.id, row.key_id):
+            raise Malformed(
+                "audit row: it names a different origin or key from the one that signed it"
+            )
+        form = _form_of(record, self.may_write.forms.get(node.role, {}), node.role)
+        event, details = form.event, mapping(record.get("details", {}))
+        _check_forms(record, names)
+        _check_actor(record, form, node.id)
+        _check_details(details, form)
+        _check_spool(details, event, place, row.key_id)
+        self._check_said(record, details, form)
+        batch = self._batch(row, record, event)
+        judged = ValidRow(
+            origin=origin,
+            event=event,
+            event_id=str(record["event_id"]),
+            place=place,
+            details=details,
+            hash=row_hash(row.canonical),
+            ids=() if batch is None else decision_ids(batch),
+            ranged=() if batch is None else ranged_records(batch),
+            sampled=() if batch is None else sampled_allows(batch, self.session_row, self.pick),
+        )
+        return judged, record
+
+    def _batch(self, row: SpoolRow, record: dict[str, Json], event: Event) -> RequestBatch | None:
+        """The requests in a row; None where it is no batch, and hides what is beside it."""
+        if event is REQUEST_BATCH:
+            return check_batch(row, record, self.may_write.kinds, self.facts, self.session_row)
         _check_personal(row, record)
-    judged = ValidRow(
-        origin=origin,
-        event=event,
-        event_id=str(record["event_id"]),
-        place=place,
-        details=details,
-        hash=row_hash(row.canonical),
-        ids=() if batch is None else decision_ids(batch),
-        ranged=() if batch is None else ranged_records(batch),
-        sampled=() if batch is None else sampled_allows(batch, session_row, pick),
-    )
-    return judged, record
+        return None
+
+    def _check_said(
+        self, record: Mapping[str, Json], details: Mapping[str, Json], form: EventForm
+    ) -> None:
+        """What an event of this sort may say."""
+        if form.is_own:
+            _check_own(record, details, form.event)
+        if form.kind:
+            _check_of_a_kind(record, form.kind)
+            check_of_session(record, str(record["origin"]), self.may_write.kinds, self.session_row)
 
 
-def _check_said(
-    record: Mapping[str, Json],
-    details: Mapping[str, Json],
-    event: Event,
-    may_write: WriteRights,
-    session_row: SessionRow,
-) -> None:
-    """What an event of this sort may say."""
-    if event.name in _OWN:
-        _check_own(record, details, event)
-    if kind_of_event(event):
-        _check_of_a_kind(record, event)
-        check_of_session(record, str(record["origin"]), may_write.kinds, session_row)
+@frozen
+class _Names:
+    """Which members of a record have to be texts, and which counts."""
+
+    texts: tuple[str, ...]
+    counts: tuple[str, ...]
 
 
-def _event(record: Mapping[str, Json], known: Mapping[str, Event], role: str) -> Event:
-    event = known.get(str(record["event"]))
-    if event is None and record["event"] == REQUEST_DECISION.name:
+@lru_cache(maxsize=256)
+def _names(names: tuple[str, ...]) -> _Names | None:
+    """The members of a record that is so made; None where they are not those of a record."""
+    if not _NEEDED <= set(names) <= _KNOWN:
+        return None
+    known = [(name, MEMBERS[name] is Shape.TEXT) for name in names if name in MEMBERS]
+    texts = tuple(name for name, is_text in known if is_text)
+    return _Names(texts, tuple(name for name, is_text in known if not is_text))
+
+
+def _form_of(record: Mapping[str, Json], known: Mapping[str, EventForm], role: str) -> EventForm:
+    form = known.get(str(record["event"]))
+    if form is None and record["event"] == REQUEST_DECISION.name:
         raise Malformed(
             f"audit row: a {role} may not write this event: it records requests in batches, and no "
             "build that was released wrote one alone; discard the row, the log keeps its digest"
         )
-    if event is None:
+    if form is None:
         raise Malformed(f"audit row: a {role} may not write this event")
-    claimed = (record["code"], record["class"], record["severity"])
-    if claimed != (event.code, event.event_class.value, event.severity.value):
+    if (record["code"], record["class"], record["severity"]) != form.claimed:
         raise Malformed("audit row: its code, class or severity does not match its event")
-    return event
+    return form
 
 
-def _check_forms(record: Mapping[str, Json]) -> None:
+def _check_forms(record: Mapping[str, Json], names: _Names) -> None:
     if _EVENT_ID.match(text(record["event_id"])) is None:
         raise Malformed("audit row: its event id is malformed")
     check_time(text(record["time"]))
-    for name, shape in MEMBERS.items():
-        if name in record and shape is Shape.TEXT:
-            text(record[name])
-        elif name in record and not _is_count(record[name]):
+    for name in names.texts:
+        text(record[name])
+    for name in names.counts:
+        if not _is_count(record[name]):
             raise Malformed(f"audit row: {name} is not a count")
 
 
@@ -310,16 +386,16 @@ def _is_count(value: Json) -> bool:
     return type(value) is int and value >= 0
 
 
-def _check_actor(record: Mapping[str, Json], event: Event, origin: str) -> None:
+def _check_actor(record: Mapping[str, Json], form: EventForm, origin: str) -> None:
     actor = mapping(record["actor"])
     kind, id = text(actor.get("kind")), text(actor.get("id"))
     if len(actor) != 2 or kind not in _ACTORS:
         raise Malformed("audit row: it may not name this actor")
     if kind in _IDS and not _IDS[kind](id):
         raise Malformed("audit row: its actor's id is malformed")
-    if event.name in _OWN and (kind, id) != ("node", origin):
+    if form.is_own and (kind, id) != ("node", origin):
         raise Malformed("audit row: its actor is not its origin")
-    if event.name in _OWN and record.get("node_id", origin) != origin:
+    if form.is_own and record.get("node_id", origin) != origin:
         raise Malformed("audit row: it is about a different node from its origin")
     claimed = mapping(record.get("details", {})).get("proxy_id", origin)
     if claimed != origin:
@@ -346,11 +422,11 @@ def _check_own(record: Mapping[str, Json], details: Mapping[str, Json], event: E
         raise Malformed("audit row: it names both a person and a node as the caller")
 
 
-def _check_of_a_kind(record: Mapping[str, Json], event: Event) -> None:
+def _check_of_a_kind(record: Mapping[str, Json], kind: str) -> None:
     """What a gate notes is about a session of a person, of the kind that brings the event."""
     if not set(record) <= _OF_A_KIND:
         raise Malformed("audit row: it says more than a kind's own event has to say")
-    if record.get("resource_kind") != kind_of_event(event):
+    if record.get("resource_kind") != kind:
         raise Malformed("audit row: it is about a resource of another kind than its event's")
     if mapping(record["actor"]).get("kind") not in _HOLDERS or "session_uid" not in record:
         raise Malformed("audit row: a kind's own event is of a person's session")
@@ -372,10 +448,9 @@ def _check_members(
             raise Malformed(f"audit row: it names an unknown {kind}")
 
 
-def _check_details(details: Mapping[str, Json], event: Event) -> None:
-    known = {each.name: each for each in event.fields}
+def _check_details(details: Mapping[str, Json], form: EventForm) -> None:
     for name, value in details.items():
-        each = known.get(name)
+        each = form.fields.get(name)
         if each is None or each.sensitivity is Sensitivity.SECRET:
             raise Malformed(f"audit row: details.{name} is not classified, or is a secret")
         if each.sensitivity is Sensitivity.PERSONAL:
@@ -390,7 +465,7 @@ def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, k
         raise Malformed("audit row: spool.open must be the first row of a spool, and only that")
     if place.n == FIRST_N and place.prev != GENESIS:
         raise Malformed("audit row: the first row of a spool names a row before it")
-    if event in _OF_A_SPOOL and details.get("spool_id") != place.spool_id:
+    if event.name in _OF_A_SPOOL and details.get("spool_id") != place.spool_id:
         raise Malformed("audit row: it is about a different spool from its own")
     if event is SPOOL_OPEN and details.get("key_digest") != key_id:
         raise Malformed("audit row: it announces the spool for a different key")
@@ -410,7 +485,7 @@ def _check_personal(row: SpoolRow, record: dict[str, Json]) -> None:
             "audit row: the personal values that came with it are not those that it hides"
         )
     for value in row.personal:
-        if not is_hidden(marker(dict(record), value.path), value):
+        if not is_hidden(marker(record, value.path), value):
             raise Malformed(
                 "audit row: a personal value that came with it differs from the one that it hides"
             )

@@ -10,20 +10,22 @@ nobody: it only leads to the record of its opening, which is hashed into the log
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from svc.audit.log.entries import RequestSession
 from svc.audit.log.verify import batch_at
 from svc.errors import Malformed
-from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
 from svc.model.audit.batch import ENTRIES, RequestBatch, is_batch
 from svc.model.audit.decision_ids import greatest_id
 from svc.model.audit.events import SESSION_START
 from svc.model.audit.ledger import ChainRow
+from svc.model.audit.record import chain_hash
 from svc.model.canonical import decode
+from svc.model.session.session import Session
 
 NEAR = 16
 """Batches that are looked into: one Proxy makes fewer in a millisecond, or after its clock was
@@ -40,64 +42,99 @@ class FoundEntry:
     index: int
 
 
-def find_entry(log: IAuditLog, decision_id: str) -> FoundEntry | None:
+def find_entry(tx: ITransaction, decision_id: str) -> FoundEntry | None:
     """The entry of this decision, or None.
 
     Raises:
         ChainFault: a batch that may hold it is not what was signed.
     """
-    for row, record, entries in _near(log, decision_id, decision_id):
+    for row, record, entries in _near(tx, decision_id, decision_id):
         if f'"decision_id":"{decision_id}"' not in entries:
             continue
-        batch = batch_at(row, record, log.personal(row.seq, row.seq).get(row.seq, ()))
+        batch = batch_at(row, record, tx.audit.personal(row.seq, row.seq).get(row.seq, ()))
         for index, entry in enumerate(batch.entries):
             if entry.get("decision_id") == decision_id:
                 return FoundEntry(row=row, record=record, batch=batch, index=index)
     return None
 
 
-def is_repeated(log: IAuditLog, ids: Sequence[str]) -> bool:
+def is_repeated(tx: ITransaction, ids: Sequence[str]) -> bool:
     """Whether the log has one of *ids*, which ascend, in a batch."""
     return any(
         f'"decision_id":"{one}"' in entries
-        for _, _, entries in _near(log, ids[0], greatest_id(ids[-1]))
+        for _, _, entries in _near(tx, ids[0], greatest_id(ids[-1]))
         for one in ids
     )
 
 
-def _near(log: IAuditLog, first: str, last: str) -> Iterator[tuple[ChainRow, dict[str, Any], str]]:
+def _near(
+    tx: ITransaction, first: str, last: str
+) -> Iterator[tuple[ChainRow, dict[str, Any], str]]:
     """The batches that may hold an id from *first* to *last*, each with the text of its entries."""
-    for row in log.by_decision(last, NEAR):
-        # Few of them are looked into, so none is decoded for this.
-        if _member(row, b'"last_id":"') < first or _member(row, b'"decision_id":"') > last:
+    for filed in tx.origins.near(last, NEAR):
+        # Few of them are looked into, so none is read for this.
+        if _last_id(filed.beginning) < first or filed.decision_id > last:
             continue
-        record: Any = decode(row.canonical)
+        found = tx.audit.rows(filed.seq, 1)
+        record: Any = decode(found[0].canonical) if found else None
         if not isinstance(record, dict) or not is_batch(record):
             continue
-        beside = {one.path: one.value for one in log.personal(row.seq, row.seq).get(row.seq, ())}
+        beside = {
+            one.path: one.value
+            for one in tx.audit.personal(filed.seq, filed.seq).get(filed.seq, ())
+        }
         if ENTRIES in beside:
-            yield row, record, beside[ENTRIES]
+            yield found[0], record, beside[ENTRIES]
 
 
-def _member(row: ChainRow, name: bytes) -> str:
-    """The id after *name* in a batch's record; empty in any other."""
-    at = row.canonical.find(name) + len(name)
-    return row.canonical[at : at + 32].decode("ascii", "replace") if at >= len(name) else ""
+def _last_id(beginning: str) -> str:
+    """The greatest id that a batch says; empty in any other record."""
+    return beginning.partition('"last_id":"')[2][:32]
 
 
 def opening_record(tx: ITransaction, uid: str) -> Mapping[str, Any] | None:
     """The ``session.start`` of a session; None where its row is gone, or leads nowhere."""
     session = tx.sessions.get(uid)
-    for row in () if session is None else tx.audit.by_decision(session.decision_id):
+    found = None if session is None else _opening(tx, session)
+    return None if found is None else found[1]
+
+
+def _opening(tx: ITransaction, session: Session) -> tuple[ChainRow, Mapping[str, Any]] | None:
+    for row in tx.audit.by_decision(session.decision_id):
         try:
             record = decode(row.canonical)
         except Malformed:
             continue  # verification names it
-        if not isinstance(record, Mapping) or record.get("session_uid") != uid:
+        if not isinstance(record, Mapping) or record.get("session_uid") != session.uid:
             continue
         if record.get("event") == SESSION_START.name:
-            return record
+            return row, record
     return None
+
+
+def granted_session(tx: ITransaction, uid: str) -> Session | None:
+    """A session, with whose it is, of what, through which Proxy and since when by its record.
+
+    None as for :func:`opening_record`, and where that record is not the one that was hashed.
+    """
+    session = tx.sessions.get(uid)
+    found = None if session is None else _opening(tx, session)
+    if session is None or found is None:
+        return None
+    row, record = found
+    if chain_hash(row.seq, row.prev_hash, row.canonical) != row.hash:
+        return None
+    try:
+        return evolve(
+            session,
+            person_id=str(record["actor"]["id"]),
+            resource_id=str(record["resource_id"]),
+            kind=str(record["resource_kind"]),
+            proxy_id=str(record["details"]["proxy_id"]),
+            started_at=datetime.fromisoformat(record["time"]).timestamp(),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def opened_session(tx: ITransaction, uid: str) -> RequestSession | None:

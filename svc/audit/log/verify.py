@@ -351,7 +351,7 @@ def _names(path: str) -> tuple[str, ...]:
     return tuple(path.split("."))
 
 
-def marker(record: dict[str, object], path: str) -> object:
+def marker(record: Mapping[str, object], path: str) -> object:
     """The value in *record* at a dotted path, or None."""
     place: object = record
     for name in _names(path):

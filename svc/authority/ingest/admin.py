@@ -9,11 +9,12 @@ log, in the operator's own record.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from attrs import define
 
 from svc.audit.ingest.validate import MAY_WRITE, ValidRow, WriteRights, validate_row
-from svc.audit.log.find import is_repeated
+from svc.audit.log.find import granted_session, is_repeated
 from svc.authority.ingest.apply import QueueTransaction, standing_of
 from svc.authority.ingest.notes import checked_note
 from svc.authority.state.recorder import Recorder
@@ -73,7 +74,7 @@ class QueueAdmin:
             row = _held_row(tx, request.id)
             judged = self._releasable(tx, row)
             draining = QueueTransaction(tx, self.recorder, self.now())
-            seq = draining.append(row, judged)
+            seq = draining.release(row, judged)
             draining.end()
             self._record(tx, actor, row, note, released=True)
             return seq
@@ -118,7 +119,11 @@ class QueueAdmin:
         facts = self.recorder.sealer.facts
         # Whom it names the operator has seen: that alone is no word against its origin.
         verdict = validate_row(
-            row.row, signer, facts, may_write=self.may_write, session_row=tx.sessions.get
+            row.row,
+            signer,
+            facts,
+            may_write=self.may_write,
+            session_row=partial(granted_session, tx),
         )
         judged = verdict.judged
         if judged is None:
@@ -130,7 +135,7 @@ class QueueAdmin:
         place = judged.place
         seq = tx.origins.seq(judged.origin, place.spool_id, place.n)
         is_known = seq is not None or bool(tx.origins.events([judged.event_id]))
-        if is_known or (judged.ids and is_repeated(tx.audit, judged.ids)):
+        if is_known or (judged.ids and is_repeated(tx, judged.ids)):
             raise NotReleasable(
                 f"row {row.id} is replayed: the log already has a row with its position or "
                 "event id; discard it"

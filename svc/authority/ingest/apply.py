@@ -73,8 +73,10 @@ class QueueTransaction:
     _changed: set[tuple[str, str]] = field(factory=set, init=False)
     _held: list[tuple[QueuedRow, RowVerdict]] = field(factory=list, init=False)
     _filled: dict[tuple[str, str], list[int]] = field(factory=dict, init=False)
+    _unlinked: list[tuple[QueuedRow, ValidRow]] = field(factory=list, init=False)
     _accepted: list[AcceptedRow] = field(factory=list, init=False)
     _events: set[str] = field(factory=set, init=False)
+    _ids: set[str] = field(factory=set, init=False)
     _requests: list[RangedRecord] = field(factory=list, init=False)
     _sampled: list[SampledAllow] = field(factory=list, init=False)
 
@@ -103,24 +105,29 @@ class QueueTransaction:
         if standing is RowStanding.REPLAYED or judged.event_id in self._events:
             self._hold(row, RowVerdict(hold=Hold.REPLAYED, why="it was accepted before"))
             return
-        if judged.ids and is_repeated(self.tx.audit, judged.ids):
+        if not self._ids.isdisjoint(judged.ids) or (
+            judged.ids and is_repeated(self.tx, judged.ids)
+        ):
             why = "a decision in it is on record already"
             self._hold(row, RowVerdict(hold=Hold.REPLAYED, why=why))
             return
-        self.append(row, judged)
+        self._append(row, judged)
 
-    def append(self, row: QueuedRow, judged: ValidRow) -> int:
+    def release(self, row: QueuedRow, judged: ValidRow) -> int:
         """Append a row, whatever the memory says; the record that it becomes."""
+        self._append(row, judged)
+        self._link()
+        return self._accepted[-1].seq
+
+    def _append(self, row: QueuedRow, judged: ValidRow) -> None:
         place, spool = judged.place, (judged.origin, judged.place.spool_id)
-        link = self.tx.audit.append(
-            row.row.canonical, row.row.personal, signature=row.row.signature
-        )
-        self._accepted.append(AcceptedRow(row.id, link.seq, judged.event_id, *spool, place.n))
+        self._unlinked.append((row, judged))
         self._events.add(judged.event_id)
+        self._ids.update(judged.ids)
         self._requests.extend(judged.ranged)
         self._sampled.extend(judged.sampled)
         memory = self._memory(*spool)
-        is_fresh = memory == SpoolMemory()
+        is_fresh = judged.event is SPOOL_OPEN and memory == SpoolMemory()
         if memory.standing(place.n, place.prev, judged.hash) is RowStanding.NEW:
             result = accept(memory, place.n, place.prev, judged.hash, self.at)
             memory = result.memory
@@ -137,7 +144,19 @@ class QueueTransaction:
         self._remember(spool, memory)
         if judged.event is SPOOL_OPEN:
             self._announced(judged, is_fresh=is_fresh)
-        return link.seq
+
+    def _link(self) -> None:
+        """Link the rows that were appended since, together: each statement costs as much as one."""
+        due, self._unlinked = self._unlinked, []
+        for (row, judged), link in zip(
+            due, self.tx.origins.append([row.row for row, _ in due]), strict=True
+        ):
+            place = judged.place
+            self._accepted.append(
+                AcceptedRow(
+                    row.id, link.seq, judged.event_id, judged.origin, place.spool_id, place.n
+                )
+            )
 
     def end(self) -> AppliedRows:
         """Take what was appended out of the queue, and put on record what was held or came late.
@@ -146,6 +165,7 @@ class QueueTransaction:
             QueuedRowGone: a row left the queue meanwhile; nothing is done.
             AlreadyExists: the log has a row of such a place or event id; nothing is done.
         """
+        self._link()
         if self.tx.outbox.drop([one.row_id for one in self._accepted]) != len(self._accepted):
             raise QueuedRowGone(
                 "a row left the audit queue while it was drained", reason="row_vanished"
@@ -270,6 +290,7 @@ class QueueTransaction:
     def _record(
         self, event: Event, origin: str, details: dict[str, Json], reason: str | None = None
     ) -> None:
+        self._link()  # in the order in which it happened
         self.recorder.append(
             self.tx,
             event,

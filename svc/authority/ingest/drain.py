@@ -8,16 +8,18 @@ it is, marked once, and those behind it go on.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.logger import Logger
 
+from svc.audit.ingest.facts import FactForm, fact_forms
 from svc.audit.ingest.sampled import Pick, SampledAllow, pick_none
 from svc.audit.ingest.sessions import sessions_of
-from svc.audit.ingest.validate import MAY_WRITE, RowVerdict, WriteRights, validate_row
+from svc.audit.ingest.validate import MAY_WRITE, RowChecks, RowVerdict, WriteRights
+from svc.audit.log.find import granted_session
 from svc.authority.ingest.apply import AppliedRows, QueuedRowGone, QueueTransaction
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.ingest.unanswered import UnansweredRows
@@ -92,9 +94,14 @@ class QueueConsumer:
     pick: Pick = pick_none
     decide_again: Callable[[Iterable[SampledAllow]], Awaitable[object]] = _never_again
     in_thread: InThread = inline
+    _facts: Mapping[str, FactForm] = field(init=False)
     _sessions: dict[str, Session] = field(factory=dict, init=False)
     _unanswered: UnansweredRows = field(factory=UnansweredRows, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
+
+    @_facts.default
+    def _of_vocabulary(self) -> Mapping[str, FactForm]:
+        return fact_forms(self.recorder.sealer.facts.values())
 
     async def drain(self) -> None:
         """Process every row that can be processed, and report gaps that are due.
@@ -142,30 +149,28 @@ class QueueConsumer:
             return rows, bool(tx.spools.holed(self.now() - GAP_SECS, 1))
 
         def judge(rows: Sequence[QueuedRow]) -> list[tuple[QueuedRow, RowVerdict]]:
-            validate = partial(
-                validate_row,
-                signer=keys.get,
-                facts=self.recorder.sealer.facts,
-                members=self.keys.is_member,
-                may_write=self.may_write,
-                session_row=sessions,
-                pick=self.pick,
-            )
-            return [(row, validate(row.row)) for row in rows]
+            return [(row, _verdict(checks, row)) for row in rows]
 
         rows, is_holed = await self.store.read("look at the audit queue", look)
-        sessions = self._sessions.get  # as it was read with these rows
+        checks = RowChecks(
+            signer=keys.get,
+            facts=self._facts,
+            members=self.keys.is_member,
+            may_write=self.may_write,
+            session_row=self._sessions.get,  # as it was read with these rows
+            pick=self.pick,
+        )
         parts = range(0, len(rows), PART)
         judging = [self.in_thread(partial(judge, rows[at : at + PART])) for at in parts]
         return _QueueRead([one for part in judging for one in await part], is_holed)
 
     def _know_sessions(self, tx: ITransaction, rows: Sequence[QueuedRow]) -> None:
-        """Read the sessions that rows name, of which nothing changes but their ends."""
+        """Read the sessions that rows name, each once: what its opening says never changes."""
         named = {uid for row in rows for uid in sessions_of(row.row)}
         if len(self._sessions) + len(named) > _SESSIONS:
             self._sessions = {uid: one for uid, one in self._sessions.items() if uid in named}
         for uid in named - self._sessions.keys():
-            found = tx.sessions.get(uid)
+            found = granted_session(tx, uid)
             if found is not None:
                 self._sessions[uid] = found
 
@@ -259,6 +264,15 @@ class QueueConsumer:
                 QueueTransaction(tx, self.recorder, at).tell_due(origin, spool_id, memory)
 
         await self.store.run("tell of missing rows", tell)
+
+
+def _verdict(checks: RowChecks, row: QueuedRow) -> RowVerdict:
+    try:
+        return checks.verdict(row.row)
+    except Exception as failed:
+        # It must not keep back the others; an operator can have it judged again.
+        _log.failure("a queued row cannot be judged", row=row.id)
+        return RowVerdict(hold=Hold.FORGED, why=f"it cannot be judged: {type(failed).__name__}")
 
 
 @define(slots=False, eq=False)

@@ -40,7 +40,9 @@ class OriginKeys:
     def is_member(self, kind: str, id: str) -> bool:
         """Whether such a ``person``, ``agent`` or ``node`` exists or existed."""
         facts = self.state_cache.state
-        return id in {"person": facts.people, "agent": facts.agents}.get(kind, facts.nodes)
+        if kind == "person":
+            return id in facts.people
+        return id in (facts.agents if kind == "agent" else facts.nodes)
 
 
 def is_in_force(rows: SignedRows, node_id: str, key_id: str) -> bool:

@@ -177,6 +177,6 @@ def _state(
         received = tx.spools.queued_through(origin, spool_id, received)
         if memory.given_up is None:
             received = memory.through(received)
-    uncovered = tx.origins.uncovered(origin, spool_id, covered)
+    uncovered = tx.spools.uncovered(origin, spool_id, covered)
     whole = memory.whole if uncovered is None else min(memory.whole, uncovered - 1)
     return SpoolState(received, whole)

@@ -208,7 +208,7 @@ def _readable(form: Any) -> Any:
 def _records_of(tx: ITransaction, decision_id: str) -> list[Mapping[str, Any]]:
     """The records that name a decision, and the entry of a batch as one of its own."""
     found = [json.loads(row.canonical) for row in tx.audit.by_decision(decision_id)]
-    if not found and (entry := find_entry(tx.audit, decision_id)) is not None:
+    if not found and (entry := find_entry(tx, decision_id)) is not None:
         session_of = partial(opened_session, tx)
         found.append(entry_record(entry.record, entry.batch, entry.index, session_of))
     return found

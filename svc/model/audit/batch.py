@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -23,7 +23,7 @@ from attrs import field, frozen
 from svc.errors import Malformed
 from svc.model.audit.entry_tree import entries_root
 from svc.model.audit.ledger import PersonalValue
-from svc.model.audit.plain_json import read_plain, write_plain
+from svc.model.audit.plain_json import read_items, read_plain, write_plain
 from svc.model.canonical import Json
 from svc.model.ids import is_random_id
 
@@ -46,7 +46,7 @@ _ENTRY = b"svc-request-entry-v1\0"
 _SESSION, _VALUE = b"svc-request-session-v1\0", b"svc-request-value-v1\0"
 _HEADER = {"entities_digest", "policy_version", "resource_type", "salt", "session_uid"}
 _PARTS = frozenset(["count", "last_id", "root", "sessions"])
-_MAX_WORD, _MAX_PATH = 128, 256
+_MAX_WORD, _MAX_PATH, _SHORT = 128, 256, 128
 _UID = re.compile(r'"session_uid":"([0-9a-f]{32})"')
 
 
@@ -340,11 +340,10 @@ def _listed(text: str, most: int) -> tuple[list[Any], list[str]]:
     """A list in its one form, bounded before it is parsed; and the text of each item."""
     if len(text) > MAX_TEXT_BYTES or (not text.isascii() and len(text.encode()) > MAX_TEXT_BYTES):
         raise Malformed(f"request batch: a text is longer than {MAX_TEXT_BYTES} bytes")
-    found = read_plain(text)
-    if type(found) is not list or len(found) > most:
+    found, written = read_items(text)
+    if len(found) > most:
         raise Malformed("request batch: a text beside it is not a list of that length")
-    written = list(map(write_plain, found))
-    if f"[{','.join(written)}]" != text:
+    if write_plain(found) != text:
         raise Malformed("request batch: a text beside it is not in its one form")
     return found, written
 
@@ -384,11 +383,28 @@ def _values(text: str, entries: Sequence[Any]) -> tuple[RequestValue, ...]:
 def check_value(entry: Mapping[str, Any], value: RequestValue) -> None:
     """Return if *value* is the one that the entry holds as a hash.  Raises Malformed."""
     there: Any = entry
-    for name in value.path.removeprefix("request.").split("."):
+    for name in _names(value.path):
         there = there.get(name) if type(there) is dict else None
-    if there != {"personal": value_hash(value.path, value.salt, value.value)}:
+    is_short = len(value.value) <= _SHORT
+    hashed = (_known_hashed if is_short else _hashed)(value.path, value.value)
+    if there != {"personal": salted_hash(value.salt, hashed)}:
         raise Malformed("request batch: a personal value is not the one that was hashed")
-    read_plain(value.value)
+
+
+@lru_cache(maxsize=256)
+def _names(path: str) -> tuple[str, ...]:
+    """The members that lead to a value of an entry: few paths exist."""
+    return tuple(path.removeprefix("request.").split("."))
+
+
+def _hashed(path: str, value: str) -> bytes:
+    """What is hashed of a value that is JSON."""
+    read_plain(value)
+    return hashed_of(path, value)
+
+
+_known_hashed = lru_cache(maxsize=1024)(_hashed)
+"""The requests of a session hide the same few values."""
 
 
 def hidden_paths(entry: Mapping[str, Any]) -> list[str]:

@@ -28,6 +28,23 @@ class ChainRow:
 
 
 @frozen
+class FiledRecord:
+    """How a record that names a decision begins: enough to see whether to read all of it.
+
+    Attributes:
+        beginning: The first :data:`BEGINNING` characters of the record.
+    """
+
+    seq: int
+    decision_id: str
+    beginning: str
+
+
+BEGINNING = 256
+"""A batch of requests names the greatest of its ids before that."""
+
+
+@frozen
 class ChainHead:
     """The last link; ``seq`` 0 and ``hash`` GENESIS while the log is empty."""
 

@@ -8,35 +8,15 @@ numbers; that a text is in the one form shows by writing it again.
 from __future__ import annotations
 
 import json
-from json import encoder
 from json.scanner import make_scanner
 from typing import Any, cast
 
 from svc.errors import Malformed
-from svc.model.canonical import MAX_INTEGER
+from svc.model.canonical import MAX_INTEGER, write_plain
+
+__all__ = ["read_plain", "write_plain"]
 
 _MOST_DIGITS = 17
-
-
-def _refused(value: object) -> Any:
-    raise Malformed(f"canonical JSON: {type(value).__name__} has no form")
-
-
-_PLAIN = json.JSONEncoder(
-    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
-)
-_make: Any = getattr(encoder, "c_make_encoder", None)
-# Made once: the encoder itself makes one for each call.
-_CHUNKS: Any = (
-    None
-    if _make is None
-    else _make(None, _refused, encoder.encode_basestring, None, ":", ",", True, False, False)
-)
-
-
-def write_plain(value: Any) -> str:
-    """The canonical text of *value*."""
-    return _PLAIN.encode(value) if _CHUNKS is None else "".join(_CHUNKS(value, 0))
 
 
 def read_plain(text: str) -> Any:
@@ -53,6 +33,28 @@ def read_plain(text: str) -> Any:
         return value
     except (ValueError, RecursionError, StopIteration):
         raise Malformed("canonical JSON: not JSON, or a number that is no integer") from None
+
+
+def read_items(text: str) -> tuple[list[Any], list[str]]:
+    """The items of the list that *text* says, and the text of each.
+
+    Nothing may stand between them but a comma; the caller sees by writing them that it is a list.
+
+    Raises:
+        Malformed: as for :func:`read_plain`.
+    """
+    scan = _READ_LARGE if _may_be_large(text) else _READ
+    found, texts = list[Any](), list[str]()
+    at, last = 1, len(text) - 1
+    try:
+        while at < last:
+            value, end = scan(text, at)
+            found.append(value)
+            texts.append(text[at:end])
+            at = end + 1
+    except (ValueError, RecursionError, StopIteration):
+        raise Malformed("canonical JSON: not JSON, or a number that is no integer") from None
+    return found, texts
 
 
 def _integer(text: str) -> int:

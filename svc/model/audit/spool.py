@@ -10,6 +10,7 @@ rows.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
@@ -123,6 +124,7 @@ def verify_row(row: SpoolRow, public_key: bytes) -> None:
     verify(key, Purpose.AUDIT_ROW, row.canonical, row.signature)
 
 
+@lru_cache(maxsize=256)
 def _audit_key(public_key: bytes, otherwise: str) -> ed25519.Ed25519PublicKey:
     try:
         return ed25519.Ed25519PublicKey.from_public_bytes(public_key)

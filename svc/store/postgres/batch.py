@@ -15,6 +15,7 @@ so that a chain has one next link, whoever appends it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import psycopg2
@@ -47,6 +48,7 @@ _BEGIN = (
 _LOOK = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
 # A timeout in a commit that waits for a standby would end the waiting and report success.
 _COMMIT = "SET LOCAL statement_timeout = 0;COMMIT"
+_KEY = re.compile(r"\(seq\)=\(([0-9]{1,18})\)")
 _log = Logger(namespace="svc_store")
 
 
@@ -211,6 +213,11 @@ class PostgresWriteBatch:
             for job in kept:
                 job.outcome = Failure(RecordLost(lost.text))
             return
+        except psycopg2.Error as error:
+            # Of a write that had gone ahead; one after the other, it is told of its own job.
+            if careful or connection.is_lost or can_be_retried(error, connection):
+                raise
+            raise self._undone(db) from None
         self._crash_point("before_commit")
         del connection.notices[:]
         try:
@@ -247,8 +254,10 @@ class PostgresWriteBatch:
             and error.diag.table_name == "personal_values"
             and self._appended.links
         ):
-            # They go in right behind their record, which is not there any more.
-            return Failure(RecordLost.at(self._appended.links[-1].seq))
+            # They go in right behind their records, of which one is not there any more.
+            named = _KEY.search(error.diag.message_detail or "")
+            seq = self._appended.links[-1].seq if named is None else int(named[1])
+            return Failure(RecordLost.at(seq))
         if isinstance(error, psycopg2.Error):
             return Failure(refusal(error, self._connector.place, desc))
         return Failure(error)

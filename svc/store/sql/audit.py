@@ -20,9 +20,15 @@ from svc.interfaces.facets import IAuditLog, ILogRepair
 from svc.interfaces.store import ChainHash
 from svc.model.audit.batch import BESIDE
 from svc.model.audit.events import DECIDED
-from svc.model.audit.ledger import ChainHead, ChainRow, EntitySlice, PersonalValue
+from svc.model.audit.ledger import (
+    ChainHead,
+    ChainRow,
+    EntitySlice,
+    PersonalValue,
+)
+from svc.model.audit.spool import SpoolRow
 from svc.store.sql.columns import RowColumns
-from svc.store.sql.statements import Row, Statements, marks
+from svc.store.sql.statements import Row, Statements, marks, write_all
 
 _HEAD = RowColumns(ChainHead, "audit_log", "seq, hash", hash=bytes)
 _SLICES = RowColumns(EntitySlice, "entity_slices", "digest, text")
@@ -115,34 +121,7 @@ class AuditLog:
         entities: EntitySlice | None = None,
         signature: bytes = b"",
     ) -> ChainRow:
-        text = _text(canonical)
-        head = self.head()
-        seq = head.seq + 1
-        own = self._chain_hash(seq, head.hash, canonical)
-        link = ChainRow(
-            seq=seq, prev_hash=head.hash, hash=own, canonical=canonical, signature=signature
-        )
-        self._db.write(
-            "INSERT INTO audit_log (seq, prev_hash, hash, canonical, signature)"
-            " VALUES (?, ?, ?, ?, ?)",
-            seq,
-            link.prev_hash,
-            link.hash,
-            text,
-            signature or None,
-        )
-        if self._memory is not None:
-            self._memory.head = ChainHead(seq, link.hash)
-        if self._appended is not None:
-            self._appended.links.append(link)
-        for value in personal:
-            self._db.write(
-                "INSERT INTO personal_values (seq, path, salt, value) VALUES (?, ?, ?, ?)",
-                seq,
-                value.path,
-                value.salt,
-                value.value,
-            )
+        [link] = self.append_all([SpoolRow(canonical, tuple(personal), signature=signature)])
         if entities is not None:
             self._db.write(
                 "INSERT INTO entity_slices (digest, text) VALUES (?, ?)"
@@ -151,6 +130,28 @@ class AuditLog:
                 entities.text,
             )
         return link
+
+    def append_all(self, rows: Sequence[SpoolRow]) -> list[ChainRow]:
+        """See :meth:`IOrigins.append`; in few statements, each of which has a price."""
+        if not rows:
+            return []
+        head = self.head()
+        seq, last = head.seq, head.hash
+        links, texts, beside = list[ChainRow](), list[Row](), list[Row]()
+        for row in rows:
+            text, before = _text(row.canonical), last
+            seq += 1
+            last = self._chain_hash(seq, before, row.canonical)
+            links.append(ChainRow(seq, before, last, row.canonical, row.signature))
+            texts.append((seq, before, last, text, row.signature or None))
+            beside += [(seq, one.path, one.salt, one.value) for one in row.personal]
+        write_all(self._db, "audit_log (seq, prev_hash, hash, canonical, signature)", texts)
+        if self._memory is not None:
+            self._memory.head = ChainHead(seq, last)
+        if self._appended is not None:
+            self._appended.links += links
+        write_all(self._db, "personal_values (seq, path, salt, value)", beside)
+        return links
 
     def head(self) -> ChainHead:
         if self._memory is None:
@@ -170,10 +171,7 @@ class AuditLog:
         rows = self._db.all(self._select + "ORDER BY seq DESC LIMIT ?", limit)
         return tuple(map(_link, reversed(rows)))
 
-    def by_decision(self, decision_id: str, near: int = 0) -> tuple[ChainRow, ...]:
-        if near:
-            order = "WHERE decision_id <= ? ORDER BY decision_id DESC, seq DESC LIMIT ?"
-            return tuple(map(_link, self._db.all(self._select + order, decision_id, near)))
+    def by_decision(self, decision_id: str) -> tuple[ChainRow, ...]:
         rows = self._db.all(self._select + "WHERE decision_id = ? ORDER BY seq", decision_id)
         return tuple(map(_link, rows))
 

@@ -9,11 +9,18 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists
 from svc.interfaces.outbox import IOrigins
+from svc.model.audit.ledger import BEGINNING, ChainRow, FiledRecord
 from svc.model.audit.outbox import AcceptedRow
+from svc.model.audit.spool import SpoolRow
+from svc.store.sql.audit import AuditLog
 from svc.store.sql.statements import Statements, marks, parts
 
 _ROWS = 100
 """Rows in one statement."""
+
+
+def _text(found: str | bytes) -> str:
+    return found if isinstance(found, str) else bytes(found).decode("utf-8", "replace")
 
 
 @implementer(IOrigins)
@@ -22,6 +29,10 @@ class Origins:
     """See :class:`IOrigins`."""
 
     _db: Statements
+    _log: AuditLog
+
+    def append(self, rows: Sequence[SpoolRow]) -> list[ChainRow]:
+        return self._log.append_all(rows)
 
     def accepted(self, rows: Sequence[AcceptedRow]) -> None:
         for part in parts(rows, _ROWS):
@@ -38,6 +49,17 @@ class Origins:
             if added != len(part):
                 raise AlreadyExists("store: the log already has a row with this place or event id")
 
+    def near(self, decision_id: str, limit: int) -> tuple[FiledRecord, ...]:
+        # Not all of each: a batch is long, and few of these are wanted.
+        begin = self._db.raw(f"substr(canonical, 1, {BEGINNING})")
+        rows = self._db.all(
+            f"SELECT seq, {self._db.raw('decision_id')}, {begin} FROM audit_log"
+            " WHERE decision_id <= ? ORDER BY decision_id DESC, seq DESC LIMIT ?",
+            decision_id,
+            limit,
+        )
+        return tuple(FiledRecord(seq, _text(id), _text(begins)) for seq, id, begins in rows)
+
     def events(self, event_ids: Collection[str]) -> frozenset[str]:
         found: set[str] = set()
         for part in parts(event_ids):
@@ -46,17 +68,6 @@ class Origins:
             )
             found.update(event_id for (event_id,) in rows)
         return frozenset(found)
-
-    def uncovered(self, origin: str, spool_id: str, size: int) -> int | None:
-        # By the few newest records, not by all of the spool: the concatenation keeps its index out.
-        row = self._db.one(
-            "SELECT min(n) FROM audit_origins"
-            " WHERE seq > ? AND origin || '' = ? AND spool_id || '' = ?",
-            size,
-            origin,
-            spool_id,
-        )
-        return None if row is None else row[0]
 
     def seq(self, origin: str, spool_id: str, n: int) -> int | None:
         row = self._db.one(

@@ -8,7 +8,6 @@ refuses to give back.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -20,32 +19,44 @@ from svc.interfaces.outbox import IOutbox
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.outbox import Hold, Offered, QueueCounts, QueuedRow
 from svc.model.audit.spool import SpoolRow, row_digest
-from svc.model.canonical import decode, encode
 from svc.store.sql.columns import RowColumns
 from svc.store.sql.statements import IN_LIST, Statements, marks, parts
 
-_NONE = b"[]"
+_LENGTH = 4
 UNREADABLE = PersonalValue("", b"", "")
 """Stands for personal values that are malformed: they fit no record."""
 
 
 def _packed(values: Sequence[PersonalValue]) -> bytes:
-    if not values:
-        return _NONE
-    return encode([[one.path, b64encode(one.salt).decode(), one.value] for one in values])
+    """Path, salt and value of each, with the length before each of them.
+
+    Not as JSON: the texts beside a batch of requests are JSON, and would be escaped within it.
+    """
+    packed = bytearray()
+    try:
+        for one in values:
+            for part in (one.path.encode(), one.salt, one.value.encode()):
+                packed += len(part).to_bytes(_LENGTH, "big")
+                packed += part
+    except UnicodeEncodeError:
+        raise Malformed("store: a text contains a lone surrogate") from None
+    return bytes(packed)
 
 
 def _personal(packed: bytes) -> tuple[PersonalValue, ...]:
-    if packed == _NONE:
-        return ()
+    parts, at = list[bytes](), 0
+    while at < len(packed):
+        begin = at + _LENGTH
+        at = begin + int.from_bytes(packed[at:begin], "big")
+        parts.append(packed[begin:at])
+    if at != len(packed) or len(parts) % 3:
+        return (UNREADABLE,)
     try:
-        form = decode(packed, max_bytes=len(packed))
-        if not isinstance(form, list):
-            raise Malformed("store: personal values of a queued row")
         return tuple(
-            PersonalValue(str(path), b64decode(str(salt)), str(value)) for path, salt, value in form
+            PersonalValue(path.decode(), salt, value.decode())
+            for path, salt, value in zip(parts[::3], parts[1::3], parts[2::3], strict=True)
         )
-    except (Malformed, ValueError, TypeError):
+    except UnicodeDecodeError:
         return (UNREADABLE,)
 
 

@@ -76,6 +76,17 @@ class Spools:
 
     _db: Statements
 
+    def uncovered(self, origin: str, spool_id: str, size: int) -> int | None:
+        # By the few newest records, not by all of the spool: the concatenation keeps its index out.
+        row = self._db.one(
+            "SELECT min(n) FROM audit_origins"
+            " WHERE seq > ? AND origin || '' = ? AND spool_id || '' = ?",
+            size,
+            origin,
+            spool_id,
+        )
+        return None if row is None else row[0]
+
     def memory(self, origin: str, spool_id: str) -> SpoolMemory | None:
         kept = _SPOOLS.one(self._db, "WHERE origin = ? AND spool_id = ?", origin, spool_id)
         return None if kept is None else kept.memory

@@ -7,7 +7,8 @@ error: both belong to whoever runs it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Protocol, TypeVar
 
 from svc.errors import Malformed
@@ -18,6 +19,9 @@ Row = tuple[Any, ...]
 
 IN_LIST = 500
 """Values that one IN list may hold."""
+
+TOGETHER = 64
+"""Rows that one statement inserts."""
 
 _T = TypeVar("_T")
 
@@ -72,6 +76,17 @@ def parts(values: Collection[_T], most: int = IN_LIST) -> Iterator[list[_T]]:
     listed = list(values)
     for start in range(0, len(listed), most):
         yield listed[start : start + most]
+
+
+def write_all(db: Statements, into: str, rows: Sequence[Row]) -> None:
+    """Insert *rows*, many in a statement: each statement has a price of its own.
+
+    Args:
+        into: The table and its columns, in brackets.
+    """
+    for part in parts(rows, TOGETHER):
+        values = ", ".join([f"({marks(len(part[0]))})"] * len(part))
+        db.write(f"INSERT INTO {into} VALUES {values}", *chain.from_iterable(part))
 
 
 def next_revision(db: Statements) -> int:

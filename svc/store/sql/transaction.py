@@ -75,4 +75,4 @@ class Transaction:
         self.state = StateLog(db)
         self.outbox = Outbox(db)
         self.spools = Spools(db)
-        self.origins = Origins(db)
+        self.origins = Origins(db, self.audit)

@@ -158,9 +158,7 @@ class LedgerContract:
             text = f'{{"decision_id":"{id}"}}'.encode()
             await self.store.run("append", lambda tx, t=text: tx.audit.append(t))
         for id, near, expected in (("b9", 9, [1, 2]), ("c1", 2, [3, 1]), ("a0", 9, [])):
-            found = await self.store.read(
-                "see", lambda tx, i=id, n=near: tx.audit.by_decision(i, n)
-            )
+            found = await self.store.read("see", lambda tx, i=id, n=near: tx.origins.near(i, n))
             self.assertEqual([row.seq for row in found], expected)
         kept = PersonalValue("batch.entries", bytes(16), "[1]")
         values = [kept, PersonalValue("batch.personal", bytes(16), "[2]")]

@@ -226,8 +226,8 @@ class QueueContract:
             self.assertEqual(tx.audit.tail(3), links)
             self.assertEqual(tx.origins.events(["e1", "e2", "e3"]), {"e1", "e2"})
             self.assertEqual(tx.origins.events([]), frozenset())
-            after = [tx.origins.uncovered("o1", "s1", size) for size in (0, 1, 2)]
-            self.assertEqual((*after, tx.origins.uncovered("o1", "s2", 0)), (1, 2, None, None))
+            after = [tx.spools.uncovered("o1", "s1", size) for size in (0, 1, 2)]
+            self.assertEqual((*after, tx.spools.uncovered("o1", "s2", 0)), (1, 2, None, None))
             self.assertEqual([tx.origins.seq("o1", "s1", n) for n in (1, 2, 3)], [1, 2, None])
             self.assertEqual([tx.origins.seq("o2", "s1", n) for n in (1, 2)], [3, None])
             self.assertEqual(tx.origins.reached([*ids, 99]), frozenset(ids[:3]))
