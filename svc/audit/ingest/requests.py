@@ -6,28 +6,45 @@ very Proxy, so a batch says none of them (rules R25, R29).  The first bad entry 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
+from svc.audit.ingest.entries import JudgedEntry, KnownEntries
 from svc.audit.ingest.facts import FactForm, check_context
+from svc.audit.ingest.sampled import Pick, SampledAllow, SessionRow, sampled_allow
 from svc.audit.log.entries import DECISIONS, MAX_POLICIES
-from svc.audit.log.forms import check_time, exact_text, text
+from svc.audit.log.forms import check_time, exact_text, is_second, text
 from svc.audit.log.record import MAX_TEXT, is_storable
 from svc.errors import Malformed
-from svc.model.audit.batch import LARGEST, RequestBatch, digest_of, read_batch
+from svc.model.audit.batch import (
+    ENTRIES,
+    LARGEST,
+    MAX_TEXT_BYTES,
+    SESSIONS,
+    VALUES,
+    BatchClaims,
+    RequestHeader,
+    RequestValue,
+    digest_of,
+    hash_of_value,
+    hidden_at,
+    listed,
+    read_headers,
+    texts_beside,
+)
 from svc.model.audit.decision_ids import greatest_id, least_id, origin_digits
+from svc.model.audit.plain_json import read_item, read_plain, write_plain
 from svc.model.audit.spool import SpoolRow
 from svc.model.ids import is_random_id
+from svc.model.policy.requested import APPROVED_REQUEST
 from svc.model.session.ranges import MAX_RANGE, RequestRange
 from svc.model.session.recorded import RangedRecord
 from svc.model.session.session import Session
 
-SessionRow = Callable[[str], Session | None]
-"""``session(uid)``: a session that Authority granted, as the record of its opening says."""
-
+_NO_FRAMES = bytes(32)
 _NEEDED = frozenset(
     ["action", "cedar_action", "decision", "decision_id", "session", "session_n", "time"]
 )
@@ -52,81 +69,202 @@ def no_session(_uid: str) -> Session | None:
     return None
 
 
-def check_batch(
-    row: SpoolRow,
-    record: Mapping[str, Any],
-    kinds: Mapping[str, GatedKind],
-    facts: Mapping[str, FactForm],
-    session_row: SessionRow,
-) -> RequestBatch:
-    """The batch of *record*, once everything in it is good.
+@frozen
+class CheckedBatch:
+    """What a good batch says, as far as it is acted upon.
 
-    Raises:
-        Malformed: naming the first thing that is not.
+    Attributes:
+        ids: Of its decisions, ascending.
+        ranged: Of its sessions, to be held against their checkpoints (rule R25).
+        sampled: Allowed requests that are to be decided again, in order.
     """
-    batch = read_batch(record, row.personal)
-    origin = batch.place.origin
-    of_header = [
-        _kind_of(session_row(one.session_uid), one.resource_type, origin, kinds)
-        for one in batch.headers
+
+    ids: tuple[str, ...]
+    ranged: tuple[RangedRecord, ...] = field(repr=False)
+    sampled: tuple[SampledAllow, ...] = field(repr=False)
+
+
+@frozen(kw_only=True)
+class BatchChecks:
+    """What batches are held against.
+
+    Attributes:
+        kinds: Those that are gated, by name.
+        facts: The forms of the facts of the vocabulary.
+        session_row: A session as Authority granted it.
+        pick: Chooses the allowed requests that are given back to be decided again.
+        forms: Of the entries that were judged before, of these kinds and facts.
+    """
+
+    kinds: Mapping[str, GatedKind]
+    facts: Mapping[str, FactForm]
+    session_row: SessionRow
+    pick: Pick
+    forms: KnownEntries
+
+    def check(self, row: SpoolRow, record: Mapping[str, Any]) -> CheckedBatch:
+        """The batch of *record*, once everything in it is good.
+
+        Raises:
+            Malformed: naming the first thing that is not.
+        """
+        claims, texts = BatchClaims.of(record), texts_beside(row.personal)
+        headers = read_headers(texts[SESSIONS], claims)
+        origin = claims.place.origin
+        of_header = [self._kind_of(one, origin) for one in headers]
+        entries, written = self._entries(texts[ENTRIES], of_header, claims)
+        claims.check_entries([one.encode() for one in written])
+        claims.check_numbers((one.session, one.session_n) for one in entries)
+        values = _checked_values(texts[VALUES], entries)
+        ids = sorted({one.decision_id for one in entries})
+        if len(ids) != len(entries):
+            raise Malformed("request batch: a decision id is in it twice")
+        filed = record.get("decision_id"), record["batch"]["last_id"]
+        if filed != (least_id(ids[0]), greatest_id(ids[-1])):
+            raise Malformed("request batch: it is not filed under the ids of its decisions")
+        uids = [one.session_uid for one in headers]
+        return CheckedBatch(
+            ids=tuple(ids),
+            ranged=tuple(_ranged(uids[one.session], one) for one in entries),
+            sampled=self._sampled(headers, entries, written, values),
+        )
+
+    def _kind_of(self, header: RequestHeader, origin: str) -> GatedKind:
+        session = self.session_row(header.session_uid)
+        if session is None or session.proxy_id != origin:
+            raise Malformed("request batch: it is of a session that this Proxy was not granted")
+        kind = self.kinds.get(session.kind)
+        if kind is None:
+            raise Malformed("request batch: the kind of a session has no gate, or is not enabled")
+        if kind.resource_type != header.resource_type:
+            raise Malformed("request batch: a session's resource is of another type")
+        return kind
+
+    def _entries(
+        self, text: str, of_header: Sequence[GatedKind], claims: BatchClaims
+    ) -> tuple[list[JudgedEntry], list[str]]:
+        """The entries in *text*, each good by itself, and how each is written."""
+        digits, end, at = origin_digits(claims.place.origin), len(text) - 1, 1
+        entries, written = list[JudgedEntry](), list[str]()
+        while text[:1] == "[" and len(entries) < claims.count:
+            begin = at
+            try:
+                entry, at = self._entry(text, at, of_header, digits)
+            except Malformed as refused:
+                what = refused.text.removeprefix("audit row: ")
+                raise Malformed(f"request batch: entry {len(entries)}: {what}") from None
+            entries.append(entry)
+            written.append(text[begin:at])
+            if at == end or text[at : at + 1] != ",":
+                break
+            at += 1
+        if text[at:] != "]":
+            raise Malformed("request batch: its entries are not a list of as many in its one form")
+        return entries, written
+
+    def _entry(
+        self, text: str, at: int, of_header: Sequence[GatedKind], digits: str
+    ) -> tuple[JudgedEntry, int]:
+        """The entry that begins at *at*, and where it ends."""
+        found = self.forms.read(text, at)
+        if found is not None:
+            form, entry, end = found
+            if entry.session < len(of_header) and form.kind is of_header[entry.session]:
+                _check_cut_out(entry, digits)
+                return entry, end
+        whole, end = read_item(text, at)
+        written = text[at:end]
+        if write_plain(whole) != written:
+            raise Malformed("it is not in its one form")
+        session = whole.get("session") if type(whole) is dict else None
+        if type(session) is not int or not 0 <= session < len(of_header):
+            raise Malformed("it is of no session of the batch")
+        _check_entry(whole, of_header[session], digits, _is_short(written))
+        context = whole.get("context")
+        paths = check_context("request.context", context, self.facts) if context else []
+        self.forms.judged(written, whole, of_header[session], paths)
+        return _read(whole, paths), end
+
+    def _sampled(
+        self,
+        headers: Sequence[RequestHeader],
+        entries: Sequence[JudgedEntry],
+        written: Sequence[str],
+        values: Sequence[RequestValue],
+    ) -> tuple[SampledAllow, ...]:
+        """Some of the allowed requests, and all that say that they stood on an approval.
+
+        The uses of an approval are counted.
+        """
+        found = []
+        for index, entry in enumerate(entries):
+            if not entry.is_allowed:
+                continue
+            is_picked = self.pick()
+            if not is_picked and not entry.is_approved:
+                continue
+            header = headers[entry.session]
+            session = self.session_row(header.session_uid)
+            assert session is not None  # or the batch had not been good
+            told = {one.path: one.value for one in values if one.index == index}
+            form = read_plain(written[index])
+            found.append(sampled_allow(form, header, session, told, is_picked=is_picked))
+        return tuple(found)
+
+
+def _checked_values(text: str, entries: Sequence[JudgedEntry]) -> list[RequestValue]:
+    """The personal values in *text*, which are those that *entries* hide."""
+    found, _ = listed(text, MAX_TEXT_BYTES)
+    due = [
+        (index, path, hashed)
+        for index, entry in enumerate(entries)
+        for path, hashed in zip(entry.paths, entry.hidden, strict=True)
     ]
-    seen: set[str] = set()
-    good: set[tuple[object, ...]] = set()
-    digits, hidden = origin_digits(origin), list[tuple[int, str]]()
-    for index, (entry, written) in enumerate(zip(batch.entries, batch.texts, strict=True)):
-        try:
-            _check_entry(entry, of_header[entry["session"]], digits, _is_short(written), good)
-            context = entry.get("context")
-            if context is not None:
-                paths = check_context("request.context", context, facts)
-                hidden += ((index, path) for path in sorted(paths))
-        except Malformed as refused:
-            what = refused.text.removeprefix("audit row: ")
-            raise Malformed(f"request batch: entry {index}: {what}") from None
-        seen.add(entry["decision_id"])
-    if len(seen) != len(batch.entries):
-        raise Malformed("request batch: a decision id is in it twice")
-    if [(one.index, one.path) for one in batch.personal] != hidden:
+    values = [RequestValue.of(one) for one in found]
+    if [(one.index, one.path) for one in values] != [(index, path) for index, path, _ in due]:
         raise Malformed("request batch: the personal values beside it are not those that it hides")
-    if (record.get("decision_id"), record["batch"]["last_id"]) != (
-        least_id(min(seen)),
-        greatest_id(max(seen)),
-    ):
-        raise Malformed("request batch: it is not filed under the ids of its decisions")
-    return batch
+    for value, (_, path, hashed) in zip(values, due, strict=True):
+        if hash_of_value(path, value.salt, value.value) != hashed:
+            raise Malformed("request batch: a personal value is not the one that was hashed")
+    return values
 
 
-def decision_ids(batch: RequestBatch) -> tuple[str, ...]:
-    """Of its requests, ascending."""
-    return tuple(sorted(str(entry["decision_id"]) for entry in batch.entries))
+def _read(entry: Mapping[str, Any], paths: Sequence[str]) -> JudgedEntry:
+    """What a good entry says."""
+    first, end = entry.get("range", (0, 0))
+    ordered = tuple(sorted(paths))
+    return JudgedEntry(
+        session=entry["session"],
+        session_n=entry["session_n"],
+        decision_id=entry["decision_id"],
+        is_allowed=entry["decision"] == "allow",
+        is_approved=APPROVED_REQUEST in entry.get("context", ()),
+        first=first,
+        end=end,
+        frames=entry.get("frames", ""),
+        second=entry["time"],
+        paths=ordered,
+        hidden=tuple(hidden_at(entry, path) for path in ordered),
+    )
 
 
-def ranged_records(batch: RequestBatch) -> tuple[RangedRecord, ...]:
-    """What a good batch says of its sessions, to be held against their checkpoints (rule R25).
+def _ranged(uid: str, entry: JudgedEntry) -> RangedRecord:
+    """What an entry says of its session.
 
     A request that does not say which bytes it is about matches no checkpoint.
     """
-    found = []
-    for entry in batch.entries:
-        first, end = entry.get("range", (0, 0))
-        frames = bytes.fromhex(entry["frames"]) if "frames" in entry else bytes(32)
-        range_ = RequestRange(n=entry["session_n"], offset=first, size=end - first, tags=frames)
-        uid = batch.headers[entry["session"]].session_uid
-        found.append(RangedRecord(uid, range_, allowed=entry["decision"] == "allow"))
-    return tuple(found)
+    tags = bytes.fromhex(entry.frames) if entry.frames else _NO_FRAMES
+    range_ = RequestRange(entry.session_n, entry.first, entry.end - entry.first, tags)
+    return RangedRecord(uid, range_, entry.is_allowed)
 
 
-def _kind_of(
-    session: Session | None, resource_type: str, origin: str, kinds: Mapping[str, GatedKind]
-) -> GatedKind:
-    if session is None or session.proxy_id != origin:
-        raise Malformed("request batch: it is of a session that this Proxy was not granted")
-    kind = kinds.get(session.kind)
-    if kind is None:
-        raise Malformed("request batch: the kind of a session has no gate, or is not enabled")
-    if kind.resource_type != resource_type:
-        raise Malformed("request batch: a session's resource is of another type")
-    return kind
+def _check_cut_out(entry: JudgedEntry, digits: str) -> None:
+    """Check what the form of an entry does not say."""
+    if not entry.decision_id.startswith(digits):
+        raise Malformed("its decision id is not one of its Proxy's")
+    if not is_second(entry.second):
+        raise Malformed("the time is malformed")
+    _check_range(entry.first, entry.end)
 
 
 @lru_cache(maxsize=64)
@@ -135,29 +273,15 @@ def _are_members(names: tuple[str, ...]) -> bool:
     return _NEEDED <= set(names) <= _KNOWN
 
 
-def _is_short(written: bytes) -> bool:
+def _is_short(written: str) -> bool:
     """Whether no text in an entry can be too long, or hold NUL."""
-    return len(written) <= MAX_TEXT and b"\\u0000" not in written
+    return len(written) <= MAX_TEXT and "\\u0000" not in written
 
 
-_text = lru_cache(4096)(text)
-"""Names of policies and reasons are few."""
-
-
-def _check_entry(
-    entry: Mapping[str, Any],
-    kind: GatedKind,
-    digits: str,
-    is_short: bool,
-    good: set[tuple[object, ...]],
-) -> None:
-    """Check one entry; *good* is what others of the batch said that it may say too."""
+def _check_entry(entry: Mapping[str, Any], kind: GatedKind, digits: str, is_short: bool) -> None:
     if not _are_members(tuple(entry)):
         raise Malformed("its members are not those of a request")
-    said = _said(entry)
-    if (id(kind), *said) not in good:
-        _check_said(said, kind)
-        good.add((id(kind), *said))
+    _check_said(entry, kind)
     decision_id = exact_text(entry["decision_id"])
     if not is_random_id(decision_id) or not decision_id.startswith(digits):
         raise Malformed("its decision id is not one of its Proxy's")
@@ -171,31 +295,16 @@ def _check_entry(
         raise Malformed("its facts are malformed, too long or contain NUL")
 
 
-def _said(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """What many requests of a batch say alike: action, what it counts as, decision, why."""
+def _check_said(entry: Mapping[str, Any], kind: GatedKind) -> None:
+    if kind.actions.get(exact_text(entry["cedar_action"])) != entry["action"]:
+        raise Malformed("it names no action of its session's kind, or counts it as another")
+    if exact_text(entry["decision"]) not in DECISIONS:
+        raise Malformed("it has no decision")
     policies = entry.get("policies", [])
     if type(policies) is not list or len(policies) > MAX_POLICIES:
         raise Malformed("its policies are malformed")
-    said = (
-        entry["cedar_action"],
-        entry["action"],
-        entry["decision"],
-        entry.get("reason", ""),
-        *policies,
-    )
-    for one in said:
-        exact_text(one)
-    return said
-
-
-def _check_said(said: tuple[str, ...], kind: GatedKind) -> None:
-    cedar_action, action, decision, *reasons = said
-    if kind.actions.get(cedar_action) != action:
-        raise Malformed("it names no action of its session's kind, or counts it as another")
-    if decision not in DECISIONS:
-        raise Malformed("it has no decision")
-    for one in reasons:
-        _text(one)
+    for one in (*policies, entry.get("reason", "")):
+        text(exact_text(one))
 
 
 def _check_transport(entry: Mapping[str, Any]) -> None:
@@ -206,5 +315,9 @@ def _check_transport(entry: Mapping[str, Any]) -> None:
     found = entry["range"]
     if type(found) is not list or len(found) != 2 or any(type(one) is not int for one in found):
         raise Malformed("its range is malformed")
-    if not 0 <= found[0] <= found[1] <= LARGEST or found[1] - found[0] > MAX_RANGE:
+    _check_range(*found)
+
+
+def _check_range(first: int, end: int) -> None:
+    if not 0 <= first <= end <= LARGEST or end - first > MAX_RANGE:
         raise Malformed("its range is malformed")

@@ -9,17 +9,19 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from svc.audit.log.entries import RequestSession, request_of
-from svc.model.audit.batch import RequestBatch
+from svc.model.audit.batch import RequestHeader
 from svc.model.canonical import decode
 from svc.model.policy.access import AccessRequest, request_from_form
-from svc.model.policy.requested import APPROVED_REQUEST
 from svc.model.session.session import Session
 
 Pick = Callable[[], bool]
 """Whether the next allowed request is to be decided again."""
+
+SessionRow = Callable[[str], Session | None]
+"""``session(uid)``: a session that Authority granted, as the record of its opening says."""
 
 
 @frozen(kw_only=True)
@@ -49,35 +51,22 @@ def pick_none() -> bool:
     return False
 
 
-def sampled_allows(
-    batch: RequestBatch, session_row: Callable[[str], Session | None], pick: Pick
-) -> tuple[SampledAllow, ...]:
-    """Some of the allowed requests of a batch that was checked, in their order.
-
-    All of those are among them that say that they stood on an approval: its uses are counted.
-    """
-    found = []
-    for index, entry in enumerate(batch.entries):
-        if entry["decision"] != "allow":
-            continue
-        is_picked = pick()
-        if is_picked or APPROVED_REQUEST in entry["context"]:
-            one = _sampled(batch, index, entry, session_row)
-            found.append(one if is_picked else evolve(one, is_picked=False))
-    return tuple(found)
-
-
-def _sampled(
-    batch: RequestBatch,
-    index: int,
+def sampled_allow(
     entry: Mapping[str, Any],
-    session_row: Callable[[str], Session | None],
+    header: RequestHeader,
+    session: Session,
+    values: Mapping[str, str],
+    *,
+    is_picked: bool,
 ) -> SampledAllow:
-    header = batch.header(index)
-    session = session_row(header.session_uid)
-    assert session is not None  # or the batch had not been good
+    """An allowed request of a batch that was checked.
+
+    Args:
+        session: As Authority granted it.
+        values: The personal values of the entry, by their paths.
+    """
     known = RequestSession(session.person_id, session.resource_id, session.kind)
-    told = {one.path: decode(one.value.encode()) for one in batch.values(index)}
+    told = {path: decode(value.encode()) for path, value in values.items()}
     form = request_of(entry, header, known)
     form["context"] = _told(entry["context"], "request.context", told)
     decided = datetime.fromisoformat(str(entry["time"])).timestamp()
@@ -89,6 +78,7 @@ def _sampled(
         request=request_from_form(form),
         policy_version=header.policy_version,
         entities_digest=header.entities_digest,
+        is_picked=is_picked,
     )
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from svc.audit.ingest.requests import GatedKind, SessionRow
+from svc.audit.ingest.requests import GatedKind
+from svc.audit.ingest.sampled import SessionRow
 from svc.audit.log.forms import mapping
 from svc.errors import Malformed
 from svc.model.audit.batch import sessions_named

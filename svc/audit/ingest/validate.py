@@ -16,23 +16,17 @@ from functools import lru_cache
 
 from attrs import field, frozen
 
+from svc.audit.ingest.entries import KnownEntries
 from svc.audit.ingest.facts import FactForm, fact_forms, is_marker, require_marker
-from svc.audit.ingest.requests import (
-    GatedKind,
-    SessionRow,
-    check_batch,
-    decision_ids,
-    no_session,
-    ranged_records,
-)
-from svc.audit.ingest.sampled import Pick, SampledAllow, pick_none, sampled_allows
+from svc.audit.ingest.requests import BatchChecks, GatedKind, no_session
+from svc.audit.ingest.sampled import Pick, SampledAllow, SessionRow, pick_none
 from svc.audit.ingest.sessions import check_of_session
-from svc.audit.log.forms import check_time, is_shaped, listed, mapping, text
+from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
 from svc.audit.log.kind_events import kind_of_event
 from svc.audit.log.record import MAX_RECORD, MEMBERS
 from svc.audit.log.verify import is_hidden, marker
 from svc.errors import Malformed
-from svc.model.audit.batch import RequestBatch, is_batch
+from svc.model.audit.batch import is_batch
 from svc.model.audit.events import (
     AUTHORITY_DOUBT,
     AUTHORITY_STANDBY,
@@ -263,6 +257,7 @@ class RowChecks:
         may_write: The events of each role.
         session_row: A session as Authority granted it.
         pick: Chooses the allowed requests of batches that are given back to be decided again.
+        forms: Of the entries of batches that were judged before by the same facts and kinds.
     """
 
     signer: Signer
@@ -271,6 +266,18 @@ class RowChecks:
     may_write: WriteRights = MAY_WRITE
     session_row: SessionRow = no_session
     pick: Pick = pick_none
+    forms: KnownEntries = field(factory=KnownEntries)
+    _batch: BatchChecks = field(init=False)
+
+    @_batch.default
+    def _of_batches(self) -> BatchChecks:
+        return BatchChecks(
+            kinds=self.may_write.kinds,
+            facts=self.facts,
+            session_row=self.session_row,
+            pick=self.pick,
+            forms=self.forms,
+        )
 
     def verdict(self, row: SpoolRow) -> RowVerdict:
         """Check *row* for unsigned, unknown key, forged, in this order; the first fault is why."""
@@ -307,7 +314,9 @@ class RowChecks:
         _check_details(details, form)
         _check_spool(details, event, place, row.key_id)
         self._check_said(record, details, form)
-        batch = self._batch(row, record, event)
+        batch = self._batch.check(row, record) if event is REQUEST_BATCH else None
+        if batch is None:
+            _check_personal(row, record)
         judged = ValidRow(
             origin=origin,
             event=event,
@@ -315,18 +324,11 @@ class RowChecks:
             place=place,
             details=details,
             hash=row_hash(row.canonical),
-            ids=() if batch is None else decision_ids(batch),
-            ranged=() if batch is None else ranged_records(batch),
-            sampled=() if batch is None else sampled_allows(batch, self.session_row, self.pick),
+            ids=() if batch is None else batch.ids,
+            ranged=() if batch is None else batch.ranged,
+            sampled=() if batch is None else batch.sampled,
         )
         return judged, record
-
-    def _batch(self, row: SpoolRow, record: dict[str, Json], event: Event) -> RequestBatch | None:
-        """The requests in a row; None where it is no batch, and hides what is beside it."""
-        if event is REQUEST_BATCH:
-            return check_batch(row, record, self.may_write.kinds, self.facts, self.session_row)
-        _check_personal(row, record)
-        return None
 
     def _check_said(
         self, record: Mapping[str, Json], details: Mapping[str, Json], form: EventForm
@@ -372,9 +374,9 @@ def _form_of(record: Mapping[str, Json], known: Mapping[str, EventForm], role: s
 
 
 def _check_forms(record: Mapping[str, Json], names: _Names) -> None:
-    if _EVENT_ID.match(text(record["event_id"])) is None:
+    if _EVENT_ID.match(exact_text(record["event_id"])) is None:
         raise Malformed("audit row: its event id is malformed")
-    check_time(text(record["time"]))
+    check_time(exact_text(record["time"]))
     for name in names.texts:
         text(record[name])
     for name in names.counts:

@@ -17,9 +17,10 @@ _SECONDS = len("2026-01-01T00:00:00")
 
 def text(value: Json) -> str:
     """A text, tidy.  Raises Malformed."""
-    if not is_tidy(exact_text(value)):
+    found = exact_text(value)
+    if not is_tidy(found):
         raise Malformed("audit row: a text is too long, or was not sealed")
-    return str(value)
+    return found
 
 
 def exact_text(value: Json) -> str:
@@ -45,12 +46,12 @@ def listed(value: Json) -> list[Json]:
 
 def check_time(time: str) -> None:
     """Return if *time* is one.  Raises Malformed."""
-    if _TIME.match(time) is None or not _is_second(time[:_SECONDS]):
+    if _TIME.match(time) is None or not is_second(time[:_SECONDS]):
         raise Malformed("audit row: the time is malformed")
 
 
 @lru_cache(maxsize=1024)
-def _is_second(time: str) -> bool:
+def is_second(time: str) -> bool:
     """Whether there is such a second; the records that come together are of few."""
     try:
         datetime.fromisoformat(time)

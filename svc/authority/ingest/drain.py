@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 from twisted.logger import Logger
 
+from svc.audit.ingest.entries import KnownEntries
 from svc.audit.ingest.facts import FactForm, fact_forms
 from svc.audit.ingest.sampled import Pick, SampledAllow, pick_none
 from svc.audit.ingest.sessions import sessions_of
@@ -95,6 +96,7 @@ class QueueConsumer:
     decide_again: Callable[[Iterable[SampledAllow]], Awaitable[object]] = _never_again
     in_thread: InThread = inline
     _facts: Mapping[str, FactForm] = field(init=False)
+    _forms: KnownEntries = field(factory=KnownEntries, init=False)
     _sessions: dict[str, Session] = field(factory=dict, init=False)
     _unanswered: UnansweredRows = field(factory=UnansweredRows, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
@@ -159,6 +161,7 @@ class QueueConsumer:
             may_write=self.may_write,
             session_row=self._sessions.get,  # as it was read with these rows
             pick=self.pick,
+            forms=self._forms,
         )
         parts = range(0, len(rows), PART)
         judging = [self.in_thread(partial(judge, rows[at : at + PART])) for at in parts]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from itertools import groupby, pairwise
@@ -48,6 +48,11 @@ _HEADER = {"entities_digest", "policy_version", "resource_type", "salt", "sessio
 _PARTS = frozenset(["count", "last_id", "root", "sessions"])
 _MAX_WORD, _MAX_PATH, _SHORT = 128, 256, 128
 _UID = re.compile(r'"session_uid":"([0-9a-f]{32})"')
+_HEADER_TEXT = re.compile(
+    r'\{"entities_digest":"([0-9a-f]{64})","policy_version":(0|[1-9][0-9]{0,14}),'
+    r'"resource_type":"([A-Za-z0-9_:]{1,128})","salt":"([0-9a-f]{32})",'
+    r'"session_uid":"([0-9a-f]{32})"\}'
+)
 
 
 @frozen
@@ -142,6 +147,18 @@ class RequestValue:
     def form(self) -> list[Json]:
         """The JSON form."""
         return [self.index, self.path, self.salt.hex(), self.value]
+
+    @classmethod
+    def of(cls, form: Any) -> RequestValue:
+        """The value that :meth:`form` wrote.  Raises Malformed."""
+        if type(form) is not list or len(form) != 4:
+            raise Malformed("request batch: a personal value is malformed")
+        index, path, salt, value = form
+        if type(index) is not int or index < 0:
+            raise Malformed("request batch: a personal value is of no entry")
+        if type(path) is not str or len(path) > _MAX_PATH or type(value) is not str:
+            raise Malformed("request batch: a personal value is malformed")
+        return cls(index, path, _hex(salt, SALT_BYTES), value)
 
 
 @frozen
@@ -277,52 +294,129 @@ def read_batch(record: Mapping[str, Any], beside: Sequence[PersonalValue]) -> Re
     Raises:
         Malformed: a bound is passed, or what is beside the row is not what it commits to.
     """
-    count, spans, commitments, root = _parts(record.get("batch"))
-    place = _place(record)
-    texts = {one.path: one for one in beside}
+    claims = BatchClaims.of(record)
+    texts = texts_beside(beside)
+    headers = read_headers(texts[SESSIONS], claims)
+    entries, written = listed(texts[ENTRIES], claims.count)
+    encoded = tuple(one.encode() for one in written)
+    claims.check_entries(encoded)
+    claims.check_numbers(
+        (one.get("session"), one.get("session_n")) if type(one) is dict else (None, None)
+        for one in entries
+    )
+    personal = _values(texts[VALUES], entries)
+    return RequestBatch(
+        place=claims.place,
+        headers=headers,
+        entries=tuple(entries),
+        texts=encoded,
+        personal=personal,
+    )
+
+
+@frozen
+class BatchClaims:
+    """What the signed row of a batch commits to.
+
+    Attributes:
+        spans: First and last number of the entries of each session.
+        commitments: To the header of each session.
+    """
+
+    place: RequestPlace
+    count: int
+    spans: Sequence[tuple[int, int]]
+    commitments: Sequence[bytes]
+    root: bytes
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> BatchClaims:
+        """Those of *record*, a row with a good place.  Raises Malformed."""
+        form = record.get("batch")
+        if type(form) is not dict or form.keys() != _PARTS or type(form["sessions"]) is not list:
+            raise Malformed("request batch: its members are not those of a batch")
+        count, sessions = form["count"], form["sessions"]
+        if type(count) is not int or not 0 < len(sessions) <= count <= MAX_ENTRIES:
+            raise Malformed(
+                f"request batch: it has not 1 to {MAX_ENTRIES} entries, or more sessions"
+            )
+        if not isinstance(form["last_id"], str) or not is_random_id(form["last_id"]):
+            raise Malformed("request batch: it does not say which decision id is its last")
+        spans, commitments = [], []
+        for one in sessions:
+            if type(one) is not list or len(one) != 3:
+                raise Malformed("request batch: a session is malformed")
+            digest, first, last = one
+            if type(first) is not int or type(last) is not int or not 0 < first <= last <= LARGEST:
+                raise Malformed("request batch: the numbers of a session are malformed")
+            spans.append((first, last))
+            commitments.append(digest_of(digest))
+        if sum(last - first + 1 for first, last in spans) != count:
+            raise Malformed(
+                "request batch: the numbers of its sessions do not add up to its entries"
+            )
+        return cls(_place(record), count, spans, commitments, digest_of(form["root"]))
+
+    def check_entries(self, texts: Sequence[bytes]) -> None:
+        """Return if *texts* are the entries.  Raises Malformed."""
+        if len(texts) != self.count:
+            raise Malformed("request batch: it has not as many entries as it says")
+        if max(map(len, texts)) > MAX_ENTRY_BYTES:
+            raise Malformed(f"request batch: an entry is longer than {MAX_ENTRY_BYTES} bytes")
+        if entries_root(entry_leaves(self.place, texts)) != self.root:
+            raise Malformed("request batch: an entry is not the one that was signed")
+
+    def check_numbers(self, entries: Iterable[tuple[Any, Any]]) -> None:
+        """Return if each entry is of a session of the batch, and no number is left out.
+
+        Args:
+            entries: Place of its session, and number, of each.
+
+        Raises:
+            Malformed: naming what is not.
+        """
+        due = [first for first, _ in self.spans]
+        for at, number in entries:
+            if type(at) is not int or not 0 <= at < len(due):
+                raise Malformed("request batch: an entry is of no session of the batch")
+            if type(number) is not int or number != due[at]:
+                raise Malformed(
+                    "request batch: an entry does not follow the one before in its session"
+                )
+            due[at] += 1
+        if any(after != last + 1 for after, (_, last) in zip(due, self.spans, strict=True)):
+            raise Malformed("request batch: an entry of a session is missing")
+
+
+def texts_beside(beside: Sequence[PersonalValue]) -> Mapping[str, str]:
+    """The texts beside a batch by their paths, each of bounded length.  Raises Malformed."""
+    texts = {one.path: one.value for one in beside}
     if sorted(texts) != sorted(BESIDE) or len(beside) != len(BESIDE):
         raise Malformed("request batch: what belongs beside it is missing")
     if any(one.salt != NO_SALT for one in beside):
         raise Malformed("request batch: a text beside it has a salt")
-    forms, written = _listed(texts[SESSIONS].value, count)
-    if [session_commitment(one.encode()) for one in written] != commitments:
+    for text in texts.values():
+        most = len(text) if text.isascii() else len(text.encode())
+        if most > MAX_TEXT_BYTES:
+            raise Malformed(f"request batch: a text is longer than {MAX_TEXT_BYTES} bytes")
+    return texts
+
+
+def read_headers(text: str, claims: BatchClaims) -> tuple[RequestHeader, ...]:
+    """The headers that *claims* commits to.  Raises Malformed."""
+    headers, written, at = list[RequestHeader](), list[str](), 1
+    while (found := _HEADER_TEXT.match(text, at)) is not None:
+        digest, version, type_, salt, uid = found.groups()
+        headers.append(RequestHeader(uid, int(version), digest, type_, bytes.fromhex(salt)))
+        written.append(found[0])
+        at = found.end() + 1
+    if f"[{','.join(written)}]" != text:
+        # Not as they are nearly always: what is wrong, if anything, is said here.
+        forms, written = listed(text, claims.count)
+        headers = list(map(RequestHeader.of, forms))
+    if [session_commitment(one.encode()) for one in written] != claims.commitments:
         raise Malformed("request batch: a session header is not the one that was signed")
-    headers = tuple(map(RequestHeader.of, forms))
-    entries, written = _listed(texts[ENTRIES].value, count)
-    if len(entries) != count:
-        raise Malformed("request batch: it has not as many entries as it says")
-    encoded = tuple(one.encode() for one in written)
-    if max(map(len, encoded)) > MAX_ENTRY_BYTES:
-        raise Malformed(f"request batch: an entry is longer than {MAX_ENTRY_BYTES} bytes")
-    if entries_root(entry_leaves(place, encoded)) != root:
-        raise Malformed("request batch: an entry is not the one that was signed")
-    _check_numbers(entries, spans)
-    personal = _values(texts[VALUES].value, entries)
-    return RequestBatch(
-        place=place, headers=headers, entries=tuple(entries), texts=encoded, personal=personal
-    )
-
-
-def _parts(form: Any) -> tuple[int, list[tuple[int, int]], list[bytes], bytes]:
-    if type(form) is not dict or set(form) != _PARTS or type(form["sessions"]) is not list:
-        raise Malformed("request batch: its members are not those of a batch")
-    count, sessions = form["count"], form["sessions"]
-    if type(count) is not int or not 0 < len(sessions) <= count <= MAX_ENTRIES:
-        raise Malformed(f"request batch: it has not 1 to {MAX_ENTRIES} entries, or more sessions")
-    if not isinstance(form["last_id"], str) or not is_random_id(form["last_id"]):
-        raise Malformed("request batch: it does not say which decision id is its last")
-    spans, commitments = [], []
-    for one in sessions:
-        if type(one) is not list or len(one) != 3:
-            raise Malformed("request batch: a session is malformed")
-        first, last = one[1:]
-        if type(first) is not int or type(last) is not int or not 0 < first <= last <= LARGEST:
-            raise Malformed("request batch: the numbers of a session are malformed")
-        spans.append((first, last))
-        commitments.append(digest_of(one[0]))
-    if sum(last - first + 1 for first, last in spans) != count:
-        raise Malformed("request batch: the numbers of its sessions do not add up to its entries")
-    return count, spans, commitments, digest_of(form["root"])
+    return tuple(headers)
 
 
 def _place(record: Mapping[str, Any]) -> RequestPlace:
@@ -336,10 +430,8 @@ def _place(record: Mapping[str, Any]) -> RequestPlace:
     return RequestPlace(origin, str(spool["id"]), n)
 
 
-def _listed(text: str, most: int) -> tuple[list[Any], list[str]]:
+def listed(text: str, most: int) -> tuple[list[Any], list[str]]:
     """A list in its one form, bounded before it is parsed; and the text of each item."""
-    if len(text) > MAX_TEXT_BYTES or (not text.isascii() and len(text.encode()) > MAX_TEXT_BYTES):
-        raise Malformed(f"request batch: a text is longer than {MAX_TEXT_BYTES} bytes")
     found, written = read_items(text)
     if len(found) > most:
         raise Malformed("request batch: a text beside it is not a list of that length")
@@ -348,33 +440,12 @@ def _listed(text: str, most: int) -> tuple[list[Any], list[str]]:
     return found, written
 
 
-def _check_numbers(entries: Sequence[Any], spans: Sequence[tuple[int, int]]) -> None:
-    """Each entry is of a session of the batch, and no number of a session is left out."""
-    due = [first for first, _ in spans]
-    for entry in entries:
-        at = entry.get("session") if type(entry) is dict else None
-        if type(at) is not int or not 0 <= at < len(spans):
-            raise Malformed("request batch: an entry is of no session of the batch")
-        if type(entry.get("session_n")) is not int or entry["session_n"] != due[at]:
-            raise Malformed("request batch: an entry does not follow the one before in its session")
-        due[at] += 1
-    if any(after != last + 1 for after, (_, last) in zip(due, spans, strict=True)):
-        raise Malformed("request batch: an entry of a session is missing")
-
-
 def _values(text: str, entries: Sequence[Any]) -> tuple[RequestValue, ...]:
-    found = []
-    for one in _listed(text, MAX_TEXT_BYTES)[0]:
-        if type(one) is not list or len(one) != 4:
-            raise Malformed("request batch: a personal value is malformed")
-        index, path, salt, value = one
-        if type(index) is not int or not 0 <= index < len(entries):
+    found = [RequestValue.of(one) for one in listed(text, MAX_TEXT_BYTES)[0]]
+    for one in found:
+        if one.index >= len(entries):
             raise Malformed("request batch: a personal value is of no entry")
-        if not isinstance(path, str) or len(path) > _MAX_PATH or not isinstance(value, str):
-            raise Malformed("request batch: a personal value is malformed")
-        kept = RequestValue(index=index, path=path, salt=_hex(salt, SALT_BYTES), value=value)
-        check_value(entries[index], kept)
-        found.append(kept)
+        check_value(entries[one.index], one)
     if any((a.index, a.path) >= (b.index, b.path) for a, b in pairwise(found)):
         raise Malformed("request batch: its personal values are not in their order")
     return tuple(found)
@@ -382,19 +453,30 @@ def _values(text: str, entries: Sequence[Any]) -> tuple[RequestValue, ...]:
 
 def check_value(entry: Mapping[str, Any], value: RequestValue) -> None:
     """Return if *value* is the one that the entry holds as a hash.  Raises Malformed."""
-    there: Any = entry
-    for name in _names(value.path):
-        there = there.get(name) if type(there) is dict else None
-    is_short = len(value.value) <= _SHORT
-    hashed = (_known_hashed if is_short else _hashed)(value.path, value.value)
-    if there != {"personal": salted_hash(value.salt, hashed)}:
+    if hidden_at(entry, value.path) != hash_of_value(value.path, value.salt, value.value):
         raise Malformed("request batch: a personal value is not the one that was hashed")
+
+
+def hidden_at(entry: Mapping[str, Any], path: str) -> str:
+    """The hash that an entry holds at *path*; empty where it holds none."""
+    there: Any = entry
+    for name in _names(path):
+        there = there.get(name) if type(there) is dict else None
+    if type(there) is not dict or len(there) != 1 or type(there.get("personal")) is not str:
+        return ""
+    return str(there["personal"])
 
 
 @lru_cache(maxsize=256)
 def _names(path: str) -> tuple[str, ...]:
     """The members that lead to a value of an entry: few paths exist."""
     return tuple(path.removeprefix("request.").split("."))
+
+
+def hash_of_value(path: str, salt: bytes, value: str) -> str:
+    """What stands in an entry for a value that is JSON, in hex.  Raises Malformed: it is none."""
+    hashed = (_known_hashed if len(value) <= _SHORT else _hashed)(path, value)
+    return salted_hash(salt, hashed)
 
 
 def _hashed(path: str, value: str) -> bytes:
@@ -447,11 +529,9 @@ def digest_of(text: Any) -> bytes:
 
 def _hex(text: Any, size: int) -> bytes:
     try:
-        if not isinstance(text, str) or len(text) != 2 * size or text != text.lower():
-            raise ValueError
         found = bytes.fromhex(text)
-        if len(found) != size:
-            raise ValueError
-    except ValueError:
-        raise Malformed("request batch: a digest or a salt is malformed") from None
+    except (TypeError, ValueError):
+        found = b""
+    if len(found) != size or found.hex() != text:
+        raise Malformed("request batch: a digest or a salt is malformed")
     return found

@@ -57,6 +57,19 @@ def read_items(text: str) -> tuple[list[Any], list[str]]:
     return found, texts
 
 
+def read_item(text: str, at: int) -> tuple[Any, int]:
+    """The value that begins at *at* of *text*, and where it ends.
+
+    Raises:
+        Malformed: as for :func:`read_plain`.
+    """
+    try:
+        value, end = _READ_LARGE(text, at)
+    except (ValueError, RecursionError, StopIteration):
+        raise Malformed("canonical JSON: not JSON, or a number that is no integer") from None
+    return value, int(end)
+
+
 def _integer(text: str) -> int:
     if len(text) > _MOST_DIGITS or abs(found := int(text)) > MAX_INTEGER:
         raise ValueError(text)

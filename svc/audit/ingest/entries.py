@@ -1,0 +1,206 @@
+"""Remembers how good entries of batches are written, so that each like them is judged in one step.
+
+The requests of a session differ in ids, numbers, digests and times, and hardly in anything else.  A
+form is the text of an entry that was judged, with these cut out: an entry of the same form says the
+same of all that was judged, and is written as canonical too, because a number stands for a number
+and hex digits for as many.  Whoever asks judges what was cut out.  Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from attrs import define, field, frozen
+
+from svc.model.audit.plain_json import write_plain
+from svc.model.policy.requested import APPROVED_REQUEST
+
+MOST_FORMS = 32
+"""Forms that are remembered; one that is used moves to the front."""
+
+_MOST_SEEN = 256
+"""Forms of which one entry was seen: to make what finds the next costs as much as to judge ten."""
+
+_LONGEST = 2048
+"""Characters of an entry that is remembered."""
+
+_NUMBER = "(?:0|[1-9][0-9]{0,14})"
+_HIDDEN = '"personal":"'
+# Numbers among the facts, and what stands for a personal one.
+_OF_FACTS = re.compile(rf'"personal":"[0-9a-f]{{64}}"|:{_NUMBER}(?=[,}}])')
+_OF_REST = re.compile(
+    rf'"decision_id":"[0-9a-f]{{32}}"|"frames":"[0-9a-f]{{64}}"|"range":\[{_NUMBER},{_NUMBER}\]'
+    rf'|"session":{_NUMBER},"session_n":{_NUMBER},"time":"[0-9TZ:.-]{{27}}"'
+)
+_TIME = "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})[.][0-9]{6}Z"
+_CUT_OUT = {
+    '"decision_id"': '"decision_id":"([0-9a-f]{32})"',
+    '"frames"': '"frames":"([0-9a-f]{64})"',
+    '"range"': rf'"range":\[({_NUMBER}),({_NUMBER})\]',
+    '"session"': rf'"session":({_NUMBER}),"session_n":({_NUMBER}),"time":"{_TIME}"',
+}
+
+
+class JudgedEntry(NamedTuple):
+    """What an entry says beside what its form says.
+
+    Attributes:
+        frames: Of its bytes, in hex; empty where it says nothing of them.
+        second: Of its time, without a zone.
+        hidden: The hashes of its personal values, in order of their paths.
+        is_approved: Whether it says that it stood on an approval.
+        first: Of its bytes, and *end* behind them; both 0 where it says nothing of them.
+    """
+
+    session: int
+    session_n: int
+    decision_id: str
+    is_allowed: bool
+    is_approved: bool
+    first: int
+    end: int
+    frames: str
+    second: str
+    paths: tuple[str, ...]
+    hidden: tuple[str, ...]
+
+
+@frozen
+class EntryPattern:
+    """How entries are written that differ in nothing that was judged.
+
+    Attributes:
+        kind: Whose actions it was held against.
+        paths: Of personal values, in order.
+        order: The place of the hash of each in the text.
+    """
+
+    kind: object
+    pattern: re.Pattern[str]
+    paths: tuple[str, ...]
+    order: tuple[int, ...]
+    is_allowed: bool
+    is_approved: bool
+    has_frames: bool
+    has_range: bool
+
+    def read(self, text: str, at: int) -> tuple[JudgedEntry, int] | None:
+        """The entry that begins at *at*, and where it ends; None where it is of another form."""
+        found = self.pattern.match(text, at)
+        if found is None or found.end() - at > _LONGEST:  # numbers may be longer
+            return None
+        said = found.groups()
+        hashes, rest = said[: len(self.paths)], said[len(self.paths) :]
+        frames, first, end = "", 0, 0
+        if self.has_frames:
+            frames = rest[1]
+        if self.has_range:
+            first, end = int(rest[-5]), int(rest[-4])
+        entry = JudgedEntry(
+            int(rest[-3]),
+            int(rest[-2]),
+            rest[0],
+            self.is_allowed,
+            self.is_approved,
+            first,
+            end,
+            frames,
+            rest[-1],
+            self.paths,
+            hashes if len(hashes) < 2 else tuple(hashes[at] for at in self.order),
+        )
+        return entry, found.end()
+
+
+@define
+class KnownEntries:
+    """Those of the entries that were judged lately; threads may share it."""
+
+    _known: tuple[EntryPattern, ...] = field(default=(), init=False)
+    _seen: dict[tuple[int, str], None] = field(factory=dict, init=False)
+
+    def read(self, text: str, at: int) -> tuple[EntryPattern, JudgedEntry, int] | None:
+        """The entry of *text* that begins at *at*, its form, and where it ends."""
+        known = self._known
+        for place, form in enumerate(known):
+            found = form.read(text, at)
+            if found is not None:
+                if place:
+                    # Another thread may do the same: then one of both is forgotten.
+                    self._known = (form, *known[:place], *known[place + 1 :])
+                return form, *found
+        return None
+
+    def judged(
+        self, text: str, entry: Mapping[str, Any], kind: object, paths: Sequence[str]
+    ) -> None:
+        """Remember a good entry.
+
+        Args:
+            paths: Of its personal values, in the order of the text.
+        """
+        pattern = _pattern(text, entry, len(paths)) if len(text) <= _LONGEST else None
+        if pattern is None:
+            return
+        seen = (id(kind), pattern)
+        if seen not in self._seen:
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()
+            self._seen[seen] = None
+            return
+        ordered = tuple(sorted(paths))
+        form = EntryPattern(
+            kind=kind,
+            pattern=_compiled(pattern),
+            paths=ordered,
+            order=tuple(map(paths.index, ordered)),
+            is_allowed=entry["decision"] == "allow",
+            is_approved=APPROVED_REQUEST in entry.get("context", ()),
+            has_frames="frames" in entry,
+            has_range="range" in entry,
+        )
+        self._known = (form, *self._known[: MOST_FORMS - 1])
+
+
+_compiled = lru_cache(maxsize=MOST_FORMS)(re.compile)
+
+
+def _pattern(text: str, entry: Mapping[str, Any], hidden: int) -> str | None:
+    """What finds the entries of the same form; None where one cannot be told by its text."""
+    facts_end = 0
+    if "context" in entry:
+        # Before the facts stand the two actions, and no name beside them is less than "context".
+        before = {name: entry[name] for name in ("action", "cedar_action", "context")}
+        facts_end = len(write_plain(before)) - 1
+    facts, rest = text[:facts_end], text[facts_end:]
+    of_facts = list(_cut(_OF_FACTS, facts))
+    of_rest = list(_cut(_OF_REST, rest))
+    names = [found.partition(":")[0] for is_cut, found in of_rest if is_cut]
+    due = ["decision_id", *(name for name in ("frames", "range") if name in entry), "session"]
+    if names != [f'"{name}"' for name in due]:
+        return None
+    if sum(is_cut and found.startswith(_HIDDEN) for is_cut, found in of_facts) != hidden:
+        return None
+    parts = [_fact(found) if is_cut else re.escape(found) for is_cut, found in of_facts]
+    parts += [
+        _CUT_OUT[found.partition(":")[0]] if is_cut else re.escape(found)
+        for is_cut, found in of_rest
+    ]
+    return "".join(parts)
+
+
+def _fact(found: str) -> str:
+    return '"personal":"([0-9a-f]{64})"' if found.startswith(_HIDDEN) else f":{_NUMBER}"
+
+
+def _cut(pattern: re.Pattern[str], text: str) -> Iterator[tuple[bool, str]]:
+    """The parts of *text* in order, each with whether *pattern* is of it."""
+    at = 0
+    for found in pattern.finditer(text):
+        yield False, text[at : found.start()]
+        yield True, found[0]
+        at = found.end()
+    yield False, text[at:]

@@ -1,0 +1,164 @@
+"""Entries that are written like others are judged as those were, and as by themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.audit.ingest.entries import KnownEntries
+from svc.audit.ingest.facts import fact_forms
+from svc.audit.ingest.requests import BatchChecks, CheckedBatch, GatedKind
+from svc.audit.spool.entry_forms import seal_request
+from svc.errors import Malformed
+from svc.model.audit.batch import read_batch
+from svc.model.audit.decision_ids import least_id
+from svc.model.audit.request import SealedRequest, SessionNumbers
+from svc.model.audit.spool import SpoolRow
+from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.policy.terms import AttributeTerm
+from svc.model.session.session import Session
+from tests.model.audit import test_batch
+from tests.support.examples import examples
+
+FACTS = {
+    **test_batch.FACTS,
+    "now": AttributeTerm(name="now", type="Long", classified="public", help="when"),
+    "proxy_reported": AttributeTerm(
+        name="proxy_reported",
+        type=(
+            AttributeTerm(name="agent", type="String", classified="personal", help="with what"),
+            AttributeTerm(name="size", type="Long", classified="public", help="how much"),
+        ),
+        classified="public",
+        help="as it says",
+    ),
+}
+KIND = GatedKind("RedisServer", {"redisRead": "db_query", "redisWrite": "db_query"})
+UID, OTHER = "1" * 32, "2" * 32
+TEXTS = ("GET 1", 'a:5,"b', "caf\xe9", '"personal":"x"', ":7,:8}", '"session":1,"session_n":2', "")
+PARTS = ('"', ":", ",", "1", "0", "9" * 15, "9" * 16, "true", "{", "}", "\\u0000", "e", "-", " ")
+
+
+def session_row(uid: str) -> Session | None:
+    """Both sessions were granted to the Proxy."""
+    if uid not in (UID, OTHER):
+        return None
+    ids: dict[str, Any] = {"person_id": "b" * 26, "resource_id": "cache", "decision_id": "d" * 32}
+    place: dict[str, Any] = {"connector_id": "c" * 26, "proxy_id": test_batch.PLACE.origin}
+    kind = "redis" if uid == UID else "other"
+    return Session(uid=uid, kind=kind, started_at=0.0, **ids, **place)
+
+
+def checks(known: KnownEntries) -> BatchChecks:
+    """What picks every allowed request."""
+    return BatchChecks(
+        kinds={"redis": KIND, "other": GatedKind("RedisServer", {"redisRead": "db_query"})},
+        facts=fact_forms(FACTS.values()),
+        session_row=session_row,
+        pick=lambda: True,
+        forms=known,
+    )
+
+
+def sealed(numbers: SessionNumbers, at: int, **more: Any) -> SealedRequest:
+    """A request with facts that may stand in the way."""
+    text, action = more.pop("text", "GET 1"), more.pop("action", "redisRead")
+    context = {
+        "client_address": "192.0.2.7",
+        "command": text,
+        "now": 1_700_000_000 + at,
+        "proxy_reported": {"agent": text, "size": at},
+    }
+    made = test_batch.request(numbers, at, **more)
+    asked = AccessRequest(
+        request_kind="db_query",
+        principal=EntityUid("User", "b" * 26),
+        action=action,
+        resource=EntityUid("RedisServer", "cache"),
+        context=context,
+    )
+    return seal_request(evolve(made, request=asked), bytes, FACTS)
+
+
+def judged(checking: BatchChecks, entries: list[SealedRequest]) -> CheckedBatch | str:
+    """What a batch of *entries* is found to say, or what is wrong with it."""
+    record, beside = test_batch.batch_of(entries)
+    record["decision_id"] = least_id(min(one.decision_id for one in entries))
+    try:
+        found = checking.check(SpoolRow(b"", beside), record)
+    except Malformed as refused:
+        return refused.text
+    read_batch(record, beside)  # whoever verifies the log reads what was let in
+    return found
+
+
+class EntriesTests(SynchronousTestCase):
+    """Batches of two sessions."""
+
+    @settings(max_examples=examples(300), deadline=None)
+    @given(st.data())
+    def test_as_by_itself(self, data: st.DataObject) -> None:
+        """A changed entry is judged alike whether or not others like it were judged before."""
+        known, pick = KnownEntries(), data.draw
+        text = pick(st.sampled_from(TEXTS))
+        more: dict[str, Any] = {"text": text}
+        if pick(st.booleans()):
+            more |= {"range": (3, 12), "frames": bytes(32)}
+        one, two = SessionNumbers(UID), SessionNumbers(OTHER)
+        for at in range(0, 6, 2):
+            good = [sealed(one, at, **more), sealed(two, at + 1, **more)]
+            self.assertNotIsInstance(judged(checks(known), good), str)
+        entries = [sealed(pick(st.sampled_from([one, two])), at, **more) for at in range(10, 13)]
+        which, at = pick(st.integers(0, 2)), pick(st.integers(0, 400))
+        part, dropped = pick(st.sampled_from(("", *PARTS))), pick(st.integers(0, 3))
+        changed = entries[which]
+        whole = changed.before + "\0" + changed.after
+        at %= len(whole)
+        if "\0" not in whole[at : at + dropped]:
+            before, _, after = (whole[:at] + part + whole[at + dropped :]).partition("\0")
+            entries[which] = evolve(changed, before=before, after=after)
+        self.assertEqual(
+            judged(checks(known), entries), judged(checks(KnownEntries()), entries), entries[which]
+        )
+
+    def test_another_kind(self) -> None:
+        """What one kind allows to be said is not said of another."""
+        known, one, two = KnownEntries(), SessionNumbers(UID), SessionNumbers(OTHER)
+        for at in range(4):
+            good = judged(checks(known), [sealed(one, at, action="redisWrite")])
+            self.assertNotIsInstance(good, str)
+        self.assertIn(
+            "no action of its session's kind",
+            str(judged(checks(known), [sealed(two, 9, action="redisWrite")])),
+        )
+
+    def test_found_again(self) -> None:
+        """The third of its sort is found by its form, and says what it says."""
+        known, one = KnownEntries(), SessionNumbers(UID)
+        ranged: dict[str, Any] = {"range": (3, 12), "frames": b"t" * 32}
+        text = ""
+        for at in range(3):
+            [found] = [sealed(one, at, decision="deny", **ranged)]
+            text = found.text(0, at + 1)
+            judged(checks(known), [found])
+        read = known.read(f"[{text}]", 1)
+        assert read is not None
+        entry, end = read[1:]
+        self.assertEqual((end, entry.session_n, entry.is_allowed), (len(text) + 1, 3, False))
+        self.assertEqual((entry.first, entry.end, entry.frames), (3, 12, (b"t" * 32).hex()))
+        paths = ("request.context.client_address", "request.context.proxy_reported.agent")
+        self.assertEqual(entry.paths, paths)
+
+    def test_numbers_do_not_grow_without_end(self) -> None:
+        """An entry whose numbers make it long is judged by itself."""
+        known, one = KnownEntries(), SessionNumbers(UID)
+        for at in range(3):
+            judged(checks(known), [sealed(one, at, text=":1," * 500)])
+        long = sealed(one, 9, text=":1," * 500)
+        long = evolve(long, before=long.before.replace(":1," * 500, f":{'9' * 15}," * 500))
+        self.assertIsNone(known.read(f"[{long.text(0, 4)}]", 1))
+        self.assertIsInstance(judged(checks(known), [long]), str)
