@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -75,7 +76,8 @@ from_json = json.JSONDecoder().decode
 
 def parsed(line: bytes, place: str) -> dict[str, Any]:
     """The object in one line.  It must be written in the one form, so no bit of it is idle."""
-    demand(line.endswith(b"\n") and len(line) <= LONGEST_LINE, f"{place}: no whole line")
+    if not line.endswith(b"\n") or len(line) > LONGEST_LINE:
+        raise Refused(f"{place}: no whole line")
     try:
         text = line[:-1].decode("ascii")
         value = from_json(text)
@@ -89,7 +91,8 @@ def parsed(line: bytes, place: str) -> dict[str, Any]:
 
 def member(form: dict[str, Any], name: str, kind: type, place: str) -> Any:
     """A member that must be there and of its kind."""
-    demand(type(form.get(name)) is kind, f"{place}: {name} is missing or not of its kind")
+    if type(form.get(name)) is not kind:
+        raise Refused(f"{place}: {name} is missing or not of its kind")
     return form[name]
 
 
@@ -116,8 +119,10 @@ def from_base64(text: Any, place: str) -> bytes:
 
 def leaf_hash(record: bytes, form: dict[str, Any], place: str) -> bytes:
     """The leaf of a record: its length, its canonical form, the signature of another origin."""
-    signature = from_base64(form.get("origin_signature") or "", place)
-    demand(bool(signature) is ("origin_signature" in form), f"{place}: an empty signature")
+    signature = b""
+    if "origin_signature" in form:
+        signature = from_base64(form["origin_signature"], place)
+        demand(signature != b"", f"{place}: an empty signature")
     return hashlib.sha256(b"\0" + len(record).to_bytes(4, "big") + record + signature).digest()
 
 
@@ -451,14 +456,17 @@ def links(lines: list[bytes]) -> list[Link | None]:
 
 def read_record(form: dict[str, Any], seq: int, last: bytes | None, place: str) -> Link:
     """Check a record's place in the chain, and that it is the one hashed."""
-    demand(member(form, "seq", int, place) == seq, f"{place}: the line is of {form['seq']}")
+    if member(form, "seq", int, place) != seq:
+        raise Refused(f"{place}: the line is of {form['seq']}")
     before = digest(form.get("prev_hash"), place)
-    demand(last in (None, before), f"{place}: it does not follow from the record before it")
+    if last not in (None, before):
+        raise Refused(f"{place}: it does not follow from the record before it")
     record = {name: value for name, value in form.items() if name not in OWN}
     text = to_canonical(record).encode()
     number, length = seq.to_bytes(8, "big"), len(text).to_bytes(4, "big")
     found = hashlib.sha256(CHAIN_DOMAIN + number + before + length + text)
-    demand(found.hexdigest() == form.get("hash"), f"{place}: the record is not the one hashed")
+    if found.hexdigest() != form.get("hash"):
+        raise Refused(f"{place}: the record is not the one hashed")
     check_personal(form, record, place)
     leaf = leaf_hash(text, form, place)
     signed = "origin_signature" in form
@@ -487,12 +495,21 @@ def check_personal(
             begin = b"svc-request-value-v1\0" + salt + len(path).to_bytes(2, "big") + path
             begin = begin if of_request else salt
             found = hashlib.sha256(begin + value["value"].encode()).hexdigest()
-            from_json(value["value"])  # With one length of salt: no byte can belong to either.
+            check_json(value["value"])  # With one length of salt: no byte can belong to either.
             is_salt = len(salt) == 16 and value["salt"] == salt.hex()
             good = len(value) == 3 and is_salt and there == {"personal": found}
         except (AttributeError, KeyError, TypeError, ValueError):
             good = False
-        demand(good, f"{place}: a personal value is not the one that was hashed")
+        if not good:
+            raise Refused(f"{place}: a personal value is not the one that was hashed")
+
+
+def check_json(text: str) -> None:
+    """Return if a text is JSON, else raise ValueError."""
+    (known_json if len(text) <= 64 else from_json)(text)
+
+
+known_json = lru_cache(maxsize=1024)(from_json)  # the same few values stand in many records
 
 
 def read_proof(path: str, wanted: int | None, keys: Keys, history: History) -> str:

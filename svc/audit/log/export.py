@@ -7,7 +7,6 @@ one line, and a change of any bit either is no such line or says something else.
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from bisect import bisect
 from collections.abc import Iterator, Sequence
@@ -22,17 +21,12 @@ from svc.audit.log.verify import ChainFault
 from svc.model.audit.entry_tree import entry_path
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import SignedHead
-from svc.model.canonical import Json, decode
+from svc.model.canonical import Json, decode, write_plain
 
 EXPORT_FORM = "svc-audit-export-v1"
 INCLUSION_FORM = "svc-audit-inclusion-v1"
 REQUEST_FORM, ENTRY_FORM = "svc-audit-request-v1", "svc-audit-entry-v1"
 CONSISTENCY_FORM = "svc-audit-consistency-v1"
-
-_canonical = json.JSONEncoder(
-    ensure_ascii=False, sort_keys=True, separators=(",", ":"), check_circular=False
-).encode
-"""What an outsider computes; faster than our own, which also judges what it is given."""
 
 _OURS = frozenset({"form", "hash", "origin_signature", "personal", "prev_hash", "seq"})
 """Members of a line that are not the record's."""
@@ -201,7 +195,7 @@ def _exact(entry: CoveredRow) -> dict[str, Json]:
     """
     record = cast("dict[str, Json]", entry.record)
     try:
-        exact = _canonical(record).encode() == entry.row.canonical
+        exact = write_plain(record).encode() == entry.row.canonical
     except UnicodeEncodeError:
         exact = False
     if not exact or not _OURS.isdisjoint(record):
