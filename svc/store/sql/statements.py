@@ -54,16 +54,15 @@ def storable(values: Iterable[object]) -> None:
     Raises:
         Malformed: a text contains NUL or a lone surrogate.
     """
-    for value in values:
-        if not isinstance(value, str):
-            continue
-        if not value.isascii():
-            try:
-                value.encode("utf-8")
-            except UnicodeEncodeError:
-                raise Malformed("store: a text contains a lone surrogate") from None
-        if "\0" in value:
-            raise Malformed("store: a text contains NUL")
+    # Joined: a statement may insert many rows, and looking at each text took a quarter of that.
+    texts = "".join([value for value in values if isinstance(value, str)])
+    if not texts.isascii():
+        try:
+            texts.encode("utf-8")
+        except UnicodeEncodeError:
+            raise Malformed("store: a text contains a lone surrogate") from None
+    if "\0" in texts:
+        raise Malformed("store: a text contains NUL")
 
 
 def marks(count: int) -> str:
