@@ -100,17 +100,17 @@ class EntryPattern:
         if self.has_range:
             first, end = int(rest[-5]), int(rest[-4])
         entry = JudgedEntry(
-            int(rest[-3]),
-            int(rest[-2]),
-            rest[0],
-            self.is_allowed,
-            self.is_approved,
-            first,
-            end,
-            frames,
-            rest[-1],
-            self.paths,
-            hashes if len(hashes) < 2 else tuple(hashes[at] for at in self.order),
+            session=int(rest[-3]),
+            session_n=int(rest[-2]),
+            decision_id=rest[0],
+            is_allowed=self.is_allowed,
+            is_approved=self.is_approved,
+            first=first,
+            end=end,
+            frames=frames,
+            second=rest[-1],
+            paths=self.paths,
+            hidden=hashes if len(hashes) < 2 else tuple(hashes[at] for at in self.order),
         )
         return entry, found.end()
 

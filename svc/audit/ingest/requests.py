@@ -29,13 +29,12 @@ from svc.model.audit.batch import (
     RequestHeader,
     RequestValue,
     digest_of,
-    hash_of_value,
-    hidden_at,
     listed,
     read_headers,
     texts_beside,
 )
 from svc.model.audit.decision_ids import greatest_id, least_id, origin_digits
+from svc.model.audit.hidden import hash_of_value, hidden_at
 from svc.model.audit.plain_json import read_item, read_plain, write_plain
 from svc.model.audit.spool import SpoolRow
 from svc.model.ids import is_random_id
@@ -254,7 +253,8 @@ def _ranged(uid: str, entry: JudgedEntry) -> RangedRecord:
     A request that does not say which bytes it is about matches no checkpoint.
     """
     tags = bytes.fromhex(entry.frames) if entry.frames else _NO_FRAMES
-    range_ = RequestRange(entry.session_n, entry.first, entry.end - entry.first, tags)
+    size = entry.end - entry.first
+    range_ = RequestRange(n=entry.session_n, offset=entry.first, size=size, tags=tags)
     return RangedRecord(uid, range_, entry.is_allowed)
 
 

@@ -12,18 +12,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
 
 from attrs import field, frozen
 
 from svc.audit.ingest.entries import KnownEntries
 from svc.audit.ingest.facts import FactForm, fact_forms, is_marker, require_marker
+from svc.audit.ingest.members import (
+    NEEDED,
+    OF_A_SPOOL,
+    EventForm,
+    RecordMembers,
+    members_of,
+)
 from svc.audit.ingest.requests import BatchChecks, GatedKind, no_session
 from svc.audit.ingest.sampled import Pick, SampledAllow, SessionRow, pick_none
 from svc.audit.ingest.sessions import check_of_session
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
-from svc.audit.log.kind_events import kind_of_event
-from svc.audit.log.record import MAX_RECORD, MEMBERS
+from svc.audit.log.record import MAX_RECORD
 from svc.audit.log.verify import is_hidden, marker
 from svc.errors import Malformed
 from svc.model.audit.batch import is_batch
@@ -33,14 +38,12 @@ from svc.model.audit.events import (
     REFUSALS_SUMMARY,
     REQUEST_BATCH,
     REQUEST_DECISION,
-    ROLE_START,
-    ROLE_STOP,
     SPOOL_CLOSE,
     SPOOL_OPEN,
 )
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.outbox import Hold
-from svc.model.audit.record import Event, Field, Sensitivity, Shape
+from svc.model.audit.record import Event, Sensitivity
 from svc.model.audit.spool import (
     FIRST_N,
     LARGEST_N,
@@ -58,51 +61,6 @@ from svc.model.policy.terms import AttributeTerm
 from svc.model.session.recorded import RangedRecord
 from svc.model.signing import BadSignature
 from svc.ratelimit.limits import BUDGETS
-
-_OF_A_SPOOL = frozenset((SPOOL_OPEN.name, SPOOL_CLOSE.name))
-_OWN = frozenset(
-    event.name
-    for event in (
-        SPOOL_OPEN,
-        SPOOL_CLOSE,
-        ROLE_START,
-        ROLE_STOP,
-        AUTHORITY_STANDBY,
-        AUTHORITY_DOUBT,
-        REFUSALS_SUMMARY,
-        REQUEST_BATCH,
-    )
-)
-"""What an origin says of itself alone."""
-
-
-@frozen
-class EventForm:
-    """What rows of an event are held against; made once.
-
-    Attributes:
-        claimed: Its code, class and severity.
-        fields: By name.
-        kind: The one that declares it; empty for one of ours.
-        is_own: Whether an origin says it of itself alone.
-    """
-
-    event: Event
-    claimed: tuple[str, str, str]
-    fields: Mapping[str, Field]
-    kind: str
-    is_own: bool
-
-    @classmethod
-    def of(cls, event: Event) -> EventForm:
-        """The form of an event."""
-        return cls(
-            event=event,
-            claimed=(event.code, event.event_class.value, event.severity.value),
-            fields={each.name: each for each in event.fields},
-            kind=kind_of_event(event),
-            is_own=event.name in _OWN,
-        )
 
 
 @frozen
@@ -153,15 +111,11 @@ def may_write_with(events: Iterable[Event], kinds: Mapping[str, GatedKind]) -> W
     return WriteRights({**MAY_WRITE.events, "proxy": proxy}, kinds)
 
 
-_NEEDED = frozenset(
-    ["actor", "class", "code", "event", "event_id", "key_id", "origin", "severity", "spool", "time"]
-)
-_KNOWN = _NEEDED | set(MEMBERS) | {"details", "batch"}
-_OF_A_BATCH = _NEEDED | {"node_id", "decision_id", "batch", "details"}
-_OF_A_KIND = _NEEDED | {"session_uid", "resource_id", "resource_kind", "details"}
+_OF_A_BATCH = NEEDED | {"node_id", "decision_id", "batch", "details"}
+_OF_A_KIND = NEEDED | {"session_uid", "resource_id", "resource_kind", "details"}
 """What a kind's own event says: what was decided is told by no other than request.batch."""
 
-_OF_ITSELF = _NEEDED | {"node_id", "reason", "details"}
+_OF_ITSELF = NEEDED | {"node_id", "reason", "details"}
 """What there is to say of oneself; a summary in particular says nothing of what was asked for."""
 
 _REASONS = frozenset((*BUDGETS, "other"))
@@ -300,7 +254,7 @@ class RowChecks:
         record = decode(row.canonical)
         origin, place = place_of(record)
         assert isinstance(record, dict)  # or it had no place
-        names = _names(tuple(record))
+        names = members_of(tuple(record))
         if names is None or ("batch" in record) is not is_batch(record):
             raise Malformed("audit row: its members are not those of a record")
         if (origin, record["key_id"]) != (node.id, row.key_id):
@@ -341,24 +295,6 @@ class RowChecks:
             check_of_session(record, str(record["origin"]), self.may_write.kinds, self.session_row)
 
 
-@frozen
-class _Names:
-    """Which members of a record have to be texts, and which counts."""
-
-    texts: tuple[str, ...]
-    counts: tuple[str, ...]
-
-
-@lru_cache(maxsize=256)
-def _names(names: tuple[str, ...]) -> _Names | None:
-    """The members of a record that is so made; None where they are not those of a record."""
-    if not _NEEDED <= set(names) <= _KNOWN:
-        return None
-    known = [(name, MEMBERS[name] is Shape.TEXT) for name in names if name in MEMBERS]
-    texts = tuple(name for name, is_text in known if is_text)
-    return _Names(texts, tuple(name for name, is_text in known if not is_text))
-
-
 def _form_of(record: Mapping[str, Json], known: Mapping[str, EventForm], role: str) -> EventForm:
     form = known.get(str(record["event"]))
     if form is None and record["event"] == REQUEST_DECISION.name:
@@ -373,7 +309,7 @@ def _form_of(record: Mapping[str, Json], known: Mapping[str, EventForm], role: s
     return form
 
 
-def _check_forms(record: Mapping[str, Json], names: _Names) -> None:
+def _check_forms(record: Mapping[str, Json], names: RecordMembers) -> None:
     if _EVENT_ID.match(exact_text(record["event_id"])) is None:
         raise Malformed("audit row: its event id is malformed")
     check_time(exact_text(record["time"]))
@@ -467,7 +403,7 @@ def _check_spool(details: Mapping[str, Json], event: Event, place: SpoolPlace, k
         raise Malformed("audit row: spool.open must be the first row of a spool, and only that")
     if place.n == FIRST_N and place.prev != GENESIS:
         raise Malformed("audit row: the first row of a spool names a row before it")
-    if event.name in _OF_A_SPOOL and details.get("spool_id") != place.spool_id:
+    if event.name in OF_A_SPOOL and details.get("spool_id") != place.spool_id:
         raise Malformed("audit row: it is about a different spool from its own")
     if event is SPOOL_OPEN and details.get("key_digest") != key_id:
         raise Malformed("audit row: it announces the spool for a different key")

@@ -11,9 +11,9 @@ from svc.audit.log.record import PERSONAL
 from svc.model.audit.batch import (
     RequestBatch,
     RequestHeader,
-    hidden_paths,
 )
 from svc.model.audit.events import ERASING, REQUEST_DECISION
+from svc.model.audit.hidden import hidden_paths
 from svc.model.canonical import decode
 from svc.model.cluster.agent import caller_kind
 from svc.model.policy.requests import caller

@@ -12,13 +12,12 @@ from svc.model.audit.batch import (
     MAX_TEXT_BYTES,
     SALT_BYTES,
     RequestHeader,
-    RequestPlace,
     RequestValue,
     batch_form,
-    entry_leaves,
     values_beside,
 )
 from svc.model.audit.decision_ids import greatest_id, least_id
+from svc.model.audit.entry_tree import RequestPlace, entry_leaves
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.request import SealedRequest, SessionNumbers
 from svc.model.canonical import Json

@@ -14,10 +14,9 @@ from svc.model.audit.batch import (
     MAX_ENTRY_BYTES,
     SALT_BYTES,
     RequestHeader,
-    hashed_of,
-    salted_hash,
 )
 from svc.model.audit.events import REQUEST_DECISION
+from svc.model.audit.hidden import hashed_of, salted_hash
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.record import rfc3339
 from svc.model.audit.request import HiddenValue, RequestRecord, SealedRequest

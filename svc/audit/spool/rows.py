@@ -13,7 +13,7 @@ from svc.audit.spool.batch_rows import BatchRecordForm
 from svc.audit.spool.batches import OpenBatch
 from svc.audit.spool.entry_forms import EntryForms
 from svc.messages.spooled import check_row
-from svc.model.audit.batch import RequestPlace
+from svc.model.audit.entry_tree import RequestPlace
 from svc.model.audit.events import REQUEST_BATCH, SPOOL_CLOSE, SPOOL_OPEN
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.record import Actor, AuditRecord, Event

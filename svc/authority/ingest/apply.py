@@ -154,7 +154,12 @@ class QueueTransaction:
             place = judged.place
             self._accepted.append(
                 AcceptedRow(
-                    row.id, link.seq, judged.event_id, judged.origin, place.spool_id, place.n
+                    row_id=row.id,
+                    seq=link.seq,
+                    event_id=judged.event_id,
+                    origin=judged.origin,
+                    spool_id=place.spool_id,
+                    n=place.n,
                 )
             )
 

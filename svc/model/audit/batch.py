@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from hashlib import sha256
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -21,9 +21,10 @@ from typing import Any
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.model.audit.entry_tree import entries_root
+from svc.model.audit.entry_tree import RequestPlace, entries_root, entry_leaves
+from svc.model.audit.hidden import hash_of_value, hidden_at
 from svc.model.audit.ledger import PersonalValue
-from svc.model.audit.plain_json import read_items, read_plain, write_plain
+from svc.model.audit.plain_json import read_items, write_plain
 from svc.model.canonical import Json
 from svc.model.ids import is_random_id
 
@@ -42,11 +43,10 @@ NO_SALT = bytes(SALT_BYTES)
 """Stands where the texts have no salt of their own: what is secret in them is salted inside."""
 
 LARGEST = 2**53 - 1
-_ENTRY = b"svc-request-entry-v1\0"
-_SESSION, _VALUE = b"svc-request-session-v1\0", b"svc-request-value-v1\0"
+_SESSION = b"svc-request-session-v1\0"
 _HEADER = {"entities_digest", "policy_version", "resource_type", "salt", "session_uid"}
 _PARTS = frozenset(["count", "last_id", "root", "sessions"])
-_MAX_WORD, _MAX_PATH, _SHORT = 128, 256, 128
+_MAX_WORD, _MAX_PATH = 128, 256
 _UID = re.compile(r'"session_uid":"([0-9a-f]{32})"')
 _HEADER_TEXT = re.compile(
     r'\{"entities_digest":"([0-9a-f]{64})","policy_version":(0|[1-9][0-9]{0,14}),'
@@ -108,28 +108,6 @@ class RequestHeader:
 
 
 @frozen
-class RequestPlace:
-    """Where the entries of a batch are: part of the leaf of each of them."""
-
-    origin: str
-    spool_id: str
-    n: int
-
-    def prefix(self) -> bytes:
-        """What begins each leaf."""
-        origin = self.origin.encode()
-        return b"".join(
-            (
-                _ENTRY,
-                len(origin).to_bytes(1, "big"),
-                origin,
-                bytes.fromhex(self.spool_id),
-                self.n.to_bytes(8, "big"),
-            )
-        )
-
-
-@frozen
 class RequestValue:
     """A personal value of one entry.
 
@@ -158,7 +136,7 @@ class RequestValue:
             raise Malformed("request batch: a personal value is of no entry")
         if type(path) is not str or len(path) > _MAX_PATH or type(value) is not str:
             raise Malformed("request batch: a personal value is malformed")
-        return cls(index, path, _hex(salt, SALT_BYTES), value)
+        return cls(index=index, path=path, salt=_hex(salt, SALT_BYTES), value=value)
 
 
 @frozen
@@ -202,33 +180,6 @@ class RequestBatch:
 def session_commitment(header: bytes) -> bytes:
     """The commitment to the canonical bytes of a session's header."""
     return sha256(_SESSION + len(header).to_bytes(4, "big") + header).digest()
-
-
-def entry_leaves(place: RequestPlace, texts: Sequence[bytes]) -> list[bytes]:
-    """The leaf of each entry: its place, its number in the batch, its length, its bytes."""
-    begin = sha256(place.prefix())
-    found = []
-    for index, text in enumerate(texts):
-        leaf = begin.copy()
-        leaf.update(index.to_bytes(4, "big") + len(text).to_bytes(4, "big") + text)
-        found.append(leaf.digest())
-    return found
-
-
-def value_hash(path: str, salt: bytes, value: str) -> str:
-    """What stands in an entry for a personal value, in hex."""
-    return salted_hash(salt, hashed_of(path, value))
-
-
-def hashed_of(path: str, value: str) -> bytes:
-    """What is hashed of a personal value after the salt: the same for each that hides it."""
-    where = path.encode()
-    return len(where).to_bytes(2, "big") + where + value.encode("utf-8")
-
-
-def salted_hash(salt: bytes, hashed: bytes) -> str:
-    """The hash of what :func:`hashed_of` gave, with this salt, in hex."""
-    return sha256(_VALUE + salt + hashed).hexdigest()
 
 
 # -- forms
@@ -355,7 +306,13 @@ class BatchClaims:
             raise Malformed(
                 "request batch: the numbers of its sessions do not add up to its entries"
             )
-        return cls(_place(record), count, spans, commitments, digest_of(form["root"]))
+        return cls(
+            place=_place(record),
+            count=count,
+            spans=spans,
+            commitments=commitments,
+            root=digest_of(form["root"]),
+        )
 
     def check_entries(self, texts: Sequence[bytes]) -> None:
         """Return if *texts* are the entries.  Raises Malformed."""
@@ -407,7 +364,15 @@ def read_headers(text: str, claims: BatchClaims) -> tuple[RequestHeader, ...]:
     headers, written, at = list[RequestHeader](), list[str](), 1
     while (found := _HEADER_TEXT.match(text, at)) is not None:
         digest, version, type_, salt, uid = found.groups()
-        headers.append(RequestHeader(uid, int(version), digest, type_, bytes.fromhex(salt)))
+        headers.append(
+            RequestHeader(
+                session_uid=uid,
+                policy_version=int(version),
+                entities_digest=digest,
+                resource_type=type_,
+                salt=bytes.fromhex(salt),
+            )
+        )
         written.append(found[0])
         at = found.end() + 1
     if f"[{','.join(written)}]" != text:
@@ -455,56 +420,6 @@ def check_value(entry: Mapping[str, Any], value: RequestValue) -> None:
     """Return if *value* is the one that the entry holds as a hash.  Raises Malformed."""
     if hidden_at(entry, value.path) != hash_of_value(value.path, value.salt, value.value):
         raise Malformed("request batch: a personal value is not the one that was hashed")
-
-
-def hidden_at(entry: Mapping[str, Any], path: str) -> str:
-    """The hash that an entry holds at *path*; empty where it holds none."""
-    there: Any = entry
-    for name in _names(path):
-        there = there.get(name) if type(there) is dict else None
-    if type(there) is not dict or len(there) != 1 or type(there.get("personal")) is not str:
-        return ""
-    return str(there["personal"])
-
-
-@lru_cache(maxsize=256)
-def _names(path: str) -> tuple[str, ...]:
-    """The members that lead to a value of an entry: few paths exist."""
-    return tuple(path.removeprefix("request.").split("."))
-
-
-def hash_of_value(path: str, salt: bytes, value: str) -> str:
-    """What stands in an entry for a value that is JSON, in hex.  Raises Malformed: it is none."""
-    hashed = (_known_hashed if len(value) <= _SHORT else _hashed)(path, value)
-    return salted_hash(salt, hashed)
-
-
-def _hashed(path: str, value: str) -> bytes:
-    """What is hashed of a value that is JSON."""
-    read_plain(value)
-    return hashed_of(path, value)
-
-
-_known_hashed = lru_cache(maxsize=1024)(_hashed)
-"""The requests of a session hide the same few values."""
-
-
-def hidden_paths(entry: Mapping[str, Any]) -> list[str]:
-    """Where an entry holds a hash for a personal value, in order."""
-    context = entry.get("context")
-    return sorted(_hidden("request.context", context)) if type(context) is dict else []
-
-
-def _hidden(path: str, values: Mapping[str, Any]) -> list[str]:
-    found: list[str] = []
-    for name, value in values.items():
-        if type(value) is not dict:
-            continue
-        if set(value) == {"personal"} and isinstance(value["personal"], str):
-            found.append(f"{path}.{name}")
-        else:
-            found += _hidden(f"{path}.{name}", value)
-    return found
 
 
 def without(beside: Sequence[PersonalValue], index: int, path: str) -> PersonalValue | None:

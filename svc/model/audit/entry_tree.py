@@ -5,7 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-_NODE = b"svc-request-node-v1\0"
+from attrs import frozen
+
+_ENTRY, _NODE = b"svc-request-entry-v1\0", b"svc-request-node-v1\0"
+
+
+@frozen
+class RequestPlace:
+    """Where the entries of a batch are: part of the leaf of each of them."""
+
+    origin: str
+    spool_id: str
+    n: int
+
+    def prefix(self) -> bytes:
+        """What begins each leaf."""
+        origin = self.origin.encode()
+        return b"".join(
+            (
+                _ENTRY,
+                len(origin).to_bytes(1, "big"),
+                origin,
+                bytes.fromhex(self.spool_id),
+                self.n.to_bytes(8, "big"),
+            )
+        )
+
+
+def entry_leaves(place: RequestPlace, texts: Sequence[bytes]) -> list[bytes]:
+    """The leaf of each entry: its place, its number in the batch, its length, its bytes."""
+    begin = sha256(place.prefix())
+    found = []
+    for index, text in enumerate(texts):
+        leaf = begin.copy()
+        leaf.update(index.to_bytes(4, "big") + len(text).to_bytes(4, "big") + text)
+        found.append(leaf.digest())
+    return found
 
 
 def node(left: bytes, right: bytes) -> bytes:

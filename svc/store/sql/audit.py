@@ -142,7 +142,15 @@ class AuditLog:
             text, before = _text(row.canonical), last
             seq += 1
             last = self._chain_hash(seq, before, row.canonical)
-            links.append(ChainRow(seq, before, last, row.canonical, row.signature))
+            links.append(
+                ChainRow(
+                    seq=seq,
+                    prev_hash=before,
+                    hash=last,
+                    canonical=row.canonical,
+                    signature=row.signature,
+                )
+            )
             texts.append((seq, before, last, text, row.signature or None))
             beside += [(seq, one.path, one.salt, one.value) for one in row.personal]
         write_all(self._db, "audit_log (seq, prev_hash, hash, canonical, signature)", texts)

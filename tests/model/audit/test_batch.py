@@ -20,14 +20,12 @@ from svc.model.audit import batch as batches
 from svc.model.audit.batch import (
     BESIDE,
     VALUES,
-    RequestPlace,
-    hidden_paths,
     read_batch,
-    value_hash,
     without,
 )
 from svc.model.audit.decision_ids import DecisionIds, greatest_id, least_id, origin_digits
-from svc.model.audit.entry_tree import entries_root, entry_path, node
+from svc.model.audit.entry_tree import RequestPlace, entries_root, entry_path, node
+from svc.model.audit.hidden import hidden_paths, value_hash
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
