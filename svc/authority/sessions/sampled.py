@@ -92,12 +92,12 @@ class SampledAllows:
     def _held(self, one: SampledAllow) -> SampledAllow:
         """The request, as that of whose session it is by the grant.
 
-        It was made out by the session's row, which is not signed (rule R8).
+        It was made out by the record of the session's opening, which was not held to the grant.
         """
         asked, holder = one.request, self.gated.holder(one.session_uid)
         if holder is None or holder == (asked.principal.id, asked.resource.id):
             return one
-        _log.error("the row of a session is not what was granted", session=one.session_uid)
+        _log.error("the record of a session is not what was granted", session=one.session_uid)
         person_id, resource = holder
         request = evolve(
             asked,
