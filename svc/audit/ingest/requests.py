@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from attrs import field, frozen
@@ -196,6 +198,7 @@ class BatchChecks:
         The uses of an approval are counted.
         """
         found = []
+        of_entry = {at: list(some) for at, some in groupby(values, key=attrgetter("index"))}
         for index, entry in enumerate(entries):
             if not entry.is_allowed:
                 continue
@@ -205,7 +208,7 @@ class BatchChecks:
             header = headers[entry.session]
             session = self.session_row(header.session_uid)
             assert session is not None  # or the batch had not been good
-            told = {one.path: one.value for one in values if one.index == index}
+            told = {one.path: one.value for one in of_entry.get(index, ())}
             form = read_plain(written[index])
             found.append(sampled_allow(form, header, session, told, is_picked=is_picked))
         return tuple(found)
