@@ -121,7 +121,9 @@ def measure_requests(
             tables.append(table)
             rows += met
             if count == 1:
-                rows += [_added(f"{what}, {DURABLE}", turns, most) for what, most in _ADDED.items()]
+                for what, most in _ADDED.items():
+                    rows.append(_added(f"{what}, {DURABLE}", turns, NO_RELAY, Goal(value=most)))
+                rows += [_added(f"web request, {name}", turns, _HOPS, NO_GOAL) for name in gates]
     return tables, rows
 
 
@@ -165,13 +167,11 @@ def _requests(
     return table, rows, turns
 
 
-def _added(name: str, turns: Mapping[str, list[Turn]], most: float) -> Row:
-    """How much longer the best median of a way is than without a relay."""
+def _added(name: str, turns: Mapping[str, list[Turn]], than: str, goal: Goal) -> Row:
+    """How much longer the best median of a way is than that of another."""
     p50 = {
         way: min(turn.spread[0] for turn in each if turn.spread is not None)
         for way, each in turns.items()
     }
-    added = max(p50[name] - p50[NO_RELAY], 0.001)
-    return less_is_better(
-        f"{name}, added p50", added, "ms", NO_RELAY, p50[NO_RELAY], Goal(value=most)
-    )
+    added = max(p50[name] - p50[than], 0.001)
+    return less_is_better(f"{name}, added p50", added, "ms", than, p50[than], goal)
