@@ -65,3 +65,9 @@ class Lockouts:
     def succeeded(self, account: str, source: str) -> None:
         """The try was good after all; those before it are forgotten."""
         self._known.pop((account, source), None)
+
+    def take_back(self, account: str, source: str) -> None:
+        """The try that was begun last got no answer: it does not count."""
+        known = self._known.get((account, source))
+        if known is not None:
+            known.count, known.until = known.count - 1, self.seconds()

@@ -30,7 +30,7 @@ from svc.authority.signin.links import link_account
 from svc.authority.signin.refusals import SignInRefused
 from svc.authority.state.recorder import ANONYMOUS, person
 from svc.authority.state.tables import SECRETS, SignedRows, StateUnsigned
-from svc.errors import SvcError
+from svc.errors import StoreUnavailable, SvcError
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import ACCOUNT_USE, SIGN_IN_REFUSED
 from svc.model.audit.state import secret_entry
@@ -118,6 +118,9 @@ class LocalSignIns:
             factor = await self._judged(account, asked.password, presented, may_try)
             result = await self.entrance.store.run("sign in", lambda tx: then(tx, account, factor))
         except SvcError as refusal:
+            if isinstance(refusal, StoreUnavailable):
+                # What was presented was good: the store locks nobody out.
+                self.lockouts.take_back(asked.name, source)
             await self.record(bound, refusal, account.known)
             if isinstance(refusal, LocalSignInRefused):
                 await self.until_told(began)

@@ -33,3 +33,13 @@ class LockoutTests(SynchronousTestCase):
         self.lockouts.begin("ada", "192.0.2.1")
         self.at += MOST_SECS - 1
         self.assertFalse(self.lockouts.begin("ada", "192.0.2.1"))
+
+    def test_taken_back(self) -> None:
+        """A try that was not judged in the end neither counts nor makes anybody wait."""
+        for _ in range(FREE_TRIES - 1):
+            self.lockouts.begin("ada", "192.0.2.1")
+        for _ in range(3):
+            self.assertTrue(self.lockouts.begin("ada", "192.0.2.1"))
+            self.lockouts.take_back("ada", "192.0.2.1")
+        self.assertTrue(self.lockouts.begin("ada", "192.0.2.1"))
+        self.assertFalse(self.lockouts.begin("ada", "192.0.2.1"))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.accounts.refusals import LocalSignInRefused
+from svc.errors import StoreUnavailable
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import account_pb2 as pb
 from svc.proto.gate.v1 import admin_pb2
 from tests.authority.accounts.memory import ELSEWHERE, HERE, ROOT, AccountHouse, Person
 from tests.authority.house import Call, refusal_of, value_of
+from tests.authority.spools import Writing
 
 FAILED = "sign_in_failed"
 
@@ -92,6 +94,22 @@ class SignInTests(AccountCase):
         value_of(self.at.sign_in("ada", HERE, code=self.ada.code(), device=self.ada.device))
         self.house.clock.advance(30)
         value_of(self.at.sign_in("ada", ELSEWHERE, code=self.ada.code()))
+
+    def test_not_locked_out_by_the_store(self) -> None:
+        """A try that was good, and that the store did not take, makes nobody wait."""
+
+        async def down(desc: str, fn: object) -> None:
+            raise StoreUnavailable("the disk is full")
+
+        self.at.sign_ins.entrance.store = Writing(self.house.store, down)
+        for _ in range(7):
+            refused = refusal_of(self.at.sign_in("ada", HERE, code=self.ada.code()))
+            self.assertEqual(refused.reason, StoreUnavailable.reason)
+        self.at.sign_ins.entrance.store = self.house.store
+        value_of(self.at.sign_in("ada", HERE, code=self.ada.code()))
+        for _ in range(5):
+            self.refused("password_wrong", password="something else", code=self.ada.code())
+        self.refused("account_locked", code=self.ada.code())
 
     def test_a_disabled_person(self) -> None:
         """Somebody who has proven who they are is told that an operator disabled them."""
