@@ -29,8 +29,9 @@ _LONGEST = 2048
 
 _NUMBER = "(?:0|[1-9][0-9]{0,14})"
 _HIDDEN = '"personal":"'
-# Numbers among the facts, and what stands for a personal one.
-_OF_FACTS = re.compile(rf'"personal":"[0-9a-f]{{64}}"|:{_NUMBER}(?=[,}}])')
+# Numbers among the facts, and what stands for a personal one.  A number stands behind the quote
+# that ends a name: within a name or a text no letter stands before a quote, since it is escaped.
+_OF_FACTS = re.compile(rf'"personal":"[0-9a-f]{{64}}"|(?<=[A-Za-z0-9_]"):{_NUMBER}(?=[,}}])')
 _OF_REST = re.compile(
     rf'"decision_id":"[0-9a-f]{{32}}"|"frames":"[0-9a-f]{{64}}"|"range":\[{_NUMBER},{_NUMBER}\]'
     rf'|"session":{_NUMBER},"session_n":{_NUMBER},"time":"[0-9TZ:.-]{{27}}"'

@@ -145,9 +145,9 @@ class BatchChecks:
         self, text: str, of_header: Sequence[GatedKind], claims: BatchClaims
     ) -> tuple[list[JudgedEntry], list[str]]:
         """The entries in *text*, each good by itself, and how each is written."""
-        digits, end, at = origin_digits(claims.place.origin), len(text) - 1, 1
+        digits, at = origin_digits(claims.place.origin), 1
         entries, written = list[JudgedEntry](), list[str]()
-        while text[:1] == "[" and len(entries) < claims.count:
+        while text[:1] == "[":
             begin = at
             try:
                 entry, at = self._entry(text, at, of_header, digits)
@@ -156,8 +156,8 @@ class BatchChecks:
                 raise Malformed(f"request batch: entry {len(entries)}: {what}") from None
             entries.append(entry)
             written.append(text[begin:at])
-            if at == end or text[at : at + 1] != ",":
-                break
+            if len(entries) == claims.count or text[at : at + 1] != ",":
+                break  # a comma behind the last is not passed over: the list would be none
             at += 1
         if text[at:] != "]":
             raise Malformed("request batch: its entries are not a list of as many in its one form")
@@ -290,11 +290,12 @@ def _check_entry(entry: Mapping[str, Any], kind: GatedKind, digits: str, is_shor
         raise Malformed("its decision id is not one of its Proxy's")
     check_time(exact_text(entry["time"]))
     _check_transport(entry)
-    context = entry.get("context")
-    if context is None:
+    if "context" not in entry:
         if entry["decision"] == "allow":
             raise Malformed("an allowed request is there without its facts")
-    elif type(context) is not dict or not (is_short or is_storable(context)):
+        return
+    context = entry["context"]
+    if type(context) is not dict or not (is_short or is_storable(context)):
         raise Malformed("its facts are malformed, too long or contain NUL")
 
 

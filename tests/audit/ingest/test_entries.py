@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from attrs import evolve
@@ -14,7 +15,7 @@ from svc.audit.ingest.facts import fact_forms
 from svc.audit.ingest.requests import BatchChecks, CheckedBatch, GatedKind
 from svc.audit.spool.entry_forms import seal_request
 from svc.errors import Malformed
-from svc.model.audit.batch import read_batch
+from svc.model.audit.batch import ENTRIES, read_batch
 from svc.model.audit.decision_ids import least_id
 from svc.model.audit.request import SealedRequest, SessionNumbers
 from svc.model.audit.spool import SpoolRow
@@ -96,6 +97,17 @@ def judged(checking: BatchChecks, entries: list[SealedRequest]) -> CheckedBatch 
     return found
 
 
+def with_now(request: SealedRequest, at: int, text: str) -> SealedRequest:
+    """The request with another value than a number, as no honest Proxy writes it."""
+    number = f'"now":{1_700_000_000 + at}'
+    return evolve(request, before=request.before.replace(number, f'"now":{text}'))
+
+
+def records_of(number: str) -> str:
+    """A list of a hundred records of a number."""
+    return "[" + ",".join([f'{{"a":{number}}}'] * 100) + "]"
+
+
 class EntriesTests(SynchronousTestCase):
     """Batches of two sessions."""
 
@@ -157,8 +169,41 @@ class EntriesTests(SynchronousTestCase):
         """An entry whose numbers make it long is judged by itself."""
         known, one = KnownEntries(), SessionNumbers(UID)
         for at in range(3):
-            judged(checks(known), [sealed(one, at, text=":1," * 500)])
-        long = sealed(one, 9, text=":1," * 500)
-        long = evolve(long, before=long.before.replace(":1," * 500, f":{'9' * 15}," * 500))
+            judged(checks(known), [with_now(sealed(one, at), at, records_of("1"))])
+        alike = with_now(sealed(one, 3), 3, records_of("12"))
+        self.assertIsNotNone(known.read(f"[{alike.text(0, 4)}]", 1))
+        long = with_now(sealed(one, 9), 9, records_of("9" * 15))
         self.assertIsNone(known.read(f"[{long.text(0, 4)}]", 1))
-        self.assertIsInstance(judged(checks(known), [long]), str)
+
+    def test_names_are_not_numbers(self) -> None:
+        """A number within a name is part of it: of two names, neither order nor difference goes."""
+        for names in (("a:5,b", "a:6,b"), (":5,", ":6,"), ('"a":5,', '"a":6,')):
+            known, one = KnownEntries(), SessionNumbers(UID)
+            first, second = (json.dumps(name) for name in names)
+            for at in range(3):
+                judged(
+                    checks(known), [with_now(sealed(one, at), at, f"[{{{first}:1,{second}:2}}]")]
+                )
+            for pair in ((first, first), (second, first)):
+                found = [with_now(sealed(one, 9), 9, f"[{{{pair[0]}:1,{pair[1]}:2}}]")]
+                self.assertIn("not in its one form", str(judged(checks(known), found)))
+
+    def test_the_list_in_its_one_form(self) -> None:
+        """Nothing stands between the entries of a batch but commas, and nothing around them."""
+        good = sealed(SessionNumbers(UID), 0)
+        record, beside = test_batch.batch_of([good])
+        record["decision_id"] = least_id(good.decision_id)
+        text = next(one.value for one in beside if one.path == ENTRIES)
+        for changed in (f"{text[:-1]},]", f"{text[:-1]}", f"{text}]", f"[,{text[1:]}", f"{text},"):
+            values = tuple(
+                evolve(one, value=changed) if one.path == ENTRIES else one for one in beside
+            )
+            with self.assertRaises(Malformed, msg=changed):
+                checks(KnownEntries()).check(SpoolRow(b"", values), record)
+
+    def test_facts_that_are_null(self) -> None:
+        """A denied request may be without facts, but has not null for them."""
+        found = sealed(SessionNumbers(UID), 0, decision="deny")
+        begin, end = found.before.index('"context":'), found.before.index(',"decision"')
+        found = evolve(found, before=f'{found.before[:begin]}"context":null{found.before[end:]}')
+        self.assertIn("its facts are malformed", str(judged(checks(KnownEntries()), [found])))
