@@ -9,7 +9,7 @@ and hex digits for as many.  Whoever asks judges what was cut out.  Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -22,22 +22,31 @@ MOST_FORMS = 32
 """Forms that are remembered; one that is used moves to the front."""
 
 _MOST_SEEN = 256
-"""Forms of which one entry was seen: to make what finds the next costs as much as to judge ten."""
+"""Forms of which one entry was seen: to make what finds the next costs as much as to judge many."""
+
+_PRICE = 20
+"""Entries that are judged by themselves before one more form is made: whoever writes each two alike
+and no third makes the leader work twice as much, not a hundred times."""
+
+_MOST_NUMBERS = 32
+"""Among the facts; each makes the pattern dearer, by as much as a hundred characters of text."""
 
 _LONGEST = 2048
 """Characters of an entry that is remembered."""
 
 _NUMBER = "(?:0|[1-9][0-9]{0,14})"
-_HIDDEN = '"personal":"'
+_IS_NUMBER, _HIDDEN = "", '"personal"'
 # Numbers among the facts, and what stands for a personal one.  A number stands behind the quote
-# that ends a name: within a name or a text no letter stands before a quote, since it is escaped.
-_OF_FACTS = re.compile(rf'"personal":"[0-9a-f]{{64}}"|(?<=[A-Za-z0-9_]"):{_NUMBER}(?=[,}}])')
+# that ends a name: no other quote has a letter before it, in names and texts they are escaped.
+_OF_FACTS = re.compile(rf'("personal":"[0-9a-f]{{64}}"|(?<=[A-Za-z0-9_]"):{_NUMBER}(?=[,}}]))')
 _OF_REST = re.compile(
-    rf'"decision_id":"[0-9a-f]{{32}}"|"frames":"[0-9a-f]{{64}}"|"range":\[{_NUMBER},{_NUMBER}\]'
-    rf'|"session":{_NUMBER},"session_n":{_NUMBER},"time":"[0-9TZ:.-]{{27}}"'
+    rf'("decision_id":"[0-9a-f]{{32}}"|"frames":"[0-9a-f]{{64}}"|"range":\[{_NUMBER},{_NUMBER}\]'
+    rf'|"session":{_NUMBER},"session_n":{_NUMBER},"time":"[0-9TZ:.-]{{27}}")'
 )
 _TIME = "([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2})[.][0-9]{6}Z"
 _CUT_OUT = {
+    _IS_NUMBER: f":{_NUMBER}",
+    _HIDDEN: '"personal":"([0-9a-f]{64})"',
     '"decision_id"': '"decision_id":"([0-9a-f]{32})"',
     '"frames"': '"frames":"([0-9a-f]{64})"',
     '"range"': rf'"range":\[({_NUMBER}),({_NUMBER})\]',
@@ -122,6 +131,7 @@ class KnownEntries:
 
     _known: tuple[EntryPattern, ...] = field(default=(), init=False)
     _seen: dict[tuple[int, str], None] = field(factory=dict, init=False)
+    _credit: int = field(default=_PRICE * MOST_FORMS, init=False)
 
     def read(self, text: str, at: int) -> tuple[EntryPattern, JudgedEntry, int] | None:
         """The entry of *text* that begins at *at*, its form, and where it ends."""
@@ -143,19 +153,23 @@ class KnownEntries:
         Args:
             paths: Of its personal values, in the order of the text.
         """
-        pattern = _pattern(text, entry, len(paths)) if len(text) <= _LONGEST else None
-        if pattern is None:
+        self._credit = min(self._credit + 1, _PRICE * MOST_FORMS)
+        parts = _parts(text, entry, len(paths)) if len(text) <= _LONGEST else None
+        if parts is None:
             return
-        seen = (id(kind), pattern)
+        seen = id(kind), "\0".join(parts)
         if seen not in self._seen:
             if len(self._seen) >= _MOST_SEEN:
                 self._seen.clear()
             self._seen[seen] = None
             return
+        if self._credit < _PRICE:
+            return
+        self._credit -= _PRICE
         ordered = tuple(sorted(paths))
         form = EntryPattern(
             kind=kind,
-            pattern=_compiled(pattern),
+            pattern=_compiled(_pattern(parts)),
             paths=ordered,
             order=tuple(map(paths.index, ordered)),
             is_allowed=entry["decision"] == "allow",
@@ -169,39 +183,32 @@ class KnownEntries:
 _compiled = lru_cache(maxsize=MOST_FORMS)(re.compile)
 
 
-def _pattern(text: str, entry: Mapping[str, Any], hidden: int) -> str | None:
-    """What finds the entries of the same form; None where one cannot be told by its text."""
+def _parts(text: str, entry: Mapping[str, Any], hidden: int) -> list[str] | None:
+    """The parts of an entry's text, of which each second is the name of what was cut out.
+
+    None where the entries of its form cannot be told by their text, or are dear to tell.
+    """
     facts_end = 0
     if "context" in entry:
         # Before the facts stand the two actions, and no name beside them is less than "context".
         before = {name: entry[name] for name in ("action", "cedar_action", "context")}
         facts_end = len(write_plain(before)) - 1
-    facts, rest = text[:facts_end], text[facts_end:]
-    of_facts = list(_cut(_OF_FACTS, facts))
-    of_rest = list(_cut(_OF_REST, rest))
-    names = [found.partition(":")[0] for is_cut, found in of_rest if is_cut]
+    facts, rest = _cut(_OF_FACTS, text[:facts_end]), _cut(_OF_REST, text[facts_end:])
     due = ["decision_id", *(name for name in ("frames", "range") if name in entry), "session"]
-    if names != [f'"{name}"' for name in due]:
+    if rest[1::2] != [f'"{name}"' for name in due]:
         return None
-    if sum(is_cut and found.startswith(_HIDDEN) for is_cut, found in of_facts) != hidden:
+    names = facts[1::2]
+    if names.count(_HIDDEN) != hidden or names.count(_IS_NUMBER) > _MOST_NUMBERS:
         return None
-    parts = [_fact(found) if is_cut else re.escape(found) for is_cut, found in of_facts]
-    parts += [
-        _CUT_OUT[found.partition(":")[0]] if is_cut else re.escape(found)
-        for is_cut, found in of_rest
-    ]
-    return "".join(parts)
+    return [*facts[:-1], facts[-1] + rest[0], *rest[1:]]
 
 
-def _fact(found: str) -> str:
-    return '"personal":"([0-9a-f]{64})"' if found.startswith(_HIDDEN) else f":{_NUMBER}"
+def _cut(pattern: re.Pattern[str], text: str) -> list[str]:
+    parts = pattern.split(text)
+    parts[1::2] = [found.partition(":")[0] for found in parts[1::2]]
+    return parts
 
 
-def _cut(pattern: re.Pattern[str], text: str) -> Iterator[tuple[bool, str]]:
-    """The parts of *text* in order, each with whether *pattern* is of it."""
-    at = 0
-    for found in pattern.finditer(text):
-        yield False, text[at : found.start()]
-        yield True, found[0]
-        at = found.end()
-    yield False, text[at:]
+def _pattern(parts: Sequence[str]) -> str:
+    """What finds the entries with these parts."""
+    return "".join(_CUT_OUT[part] if at % 2 else re.escape(part) for at, part in enumerate(parts))

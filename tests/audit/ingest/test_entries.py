@@ -103,9 +103,9 @@ def with_now(request: SealedRequest, at: int, text: str) -> SealedRequest:
     return evolve(request, before=request.before.replace(number, f'"now":{text}'))
 
 
-def records_of(number: str) -> str:
-    """A list of a hundred records of a number."""
-    return "[" + ",".join([f'{{"a":{number}}}'] * 100) + "]"
+def records_of(number: str, count: int = 30, beside: str = "x" * 34) -> str:
+    """A list of records of a number."""
+    return "[" + ",".join([f'{{"a":{number},"b":"{beside}"}}'] * count) + "]"
 
 
 class EntriesTests(SynchronousTestCase):
@@ -174,6 +174,27 @@ class EntriesTests(SynchronousTestCase):
         self.assertIsNotNone(known.read(f"[{alike.text(0, 4)}]", 1))
         long = with_now(sealed(one, 9), 9, records_of("9" * 15))
         self.assertIsNone(known.read(f"[{long.text(0, 4)}]", 1))
+
+    def test_many_numbers(self) -> None:
+        """An entry with many numbers is not remembered: each makes its pattern dearer."""
+        known, one = KnownEntries(), SessionNumbers(UID)
+        for at in range(3):
+            judged(checks(known), [with_now(sealed(one, at), at, records_of("1", 100, ""))])
+        alike = with_now(sealed(one, 3), 3, records_of("1", 100, ""))
+        self.assertIsNone(known.read(f"[{alike.text(0, 4)}]", 1))
+
+    def test_forms_are_made_at_a_price(self) -> None:
+        """Whoever writes few entries in each of many forms has forms made for few of them."""
+        known, one, made = KnownEntries(), SessionNumbers(UID), list[bool]()
+        for at in range(100):
+            for again in range(3):
+                entry = sealed(one, 3 * at + again, text=f"x{at}", decision="deny")
+                text = f"[{entry.text(0, again + 1)}]"
+                if again == 2:
+                    made.append(known.read(text, 1) is not None)
+                self.assertNotIsInstance(judged(checks(known), [entry]), str)
+        self.assertEqual(made[:20], [True] * 20)
+        self.assertLess(sum(made[50:]), 10)
 
     def test_names_are_not_numbers(self) -> None:
         """A number within a name is part of it: of two names, neither order nor difference goes."""
