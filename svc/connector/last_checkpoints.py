@@ -176,7 +176,10 @@ class LastCheckpoints:
     async def _tried(
         self, uid: str, signed: Signed, first: CheckpointLink | None = None
     ) -> Fault | None:
-        """Bring one; None where somebody took it, else why the last that was asked did not."""
+        """Bring one; None where somebody took it, else why not.
+
+        That Authority is away counts only where each says so: one that reached it knows better.
+        """
         fault = Fault.UNAVAILABLE
         for link in self._in_turn(first):
             try:
@@ -186,7 +189,8 @@ class LastCheckpoints:
                 raise
             except SvcError as error:
                 _log.info("a last checkpoint was not taken", session=uid, reason=error.reason)
-                fault = error.fault
+                if error.fault not in _AWAY:
+                    fault = error.fault
             else:
                 return None
         return fault

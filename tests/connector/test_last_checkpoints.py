@@ -13,7 +13,7 @@ from svc.connector.last_checkpoints import (
     MAX_KEPT,
     LastCheckpoints,
 )
-from svc.errors import SvcError
+from svc.errors import Fault, SvcError
 from svc.messages.gated import CheckpointAnswer, decode_checkpoint
 from svc.model.session.checkpoint import SessionCheckpoint
 from svc.model.signing import Signed
@@ -31,6 +31,11 @@ class Link:
         """See CheckpointLink."""
         if self.mood == "is silent":
             await Deferred()
+        if self.mood == "is away":
+            raise SvcError("Authority is not reached", reason="away", fault=Fault.UNAVAILABLE)
+        if self.mood == "takes another" and not self.taken:
+            self.mood = "takes"
+            raise SvcError("not of this session", reason="refused", fault=Fault.DENIED)
         if self.mood == "is gone":
             raise SvcError("the connection is closed", reason="closed")
         self.taken.append(decode_checkpoint(signed.payload).session_uid)
@@ -122,6 +127,17 @@ class LastCheckpointTests(SynchronousTestCase):
         self.clock.pump([AGAIN_SECS] * 3)
         self.assertEqual(own.taken, ["1" * 32])
         self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_though_another_says_nothing(self) -> None:
+        """One that Authority refused for good keeps none back, whatever another Proxy says of it."""
+        for n in range(2):
+            self.bring(Link("is gone"), f"{n:032x}")
+        own, other = Link("is away"), Link("is away")
+        self.last.came(own)
+        self.last.came(other)
+        own.mood = "takes another"
+        self.clock.advance(AGAIN_SECS)
+        self.assertEqual(own.taken, [f"{1:032x}"])
 
     def test_given_up(self) -> None:
         """It is not brought for ever, nor once the Connector has stopped."""
