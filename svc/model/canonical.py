@@ -78,7 +78,7 @@ def decode(data: bytes, *, max_bytes: int = MAX_BYTES) -> Json:
         value, _ = _SCAN(text, 0)
     except (ValueError, RecursionError, StopIteration):  # it stops deep nesting by itself
         raise Malformed("canonical JSON: it is not JSON, or a number is not an integer") from None
-    is_simple = _is_simple(data) and (_has_few_levels(data) or _is_shallow(value, MAX_DEPTH))
+    is_simple = _is_simple(data) and (_has_few_levels(data) or is_shallow(value, MAX_DEPTH))
     written = write_plain(value) if is_simple else encode(value).decode("utf-8")
     if written != text:
         raise Malformed("canonical JSON: it is not in canonical form")
@@ -97,13 +97,13 @@ def _has_few_levels(data: bytes) -> bool:
     return data.count(b"{") + data.count(b"[") <= MAX_DEPTH
 
 
-def _is_shallow(value: object, levels: int) -> bool:
-    """Whether *value* has no more levels."""
+def is_shallow(value: object, levels: int = MAX_DEPTH) -> bool:
+    """Whether *value*, as JSON is read, has no more levels."""
     if type(value) is not dict and type(value) is not list:
         return True
     inner = list(value.values()) if type(value) is dict else value
     return levels > 0 and all(
-        _is_shallow(one, levels - 1) for one in inner if type(one) is dict or type(one) is list
+        is_shallow(one, levels - 1) for one in inner if type(one) is dict or type(one) is list
     )
 
 

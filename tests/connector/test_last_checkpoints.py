@@ -129,7 +129,7 @@ class LastCheckpointTests(SynchronousTestCase):
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_though_another_says_nothing(self) -> None:
-        """One that Authority refused for good keeps none back, whatever another Proxy says of it."""
+        """One that Authority refused for good keeps none back, whatever another Proxy says."""
         for n in range(2):
             self.bring(Link("is gone"), f"{n:032x}")
         own, other = Link("is away"), Link("is away")

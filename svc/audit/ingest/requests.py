@@ -39,6 +39,7 @@ from svc.model.audit.decision_ids import greatest_id, least_id, origin_digits
 from svc.model.audit.hidden import hash_of_value, hidden_at
 from svc.model.audit.plain_json import read_item, read_plain, write_plain
 from svc.model.audit.spool import SpoolRow
+from svc.model.canonical import MAX_DEPTH, is_shallow
 from svc.model.ids import is_random_id
 from svc.model.policy.requested import APPROVED_REQUEST
 from svc.model.session.ranges import MAX_RANGE, RequestRange
@@ -46,6 +47,9 @@ from svc.model.session.recorded import RangedRecord
 from svc.model.session.session import Session
 
 _NO_FRAMES = bytes(32)
+_MOST_LEVELS = MAX_DEPTH - 4
+"""Of an entry; the record that it is shown as has a few more."""
+
 _NEEDED = frozenset(
     ["action", "cedar_action", "decision", "decision_id", "session", "session_n", "time"]
 )
@@ -175,6 +179,8 @@ class BatchChecks:
                 return entry, end
         whole, end = read_item(text, at)
         written = text[at:end]
+        if not is_shallow(whole, _MOST_LEVELS):
+            raise Malformed("it has too many levels")
         if write_plain(whole) != written:
             raise Malformed("it is not in its one form")
         session = whole.get("session") if type(whole) is dict else None

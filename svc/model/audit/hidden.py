@@ -7,7 +7,9 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
+from svc.errors import Malformed
 from svc.model.audit.plain_json import read_plain
+from svc.model.canonical import is_shallow
 
 _VALUE = b"svc-request-value-v1\0"
 _SHORT = 128
@@ -52,8 +54,12 @@ def hash_of_value(path: str, salt: bytes, value: str) -> str:
 
 
 def _hashed(path: str, value: str) -> bytes:
-    """What is hashed of a value that is JSON."""
-    read_plain(value)
+    """What is hashed of a value that is JSON, of no more levels than a record may have.
+
+    How deep JSON may be for a parser differs from one place in our code to the next.
+    """
+    if not is_shallow(read_plain(value)):
+        raise Malformed("request batch: a personal value has too many levels")
     return hashed_of(path, value)
 
 

@@ -222,6 +222,14 @@ class EntriesTests(SynchronousTestCase):
             with self.assertRaises(Malformed, msg=changed):
                 checks(KnownEntries()).check(SpoolRow(b"", values), record)
 
+    def test_many_levels(self) -> None:
+        """Whether an entry can be read does not depend on how much of a parser's stack is left."""
+        one = SessionNumbers(UID)
+        for levels, refused in ((20, False), (40, True), (200, True)):
+            deep = with_now(sealed(one, 0, decision="deny"), 0, "[" * levels + "]" * levels)
+            found = judged(checks(KnownEntries()), [deep])
+            self.assertEqual("too many levels" in str(found), refused, levels)
+
     def test_facts_that_are_null(self) -> None:
         """A denied request may be without facts, but has not null for them."""
         found = sealed(SessionNumbers(UID), 0, decision="deny")

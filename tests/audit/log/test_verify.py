@@ -8,10 +8,11 @@ from hashlib import sha256
 from attrs import evolve
 
 from svc.audit.checkpoint.head import AnchorKey, payload, sign_head
-from svc.audit.log.record import seal
-from svc.audit.log.verify import ChainFault, Verified, verified_ranges, verify
-from svc.model.audit.ledger import ChainRow
+from svc.audit.log.record import personal_hash, seal
+from svc.audit.log.verify import ChainFault, Verified, is_hidden, verified_ranges, verify
+from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import GENESIS, SignedHead, chain_hash
+from svc.model.canonical import MAX_DEPTH
 from svc.model.signing import Purpose, Signed, sign
 from tests.audit.chains import ROWS, SIZES, ChainCase
 from tests.audit.logs import (
@@ -39,6 +40,14 @@ class VerifyTests(ChainCase):
             f"verified {ROWS} records, head seq {ROWS} hash {self.rows[-1].hash.hex()},"
             f" anchor {ANCHOR.key_id}",
         )
+
+    def test_levels_of_a_value(self) -> None:
+        """A personal value has no more levels than a record, wherever it is read."""
+        for levels, is_good in ((MAX_DEPTH, True), (MAX_DEPTH + 1, False), (900, False)):
+            text = "[" * levels + "]" * levels
+            value = PersonalValue("details.address", bytes(16), text)
+            there = {"personal": personal_hash(value.salt, text)}
+            self.assertIs(is_hidden(there, value), is_good)
 
     def test_rows_after_the_last_head(self) -> None:
         """Rows not yet covered verify by the chain, and the line says how far the anchor goes."""

@@ -25,10 +25,11 @@ from svc.model.audit.batch import (
 )
 from svc.model.audit.decision_ids import DecisionIds, greatest_id, least_id, origin_digits
 from svc.model.audit.entry_tree import RequestPlace, entries_root, entry_path, node
-from svc.model.audit.hidden import hidden_paths, value_hash
+from svc.model.audit.hidden import hash_of_value, hidden_paths, value_hash
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
+from svc.model.canonical import MAX_DEPTH
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.terms import AttributeTerm
 from tests.support.examples import examples
@@ -187,6 +188,13 @@ class BatchTests(SynchronousTestCase):
         self.assertEqual(forms, EntryForms())
         forms.seal(request(numbers, is_repeated=True), bytes, FACTS)
         self.assertNotEqual(forms, EntryForms())
+
+    def test_levels_of_a_value(self) -> None:
+        """A personal value has no more levels than a record, wherever it is read."""
+        hash_of_value("request.context.x", bytes(16), "[" * MAX_DEPTH + "]" * MAX_DEPTH)
+        for levels in (MAX_DEPTH + 1, 900):
+            with self.assertRaises(Malformed):
+                hash_of_value("request.context.x", bytes(16), "[" * levels + "]" * levels)
 
     @proves("G-OPEN-10")
     def test_bounds(self) -> None:
