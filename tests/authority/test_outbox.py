@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 from attrs import evolve
@@ -294,6 +295,18 @@ class DrainTests(Queue):
         self.leader.drain()
         self.assertEqual(self.leader.holds(), [UNKNOWN, *[FORGED] * (len(rows) - 1), UNSIGNED])
         self.assertEqual(self.leader.logged(good), [1, 1])
+
+    def test_queued_by_an_earlier_build(self) -> None:
+        """Rows that waited while the build was replaced are taken, with what stands beside them."""
+        rows = self.rows(2)
+        self.leader.inject(*rows)
+        for id, row in enumerate(rows, 1):
+            beside = [[one.path, b64encode(one.salt).decode(), one.value] for one in row.personal]
+            written = encode(beside).hex()
+            self.house.by_sql(f"UPDATE outbox SET personal = x'{written}' WHERE id = {id}")
+        self.assertTrue(any(row.personal for row in rows))
+        self.leader.drain()
+        self.assertEqual((self.leader.logged(rows), self.leader.holds()), ([1, 1], []))
 
 
 class GapTests(Queue):

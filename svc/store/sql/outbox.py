@@ -8,7 +8,9 @@ refuses to give back.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from attrs import frozen
 from zope.interface import implementer
@@ -18,6 +20,7 @@ from svc.interfaces.outbox import IOutbox
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.outbox import Hold, Offered, QueueCounts, QueuedRow
 from svc.model.audit.spool import SpoolRow, row_digest
+from svc.model.canonical import decode
 from svc.store.sql.statements import IN_LIST, Row, Statements, marks, parts
 
 _LENGTH = 4
@@ -41,7 +44,20 @@ def _packed(values: Sequence[PersonalValue]) -> bytes:
     return bytes(packed)
 
 
+def _as_json(packed: bytes) -> tuple[PersonalValue, ...]:
+    """As builds before wrote them: rows may wait in the queue while the build is replaced."""
+    try:
+        form: Any = decode(packed, max_bytes=len(packed))
+        return tuple(
+            PersonalValue(str(path), b64decode(str(salt)), str(value)) for path, salt, value in form
+        )
+    except (Malformed, ValueError, TypeError):
+        return (UNREADABLE,)
+
+
 def _personal(packed: bytes) -> tuple[PersonalValue, ...]:
+    if packed[:1] == b"[":  # as a length it would be of more than a gigabyte
+        return _as_json(packed)
     parts, at = list[bytes](), 0
     while at < len(packed):
         begin = at + _LENGTH
