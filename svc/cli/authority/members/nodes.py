@@ -11,6 +11,13 @@ from svc.cli.groups import Group
 from svc.cli.output import json_option, moment, print_list, print_result
 from svc.proto.gate.v1 import admin_pb2 as pb
 
+_role_option = click.option(
+    "--role",
+    required=True,
+    type=click.Choice(["proxy", "connector"]),
+    help="The role of the node.",
+)
+
 
 @click.group(cls=Group)
 def nodes() -> None:
@@ -19,12 +26,7 @@ def nodes() -> None:
 
 @nodes.command("add")
 @click.argument("name", type=WORD)
-@click.option(
-    "--role",
-    required=True,
-    type=click.Choice(["proxy", "connector"]),
-    help="The role of the node.",
-)
+@_role_option
 @click.option(
     "--ttl",
     type=TTL,
@@ -67,12 +69,7 @@ def add_node(
 
 @nodes.command("expect")
 @click.argument("name", type=WORD)
-@click.option(
-    "--role",
-    required=True,
-    type=click.Choice(["proxy", "connector"]),
-    help="The role of the node.",
-)
+@_role_option
 @click.option(
     "--key",
     required=True,
