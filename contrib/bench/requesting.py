@@ -154,6 +154,7 @@ async def _appended(reactor: Any, path: Path, *, batches: bool) -> None:
         in_thread=lambda call: deferToThreadPool(reactor, thread, call),
         committed=lambda: None,
         has_room=lambda: None,
+        clock=reactor,
     )
     await spool.open()
     ids, done = DecisionIds(_ORIGIN, time.time, os.urandom), count()

@@ -94,6 +94,7 @@ async def _ours(reactor: Any, path: Path, writers: int) -> None:
         in_thread=lambda call: deferToThreadPool(reactor, thread, call),
         committed=lambda: None,
         has_room=lambda: None,
+        clock=reactor,
     )
     await spool.open()
     numbers = count()

@@ -58,7 +58,7 @@ class IAuditSink(Interface):
     def write_request(request: RequestRecord, holder: str) -> Awaitable[None] | None:
         """What to await until the request may pass; None: it may, where it need not be durable yet.
 
-        What many ask for at once is one batch, one signature and one write to the disk.
+        What many ask for at once is one write to the disk, and enters the log as one batch.
 
         Args:
             holder: The id of the person who asked.

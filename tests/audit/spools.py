@@ -10,7 +10,9 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from svc.audit.log.record import Sealer
-from svc.audit.spool.disk import Disk, Extent, SpoolEntry, SpoolFiles
+from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.entries import Extent, SpoolEntry
+from svc.audit.spool.file_system import Disk
 from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.segments import Numbered
@@ -36,8 +38,8 @@ class FaultyDisk(Disk):
 
     Attributes:
         cut: After so many bytes of the next write the process is killed.
-        errors: By call (``write``, ``sync``, ``sync_directory``, ``try_room``): what the next
-            one raises.
+        errors: By call (``write``, ``sync``, ``truncate``, ``sync_directory``, ``try_room``):
+            what the next one raises.
     """
 
     def __init__(self) -> None:
@@ -57,6 +59,10 @@ class FaultyDisk(Disk):
     def sync(self, descriptor: int) -> None:
         self.syncs += 1
         self._fail("sync")
+
+    def truncate(self, descriptor: int, size: int) -> None:
+        self._fail("truncate")
+        super().truncate(descriptor, size)
 
     def sync_directory(self, path: Path) -> None:
         self._fail("sync_directory")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.audit.spool.disk import SpoolEntry, SpoolFiles
+from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.entries import SpoolEntry
 from svc.audit.spool.quota import SpoolQuota
 from svc.messages.spooled import SpoolState
 from svc.model.audit.events import REFUSALS_SUMMARY

@@ -257,7 +257,9 @@ class Site:
             room=SpoolQuota(1 << 24),
             disk=self.disk,
         )
-        self.spool = Spool(made, self._in_thread, committed=nothing, has_room=nothing)
+        self.spool = Spool(
+            made, self._in_thread, committed=nothing, has_room=nothing, clock=self.clock
+        )
         self.delivery = SpoolDelivery(
             spool=self.spool,
             channel=self.link.channel,

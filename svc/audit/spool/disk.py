@@ -11,24 +11,34 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from attrs import define, field, frozen
+from attrs import define, field
 from twisted.logger import Logger
 
 from svc.audit.spool.batches import in_batches
+from svc.audit.spool.entries import Extent, Outcome, SpoolEntry, SpoolRequest, Waiting
+from svc.audit.spool.file_system import Disk, is_at
 from svc.audit.spool.framing import framed
 from svc.audit.spool.quota import SEGMENT_COST, SpoolQuota
 from svc.audit.spool.refusals import closed, disk_full, full, refusal_of, why
 from svc.audit.spool.rows import RowMaker
-from svc.audit.spool.segments import Numbered, Segment, StoredSpool, stored_spools
+from svc.audit.spool.segments import (
+    Numbered,
+    Segment,
+    StoredSpool,
+    newest_requests,
+    stored_spools,
+)
+from svc.audit.spool.write_ahead import WriteAhead
 from svc.errors import SvcError
 from svc.messages.spooled import row_message
 from svc.model.audit.ledger import GENESIS
 from svc.model.audit.record import AuditRecord
-from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
+from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 from svc.model.ids import random_id
 from svc.runtime import durable
@@ -41,74 +51,11 @@ SEGMENT_BYTES = 1 << 20
 REQUEST_COST = 2048
 """Taken of the room for what is around a request, until it is known how many share that."""
 
+AHEAD = "ahead"
+"""Beside the spools: the directory of requests that are in no row yet."""
+
 MAX_FORMER = 250
 """So many former spools are named where a new one is announced."""
-
-
-Outcome = SvcError | None
-"""Why a record was not written; None where it is on the disk."""
-
-
-class Disk:
-    """What is asked of the file system; another one makes it fail in tests."""
-
-    def write(self, descriptor: int, data: bytes) -> None:
-        """Write all of *data*."""
-        left = memoryview(data)
-        while left:
-            left = left[os.write(descriptor, left) :]
-
-    def sync(self, descriptor: int) -> None:
-        """Return once what was written is durable."""
-        getattr(os, "fdatasync", os.fsync)(descriptor)
-
-    def sync_directory(self, path: Path) -> None:
-        """Return once the names in a directory are."""
-        durable.sync_directory(path)
-
-    def try_room(self, path: Path) -> None:
-        """Return if a little can be written in a directory."""
-        durable.try_room(path)
-
-
-@frozen
-class SpoolEntry:
-    """A record to be written.
-
-    Attributes:
-        record: Or what makes it, of the spool's id and the row's number.
-        holder: Who caused it; None is the origin itself.
-    """
-
-    record: AuditRecord | Callable[[str, int], AuditRecord]
-    holder: str | None = None
-
-
-@frozen
-class SpoolRequest:
-    """A request to be written in a batch.
-
-    Attributes:
-        holder: The person who asked.
-        cost: What was taken of the room for it, and is given back but for what it needs.
-    """
-
-    sealed: SealedRequest
-    holder: str
-    cost: int
-
-
-Waiting = SpoolEntry | SpoolRequest
-"""What is written together: rows of their own first, and the requests in batches after them."""
-
-
-@frozen
-class Extent:
-    """How far a spool reaches; *first* is past *last* where nothing of it is left."""
-
-    spool_id: str
-    first: int
-    last: int
 
 
 class _Gone(Exception):
@@ -128,11 +75,7 @@ class _Live:
         """Whether the file can still be found where it was made."""
         if self.descriptor < 0:
             return self.stored.path.is_dir()
-        try:
-            found = os.stat(self.stored.segments[-1].path)
-        except OSError:
-            return False
-        return os.path.samestat(found, os.fstat(self.descriptor))
+        return is_at(self.stored.segments[-1].path, self.descriptor)
 
     def leave(self) -> None:
         """Close the file."""
@@ -179,8 +122,15 @@ class SpoolFiles:
     segment_bytes: int = SEGMENT_BYTES
     _stored: dict[str, StoredSpool] = field(factory=dict)
     _live: _Live | None = None
+    _left: list[SpoolRequest] = field(factory=list)
+    """Of former lives, and in no row yet."""
     _is_found: bool = False
     _is_closed: bool = False
+    _ahead: WriteAhead = field(init=False)
+
+    @_ahead.default
+    def _beside_the_spools(self) -> WriteAhead:
+        return WriteAhead(root=self.root / AHEAD, origin=self.maker.origin, disk=self.disk)
 
     def open(self) -> Outcome:
         """Find what former lives left, and begin a spool; called first, and after a failure.
@@ -217,6 +167,24 @@ class SpoolFiles:
         refusal = closed() if self._is_closed else self._commit(entries, outcomes)
         return [one or refusal for one in outcomes]
 
+    def write_ahead(self, requests: Sequence[SpoolRequest]) -> Outcome:
+        """Write requests before they are in rows: they may pass, and are committed a moment later.
+
+        Returns:
+            Why none of them may pass.
+        """
+        if self._is_closed:
+            return closed()
+        try:
+            self._find()
+            file = self._ahead.append([one.sealed for one in requests])
+        except OSError as e:
+            _log.error("requests cannot be written ahead", reason=why(e), file=self._file(e))
+            return refusal_of(e)
+        for one in requests:
+            one.ahead = file
+        return None
+
     def close(self) -> Outcome:
         """End the spool in order: its last row says so, and no other follows."""
         outcome: Outcome = None
@@ -225,6 +193,7 @@ class SpoolFiles:
         self._is_closed = True
         if self._live is not None:
             self._live.leave()
+        self._ahead.close()
         return outcome
 
     def spools(self) -> tuple[Extent, ...]:
@@ -263,8 +232,8 @@ class SpoolFiles:
 
     def give_back(self, request: SpoolRequest, needed: int = 0) -> None:
         """Give back the room that a request does not need."""
-        over = request.cost - needed
-        self.room.give_back(over, {request.holder: over} if over else {})
+        over, holder = request.cost - needed, request.holder
+        self.room.give_back(over, {holder: over} if over and holder is not None else {})
 
     def _free(self, segments: Sequence[Segment]) -> None:
         for one in segments:
@@ -292,18 +261,25 @@ class SpoolFiles:
         return refusal_of(FileNotFoundError(errno.ENOENT, "its directory was removed"))
 
     def _find(self) -> None:
-        """Look for what former lives left."""
+        """Look for what former lives left, once.  Raises OSError."""
+        if self._is_found:
+            return
         self.root.mkdir(mode=0o700, exist_ok=True)
         self.disk.sync_directory(self.root.parent)
-        for spool in stored_spools(self.root):
+        spools = stored_spools(self.root)
+        self._left = [
+            SpoolRequest(one, None, one.size + REQUEST_COST)
+            for one in self._ahead.left(lambda: newest_requests(spools))
+        ]
+        for spool in spools:
             self._stored[spool.spool_id] = spool
             self.room.found(sum(one.cost for one in spool.segments))
+        self.room.found(sum(one.cost for one in self._left))
         self._is_found = True
 
     def _tail(self) -> _Live:
         """The spool to write to, with a file that is open."""
-        if not self._is_found:
-            self._find()
+        self._find()
         live = self._live
         if live is None:
             live = self._begin()
@@ -344,7 +320,10 @@ class SpoolFiles:
                         self._add(batch, entry)
                 except SvcError as refusal:
                     outcomes[number] = refusal
-            self._add_requests(batch, [one for one in entries if isinstance(one, SpoolRequest)])
+            requests = [one for one in entries if isinstance(one, SpoolRequest)]
+            # Apart: on a disk that was put back, the Authority may have what was left already.
+            self._add_requests(batch, self._left)
+            self._add_requests(batch, requests)
             if batch.rows:
                 self._make_durable(live, bytes(batch.data))
         except Exception:
@@ -412,7 +391,8 @@ class SpoolFiles:
         for holder, count in batch.held.items():
             segment.held[holder] = segment.held.get(holder, 0) + count
         for request, needed in batch.paid:
-            segment.held[request.holder] = segment.held.get(request.holder, 0) + needed
+            if request.holder is not None:
+                segment.held[request.holder] = segment.held.get(request.holder, 0) + needed
             self.give_back(request, needed)
         for session, n in batch.numbers.items():
             session.last = n
@@ -421,6 +401,16 @@ class SpoolFiles:
             stored.remember(n, row)
         if segment.size >= self.segment_bytes:
             live.leave()
+        self._in_rows([request for request, _ in batch.paid])
+
+    def _in_rows(self, requests: Sequence[SpoolRequest]) -> None:
+        """They need not be kept in any other place any more."""
+        for file, count in Counter(one.ahead for one in requests).items():
+            if file is not None:
+                self._ahead.in_rows(file, count)
+        if self._left:
+            self._left = []
+            self._ahead.forget_former()
 
     def _abandon(self) -> None:
         """Never write that file again; what of it was acknowledged is delivered."""

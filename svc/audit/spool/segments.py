@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from svc.audit.spool.framing import Damaged, Framed, frames
 from svc.audit.spool.quota import SEGMENT_COST
 from svc.errors import Malformed
 from svc.messages.spooled import MAX_BATCH_BYTES, MAX_ROWS, batch, read_row, row_size
+from svc.model.audit.batch import SESSIONS, BatchClaims, is_batch, read_headers, texts_beside
 from svc.model.audit.spool import FIRST_N, SpoolRow
 from svc.model.canonical import decode
 from svc.model.ids import is_random_id
@@ -111,6 +112,10 @@ class StoredSpool:
         numbered = self._remembered(first) if is_recent else self._stored(first)
         taken = batch(_noted(numbered, found))
         return tuple(found[: len(taken)])
+
+    def newest_rows(self) -> Iterator[Numbered]:
+        """Those of the newest file, in which the last write of its life ended."""
+        return self._stored(self.segments[-1].first) if self.segments else iter(())
 
     def _remembered(self, first: int) -> Iterator[Numbered]:
         return (one for one in self.recent if one[0] >= first)
@@ -216,6 +221,22 @@ def stored_spools(root: Path) -> list[StoredSpool]:
             if spool_id in by_id:
                 by_id[spool_id].ends_at(last)
     return found
+
+
+def newest_requests(spools: Iterable[StoredSpool]) -> dict[str, int]:
+    """By session: the number of its newest request in the newest file of each spool."""
+    newest: dict[str, int] = {}
+    for spool in spools:
+        for _, row in spool.newest_rows():
+            form: Any = decode(row.canonical)
+            if not is_batch(form):
+                continue
+            with suppress(Malformed):  # the Authority will say so, too
+                claims = BatchClaims.of(form)
+                headers = read_headers(texts_beside(row.personal)[SESSIONS], claims)
+                for header, (_, last) in zip(headers, claims.spans, strict=True):
+                    newest[header.session_uid] = max(last, newest.get(header.session_uid, 0))
+    return newest
 
 
 def _stored_spool(path: Path) -> StoredSpool | None:

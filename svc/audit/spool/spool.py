@@ -17,14 +17,9 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
-from svc.audit.spool.disk import (
-    Extent,
-    Outcome,
-    SpoolEntry,
-    SpoolFiles,
-    SpoolRequest,
-    Waiting,
-)
+from svc.audit.spool.ahead_queue import AheadQueue
+from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.entries import Extent, Outcome, SpoolEntry, SpoolRequest, Waiting
 from svc.audit.spool.refusals import full
 from svc.audit.spool.segments import Numbered
 from svc.errors import SvcError, Unavailable
@@ -40,6 +35,9 @@ BATCH = 1024
 
 BUFFERED_SECS = 0.25
 """How long a request that passed may wait for others, before all are written."""
+
+AHEAD_SECS = 0.1
+"""How long one that is on the disk already waits for others, before all enter a row."""
 
 MAX_WAITING = 16_384
 """Records that wait for the disk; past it their writers are refused at once."""
@@ -62,31 +60,44 @@ class Spool:
     Attributes:
         committed: Called when there are new rows to be delivered.
         has_room: Called when there is a spool, and room for what others than the origin cause.
-        buffering: Times the writes of requests, which pass before they are on the disk; None
-            where each waits for the disk.
+        clock: Times the rows of requests.
+        waits: Whether each request waits for the disk, as ``audit.requests = durable`` says.
     """
 
     files: SpoolFiles
     in_thread: InThread
     committed: Callable[[], object]
     has_room: Callable[[], object]
-    buffering: IReactorTime | None = None
-    in_turn: Callable[[Callable[[], object]], object] | None = None
-    _is_turn_asked: bool = False
+    clock: IReactorTime
+    waits: bool = True
+    _ahead: AheadQueue = field(init=False)
     _soon: IDelayedCall | None = None
     _retried: list[_Waiter] = field(factory=list)
     _waiting: deque[_Waiter] = field(factory=deque)
     _is_writing: bool = False
-    _in_batch: int = 0
+    _batch: Sequence[_Waiter] = ()
     _idle: list[Deferred[None]] = field(factory=list)
     _level: int = 0
     _failed: SvcError | None = None
     _no_room: SvcError | None = None
 
+    @_ahead.default
+    def _before_rows(self) -> AheadQueue:
+        return AheadQueue(
+            write_ahead=self.files.write_ahead,
+            in_thread=self.in_thread,
+            written=self._passed,
+            refused=self.files.give_back,
+            in_turn=partial(self.clock.callLater, 0),
+        )
+
     @property
     def not_durable(self) -> int:
-        """Records whose writers wait for the disk."""
-        return self._in_batch + len(self._waiting)
+        """Records that a crash would lose now."""
+        return len(self._ahead) + sum(
+            not isinstance(one, SpoolRequest) or one.ahead is None
+            for one, _ in (*self._batch, *self._waiting, *self._retried)
+        )
 
     async def open(self) -> None:
         """Find what former lives left and begin a spool; a disk that refuses is only logged."""
@@ -107,7 +118,7 @@ class Spool:
             self._report()
         else:
             self._report(await self.in_thread(self.files.open))
-            self._retry()
+        self._retry()
 
     def check(self) -> None:
         """What would have to be recorded must not be begun while nothing can be.
@@ -136,33 +147,27 @@ class Spool:
         await durable
 
     def write_request(self, request: RequestRecord, holder: str) -> Deferred[None] | None:
-        if len(self._waiting) + len(self._retried) >= MAX_WAITING:
+        if len(self._waiting) + len(self._retried) + len(self._ahead) >= MAX_WAITING:
             raise full()
-        if self.buffering is not None:
-            self.check()  # nothing passes while nothing is written
+        self.check()  # nothing passes while nothing can be written
         entry = self.files.take(request, holder)
-        durable: Deferred[None] | None = None
-        if self.buffering is None:
-            durable = Deferred()
-        self._waiting.append((entry, durable))
-        if not self._is_writing:
-            if len(self._waiting) >= BATCH or (self.buffering is None and self.in_turn is None):
-                self._begin()
-            elif self.buffering is None:
-                self._begin_in_turn()
-            else:
-                self._begin_late()
-        return durable
+        if self.waits:
+            return self._ahead.write(entry)
+        self._passed(entry)
+        return None
 
-    def _begin_in_turn(self) -> None:
-        if self.in_turn is not None and not self._is_turn_asked:
-            self._is_turn_asked = True
-            self.in_turn(self._turn_over)
-
-    def _turn_over(self) -> None:
-        self._is_turn_asked = False
-        if self._waiting and not self._is_writing:
+    def _passed(self, entry: SpoolRequest) -> None:
+        """It enters a row in a moment; its number in its session is that of its turn."""
+        if self._retried:
+            self._retried.append((entry, None))
+            return
+        self._waiting.append((entry, None))
+        if self._is_writing:
+            return
+        if len(self._waiting) >= BATCH:
             self._begin()
+        else:
+            self._begin_late()
 
     def _flush(self) -> None:
         self._soon = None
@@ -178,6 +183,7 @@ class Spool:
 
     async def close(self) -> None:
         """Close the spool after writing the waiting rows; no further rows are accepted."""
+        await self._ahead.idle()
         if self._soon is not None:
             self._soon.cancel()
         self._waiting.extendleft(reversed(self._retried))
@@ -188,7 +194,13 @@ class Spool:
             self._idle.append(idle)
             await idle
         if self._retried:
-            _log.error("requests that passed are not on record", requests=len(self._retried))
+            _log.error(
+                "requests that passed are not on record yet: the next start of this Proxy records "
+                "them"
+                if self.waits
+                else "requests that passed are not on record",
+                requests=len(self._retried),
+            )
         refusal = await self.in_thread(self.files.close)
         if refusal is not None:
             _log.warn("the audit spool was not closed properly", reason=refusal.reason)
@@ -212,7 +224,7 @@ class Spool:
     def _begin(self) -> None:
         self._is_writing = True
         batch = [self._waiting.popleft() for _ in range(min(BATCH, len(self._waiting)))]
-        self._in_batch = len(batch)
+        self._batch = batch
         if self._soon is not None:
             self._soon.cancel()
             self._soon = None
@@ -226,6 +238,7 @@ class Spool:
         self._report(next((one for one in outcomes if one is not None), None))
         for waiter, refusal in zip(batch, outcomes, strict=True):
             self._answer(waiter, refusal)
+        self._hold_back()
         if None in outcomes:
             self.committed()
 
@@ -237,6 +250,14 @@ class Spool:
         )
         for waiter in batch:
             self._answer(waiter, refusal)
+        self._hold_back()
+
+    def _hold_back(self) -> None:
+        """What passed after a request that was not written is not written before it."""
+        if self._retried:
+            passed = [one for one in self._waiting if one[1] is None]
+            self._waiting = deque(one for one in self._waiting if one[1] is not None)
+            self._retried += passed
 
     def _answer(self, waiter: _Waiter, refusal: SvcError | None) -> None:
         entry, durable = waiter
@@ -254,7 +275,7 @@ class Spool:
 
     def _written(self) -> None:
         """Go on with what was asked for meanwhile, by those just answered too."""
-        self._is_writing, self._in_batch = False, 0
+        self._is_writing, self._batch = False, ()
         if not self._waiting:
             idle, self._idle = self._idle, []
             for one in idle:
@@ -263,14 +284,13 @@ class Spool:
             self._begin()
         elif all(durable is None for _, durable in self._waiting):
             self._begin_late()  # what has passed already waits for more, as before
-        elif self.in_turn is not None:
-            self._begin_in_turn()
         else:
             self._begin()
 
     def _begin_late(self) -> None:
-        if self.buffering is not None and self._soon is None:
-            self._soon = self.buffering.callLater(BUFFERED_SECS, self._flush)
+        if self._soon is None:
+            wait = AHEAD_SECS if self.waits else BUFFERED_SECS
+            self._soon = self.clock.callLater(wait, self._flush)
 
     def _report(self, refusal: SvcError | None = None) -> None:
         """Say once that the spool fills, and once that there is room again."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
@@ -169,8 +168,8 @@ def make_spooling(
         in_thread=in_thread,
         committed=lambda: delivery.committed(),
         has_room=has_room,
-        buffering=runtime.reactor if settings.audit.requests == "buffered" else None,
-        in_turn=partial(runtime.reactor.callLater, 0),
+        clock=runtime.reactor,
+        waits=settings.audit.requests == "durable",
     )
     delivery = SpoolDelivery(spool=spool, channel=channel, tasks=tasks, clock=runtime.reactor)
     journal = EndsJournal(

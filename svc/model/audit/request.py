@@ -16,11 +16,13 @@ class SessionNumbers:
     A number is given where a record is on the disk, so what was refused takes none.
 
     Attributes:
-        last: The number of the newest request on record.
+        last: The number of the newest request in a row.
+        ahead: And of the newest one that is on the disk, in a row or before it is in one.
     """
 
     session_uid: str
     last: int = 0
+    ahead: int = 0
 
 
 @define(kw_only=True)

@@ -17,7 +17,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from svc.audit.spool.disk import Extent
+from svc.audit.spool.entries import Extent
 from svc.audit.spool.spool import Spool
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel

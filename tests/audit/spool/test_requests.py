@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from typing import Any
 
 from attrs import evolve
@@ -11,13 +10,14 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 
 from svc.audit.log.record import Sealer, Unrecordable
-from svc.audit.spool.spool import BATCH, BUFFERED_SECS, MAX_WAITING, Spool
+from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.spool import AHEAD_SECS, BATCH, BUFFERED_SECS, MAX_WAITING, Spool
 from svc.errors import SpoolFull, SvcError
-from svc.model.audit.batch import MAX_ENTRIES, read_batch
+from svc.model.audit.batch import MAX_ENTRIES, RequestBatch, read_batch
 from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.canonical import decode
 from tests.audit.spool.test_spool import FilesCase, Thread
-from tests.audit.spools import Killed, entropy, files, kept
+from tests.audit.spools import entropy, files, kept, record
 from tests.model.audit.test_batch import FACTS, request
 from tests.support.nothing import nothing
 from tests.support.proof import proves
@@ -25,21 +25,57 @@ from tests.support.proof import proves
 PERSON = "b" * 26
 
 
+def batches_of(spool: SpoolFiles) -> list[RequestBatch]:
+    """The batches of a node's rows."""
+    found = []
+    for extent in spool.spools():
+        for _, row in kept(spool, extent):
+            form: Any = decode(row.canonical)
+            if form["event"] == "request.batch":
+                found.append(read_batch(form, row.personal))
+    return found
+
+
 class RequestCase(FilesCase):
-    """One session, and a spool whose thread runs when the test says so."""
+    """One session, and a spool whose thread and clock run when the test says so."""
+
+    waits = True
 
     def setUp(self) -> None:
         super().setUp()
         self.spool.maker.sealer = Sealer(entropy, FACTS)
         self.numbers, self.count = SessionNumbers("1" * 32), 0
-        self.clock: Clock | None = None
-        self.thread, self.sink = self.made()
+        self.made()
 
-    def made(self, clock: Clock | None = None) -> tuple[Thread, Spool]:
+    def made(self) -> None:
         """A spool over the files."""
-        thread = Thread()
-        sink = Spool(self.spool, thread, committed=nothing, has_room=nothing, buffering=clock)
-        return thread, sink
+        self.clock, self.thread = Clock(), Thread()
+        self.sink = Spool(
+            self.spool,
+            self.thread,
+            committed=nothing,
+            has_room=nothing,
+            clock=self.clock,
+            waits=self.waits,
+        )
+
+    def run_all(self) -> None:
+        """Run what the thread was asked for, until no turn asks for more."""
+        self.clock.advance(0)
+        while self.thread.asked:
+            self.thread.run()
+            self.clock.advance(0)
+
+    def put_in_rows(self) -> None:
+        """Let the time pass after which what passed enters a row."""
+        self.clock.advance(AHEAD_SECS if self.waits else BUFFERED_SECS)
+        self.run_all()
+
+    def closed(self) -> None:
+        """Close the spool."""
+        closing = Deferred.fromCoroutine(self.sink.close())
+        self.run_all()
+        self.successResultOf(closing)
 
     def request(self, **more: Any) -> RequestRecord:
         """The next request of the session."""
@@ -58,15 +94,8 @@ class RequestCase(FilesCase):
         return Deferred.fromCoroutine(recorded())
 
     def batches(self) -> list[list[int]]:
-        """The numbers of the requests in each batch that is on the disk."""
-        found = []
-        for extent in self.opened().spools():
-            for _, row in kept(self.spool, extent):
-                form: Any = decode(row.canonical)
-                if form["event"] == "request.batch":
-                    batch = read_batch(form, row.personal)
-                    found.append([one["session_n"] for one in batch.entries])
-        return found
+        """The numbers of the requests in each batch."""
+        return [[one["session_n"] for one in batch.entries] for batch in batches_of(self.spool)]
 
     def recorded(self) -> list[int]:
         """The numbers of all of them."""
@@ -74,89 +103,83 @@ class RequestCase(FilesCase):
 
 
 class DurableTests(RequestCase):
-    """Each waits for the disk."""
+    """Each waits for the disk, and enters a row later."""
 
     def test_group(self) -> None:
-        """What is asked for during a write is one batch, one signature and one write."""
-        first = self.ask()
-        rest = [self.ask() for _ in range(50)]
-        self.thread.run()
-        self.successResultOf(first)
-        self.assertNoResult(rest[0])
+        """What is asked for in one turn is one write, and so is what is asked for during it."""
+        asked = [self.ask() for _ in range(5)]
+        self.assertEqual(self.thread.asked, [])
+        self.clock.advance(0)
+        late = [self.ask() for _ in range(50)]
         self.disk.syncs = 0
         self.thread.run()
-        for one in rest:
-            self.successResultOf(one)
-        self.assertEqual(self.disk.syncs, 1)
-        self.assertEqual(self.batches(), [[1], list(range(2, 52))])
-
-    def test_in_turn(self) -> None:
-        """All that are asked for in one turn of the reactor are one batch, the first among them."""
-        turns: list[Callable[[], object]] = []
-        self.sink.in_turn = turns.append
-        for _ in range(2):
-            asked = [self.ask() for _ in range(5)]
-            self.assertEqual((len(turns), self.thread.asked), (1, []))
-            turns.pop()()
-            late = self.ask()
-            self.thread.run()
-            for one in asked:
-                self.successResultOf(one)
-            self.assertNoResult(late)
-            turns.pop()()
-            self.thread.run()
-            self.successResultOf(late)
-        self.assertEqual([len(batch) for batch in self.batches()], [5, 1, 5, 1])
-
-    def test_many(self) -> None:
-        """A write that is too much for one batch has several."""
-        asked = [self.ask() for _ in range(MAX_ENTRIES + 3)]
-        for _ in range(2):
-            self.thread.run()
         for one in asked:
             self.successResultOf(one)
-        self.assertEqual(len(self.batches()), 3)
+        self.assertNoResult(late[0])
+        self.assertEqual(self.sink.not_durable, 50)
+        self.disk.syncs = 0
+        self.run_all()
+        for one in late:
+            self.successResultOf(one)
+        self.assertEqual((self.disk.syncs, self.batches(), self.sink.not_durable), (1, [], 0))
+        self.put_in_rows()
+        self.assertEqual(self.batches(), [list(range(1, 56))])
+
+    def test_many(self) -> None:
+        """Those that are too many for one row have several, and so have those of a whole write."""
+        asked = [self.ask() for _ in range(MAX_ENTRIES + 3)]
+        self.run_all()
+        for one in asked:
+            self.successResultOf(one)
+        self.put_in_rows()
+        self.assertEqual(len(self.batches()), 2)
         self.assertLessEqual(max(map(len, self.batches())), MAX_ENTRIES)
         self.assertEqual(self.recorded(), list(range(1, len(asked) + 1)))
+        for number in range(BATCH):
+            self.ask(holder=f"{number % 8:026d}")
+        self.run_all()
+        self.assertEqual(len(self.recorded()), len(asked) + BATCH)
 
     def test_a_bad_entry(self) -> None:
         """What cannot be recorded is refused alone and takes no number."""
         asked = [self.ask(), self.ask(entities_digest="x"), self.ask()]
         other = evolve(self.request().request, context={"unheard_of": 1})
         asked.append(self.ask(request=other))
-        self.thread.run()
-        self.thread.run()
+        self.run_all()
         for at in (1, 3):
             self.failureResultOf(asked[at], Unrecordable)
         self.successResultOf(asked[2])
+        self.put_in_rows()
         self.assertEqual(self.recorded(), [1, 2])
 
     @proves("G-SES-06")
     def test_refused(self) -> None:
         """A disk that refuses refuses each request; their numbers and their room come back."""
         used = self.spool.room.used
-        self.disk.errors["sync"] = OSError(errno.EIO, "no")
-        asked = self.ask()
-        self.thread.run()
-        refusal = self.failureResultOf(asked, SvcError).value
-        self.assertEqual((refusal.reason, self.numbers.last), ("audit_unavailable", 0))
-        self.assertEqual(self.spool.room.used, used)
+        for call in ("write", "sync"):
+            self.disk.errors[call] = OSError(errno.EIO, "no")
+            asked = self.ask()
+            self.run_all()
+            refusal = self.failureResultOf(asked, SvcError).value
+            self.assertEqual((refusal.reason, self.numbers.ahead), ("audit_unavailable", 0))
+            self.assertEqual(self.spool.room.used, used)
         again = self.ask()
-        self.thread.run()
+        self.run_all()
         self.successResultOf(again)
-        self.assertEqual((self.batches()[-1], self.numbers.last), ([1], 1))
+        self.put_in_rows()
+        self.assertEqual((self.batches(), self.numbers.last), ([[1]], 1))
 
     def test_full(self) -> None:
         """A person who has their share is refused, and so is everybody once the queue is full."""
         self.spool = files(self.root.with_name("small"), room=1 << 17)
         self.spool.maker.sealer = Sealer(entropy, FACTS)
         self.assertIsNone(self.spool.open())
-        self.thread, self.sink = self.made()
+        self.made()
         for _ in range(6):
             self.assertNoResult(self.ask())
         self.assertIsInstance(self.failureResultOf(self.ask()).value, SpoolFull)
         self.assertNoResult(self.ask(holder="e" * 26))
-        self.thread, self.sink = self.made()
+        self.made()
         waiting: Any = (None, None)
         self.sink._waiting.extend([waiting] * MAX_WAITING)
         self.assertIsInstance(self.failureResultOf(self.ask(holder="f" * 26)).value, SpoolFull)
@@ -165,45 +188,79 @@ class DurableTests(RequestCase):
         """A request takes of the room what its row needs, in the end."""
         used = self.spool.room.used
         asked = [self.ask() for _ in range(20)]
-        self.thread.run()
-        self.thread.run()
+        self.run_all()
         self.successResultOf(asked[-1])
+        self.put_in_rows()
         segments = [one for spool in self.spool._stored.values() for one in spool.segments]
         self.assertEqual(self.spool.room.used, sum(one.cost for one in segments))
         self.assertGreater(self.spool.room.used, used)
 
-    @proves("G-OPEN-16")
-    def test_killed_anywhere(self) -> None:
-        """Killed after any byte of a write, the next life has whole batches, or none of it."""
-        first = self.ask()
+    def test_rows_are_refused(self) -> None:
+        """What passed enters a row once the disk takes one, in its order; nothing passes before."""
+        self.ask()
+        self.run_all()
+        before = self.ask()
+        self.clock.advance(0)
+        self.clock.advance(AHEAD_SECS)
         self.thread.run()
-        self.successResultOf(first)
-        requests = [self.spool.take(self.request(), PERSON) for _ in range(3)]
-        for cut in (0, 1, 700, 1900):
-            spool = self.opened()
-            spool.maker.sealer = self.spool.maker.sealer
-            self.disk.cut = cut
-            self.assertRaises(Killed, spool.commit, requests)
-            self.disk.cut = None
-            for found in self.batches():
-                self.assertIn(len(found), (1, 3))
-        self.assertEqual(self.numbers.last, 1)
+        self.successResultOf(before)
+        after = self.ask()
+        self.clock.advance(0)
+        self.disk.errors["sync"] = OSError(errno.EIO, "no")
+        self.thread.run()
+        self.assertEqual(self.recorded(), [])
+        refusal = self.failureResultOf(self.ask(), SvcError).value
+        self.assertEqual(refusal.reason, "audit_unavailable")
+        self.thread.run()
+        self.successResultOf(after)
+        # Another record finds a disk that takes rows; neither of the later two may enter one.
+        other = Deferred.fromCoroutine(self.sink.write(record()))
+        self.run_all()
+        self.successResultOf(other)
+        self.assertEqual((self.recorded(), self.sink.not_durable), ([], 0))
+        mending = Deferred.fromCoroutine(self.sink.mend())
+        self.run_all()
+        self.successResultOf(mending)
+        self.assertEqual(self.recorded(), [1, 2, 3])
+        self.closed()
+        self.assertEqual(list(self.root.glob("ahead/*")), [])
+
+    def test_written_meanwhile(self) -> None:
+        """Where another record found that the disk takes rows again, what passed enters one too."""
+        self.ask()
+        self.run_all()
+        self.disk.errors["sync"] = OSError(errno.EIO, "no")
+        self.put_in_rows()
+        other = Deferred.fromCoroutine(self.sink.write(record()))
+        self.run_all()
+        self.successResultOf(other)
+        mending = Deferred.fromCoroutine(self.sink.mend())
+        self.run_all()
+        self.successResultOf(mending)
+        self.assertEqual(self.recorded(), [1])
+
+    def test_close(self) -> None:
+        """What waits for the disk is written, all enters a row, and no file is left behind."""
+        asked = [self.ask()]
+        self.run_all()
+        asked.append(self.ask())
+        self.closed()
+        for one in asked:
+            self.successResultOf(one)
+        self.assertEqual(self.recorded(), [1, 2])
+        self.assertEqual(list(self.root.glob("ahead/*")), [])
 
 
 class BufferedTests(RequestCase):
     """Each passes at once, once there is room for it."""
 
-    def setUp(self) -> None:
-        super().setUp()
-        self.clock = Clock()
-        self.thread, self.sink = self.made(self.clock)
+    waits = False
 
     def test_at_once(self) -> None:
         """It passes at once, and what passed is written a moment later, together."""
         for _ in range(5):
             self.successResultOf(self.ask())
         self.assertEqual(self.thread.asked, [])
-        assert self.clock is not None
         self.clock.advance(BUFFERED_SECS)
         self.thread.run()
         self.assertEqual(self.batches(), [[1, 2, 3, 4, 5]])
@@ -213,7 +270,6 @@ class BufferedTests(RequestCase):
 
     def test_during_a_write(self) -> None:
         """What passes during a write waits for others, too, and is written when the spool ends."""
-        assert self.clock is not None
         self.successResultOf(self.ask())
         self.clock.advance(BUFFERED_SECS)
         for _ in range(3):
@@ -231,7 +287,6 @@ class BufferedTests(RequestCase):
         """What passed stays until the disk takes it; meanwhile nothing more passes."""
         self.successResultOf(self.ask())
         self.disk.errors["sync"] = OSError(errno.EIO, "no")
-        assert self.clock is not None
         self.clock.advance(BUFFERED_SECS)
         self.thread.run()
         self.assertEqual(

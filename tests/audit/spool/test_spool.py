@@ -12,11 +12,13 @@ from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
-from svc.audit.spool.disk import SpoolEntry, SpoolFiles
+from svc.audit.spool.disk import SpoolFiles
+from svc.audit.spool.entries import SpoolEntry
 from svc.audit.spool.framing import Damaged, Framed, framed, frames
 from svc.audit.spool.quota import SEGMENT_COST
 from svc.audit.spool.segments import DAMAGED, KEPT_ASIDE
@@ -181,7 +183,7 @@ class FilesTests(FilesCase):
 
 _WRITES = """
 import os, sys
-from svc.audit.spool.disk import Disk
+from svc.audit.spool.file_system import Disk
 disk, descriptor = Disk(), os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)
 disk.write(descriptor, b"row")
 disk.sync(descriptor)
@@ -451,7 +453,9 @@ class GroupTests(FilesCase):
     def setUp(self) -> None:
         super().setUp()
         self.thread = Thread()
-        self.sink = Spool(self.spool, self.thread, committed=nothing, has_room=nothing)
+        self.sink = Spool(
+            self.spool, self.thread, committed=nothing, has_room=nothing, clock=Clock()
+        )
 
     def ask(self, name: str = "r") -> Deferred[None]:
         return Deferred.fromCoroutine(self.sink.write(record(name)))

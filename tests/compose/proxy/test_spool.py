@@ -53,7 +53,9 @@ class HangTests(TestCase):
         self.addCleanup(self.disk.gate.set)
         thread = SpoolThread(SerialThread("spool of a test", reactor.callFromThread))
         root = Path(self.mktemp())
-        self.spool = Spool(files(root, self.disk), thread, committed=nothing, has_room=nothing)
+        self.spool = Spool(
+            files(root, self.disk), thread, committed=nothing, has_room=nothing, clock=clock
+        )
 
         def away() -> Any:
             raise Unavailable("away for a test", reason="authority_unreachable")

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -39,6 +40,7 @@ from tests.audit.spools import ORIGIN, FaultyDisk, entropy, files
 from tests.connector.pieces import Cluster
 from tests.kinds.served import tcp
 from tests.proxy.tagged import REQUESTS, ReceivingEnd, SendingEnd
+from tests.support.nothing import nothing
 
 EDITS = {"refuse": lambda came, values: b"<" + came + b" " + values["why"].encode() + b">"}
 
@@ -550,7 +552,7 @@ class DecideTests(SynchronousTestCase):
         self.addCleanup(shutil.rmtree, directory)
         held = files(Path(directory) / "spool", FaultyDisk(), room=1 << 18)
         self.assertIsNone(held.open())
-        spool = Spool(files=held, in_thread=inline, committed=lambda: None, has_room=lambda: None)
+        spool = Spool(held, inline, committed=nothing, has_room=nothing, clock=Clock(), waits=False)
         write = recording(spool, origin=ORIGIN, now=lambda: 1.0, entropy=entropy)
         decided = self.decides(self.opened, "redisRead", {})
 
