@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Sequence
 from itertools import count
@@ -38,14 +39,16 @@ class FaultyDisk(Disk):
 
     Attributes:
         cut: After so many bytes of the next write the process is killed.
-        errors: By call (``write``, ``sync``, ``truncate``, ``sync_directory``, ``try_room``):
-            what the next one raises.
+        errors: By call (``write``, ``sync``, ``wipe``, ``truncate``, ``sync_directory``,
+            ``try_room``): what the next one raises.
+        bad_syncs: By their number in :attr:`syncs`: those that fail.
     """
 
     def __init__(self) -> None:
         self.cut: int | None = None
         self.errors: dict[str, BaseException] = {}
         self.syncs = 0
+        self.bad_syncs: set[int] = set()
 
     def write(self, descriptor: int, data: bytes) -> None:
         if self.cut is not None:
@@ -58,7 +61,15 @@ class FaultyDisk(Disk):
 
     def sync(self, descriptor: int) -> None:
         self.syncs += 1
+        if self.syncs in self.bad_syncs:
+            raise OSError(errno.EIO, "no")
         self._fail("sync")
+
+    def wipe(self, descriptor: int, begin: int, end: int) -> None:
+        if "wipe" in self.errors:
+            super().wipe(descriptor, begin, begin + (end - begin) // 2)
+        self._fail("wipe")
+        super().wipe(descriptor, begin, end)
 
     def truncate(self, descriptor: int, size: int) -> None:
         self._fail("truncate")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -177,12 +176,12 @@ class SpoolFiles:
             return closed()
         try:
             self._find()
-            file = self._ahead.append([one.sealed for one in requests])
+            places = self._ahead.append([one.sealed for one in requests])
         except OSError as e:
             _log.error("requests cannot be written ahead", reason=why(e), file=self._file(e))
             return refusal_of(e)
-        for one in requests:
-            one.ahead = file
+        for one, place in zip(requests, places, strict=True):
+            one.ahead = place
         return None
 
     def close(self) -> Outcome:
@@ -271,6 +270,8 @@ class SpoolFiles:
             SpoolRequest(one, None, one.size + REQUEST_COST)
             for one in self._ahead.left(lambda: newest_requests(spools))
         ]
+        if not self._left:
+            self._ahead.forget_former()
         for spool in spools:
             self._stored[spool.spool_id] = spool
             self.room.found(sum(one.cost for one in spool.segments))
@@ -312,6 +313,7 @@ class SpoolFiles:
         stored = live.stored
         batch = _Batch(SpoolPlace(stored.spool_id, stored.last + 1, live.prev))
         try:
+            self._ahead.settle()
             if not stored.last:
                 self._add(batch, SpoolEntry(self._opening))
             for number, entry in enumerate(entries):
@@ -405,12 +407,12 @@ class SpoolFiles:
 
     def _in_rows(self, requests: Sequence[SpoolRequest]) -> None:
         """They need not be kept in any other place any more."""
-        for file, count in Counter(one.ahead for one in requests).items():
-            if file is not None:
-                self._ahead.in_rows(file, count)
+        self._ahead.in_rows([one.ahead for one in requests if one.ahead is not None])
         if self._left:
             self._left = []
             self._ahead.forget_former()
+        with suppress(OSError):  # it is tried again before another row is written
+            self._ahead.settle()
 
     def _abandon(self) -> None:
         """Never write that file again; what of it was acknowledged is delivered."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from attrs import define, frozen
 
-from svc.audit.spool.write_ahead import AheadFile
+from svc.audit.spool.write_ahead import AheadPlace
 from svc.errors import SvcError
 from svc.model.audit.record import AuditRecord
 from svc.model.audit.request import SealedRequest
@@ -35,13 +35,13 @@ class SpoolRequest:
     Attributes:
         holder: The person who asked; None where a former life let it pass.
         cost: What was taken of the room for it, and is given back but for what it needs.
-        ahead: The file that holds it before a row does, if one does.
+        ahead: Where it is before it is in a row, if it was written ahead.
     """
 
     sealed: SealedRequest
     holder: str | None
     cost: int
-    ahead: AheadFile | None = None
+    ahead: AheadPlace | None = None
 
 
 Waiting = SpoolEntry | SpoolRequest

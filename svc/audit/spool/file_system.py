@@ -21,6 +21,12 @@ class Disk:
         """Return once what was written is durable."""
         getattr(os, "fdatasync", os.fsync)(descriptor)
 
+    def wipe(self, descriptor: int, begin: int, end: int) -> None:
+        """Write zeros over bytes of a file, and go on at the first of them."""
+        os.lseek(descriptor, begin, os.SEEK_SET)
+        self.write(descriptor, bytes(end - begin))
+        os.lseek(descriptor, begin, os.SEEK_SET)
+
     def truncate(self, descriptor: int, size: int) -> None:
         """Keep the first *size* bytes of a file."""
         os.ftruncate(descriptor, size)

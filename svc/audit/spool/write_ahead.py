@@ -7,8 +7,9 @@ without a signature, and enters a row with others a moment later.  What a crash
 leaves here enters a row of the next life.
 
 There are two files, written in turn: each is emptied once all of its requests
-are in rows, so neither grows for long.  Everything here blocks, and is called
-from one thread at a time.
+are in rows.  They are made with their full size and written over, since the disk
+takes twice as long where the size of a file changes.  Everything here blocks, and
+is called from one thread at a time.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from operator import attrgetter
 from pathlib import Path
@@ -32,8 +33,8 @@ from svc.runtime import durable
 
 _log = Logger(namespace="svc_audit")
 
-FILE_BYTES = 128 * 1024
-"""Once a file is longer, the other one is written, if it is empty."""
+FILE_BYTES = 256 * 1024
+"""Once a file is full, the other one is written, if it is empty; else it grows."""
 
 DAMAGED = ".damaged"
 _SUFFIX = ".requests"
@@ -56,6 +57,18 @@ class AheadFile:
     left: int = 0
 
 
+@frozen
+class AheadPlace:
+    """Where a request is that was written ahead.
+
+    Attributes:
+        at: Its number in the order of writing, which is that of rows too.
+    """
+
+    file: AheadFile
+    at: int
+
+
 @define(eq=False)
 class WriteAhead:
     """See the module.
@@ -72,14 +85,22 @@ class WriteAhead:
     file_bytes: int = FILE_BYTES
     _files: list[AheadFile] = field(factory=list, init=False)
     """The one that is written first."""
+    _abandoned: list[AheadFile] = field(factory=list, init=False)
+    """Files that failed, and hold what is in no row yet."""
+    _stale: set[Path] = field(factory=set, init=False)
+    """Files to be removed, of which all is in rows."""
     _former: dict[Path, bool] = field(factory=dict, init=False)
     """Files of former lives, and whether each is damaged."""
     _cuts: list[list[Any]] = field(factory=list, init=False)
     _written: int = field(default=0, init=False)
+    _in_rows: int = field(default=0, init=False)
+    """All requests up to this number are."""
+    _is_owed: bool = field(default=False, init=False)
+    """Whether the files do not say so yet."""
     _named: int = field(default=0, init=False)
 
-    def append(self, requests: Sequence[SealedRequest]) -> AheadFile:
-        """Write requests that are about to pass; returns the file, once they are durable in it.
+    def append(self, requests: Sequence[SealedRequest]) -> list[AheadPlace]:
+        """Write requests that are about to pass; returns their places, once they are durable.
 
         Each takes the next number of its session.
 
@@ -87,8 +108,8 @@ class WriteAhead:
             OSError: none of them may pass, and their numbers are free again.
         """
         numbers: dict[SessionNumbers, int] = {}
-        data = bytearray()
-        for at, one in enumerate(requests, self._written + 1):
+        data, first = bytearray(), self._written + 1
+        for at, one in enumerate(requests, first):
             n = numbers.get(one.numbers, one.numbers.ahead) + 1
             numbers[one.numbers] = n
             data += framed(at, _text(one, n))
@@ -97,39 +118,48 @@ class WriteAhead:
         file.left += len(requests)
         for session, n in numbers.items():
             session.ahead = n
-        return file
+        return [AheadPlace(file, at) for at in range(first, first + len(requests))]
 
-    def in_rows(self, file: AheadFile, count: int) -> None:
-        """So many requests of a file are in durable rows now; the last ones empty it."""
-        file.left -= count
-        if file.left:
+    def in_rows(self, places: Sequence[AheadPlace]) -> None:
+        """These requests are in durable rows; :meth:`settle` is called before any other row is."""
+        for one in places:
+            one.file.left -= 1
+            self._in_rows = max(self._in_rows, one.at)
+        self._is_owed = self._is_owed or bool(places)
+
+    def settle(self) -> None:
+        """Make durable which requests are in rows, so that no start puts them in rows again.
+
+        Raises:
+            OSError: no other row may be written before it is.
+        """
+        if not self._is_owed:
             return
-        if file not in self._files:
-            _remove(file.path)
-            return
-        try:
-            # Durable before anything else is: a row that a head covers leaves the disk, and what
-            # is in it must not come back from here.
-            self.disk.truncate(file.descriptor, file.head)
-            self.disk.sync(file.descriptor)
-            file.size = file.head
-        except OSError:
-            self._leave(file)
+        for file in [one for one in self._files if not one.left and one.size > one.head]:
+            self._wipe(file)
+        for file in [one for one in self._abandoned if not one.left]:
+            self._abandoned.remove(file)
+            self._stale.add(file.path)
+        self._stale = {one for one in self._stale if not _is_removed(one)}
+        if self._stale or self._abandoned or any(one.left for one in self._files):
+            self._durable(framed(0, _json({"in_rows": self._in_rows})))
+        self._is_owed = False
 
     def close(self) -> None:
         """Write no more; only files whose requests are in no row stay."""
         files, self._files = self._files, []
         for file in files:
             os.close(file.descriptor)
+        for file in (*files, *self._abandoned):
             if not file.left:
-                _remove(file.path)
+                _is_removed(file.path)
 
     def left(self, newest: Callable[[], Mapping[str, int]]) -> list[SealedRequest]:
         """What former lives let pass and did not put in rows, in its order; called before all else.
 
         Args:
             newest: The number of each session's newest request in a row, if the last write to a
-                spool put it there: a crash leaves no other request in both places.
+                spool put it there: of no other can it be unknown whether it is in a row.
 
         Raises:
             OSError: the directory cannot be read.
@@ -142,7 +172,9 @@ class WriteAhead:
             for one in read.requests
             if one.end <= cuts.get(read.name, one.end)
         )
-        kept = sorted(counted, key=attrgetter("at"))
+        after = max((read.in_rows for read in found), default=0)
+        kept = sorted((one for one in counted if one.at > after), key=attrgetter("at"))
+        self._written = max(after, kept[-1].at if kept else 0)
         in_rows = newest() if kept else {}
         numbers: dict[str, SessionNumbers] = {}
         left = []
@@ -151,6 +183,9 @@ class WriteAhead:
             if n > in_rows.get(uid, 0):
                 of = numbers.setdefault(uid, SessionNumbers(uid, last=n - 1))
                 left.append(evolve(one.sealed, numbers=of))
+        if not left:
+            # Whatever cannot be read is half of what was wiped: all of it is in rows.
+            self._former = dict.fromkeys(self._former, False)
         return left
 
     def _found(self) -> list[_Read]:
@@ -172,17 +207,17 @@ class WriteAhead:
         return found
 
     def forget_former(self) -> None:
-        """What former lives left is in durable rows."""
+        """All that former lives left is in durable rows; :meth:`settle` follows."""
         for path, is_damaged in self._former.items():
             if is_damaged:
                 _set_aside(path)
-            else:
-                _remove(path)
+            self._stale.add(path)
+        self._in_rows, self._is_owed = self._written, bool(self._stale)
         self._former.clear()
 
     def _durable(self, data: bytes) -> AheadFile:
         for _ in range(2):
-            file = self._current()
+            file = self._current(len(data))
             try:
                 self.disk.write(file.descriptor, data)
                 self.disk.sync(file.descriptor)
@@ -196,8 +231,9 @@ class WriteAhead:
             self._leave(file)
         raise FileNotFoundError(errno.ENOENT, "its directory was removed", str(self.root))
 
-    def _current(self) -> AheadFile:
-        if self._files and self._files[0].size < self.file_bytes:
+    def _current(self, size: int) -> AheadFile:
+        """Where the next *size* bytes are written."""
+        if self._files and self._files[0].size + size <= self.file_bytes:
             return self._files[0]
         if len(self._files) < 2:
             self._files.insert(0, self._made())
@@ -206,28 +242,40 @@ class WriteAhead:
         return self._files[0]
 
     def _made(self) -> AheadFile:
-        """A new file, durable with its name."""
+        """A new file, durable with its name and its size."""
         if not self.root.is_dir():
             self.root.mkdir(mode=0o700, parents=True)
             self.disk.sync_directory(self.root.parent)
         self._named += 1
         path = self.root / f"{self._named:08d}{_SUFFIX}"
         head = framed(0, _json({"origin": self.origin, "cuts": self._cuts}))
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o600)
         try:
             self.disk.write(descriptor, head)
+            self.disk.wipe(descriptor, len(head), max(len(head), self.file_bytes))
             self.disk.sync(descriptor)
             self.disk.sync_directory(self.root)
         except BaseException:
             os.close(descriptor)
-            _remove(path)
+            _is_removed(path)
             raise
         return AheadFile(path=path, descriptor=descriptor, head=len(head), size=len(head))
+
+    def _wipe(self, file: AheadFile) -> None:
+        """Empty a file: nothing of what was in it stays on the disk."""
+        try:
+            self.disk.wipe(file.descriptor, file.head, file.size)
+            self.disk.sync(file.descriptor)
+            file.size = file.head
+        except OSError:
+            self._leave(file)
 
     def _leave(self, file: AheadFile) -> None:
         """Never write a file again that failed; what counts of it stays until it is in rows."""
         self._files.remove(file)
+        self._abandoned.append(file)
+        self._is_owed = True
         try:
             self.disk.truncate(file.descriptor, file.size)
             self.disk.sync(file.descriptor)
@@ -235,8 +283,6 @@ class WriteAhead:
             # Its end was refused: the next file says how much of this one counts.
             self._cuts.append([file.path.name, file.size])
         os.close(file.descriptor)
-        if not file.left:
-            _remove(file.path)
 
 
 @frozen
@@ -255,6 +301,22 @@ class _Written:
     session_n: int
     sealed: SealedRequest
 
+    @classmethod
+    def of(cls, found: Framed) -> _Written:
+        """What :func:`_text` wrote: the frame's checksum says that it is unchanged."""
+        form: Any = json.loads(found.payload)
+        uid, n, version, digest, type_, decision_id, size, before, after, values = form
+        sealed = SealedRequest(
+            numbers=SessionNumbers(uid),
+            common=(version, digest, type_),
+            decision_id=decision_id,
+            before=before,
+            after=after,
+            values=[(path, bytes.fromhex(salt), value) for path, salt, value in values],
+            size=size,
+        )
+        return cls(at=found.n, end=found.end, session_n=n, sealed=sealed)
+
 
 @frozen
 class _Read:
@@ -263,11 +325,13 @@ class _Read:
     Attributes:
         origin: Empty where not even that can be read.
         cuts: Of files before it: their names, and how many bytes of each count.
+        in_rows: All requests up to this one in the order of writing are in rows.
     """
 
     name: str
     origin: str
     cuts: list[Any]
+    in_rows: int
     requests: list[_Written]
     is_damaged: bool
 
@@ -278,26 +342,16 @@ class _Read:
         # Bytes at the end that are no whole request were never acknowledged.
         while found and not isinstance(found[-1], Framed):
             found.pop()
-        head, requests = _head(found[0]) if found else {}, list(_requests(found[1:]))
+        whole = [one for one in found if isinstance(one, Framed)]
+        notes = [json.loads(one.payload) for one in whole if not one.n]
         return cls(
             name=path.name,
-            origin=head.get("origin", ""),
-            cuts=head.get("cuts", []),
-            requests=requests,
-            is_damaged=bool(found) and (not head or len(requests) < len(found) - 1),
+            origin=notes[0]["origin"] if notes and "origin" in notes[0] else "",
+            cuts=[cut for note in notes for cut in note.get("cuts", ())],
+            in_rows=max((note.get("in_rows", 0) for note in notes), default=0),
+            requests=[_Written.of(one) for one in whole if one.n],
+            is_damaged=len(whole) < len(found) or bool(whole and whole[0].n),
         )
-
-
-def _head(first: object) -> dict[str, Any]:
-    form = json.loads(first.payload) if isinstance(first, Framed) and first.n == 0 else {}
-    return form if isinstance(form, dict) else {}
-
-
-def _requests(found: Sequence[object]) -> Iterator[_Written]:
-    for one in found:
-        if isinstance(one, Framed) and one.n:
-            session_n, sealed = _read(one.payload)
-            yield _Written(at=one.n, end=one.end, session_n=session_n, sealed=sealed)
 
 
 def _text(one: SealedRequest, n: int) -> bytes:
@@ -306,29 +360,16 @@ def _text(one: SealedRequest, n: int) -> bytes:
     return _json([*about, one.before, one.after, values])
 
 
-def _read(payload: bytes) -> tuple[int, SealedRequest]:
-    """What :func:`_text` wrote: the frame's checksum says that it is unchanged."""
-    form: Any = json.loads(payload)
-    uid, n, version, digest, type_, decision_id, size, before, after, values = form
-    sealed = SealedRequest(
-        numbers=SessionNumbers(uid),
-        common=(version, digest, type_),
-        decision_id=decision_id,
-        before=before,
-        after=after,
-        values=[(path, bytes.fromhex(salt), value) for path, salt, value in values],
-        size=size,
-    )
-    return n, sealed
-
-
 def _json(form: Any) -> bytes:
     return json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def _remove(path: Path) -> None:
-    with suppress(OSError):
-        path.unlink()
+def _is_removed(path: Path) -> bool:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
 
 
 def _set_aside(path: Path) -> None:
