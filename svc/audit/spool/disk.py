@@ -270,8 +270,6 @@ class SpoolFiles:
             SpoolRequest(one, None, one.size + REQUEST_COST)
             for one in self._ahead.left(lambda: newest_requests(spools))
         ]
-        if not self._left:
-            self._ahead.forget_former()
         for spool in spools:
             self._stored[spool.spool_id] = spool
             self.room.found(sum(one.cost for one in spool.segments))

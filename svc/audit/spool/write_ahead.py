@@ -186,6 +186,7 @@ class WriteAhead:
         if not left:
             # Whatever cannot be read is half of what was wiped: all of it is in rows.
             self._former = dict.fromkeys(self._former, False)
+            self.forget_former()
         return left
 
     def _found(self) -> list[_Read]:
