@@ -222,16 +222,15 @@ class ProxyLink(Service):
             way = self.ways[tried % len(self.ways)]
             try:
                 await self._connected(way)
-            except SvcError as e:
+            except CancelledError:
+                raise
+            except Exception as e:
                 if not self.running:
                     return  # a dial that is cancelled may end as one that failed
                 if self.proxy:
                     waits.reset()
                 tried += 1
-                self.problem = f"{way.address}: {e.text}"
-                if e.reason in REVOCATIONS:
-                    self._tell_denied(Denied(REVOCATIONS[e.reason], reason=e.reason))
-                _log.warn("no proxy connection", proxy=way.address, reason=e.reason, error=e.text)
+                self._not_connected(way, e)
             finally:
                 self.proxy, self.lacking = "", ()
                 channel, self._channel = self._channel, None
@@ -240,6 +239,18 @@ class ProxyLink(Service):
                         "closing a connection to a Proxy", close_when_idle(channel, self.clock)
                     )
             await deferLater(self.clock, waits.next())
+
+    def _not_connected(self, way: ConfiguredProxy, failed: Exception) -> None:
+        """Say why the connection to a Proxy ended, or did not come about."""
+        if not isinstance(failed, SvcError):
+            # Whatever it was: without the loop there would never be a connection again.
+            self.problem = f"{way.address}: an internal error; see the log of svc up"
+            _log.failure("no proxy connection", proxy=way.address, reason="internal")
+            return
+        self.problem = f"{way.address}: {failed.text}"
+        if failed.reason in REVOCATIONS:
+            self._tell_denied(Denied(REVOCATIONS[failed.reason], reason=failed.reason))
+        _log.warn("no proxy connection", proxy=way.address, reason=failed.reason, error=failed.text)
 
     async def _connected(self, way: ConfiguredProxy) -> None:
         ours = self.fresh.ours
@@ -298,7 +309,9 @@ class ProxyLink(Service):
             except BaseException:
                 await channel.close()
                 raise
-        except SvcError:
+        except CancelledError:
+            raise
+        except Exception:
             if self._shown is not None and self.fresh.has_ended(self._shown):
                 self.redial()
             raise

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Set
 from math import inf
 
 from attrs import define, field, frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -155,8 +155,8 @@ class Freshness:
             current: What the connection in use shows; None once there is none
                 to replace: a cancellation alone does not reach a coroutine
                 that is itself the cause of the end.
-            replace: Dials, moves and returns; what it raises as SvcError is
-                logged, and it is called again soon.
+            replace: Dials, moves and returns; what it raises is logged, and it
+                is called again soon.
         """
         while (shown := current()) is not None:
             left = self.left(shown)
@@ -165,10 +165,16 @@ class Freshness:
                 continue
             try:
                 await replace()
+                continue
+            except CancelledError:
+                raise
             except SvcError as e:
                 _log.info("a connection could not be replaced yet", reason=e.reason, text=e.text)
-                if (shown := current()) is not None:
-                    await self._wait(self._pause(shown))
+            except Exception:
+                # Whatever it was: the connection would be used past the end of a certificate.
+                _log.failure("a connection could not be replaced yet", reason="internal")
+            if (shown := current()) is not None:
+                await self._wait(self._pause(shown))
 
     def _pause(self, shown: Shown) -> float:
         left, life = shown.end - self.now(), shown.lifetime

@@ -84,7 +84,7 @@ class LinkTests(SynchronousTestCase):
         self.clock = Clock()
         self.tasks = BackgroundTasks()
         self.dialed: list[tuple[str, MemoryChannel]] = []
-        self.answers: list[SvcError | None] = []
+        self.answers: list[Exception | None] = []
         self.listed: list[dict[str, Listed]] = []
         ways = [
             ConfiguredProxy("a:1", lambda: self.dial("a:1")),
@@ -177,6 +177,24 @@ class LinkTests(SynchronousTestCase):
         self.assertEqual([address for address, _ in self.dialed], ["a:1", "b:2", "a:1", "b:2"])
         self.connect("db1")
         self.assertEqual((self.link.proxy, self.link.problem), ("b:2", ""))
+
+    def test_defect(self) -> None:
+        """What is no refusal is logged, shown as the problem, and another Proxy is dialed."""
+        self.answers = [ZeroDivisionError(), None]
+        self.link.startService()
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual(self.link.problem, "a:1: an internal error; see the log of svc up")
+        self.clock.advance(0.4)
+        self.connect("db1")
+        self.assertEqual((self.link.proxy, self.link.problem), ("b:2", ""))
+        self.link.listed = lambda _: 1 / 0
+        self.channel.made[-1].list("db2")
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual(self.link.proxy, "")
+        self.link.listed = self.listed.append
+        self.clock.advance(0.4)
+        self.connect("db3")
+        self.assertEqual((self.link.proxy, self.names()), ("a:1", ["db3"]))
 
     def test_waits_are_bounded(self) -> None:
         """However long nobody answers, the next try comes within a quarter of a minute."""

@@ -43,6 +43,7 @@ class FreshnessTests(SynchronousTestCase):
         self.current = self.look()
         self.replaced: list[float] = []
         self.failing = 0
+        self.failure: Exception = Unavailable("nobody answers")
 
     def look(self, older: Shown | None = None) -> Shown:
         return self.fresh.shown(self.fresh.ours, peer_of(self.theirs), older)
@@ -51,7 +52,7 @@ class FreshnessTests(SynchronousTestCase):
         self.replaced.append(self.world.clock.seconds())
         if self.failing:
             self.failing -= 1
-            raise Unavailable("nobody answers")
+            raise self.failure
         self.current = self.look(self.current)
 
     def follow(self) -> None:
@@ -118,6 +119,16 @@ class FreshnessTests(SynchronousTestCase):
         self.advance(1500)
         self.assertEqual(len(self.replaced), 4)
         self.assertEqual(self.fresh.left(self.current) > 0, True)
+
+    def test_defect(self) -> None:
+        """What is no refusal is logged, and the connection is replaced in time all the same."""
+        self.failing, self.failure = 2, ZeroDivisionError()
+        self.follow()
+        renew(self.world, self.ours)
+        self.advance(1500)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
+        self.assertEqual(len(self.replaced), 3)
+        self.assertGreater(self.fresh.left(self.current), 0)
 
     def test_leaves_of_seconds(self) -> None:
         """Certificates of three seconds are followed as well."""

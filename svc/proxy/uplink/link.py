@@ -218,7 +218,7 @@ class AuthorityLink(Service):
                 self._log_over(e, self._ended_at)
             except Exception:
                 # Whatever broke it: without this loop the Proxy would never come back.
-                _log.failure("authority connection failed", reason="internal")
+                self._log_broken(self._ended_at)
             self._attempt = None
             if self._is_hurried:
                 self._is_hurried = False
@@ -247,6 +247,11 @@ class AuthorityLink(Service):
                 address=address,
                 reason=why.reason,
             )
+
+    def _log_broken(self, at: int) -> None:
+        """Log the exception that is being handled, which is no refusal."""
+        address = str(self.pool.members[at])
+        _log.failure("authority connection failed", reason="internal", address=address)
 
     def _was_steady(self) -> bool:
         return self._since is not None and self.clock.seconds() - self._since >= _STEADY_SECS
@@ -321,6 +326,11 @@ class AuthorityLink(Service):
             await self._dialing.acquire()
             try:
                 await self._move_to_leader()
+            except CancelledError:
+                raise
+            except Exception:
+                # Without this loop no further leader would be moved to; the probes set its pace.
+                self._log_broken(self.pool.turn)
             finally:
                 self._dialing.release()
 
@@ -331,8 +341,13 @@ class AuthorityLink(Service):
         self.pool.turn_to(at)
         try:
             await self._reached()
+        except CancelledError:
+            raise
         except SvcError as e:
             self._log_over(e, at)
+            self.pool.turn_back(before)
+        except Exception:
+            self._log_broken(at)
             self.pool.turn_back(before)
         else:
             self._since = self.clock.seconds()

@@ -393,6 +393,27 @@ class ProbeTests(Members):
         self.assertTrue(self.site.link.is_connected)
         self.assertLess(len(self.dialed), 16)
 
+    def test_defects_amid_a_move(self) -> None:
+        """Whatever breaks a move, we stay, and move to the next leader that is heard of."""
+        link, there = self.site.link, self.others[0]
+        link.dial = self._broken
+        self.epochs = {there: 2}
+        self.site.pass_time(12)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
+        self.assertEqual((link.member, link.pool.current), (self.home, self.home))
+        link.dial = self._dial
+        link.on_connected(lambda: 1 / 0)
+        self.site.pass_time(6)
+        self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+        self.assertEqual((link.member, self.moves), (there, 1))
+        link._on_connected.pop()
+        self.epochs[self.home] = 3
+        self.site.pass_time(6)
+        self.assertEqual((link.member, self.moves), (self.home, 2))
+
+    async def _broken(self) -> RpcChannel:
+        raise ZeroDivisionError
+
     def test_the_connection_ends_amid_a_move(self) -> None:
         """Where the old leader goes while the new one is dialed, the Proxy comes to the new one."""
         there = self.others[0]
