@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import errno
 import shutil
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 
+from svc.audit.spool.aside import DAMAGED
+from svc.audit.spool.framing import framed
 from svc.errors import Fault, SvcError, TooMany
 from svc.messages.control import CountedEnd, Departure
 from svc.messages.spooled import MAX_ROWS
@@ -397,13 +400,75 @@ class EndsTests(SpoolingTests):
         self.back()
         self.assertEqual([one.session_uid for one in self.authority.ended], ["u1"])
 
+    def aside(self) -> list[Path]:
+        """The files that are kept for whoever wants to look at them."""
+        return list((self.site.spools / DAMAGED).glob("ends-*"))
+
+    def test_damaged(self) -> None:
+        """Of a damaged file a copy is kept before it is written again."""
+        self.site.lose_authority()
+        for number in range(3):
+            self.site.reports.ended(CountedEnd(f"u{number}", "closed"))
+        self.site.pass_time(1)
+        whole = self.file.path.read_bytes()
+        damaged = whole.replace(b"u1", b"uX")
+        self.file.path.write_bytes(damaged)
+        self.restarted()
+        self.assertEqual(self.site.sessions.uids, ("u0", "u2"))
+        self.site.reports.ended(CountedEnd("u3", "closed"))
+        self.site.pass_time(1)
+        self.assertEqual([uid for uid, *_ in self.on_disk()], ["u0", "u2", "u3"])
+        [kept] = self.aside()
+        self.assertEqual(kept.read_bytes(), damaged)
+
+    def test_of_another_build(self) -> None:
+        """An end that this build does not understand is kept, too."""
+        self.file.path.write_bytes(framed(0, b"\0\xff\xff"))
+        self.restarted()
+        self.site.lose_authority()
+        self.site.reports.ended(CountedEnd("u1", "closed"))
+        self.site.pass_time(1)
+        [kept] = self.aside()
+        self.assertEqual(kept.read_bytes(), framed(0, b"\0\xff\xff"))
+
+    def unreadable(self) -> None:
+        """Put something in the place of the file that nobody can read as one."""
+        self.file.path.mkdir()
+        (self.file.path / "what it held").touch()
+
     def test_unreadable(self) -> None:
-        """A file that cannot be read keeps no Proxy from starting."""
-        (self.site.spools / "ends").mkdir()
+        """A file that cannot be read keeps no Proxy from starting, and is kept."""
+        self.unreadable()
         with capturedLogs() as events:
             self.restarted()
         self.assertIn("cannot be read", str([one["log_format"] for one in events]))
         self.assertEqual(self.site.sessions.uids, ())
+        self.site.reports.check()
+        self.site.lose_authority()
+        self.site.reports.ended(CountedEnd("u1", "closed"))
+        self.site.pass_time(1)
+        self.assertEqual([uid for uid, *_ in self.on_disk()], ["u1"])
+        [kept] = self.aside()
+        self.assertTrue((kept / "what it held").exists())
+
+    def test_neither_read_nor_kept(self) -> None:
+        """What can neither be read nor kept aside is not written over: no session begins."""
+        self.unreadable()
+        in_the_way = self.site.spools / DAMAGED
+        in_the_way.touch()
+        self.restarted()
+        refusal = self.assertRaises(SvcError, self.site.reports.check)
+        self.assertEqual(refusal.reason, "audit_unavailable")
+        self.site.lose_authority()
+        self.site.reports.ended(CountedEnd("u1", "closed"))
+        self.site.pass_time(12)
+        self.assertTrue((self.file.path / "what it held").exists())
+        self.assertEqual(self.site.journal.not_durable, 1)
+        in_the_way.unlink()
+        self.site.pass_time(6)
+        self.site.reports.check()
+        self.assertEqual([uid for uid, *_ in self.on_disk()], ["u1"])
+        self.assertEqual(len(self.aside()), 1)
 
     def test_stopping(self) -> None:
         """At an orderly stop everything that waits is on the disk, a moment or not."""

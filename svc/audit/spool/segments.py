@@ -9,7 +9,6 @@ of this blocks on the disk.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections import deque
@@ -22,6 +21,7 @@ from attrs import define, field
 from google.protobuf.message import DecodeError
 from twisted.logger import Logger
 
+from svc.audit.spool.aside import move_aside
 from svc.audit.spool.framing import Damaged, Framed, frames
 from svc.audit.spool.quota import SEGMENT_COST
 from svc.errors import Malformed
@@ -31,12 +31,9 @@ from svc.model.audit.spool import FIRST_N, SpoolRow
 from svc.model.canonical import decode
 from svc.model.ids import is_random_id
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.runtime import durable
 
 _log = Logger(namespace="svc_audit")
 
-DAMAGED = "damaged"
-KEPT_ASIDE = 16
 _NAME = re.compile(r"[0-9]{16}\.rows\Z")
 
 Numbered = tuple[int, SpoolRow]
@@ -200,7 +197,8 @@ class StoredSpool:
     def _remove(self, segment: Segment) -> None:
         with suppress(OSError):
             if segment.is_damaged:
-                _set_aside(segment.path)
+                path = segment.path
+                move_aside(path, self.path.parent, f"{self.path.name}-{path.name}")
             else:
                 segment.path.unlink()
 
@@ -274,13 +272,3 @@ def _noted(numbered: Iterator[Numbered], into: list[Numbered]) -> Iterator[Spool
     for one in numbered:
         into.append(one)
         yield one[1]
-
-
-def _set_aside(path: Path) -> None:
-    """Keep a damaged file for who wants to look at it; only the newest few stay."""
-    aside = path.parent.parent / DAMAGED
-    aside.mkdir(mode=0o700, exist_ok=True)
-    durable.move(path, aside / f"{path.parent.name}-{path.name}")
-    kept = sorted(aside.iterdir(), key=lambda one: one.stat().st_mtime_ns)
-    for old in kept[:-KEPT_ASIDE]:
-        os.unlink(old)

@@ -19,6 +19,7 @@ from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
+from svc.audit.spool.aside import copy_aside, move_aside
 from svc.audit.spool.framing import Framed, framed, frames
 from svc.audit.spool.refusals import disk_full
 from svc.errors import Malformed, SvcError, Unavailable
@@ -61,12 +62,34 @@ class EndsFile:
     path: Path
 
     def load(self) -> list[OwedEnd]:
-        """What is there; bytes that are no end are left out."""
+        """What is there.
+
+        A file that cannot be read is kept aside; so is a copy of one that holds anything else.
+
+        Raises:
+            OSError: it could not be kept.
+        """
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
             return []
-        return [*_read(data)]
+        except OSError as e:
+            self.set_aside(e.strerror or str(e))
+            return []
+        read = [*_read(data)]
+        ends = [one for one in read if one is not None]
+        if read and not ends:
+            self.set_aside("damaged")
+        elif len(ends) < len(read):
+            _log_aside(copy_aside(data, self.path.parent, self._name_aside()), "damaged")
+        return ends
+
+    def set_aside(self, reason: str) -> None:
+        """Move the file away, that what it holds is not written over.  Raises OSError."""
+        _log_aside(move_aside(self.path, self.path.parent, self._name_aside()), reason)
+
+    def _name_aside(self) -> str:
+        return f"{self.path.name}-{self.path.stat().st_mtime_ns}"
 
     def append(self, owed: Iterable[OwedEnd]) -> None:
         """Append *owed* and return once they are durable. Raises OSError."""
@@ -103,6 +126,7 @@ class EndsJournal:
     _kept: dict[str, OwedEnd] = field(factory=dict)
     _lines: int = 0
     _is_sound: bool = False
+    _is_unread: bool = False
     _failed: SvcError | None = None
     _writing: DeferredLock = field(factory=DeferredLock)
     _timer: IDelayedCall | None = None
@@ -118,7 +142,8 @@ class EndsJournal:
         try:
             found = await self.in_thread(self.file.load)
         except OSError as e:
-            _log.error("recorded ends of sessions cannot be read", reason=e.strerror or str(e))
+            self._is_unread = True
+            self._refused(e)
         self._kept = {one.ended.session_uid: one for one in found}
         self._lines = len(found)
         return tuple(self._kept.values())
@@ -145,16 +170,20 @@ class EndsJournal:
             await self._write()
             self._failed = None
         except OSError as e:
-            _log.error(
-                "the end of sessions cannot be recorded",
-                reason=e.strerror or str(e),
-                file=str(self.file.path),
-            )
-            self._failed = disk_full() if durable.is_full(e) else _unwritten()
             self._is_sound = False
-            self._soon(_AGAIN_SECS)
+            self._refused(e)
         finally:
             self._writing.release()
+
+    def _refused(self, error: OSError) -> None:
+        """Let no session begin until the disk takes ends; that is tried again."""
+        _log.error(
+            "the end of sessions cannot be recorded",
+            reason=error.strerror or str(error),
+            file=str(error.filename or self.file.path),
+        )
+        self._failed = disk_full() if durable.is_full(error) else _unwritten()
+        self._soon(_AGAIN_SECS)
 
     def check(self) -> None:
         """No session may begin while ends that wait cannot be written down.
@@ -172,6 +201,9 @@ class EndsJournal:
         self._timer = None
 
     async def _write(self) -> None:
+        if self._is_unread:
+            await self.in_thread(lambda: self.file.set_aside("it could not be read"))
+            self._is_unread = False
         new = dict(self._new)
         is_long = self._lines > 2 * len(self._kept) + _SLACK
         is_over = not self._kept and self._lines > 0
@@ -217,9 +249,11 @@ def _payload(owed: OwedEnd) -> bytes:
     return owed.person_id.encode() + b"\0" + ended_message([owed.ended]).SerializeToString()
 
 
-def _read(data: bytes) -> Iterator[OwedEnd]:
+def _read(data: bytes) -> Iterator[OwedEnd | None]:
+    """The ends that *data* holds in order, and None for each part that is no end."""
     for found in frames(data):
         if not isinstance(found, Framed):
+            yield None
             continue
         person_id, _, message = found.payload.partition(b"\0")
         try:
@@ -227,3 +261,13 @@ def _read(data: bytes) -> Iterator[OwedEnd]:
             yield OwedEnd(ended, person_id.decode())
         except (Malformed, DecodeError, ValueError) as e:
             _log.warn("a recorded end of a session cannot be read", text=str(e))
+            yield None
+
+
+def _log_aside(path: Path, reason: str) -> None:
+    _log.error(
+        "recorded ends of sessions cannot be read; Authority may record these sessions as "
+        "abandoned; the file is kept",
+        reason=reason,
+        file=str(path),
+    )

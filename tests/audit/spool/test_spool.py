@@ -17,11 +17,11 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
+from svc.audit.spool.aside import DAMAGED, KEPT_ASIDE
 from svc.audit.spool.disk import SpoolFiles
 from svc.audit.spool.entries import SpoolEntry
 from svc.audit.spool.framing import Damaged, Framed, framed, frames
 from svc.audit.spool.quota import SEGMENT_COST
-from svc.audit.spool.segments import DAMAGED, KEPT_ASIDE
 from svc.audit.spool.spool import BATCH, MAX_WAITING, Spool
 from svc.errors import SpoolFull, SvcError
 from svc.interfaces.audit import IAuditSink
