@@ -90,7 +90,10 @@ class AsyncMultiService(MultiService):
         return self._starting
 
     def stopService(self) -> Deferred[None]:
-        """Stop the children in reverse; a start still under way is cancelled first."""
+        """Stop the children in reverse; a start still under way is cancelled and waited for first.
+
+        So what a child does as its start is cancelled still has those below it.
+        """
         Service.stopService(self)
         return Deferred.fromCoroutine(self._stop())
 
@@ -105,8 +108,12 @@ class AsyncMultiService(MultiService):
             raise
 
     async def _stop(self) -> None:
-        if self._starting is not None:
-            self._starting.cancel()
+        starting, self._starting = self._starting, None
+        if starting is not None and not starting.called:
+            ended: Deferred[None] = Deferred()
+            starting.addBoth(_passed_on, ended)
+            starting.cancel()
+            await ended
         await self._stop_children()
 
     async def _stop_children(self) -> None:
@@ -158,6 +165,11 @@ class BackgroundTasks(Service):
         for task in list(self._tasks):
             task.cancel()
         return done
+
+
+def _passed_on(result: _T, ended: Deferred[None]) -> _T:
+    ended.callback(None)
+    return result
 
 
 class Readiness:

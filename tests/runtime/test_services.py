@@ -121,6 +121,28 @@ class TreeTests(SynchronousTestCase):
         self.failureResultOf(started, CancelledError)
         self.assertEqual(self.diary[-2:], ["store stops", "store is down"])
 
+    def test_start_that_unwinds(self) -> None:
+        """What a child does as its start is cancelled is over before those below it stop."""
+        unwinding: Deferred[None] = Deferred()
+
+        class Child(AsyncService):
+            async def start(self) -> None:
+                try:
+                    await Deferred()
+                finally:
+                    await unwinding
+
+        root = tree(Step("store", self.diary))
+        Child().setServiceParent(root)
+        started = root.startService()
+        stopped = root.stopService()
+        self.assertNoResult(stopped)
+        self.assertEqual(self.diary, ["store starts", "store is up"])
+        unwinding.callback(None)
+        self.successResultOf(stopped)
+        self.failureResultOf(started, CancelledError)
+        self.assertEqual(self.diary[-2:], ["store stops", "store is down"])
+
     def test_restarts(self) -> None:
         """A stopped tree can start again."""
         root = tree(Step("store", self.diary))

@@ -44,7 +44,13 @@ class OwnSpool:
     _last: SpoolPlace | None = field(default=None, init=False)
     _tip: bytes = field(default=GENESIS, init=False)
     _pending: list[tuple[SpoolPlace, SpoolRow]] = field(factory=list, init=False)
+    _is_closed: bool = field(default=False, init=False)
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
+
+    @property
+    def waiting(self) -> int:
+        """Rows of which it is not known whether the store has them."""
+        return len(self._pending)
 
     async def record(
         self, event: Event, details: Mapping[str, Json], reason: str | None = None
@@ -79,6 +85,8 @@ class OwnSpool:
             if self._pending and not await self._flush():
                 self._forget()
                 return False
+            if self._is_closed:
+                self._forget()
         except SvcError as failed:
             _log.debug("still not recorded", waiting=len(self._pending), reason=failed.reason)
         finally:
@@ -86,17 +94,26 @@ class OwnSpool:
         return True
 
     async def close(self) -> None:
-        """End the spool in order; the next word begins another one."""
-        if self._last is not None:
-            closing = self.maker.closing(self._spool_id, self._last.n + 1)
-            await self._write(closing.event, closing)
-            if not self._pending:
-                self._forget()
+        """End the spool in order; the next word begins another one.
+
+        What the store does not take just now waits for :meth:`flush`.  Never raises SvcError.
+        """
+        await self._lock.acquire()
+        try:
+            if self._last is not None and not self._is_closed:
+                # It may be one more than MAX_PENDING: none follows it.
+                self._add(self.maker.closing(self._spool_id, self._last.n + 1))
+                self._is_closed = True
+        finally:
+            self._lock.release()
+        await self.flush()
 
     async def _write(self, event: Event, record: AuditRecord) -> bool:
         await self._lock.acquire()
         waits = False
         try:
+            if self._is_closed:
+                raise SvcError("the end of the spool is still waiting for the store")
             if len(self._pending) >= MAX_PENDING and not await self._flush():
                 raise SvcError("too many rows are waiting for the store")
             if self._last is None:
@@ -164,4 +181,5 @@ class OwnSpool:
 
     def _forget(self) -> None:
         self._spool_id, self._last, self._tip = "", None, GENESIS
+        self._is_closed = False
         self._pending.clear()

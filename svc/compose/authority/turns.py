@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from attrs import define, field
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from svc import __version__
@@ -26,6 +28,7 @@ CHECK_SECS = 5.0
 """Between two checks of an Authority's readiness (G-OPEN-39)."""
 
 _ANSWER_SECS = 2.0
+_LAST_WAITS = (0.0, 0.5, 1.0, 2.0)
 _log = Logger(namespace="svc_authority")
 
 
@@ -56,13 +59,46 @@ class LeaderGate(AsyncService):
     own: OwnSpool
     _is_recorded: bool = field(default=False, init=False)
     _doubted: str = field(default="", init=False)
+    _rest: PeriodicTask = field(init=False)
+
+    @_rest.default
+    def _to_be_written(self) -> PeriodicTask:
+        return PeriodicTask(
+            clock=self.leadership.clock,
+            interval=CHECK_SECS,
+            call=self.own.flush,
+            what="records of a former standby",
+            at_once=False,
+        )
 
     async def start(self) -> None:
         """Wait for our turn."""
         self.leadership.on_superseded(lambda leader: self.stopped_by(LeaseLost(leader)))
         if self.leadership.lease is None:
             _log.info("standing by", leader=self.leadership.leader)
-            await self._stand_by()
+            try:
+                await self._stand_by()
+            except CancelledError:
+                await self._write_last()
+                raise
+        if self.own.waiting:
+            self._rest.startService()
+
+    async def stop(self) -> None:
+        """Write what we said as a standby, where the store has not taken it since."""
+        if self._rest.running:
+            await self._rest.stopService()
+            await self._write_last()
+
+    async def _write_last(self) -> None:
+        """The process ends: what is not written in a few tries is lost."""
+        for wait in _LAST_WAITS:
+            if not self.own.waiting:
+                return
+            await deferLater(self.leadership.clock, wait)
+            await self.own.flush()
+        if self.own.waiting:
+            _log.error("records of this standby are lost with its process", rows=self.own.waiting)
 
     async def _stand_by(self) -> None:
         # A follower decides nothing: all it serves is the way to the leader.

@@ -9,6 +9,7 @@ from typing import Any, cast
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.exchange import HeadExchange
@@ -77,6 +78,7 @@ class TurnTests(SynchronousTestCase):
             follow_secs=FOLLOW_SECS,
             own=OwnSpool(self.way, maker),
         )
+        self.starting: Deferred[None] = Deferred()
         self.passes = 0
         self.writes = 0
         self.standing = StoreReadiness(
@@ -208,6 +210,61 @@ class TurnTests(SynchronousTestCase):
         self.assertEqual(self.said(), wanted)
         self.beats(3 * CHECK_SECS)
         self.assertEqual(self.said(), wanted)
+
+    def to_be_written(self) -> Cut:
+        """We stand by, and the store takes no more of what we say; its takeovers it does."""
+        self.register()
+        way = self.turn.own.store = Cut(self.store)
+        self.starting = self.turn.startService()
+        self.beats(CHECK_SECS + 1)
+        way.is_cut = True
+        say = Deferred.fromCoroutine(self.turn.own.record(AUTHORITY_DOUBT, {}, "audit_broken"))
+        self.successResultOf(say)
+        return way
+
+    def test_takeover_that_the_store_does_not_hear_of(self) -> None:
+        """What the store did not take as we took over is written later, once and in order."""
+        way = self.to_be_written()
+        self.clock.pump([1] * round(TERM_SECS + 1))
+        self.successResultOf(self.starting)
+        self.assertEqual(self.said(), [("spool.open", 1), ("authority.standby", 2)])
+        way.is_cut, way.loses = False, True
+        self.clock.pump([1] * round(CHECK_SECS + 1))
+        way.loses = False
+        self.clock.pump([1] * round(3 * CHECK_SECS))
+        self.assertEqual(self.said()[2:], [("authority.doubt", 3), ("spool.close", 4)])
+        self.successResultOf(self.turn.stopService())
+        self.assertEqual(len(self.said()), 4)
+
+    def test_leader_that_stops(self) -> None:
+        """A stop writes what still waits from before the takeover."""
+        way = self.to_be_written()
+        self.clock.pump([1] * round(TERM_SECS + 1))
+        way.is_cut = False
+        stopped = self.turn.stopService()
+        self.clock.advance(0)
+        self.successResultOf(stopped)
+        self.assertEqual(self.said()[2:], [("authority.doubt", 3), ("spool.close", 4)])
+
+    def test_standby_that_stops(self) -> None:
+        """A standby that stops while the store takes nothing tries for some seconds, and ends."""
+        way = self.to_be_written()
+        self.starting.cancel()
+        self.assertNoResult(self.starting)
+        self.clock.advance(0)
+        way.is_cut = False
+        self.clock.advance(0.5)
+        self.failureResultOf(self.starting, CancelledError)
+        self.assertEqual(self.said()[2:], [("authority.doubt", 3), ("spool.close", 4)])
+
+    def test_standby_that_stops_in_vain(self) -> None:
+        """What is lost with the process is counted in its log."""
+        self.to_be_written()
+        self.starting.cancel()
+        with capturedLogs() as events:
+            self.clock.pump([0, 0.5, 1, 2])
+        self.failureResultOf(self.starting, CancelledError)
+        self.assertEqual([event["rows"] for event in events if "rows" in event], [2])
 
     def test_a_head_that_is_not_believed(self) -> None:
         """Who stands by and meets a bad head in the store says so, once for each fault."""
