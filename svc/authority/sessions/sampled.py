@@ -7,7 +7,7 @@ enter the log, at random, and asks the policy itself.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from attrs import define, evolve, field
@@ -17,6 +17,7 @@ from svc.audit.ingest.sampled import SampledAllow
 from svc.authority.access.approved import UsedApproval
 from svc.authority.policy.recent import RecentEngines
 from svc.authority.sessions.checkpoints import GatedSessions
+from svc.errors import StoreUnavailable, SvcError
 from svc.model.clocks import MAX_APART_SECS
 from svc.model.ids import Entropy
 from svc.model.policy.requested import APPROVED_REQUEST
@@ -34,6 +35,9 @@ fiftieth of what judging and writing their records takes."""
 
 MOST_CLAIMED = 10_000
 """Uses of approvals by sessions that are counted; past these the one used longest ago is not."""
+
+MOST_WAITING = 4096
+"""Requests that wait for a store that does not answer; each is some 2 KiB."""
 
 HELD_SECS = 180.0
 """A request that was decided reaches the Connector sooner: 90 s of silence end the
@@ -60,25 +64,79 @@ class SampledAllows:
     engines: RecentEngines
     gated: GatedSessions
     approvals: Callable[[str, str], Awaitable[list[UsedApproval]]]
+    _waiting: deque[SampledAllow] = field(factory=deque, init=False)
     _claims: OrderedDict[tuple[str, str, str], set[str]] = field(factory=OrderedDict, init=False)
 
     async def decide_again(self, sampled: Iterable[SampledAllow]) -> None:
         """Hold each against the policy; a session with a wrong one ends, and its Proxy with it.
 
+        What cannot be decided because the store does not answer is decided at a later call.
+
         Raises:
             SvcError: what was found is not on record yet; the next checkpoint writes it.
         """
-        known: dict[tuple[str, str], list[UsedApproval]] = {}
+        failed = None
         for one in map(self._held, map(self._placed, sampled)):
-            is_wrong = one.is_picked and self._is_wrong(one)
-            if is_wrong or not await self._is_approved(one, known):
-                _log.error(
-                    "a Proxy says that the policy allowed what it does not allow",
-                    proxy=one.proxy_id,
-                    session=one.session_uid,
-                    decision_id=one.decision_id,
-                )
-                await self.gated.disputed(one.session_uid, one.proxy_id, WRONG_ALLOW)
+            # By the policy at once: the engines of its time are not kept for long.
+            if one.is_picked and self._is_wrong(one):
+                failed = await self._dispute(one) or failed
+            elif APPROVED_REQUEST in one.request.context:
+                self._wait_for_store(one)
+        await self.decide_waiting()
+        if failed is not None:
+            raise failed
+
+    def _wait_for_store(self, one: SampledAllow) -> None:
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append(one)
+            return
+        _log.error(
+            "an allowed request is not decided again: too many wait for the store",
+            proxy=one.proxy_id,
+            session=one.session_uid,
+            decision_id=one.decision_id,
+        )
+
+    async def decide_waiting(self) -> None:
+        """Look whether the approvals exist that requests stood on; called again and again.
+
+        Raises:
+            SvcError: what was found is not on record yet; the next checkpoint writes it.
+        """
+        waiting, self._waiting = self._waiting, deque()
+        known: dict[tuple[str, str], list[UsedApproval]] = {}
+        failed, left = None, deque[SampledAllow]()
+        try:
+            while waiting:
+                try:
+                    is_approved = await self._is_approved(waiting[0], known)
+                except SvcError as e:
+                    _log_undecided(waiting[0], e)
+                    if isinstance(e, StoreUnavailable):
+                        break
+                    left.append(waiting.popleft())
+                    continue
+                one = waiting.popleft()
+                if not is_approved:
+                    failed = await self._dispute(one) or failed
+        finally:
+            self._waiting = deque([*waiting, *left, *self._waiting])
+        if failed is not None:
+            raise failed
+
+    async def _dispute(self, one: SampledAllow) -> SvcError | None:
+        """End the session of a wrong one; why that is not on record yet, where it is not."""
+        _log.error(
+            "a Proxy says that the policy allowed what it does not allow",
+            proxy=one.proxy_id,
+            session=one.session_uid,
+            decision_id=one.decision_id,
+        )
+        try:
+            await self.gated.disputed(one.session_uid, one.proxy_id, WRONG_ALLOW)
+        except SvcError as failed:
+            return failed  # the others are looked at all the same
+        return None
 
     def _placed(self, one: SampledAllow) -> SampledAllow:
         """The request, decided no earlier than it can have been.
@@ -156,3 +214,12 @@ class SampledAllows:
         if any(decision.entities_digest == one.entities_digest for decision in found):
             return True
         return self.engines.are_all_known(one.at)
+
+
+def _log_undecided(one: SampledAllow, failed: SvcError) -> None:
+    _log.warn(
+        "an allowed request is not decided again yet",
+        session=one.session_uid,
+        decision_id=one.decision_id,
+        reason=failed.reason,
+    )

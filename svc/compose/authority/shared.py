@@ -37,9 +37,7 @@ from svc.authority.state.unsigned import UnsignedRows
 from svc.authority.state.writer import StateWriter
 from svc.compose.authority.access import AccessWiring, access_wiring, approved_requests
 from svc.compose.authority.accounts import AccountRooms, account_rooms
-from svc.compose.authority.lifecycle import (
-    issuers_in_force,
-)
+from svc.compose.authority.lifecycle import each_of, issuers_in_force
 from svc.compose.authority.parts import (
     Parts,
     engine_of,
@@ -203,6 +201,7 @@ def shared_services(p: Parts) -> SharedServices:
         revoked=lambda node_id: registrations.evict(node_id, "cloned_node"),
         renewals=rates.renewals,
     )
+    sampled = SampledAllows(recent, gated, approvals.facts_of)
     token_keys = TokenKeys(
         keys=p.keys, now=now, write=_key_set_file(p.state / KEY_SET, in_pool(clock))
     )
@@ -245,11 +244,11 @@ def shared_services(p: Parts) -> SharedServices:
         ends=ends,
         access=access_wiring(p, state_cache, policy, rates, approvals),
         gated=gated,
-        sampled=SampledAllows(recent, gated, approvals.facts_of),
+        sampled=sampled,
         sweeping=PeriodicTask(
             clock=clock,
             interval=SWEEP_SECS,
-            call=gated.sweep,
+            call=partial(each_of, sampled.decide_waiting, gated.sweep),
             what="look for gated sessions without a last checkpoint",
             at_once=False,
         ),

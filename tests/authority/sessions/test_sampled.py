@@ -6,12 +6,13 @@ from functools import partial
 from typing import Any
 
 from attrs import evolve
+from twisted.internet.defer import Deferred
 
 from svc.audit.ingest.sampled import pick_none
 from svc.authority.access.approved import UsedApproval
 from svc.authority.policy.recent import LAG_SECS, RecentEngines
 from svc.authority.sessions.sampled import ONE_IN, WRONG_ALLOW, SampledAllows, at_random
-from svc.errors import SvcError
+from svc.errors import StoreUnavailable, SvcError
 from svc.model.audit.request import RequestRecord
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.session.grant import Grant
@@ -153,6 +154,59 @@ class SampledTests(Queue):
         """An approval without a number of uses is good for any."""
         fact = {"id": "r1", "approver": EVE, "expires": 2**40}
         self.assertEqual(self.by(UsedApproval(fact, None), 5), [])
+
+    def standing_on(self, **fact: Any) -> RequestRecord:
+        """A request of a session of its own that names an approval."""
+        self.numbers = self.origin.session()
+        made = self.request()
+        context = {**made.request.context, "approved_request": {"approver": EVE, **fact}}
+        return evolve(made, request=evolve(made.request, context=context))
+
+    def test_the_store_does_not_answer(self) -> None:
+        """The rest of a sample is decided though the store fails for one of it, and that one later.
+
+        By the policy that was in force when the records came: it may be long forgotten by then.
+        """
+        is_away = True
+
+        async def approvals(session_uid: str, action: str) -> list[UsedApproval]:
+            if is_away:
+                raise StoreUnavailable("store: cut off")
+            return [UsedApproval({"id": "good", "approver": EVE, "expires": 2**40}, None)]
+
+        sampled = SampledAllows(self.recent, self.gated, approvals)
+        self.leader.drains = evolve(self.leader.drains, decide_again=sampled.decide_again)
+        good = self.standing_on(id="good", expires=2**40)
+        bad = self.standing_on(id="bad", expires=2**40)
+        found = self.drained(good, bad, self.on("prod1"))
+        self.assertEqual([one["resource_id"] for one in found if "session_uid" in one], ["prod1"])
+        is_away = False
+        self.set_policy(CLOSED)
+        self.house.clock.advance(LAG_SECS + 1)
+        self.successResultOf(Deferred.fromCoroutine(sampled.decide_waiting()))
+        found = [one for one in self.house.records() if one["event"] == "session.mismatch"]
+        self.assertEqual([one["session_uid"] for one in found][1:], [bad.numbers.session_uid])
+        self.successResultOf(Deferred.fromCoroutine(sampled.decide_waiting()))
+        self.assertEqual(len(sampled._waiting), 0)
+
+    def test_one_that_cannot_be_decided(self) -> None:
+        """A fault about one session's approval does not keep back the others."""
+
+        async def approvals(session_uid: str, action: str) -> list[UsedApproval]:
+            if session_uid == broken.numbers.session_uid:
+                raise SvcError("its record is damaged", reason="audit_broken")
+            return []
+
+        sampled = SampledAllows(self.recent, self.gated, approvals)
+        self.leader.drains = evolve(self.leader.drains, decide_again=sampled.decide_again)
+        broken = self.standing_on(id="one", expires=2**40)
+        bad = self.standing_on(id="two", expires=2**40)
+        found = self.drained(broken, bad)
+        self.assertEqual(
+            [one["session_uid"] for one in found if one["event"] == "session.mismatch"],
+            [bad.numbers.session_uid],
+        )
+        self.assertEqual(len(sampled._waiting), 1)
 
     def test_what_was_in_force_then(self) -> None:
         """A policy that has just been replaced may still have decided; one long gone may not."""
