@@ -14,10 +14,11 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.authority.state.recorder import ANONYMOUS, Recorder
+from svc.authority.state.recorder import ANONYMOUS, RecordedOnce, Recorder
 from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import REFUSALS_SUMMARY
+from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import Actor, rfc3339
 from svc.model.canonical import Json
 from svc.ratelimit.bucket import Buckets, Rate
@@ -34,6 +35,14 @@ _RECORDS = Rate(per_minute=60, burst=60)
 
 
 @define
+class _OwedSummary:
+    """Counts that one transaction writes down."""
+
+    counts: tuple[RefusedCount, ...]
+    record: RecordedOnce = field(factory=RecordedOnce)
+
+
+@define
 class RefusalRecords:
     """Writes a refusal's record while its source's share lasts.
 
@@ -47,6 +56,7 @@ class RefusalRecords:
     now: Callable[[], float]
     refusal_counter: RefusalCounter = field()
     _buckets: Buckets = field(factory=lambda: Buckets(_RECORDS))
+    _owed: _OwedSummary | None = field(default=None, init=False)
 
     @refusal_counter.default
     def _own_counter(self) -> RefusalCounter:
@@ -73,42 +83,57 @@ class RefusalRecords:
     async def summarise(self) -> None:
         """Record what was counted since the last time; called once a minute.
 
+        What the store did not say that it took stays as it was counted: it may be in the log,
+        and would be in a second summary if it were counted together with what followed.
+
         Raises:
             StoreUnavailable: the store did not take it; it is owed.
         """
-        owed = self.refusal_counter.take()
-        if not owed:
-            return
-        try:
-            await self.store.run("summarise refusals", lambda tx: self._summaries(tx, owed))
-        except BaseException:
-            self.refusal_counter.put_back(owed)
-            raise
-        for one in owed:
-            _log.warn(
-                "refusals without a record each",
-                caller=one.caller.id,
-                budget=one.budget,
-                count=one.count,
-            )
+        if self._owed is not None:
+            await self._write(self._owed)
+        counts = self.refusal_counter.take()
+        if counts:
+            self._owed = _OwedSummary(counts)
+            await self._write(self._owed)
 
-    def _summaries(self, tx: ITransaction, owed: Iterable[RefusedCount]) -> None:
-        for one in owed:
-            details: dict[str, Json] = {
-                "count": one.count,
-                "since": rfc3339(one.first),
-                "until": rfc3339(one.last),
-            }
-            # Of a Proxy it may be what it brought, of the others what they asked themselves.
-            node_id = one.caller.id if one.caller.kind == "node" else None
-            self.recorder.append(
-                tx,
-                REFUSALS_SUMMARY,
-                one.caller,
-                node_id=node_id,
-                reason=one.budget,
-                details=details,
-            )
+    async def _write(self, owed: _OwedSummary) -> None:
+        def append(tx: ITransaction) -> ChainRow:
+            return self._summaries(tx, owed.counts)
+
+        await self.store.run("summarise refusals", lambda tx: owed.record.append(tx, append))
+        self._owed = None
+        _log_counts(owed.counts)
+
+    def _summaries(self, tx: ITransaction, counts: Iterable[RefusedCount]) -> ChainRow:
+        """Append a record for each; the last one."""
+        return [self._summary(tx, one) for one in counts][-1]
+
+    def _summary(self, tx: ITransaction, one: RefusedCount) -> ChainRow:
+        details: dict[str, Json] = {
+            "count": one.count,
+            "since": rfc3339(one.first),
+            "until": rfc3339(one.last),
+        }
+        # Of a Proxy it may be what it brought, of the others what they asked themselves.
+        node_id = one.caller.id if one.caller.kind == "node" else None
+        return self.recorder.append(
+            tx,
+            REFUSALS_SUMMARY,
+            one.caller,
+            node_id=node_id,
+            reason=one.budget,
+            details=details,
+        )
+
+
+def _log_counts(counts: Iterable[RefusedCount]) -> None:
+    for one in counts:
+        _log.warn(
+            "refusals without a record each",
+            caller=one.caller.id,
+            budget=one.budget,
+            count=one.count,
+        )
 
 
 @define(slots=False, eq=False)

@@ -199,6 +199,16 @@ class SummaryTests(HouseTests):
         counts = [one["details"]["count"] for one in self.records()]
         self.assertEqual(counts, [2, 5])
 
+    def test_an_answer_that_is_lost(self) -> None:
+        """A summary that was written though the store did not say so is written once."""
+        for mood in ("commits, then down", "down", "commits, then down", "well"):
+            self.house.rates.refusals.refusal("opens", Actor("person", EVE), 1.0)
+            self.house.store.mood = mood
+            outcome(self.house.refusals.summarise())
+        self.assertEqual(sum(one["details"]["count"] for one in self.records()), 4)
+        self.summaries()
+        self.assertEqual(sum(one["details"]["count"] for one in self.records()), 4)
+
     def test_at_the_stop(self) -> None:
         """What the last minute counted is on record when the role has stopped."""
         self.house.rates.refusals.refusal("opens", Actor("person", EVE), 1.0)

@@ -173,6 +173,27 @@ class Recorder:
         return StateChange(n=seen.n + 1, prev=seen.hash, rows=tuple(state), catalog=catalog)
 
 
+@define
+class RecordedOnce:
+    """One record, or the last of several that one transaction appends.
+
+    A transaction whose answer was lost may have been committed all the same.  The log itself
+    says whether it was: its row stands where it was appended, or another one does.
+    """
+
+    _row: ChainRow | None = field(default=None, init=False)
+
+    def append(self, tx: ITransaction, append: Callable[[ITransaction], ChainRow]) -> None:
+        """Append, unless an earlier transaction did; called inside a store function."""
+        if not self._is_there(tx):
+            self._row = append(tx)
+
+    def _is_there(self, tx: ITransaction) -> bool:
+        if self._row is None:
+            return False
+        return any(one.hash == self._row.hash for one in tx.audit.rows(self._row.seq, 1))
+
+
 def _check_time(key: OriginKey, at: float) -> None:
     """Refuse to sign what could never be verified."""
     if at < key.begins_at:
