@@ -33,6 +33,7 @@ from svc.authority.policy.publish import PolicyPublisher
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.admin import RegistryAdmin, registry_admin
+from svc.authority.registry.ends import TunnelEndRecords
 from svc.authority.registry.groups import GroupAdmin
 from svc.authority.registry.members import MemberAdmin
 from svc.authority.registry.operators import Operators
@@ -517,7 +518,9 @@ class House:
             now=self.now,
             entropy=self.entropy,
             lease_secs=90,
-            tasks=tasks,
+            ends=TunnelEndRecords(
+                store=self.store, recorder=self.recorder, clock=self.clock, tasks=tasks
+            ),
             rates=self.rates,
             refusals=self.refusals,
         )

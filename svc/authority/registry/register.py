@@ -26,6 +26,7 @@ from svc.authority.registry.admission import (
     divide,
     verify_registration,
 )
+from svc.authority.registry.ends import TunnelEndRecords
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
@@ -43,12 +44,12 @@ from svc.messages.control import (
     encode_connector_down,
 )
 from svc.messages.tunnel import NONCE_BYTES, Nonce
-from svc.model.audit.events import TUNNEL_ENDED, TUNNEL_REFUSED, TUNNEL_REGISTERED
+from svc.model.audit.events import TUNNEL_REFUSED, TUNNEL_REGISTERED
 from svc.model.cluster.node import Node, NodeState
 from svc.model.cluster.registration import Inventory
 from svc.model.ids import Entropy
 from svc.model.signing import Signed
-from svc.runtime.services import BackgroundTasks, bounded
+from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_authority")
 
@@ -68,6 +69,7 @@ class RegistrationIntake:
     Attributes:
         lease_secs: What a Connector is told to renew within.
         rates: How often a Connector may register.
+        ends: Records how each ended.
         refusals: Bounds the records of refused registrations.
     """
 
@@ -81,7 +83,7 @@ class RegistrationIntake:
     now: Callable[[], float]
     entropy: Entropy
     lease_secs: int
-    tasks: BackgroundTasks
+    ends: TunnelEndRecords
     rates: AskRates
     refusals: RefusalRecords = field()
     # By node, then by who is answerable: one Proxy's forgery must not hide another's.
@@ -306,22 +308,8 @@ class RegistrationIntake:
 
     def _ended(self, proxy: Node, registered: Registered) -> None:
         _log.info("registration ended", node=registered.node_id, proxy=proxy.id)
-        lasted = max(0, round((self.clock.seconds() - registered.since) * 1000))
-
-        def record(tx: ITransaction) -> None:
-            self.recorder.append(
-                tx,
-                TUNNEL_ENDED,
-                node(registered.node_id),
-                node_id=registered.node_id,
-                details={
-                    "proxy_id": proxy.id,
-                    "connector_id": registered.node_id,
-                    "duration_ms": lasted,
-                },
-            )
-
-        self.tasks.spawn("record a tunnel's end", self.store.run("end a tunnel", record))
+        lasted = self.clock.seconds() - registered.since
+        self.ends.ended(registered.node_id, proxy.id, lasted)
 
 
 def _once(evicted: Deferred[str | None], reason: str) -> None:

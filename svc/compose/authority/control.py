@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from svc.authority.control import ControlService
+from svc.authority.registry.ends import TunnelEndRecords
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
@@ -71,7 +72,7 @@ def control_service(
         now=now,
         entropy=entropy,
         lease_secs=int(p.settings.tunnel.lease_secs),
-        tasks=p.tasks,
+        ends=TunnelEndRecords(store=p.store, recorder=p.recorder, clock=clock, tasks=p.tasks),
         rates=rooms.rates,
         refusals=rooms.refusals,
     )

@@ -225,6 +225,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         queue.final_pass,
         queue.draining,
         FinalSummary(rooms.refusals),
+        control.intake.ends,
         PeriodicTask(
             clock=clock,
             interval=snapshot.reload_secs,

@@ -320,6 +320,43 @@ class IntakeTests(SynchronousTestCase):
         self.assertIsNone(self.successResultOf(self.serving))
         self.assertEqual(len(self.house.records("tunnel.ended")), 1)
 
+    def ended(self) -> list[dict[str, Any]]:
+        """The records of ended tunnels."""
+        return self.house.records("tunnel.ended")
+
+    def test_the_store_fails_as_it_ends(self) -> None:
+        """The end of a tunnel is on record once the store takes it, as long as it then lasted."""
+        self.verdict()
+        self.house.clock.advance(3)
+        self.house.store.mood = "down"
+        self.call.give(None)
+        self.house.clock.pump([1] * 20)
+        self.assertEqual(self.ended(), [])
+        self.house.store.mood = "well"
+        self.house.clock.pump([1] * 20)
+        [ended] = self.ended()
+        self.assertEqual(ended["details"]["duration_ms"], 3000)
+
+    def test_the_answer_to_its_end_is_lost(self) -> None:
+        """An end that was recorded though the store did not say so is recorded once."""
+        self.verdict()
+        self.house.store.mood = "commits, then down"
+        self.call.give(None)
+        self.house.store.mood = "well"
+        self.house.clock.pump([1] * 5)
+        self.assertEqual((len(self.ended()), self.intake.ends.waiting), (1, 0))
+
+    def test_stopped_before_its_end_is_recorded(self) -> None:
+        """A stop tries once more; what is lost with the process is in its log."""
+        self.verdict()
+        self.house.store.mood = "down"
+        self.call.give(None)
+        self.successResultOf(self.intake.ends.stopService())
+        self.assertEqual(self.ended(), [])
+        self.house.store.mood = "well"
+        self.successResultOf(self.intake.ends.stopService())
+        self.assertEqual(len(self.ended()), 1)
+
     def test_revoked_proxy_loses_its_registrations(self) -> None:
         """What a revoked Proxy registered is not served through it any more."""
         self.verdict()
