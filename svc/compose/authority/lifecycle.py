@@ -27,6 +27,7 @@ from svc.authority.sessions.standing import StandingSessions
 from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.state.adopt import adoption_request_file
 from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.migrated import MigrationRecords
 from svc.authority.state.recorder import node
 from svc.authority.state.tables import NODES, StateUnsigned
 from svc.authority.state.unsigned import UnsignedRows
@@ -45,7 +46,7 @@ from svc.errors import (
     UnknownApplied,
 )
 from svc.interfaces.store import ITransaction
-from svc.model.audit.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP, STORE_MIGRATE
+from svc.model.audit.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP
 from svc.model.audit.outbox import QueueCounts
 from svc.model.audit.record import Event
 from svc.model.cluster.node import Leaf, Node, NodeState
@@ -157,7 +158,9 @@ class Startup(AsyncService):
         p = self.parts
         me = node(p.identity.principal.id)
         await state_beginning(p).begin()
-        await p.store.run("role start", self._record_start)
+        migrations = MigrationRecords(p.store, p.recorder)
+        earlier = await migrations.earlier()
+        await p.store.run("role start", lambda tx: self._record_start(tx, migrations, earlier))
         await self.policies.ensure_first(me)
         await self.reload()
         await self.accounts.begin()
@@ -208,7 +211,9 @@ class Startup(AsyncService):
         """One heartbeat of the snapshot."""
         self.publisher.beat()
 
-    def _record_start(self, tx: ITransaction) -> None:
+    def _record_start(
+        self, tx: ITransaction, migrations: MigrationRecords, earlier: tuple[int, ...]
+    ) -> None:
         p, me = self.parts, self.parts.identity.principal.id
         tx.schema.settle("cluster", p.settings.cluster)
         try:
@@ -216,9 +221,7 @@ class Startup(AsyncService):
         except StateUnsigned as refused:
             # Named by the first pass; until it is put right our own leaf is not renewed.
             _log.error("this Authority's own row has no valid signed record", text=refused.text)
-        if p.opened.migrated:
-            details = {"migrations": list(p.opened.migrated), "version": __version__}
-            p.recorder.append(tx, STORE_MIGRATE, node(me), details=details)
+        migrations.write(tx, earlier)
         plugins = [*p.kinds.records, *plugin_records(p.opened.loaded)]
         p.recorder.append(
             tx,

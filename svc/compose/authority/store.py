@@ -45,24 +45,19 @@ class AwaitedStore:
     """A store whose database may not have answered yet; until then every call is refused.
 
     Args:
-        migrate: Applies what is pending, where the configuration lets us, and gives the ids of
-            what it applied; blocks.
+        migrate: Applies what is pending, where the configuration lets us; blocks.
         opening: Opens the store; blocks.
-
-    Attributes:
-        migrated: What was migrated on the way, by whichever attempt.
     """
 
-    _migrate: Callable[[], tuple[str, ...]]
+    _migrate: Callable[[], object]
     _opening: Callable[[], IStore]
-    migrated: tuple[str, ...] = ()
     _store: IStore | None = None
 
     def open(self) -> None:
         """Open it now; raises what *migrate* and *opening* do."""
-        # Kept before the opening: an attempt may migrate, find the store held by another
-        # Authority that looks for migrations too, and open it only at the next attempt.
-        self.migrated += self._migrate()
+        # An attempt may migrate, find the store held by another Authority that looks for
+        # migrations too, and open it only at the next attempt.
+        self._migrate()
         self._store = self._opening()
 
     async def answered(
@@ -157,11 +152,6 @@ class OpenedStore:
     is_shared: bool
     loaded: tuple[LoadedPlugin, ...] = field(default=())
 
-    @property
-    def migrated(self) -> tuple[str, ...]:
-        """What was migrated on the way."""
-        return self.store.migrated
-
 
 def open_store(runtime: Runtime, settings: RoleSettings) -> OpenedStore:
     """The store, migrated where the configuration lets us.
@@ -194,12 +184,10 @@ def open_store(runtime: Runtime, settings: RoleSettings) -> OpenedStore:
     return OpenedStore(store, factory.is_shared, loaded)
 
 
-def _migrate(runtime: Runtime, settings: RoleSettings, factory: Any, url: str) -> tuple[str, ...]:
+def _migrate(runtime: Runtime, settings: RoleSettings, factory: Any, url: str) -> None:
     status = factory.migration_status(url)
-    if status.standing is not StoreStanding.PENDING or not settings.store_auto_migrate:
-        return ()
-    report = factory.migrate(url, __version__, runtime.now, runtime.reactor.seconds)
-    return tuple(report.applied)
+    if status.standing is StoreStanding.PENDING and settings.store_auto_migrate:
+        factory.migrate(url, __version__, runtime.now, runtime.reactor.seconds)
 
 
 def _open(runtime: Runtime, factory: Any, url: str) -> IStore:
