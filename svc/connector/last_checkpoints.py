@@ -3,6 +3,10 @@
 Without one a session stays unconfirmed, which is held against its Proxy (rule R25).  So where that
 Proxy is gone, another one brings it, or the same one when it is back; and where Authority cannot
 take it, each is asked again.
+
+A Proxy that says that Authority took it may lie.  That of the session harms only itself by it, and
+is believed.  Another one would harm the Proxy of the session, so its word is not enough: each
+Proxy that registers us is asked, until that of the session has taken it.
 """
 
 from __future__ import annotations
@@ -41,8 +45,30 @@ _AWAY = frozenset({Fault.UNAVAILABLE, Fault.DEADLINE})
 class CheckpointLink(Protocol):
     """A connection to a Proxy."""
 
+    @property
+    def proxy_id(self) -> str:
+        """The node at its other end, from its certificate."""
+
     async def checkpoint(self, signed: Signed) -> CheckpointAnswer:
         """Take a checkpoint to Authority.  Raises SvcError: no answer came."""
+
+
+@define(eq=False)
+class _OwedCheckpoint:
+    """A checkpoint that the Proxy of its session has not taken.
+
+    Attributes:
+        own: That Proxy.
+        until: After this time nobody waits for it.
+        taken_by: Other Proxies that say that Authority took it.
+    """
+
+    session_uid: str
+    signed: Signed
+    own: str
+    until: float
+    taken_by: set[str] = field(factory=set)
+    is_done: bool = False
 
 
 @define(eq=False)
@@ -57,7 +83,7 @@ class LastCheckpoints:
     clock: IReactorTime
     tasks: BackgroundTasks
     _links: dict[CheckpointLink, None] = field(factory=dict, init=False)
-    _kept: dict[str, tuple[Signed, float]] = field(factory=dict, init=False)
+    _kept: dict[str, _OwedCheckpoint] = field(factory=dict, init=False)
     _bringing: int = field(default=0, init=False)
     _idle: list[Deferred[None]] = field(factory=list, init=False)
     _again: IDelayedCall | None = field(default=None, init=False)
@@ -84,9 +110,15 @@ class LastCheckpoints:
         """
         self._bringing += 1
         try:
-            signed = self.sign(encode_checkpoint(last))
-            if await self._tried(last.session_uid, signed, first) is not None:
-                self._keep(last.session_uid, signed)
+            kept = _OwedCheckpoint(
+                session_uid=last.session_uid,
+                signed=self.sign(encode_checkpoint(last)),
+                own=first.proxy_id,
+                until=self.clock.seconds() + KEPT_SECS,
+            )
+            await self._try(kept, first)
+            if not kept.is_done:
+                self._keep(kept)
         except SvcError as error:
             _log.warn(
                 "a last checkpoint was not signed", session=last.session_uid, reason=error.reason
@@ -137,10 +169,11 @@ class LastCheckpoints:
         if self._again is not None and self._again.active():
             self._again.cancel()
 
-    def _keep(self, session_uid: str, signed: Signed) -> None:
+    def _keep(self, one: _OwedCheckpoint) -> None:
         if len(self._kept) >= MAX_KEPT:
-            del self._kept[next(iter(self._kept))]
-        self._kept[session_uid] = signed, self.clock.seconds() + KEPT_SECS
+            taken = (uid for uid, kept in self._kept.items() if kept.taken_by)
+            del self._kept[next(taken, next(iter(self._kept)))]
+        self._kept[one.session_uid] = one
         self._bring_kept_later()
 
     def _bring_kept_later(self) -> None:
@@ -164,36 +197,46 @@ class LastCheckpoints:
 
     async def _round(self) -> None:
         """Bring each that is kept, as long as Authority is there."""
-        for uid, (signed, until) in list(self._kept.items()):
-            fault = None
-            if until >= self.clock.seconds():
-                fault = await self._tried(uid, signed)
-            if fault is None:
+        for uid, one in list(self._kept.items()):
+            is_away = False
+            if one.until >= self.clock.seconds():
+                is_away = await self._try(one)
+            else:
+                one.is_done = True
+            if one.is_done:
                 self._kept.pop(uid, None)
-            elif fault in _AWAY:
+            elif is_away:
                 return
 
-    async def _tried(
-        self, uid: str, signed: Signed, first: CheckpointLink | None = None
-    ) -> Fault | None:
-        """Bring one; None where somebody took it, else why not.
+    async def _try(self, one: _OwedCheckpoint, first: CheckpointLink | None = None) -> bool:
+        """Bring one by each Proxy that has not taken it; whether Authority is away.
 
         That Authority is away counts only where each says so: one that reached it knows better.
         """
-        fault = Fault.UNAVAILABLE
+        is_away = True
         for link in self._in_turn(first):
+            if link.proxy_id in one.taken_by:
+                is_away = False
+                continue
             try:
-                asking = link.checkpoint(signed)
+                asking = link.checkpoint(one.signed)
                 await bounded(self.clock, ANSWER_SECS, asking, "a checkpoint's answer")
             except CancelledError:
                 raise
             except SvcError as error:
-                _log.info("a last checkpoint was not taken", session=uid, reason=error.reason)
-                if error.fault not in _AWAY:
-                    fault = error.fault
+                _log.info(
+                    "a last checkpoint was not taken",
+                    session=one.session_uid,
+                    reason=error.reason,
+                )
+                is_away = is_away and error.fault in _AWAY
             else:
-                return None
-        return fault
+                is_away = False
+                if link.proxy_id == one.own:
+                    one.is_done = True
+                    break
+                one.taken_by.add(link.proxy_id)
+        return is_away
 
     def _in_turn(self, first: CheckpointLink | None) -> Iterator[CheckpointLink]:
         """Each Proxy once, also one that comes while another is asked."""

@@ -23,8 +23,9 @@ from svc.runtime.services import BackgroundTasks
 class Link:
     """To a Proxy that takes checkpoints, or loses them, or says nothing."""
 
-    def __init__(self, mood: str = "takes") -> None:
+    def __init__(self, mood: str = "takes", proxy_id: str = "own") -> None:
         self.mood = mood
+        self.proxy_id = proxy_id
         self.taken: list[str] = []
 
     async def checkpoint(self, signed: Signed) -> CheckpointAnswer:
@@ -68,7 +69,7 @@ class LastCheckpointTests(SynchronousTestCase):
 
     def test_by_its_own_proxy(self) -> None:
         """It goes over the session's own connection, and no other."""
-        own, other = Link(), Link()
+        own, other = Link(), Link(proxy_id="other")
         self.last.came(own)
         self.last.came(other)
         self.bring(own)
@@ -78,7 +79,7 @@ class LastCheckpointTests(SynchronousTestCase):
         """Where that is gone, or says nothing, another one takes it."""
         for mood, seconds in (("is gone", 0.0), ("is silent", ANSWER_SECS)):
             self.setUp()
-            own, other = Link(mood), Link()
+            own, other = Link(mood), Link(proxy_id="other")
             self.last.came(other)
             self.bring(own)
             self.clock.advance(seconds)
@@ -86,17 +87,52 @@ class LastCheckpointTests(SynchronousTestCase):
             self.successResultOf(Deferred.fromCoroutine(self.last.told()))
 
     def test_by_one_that_comes_later(self) -> None:
-        """Where there is none, the first that registers us takes it, once."""
+        """Where there is none, the same one takes it when it is back, once."""
         own = Link("is gone")
         self.last.came(own)
         self.bring(own)
         self.last.left(own)
         self.last.left(own)
-        again, third = Link(), Link()
+        again, third = Link(), Link(proxy_id="third")
         self.clock.advance(KEPT_SECS - 1)
         self.last.came(again)
         self.last.came(third)
         self.assertEqual((again.taken, third.taken), (["1" * 32], []))
+
+    def test_another_that_lies(self) -> None:
+        """A Proxy that only says that it took it keeps it from nobody: others are asked too."""
+        own, liar, other = Link("is gone"), Link(proxy_id="liar"), Link(proxy_id="other")
+        self.last.came(liar)
+        self.last.came(other)
+        self.bring(own)
+        self.assertEqual((len(liar.taken), len(other.taken)), (1, 1))
+        self.successResultOf(Deferred.fromCoroutine(self.last.told()))
+
+    def test_its_own_is_asked_when_it_is_back(self) -> None:
+        """That of the session brings it itself, whoever says that it was taken; then it is over."""
+        liar, back, third = Link(proxy_id="liar"), Link(), Link(proxy_id="third")
+        self.last.came(liar)
+        self.bring(Link("is gone"))
+        self.clock.pump([AGAIN_SECS] * 3)
+        self.assertEqual(len(liar.taken), 1, "it is not told again")
+        self.last.came(back)
+        self.last.came(third)
+        self.assertEqual((len(back.taken), len(third.taken)), (1, 0))
+        self.clock.pump([AGAIN_SECS] * 3)
+        self.assertEqual((len(back.taken), len(liar.taken)), (1, 1))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_taken_ones_make_room(self) -> None:
+        """Where too many are kept, one that another Proxy has taken goes first."""
+        self.bring(Link("is gone"), "f" * 32)
+        other = Link(proxy_id="other")
+        self.last.came(other)
+        self.last.left(other)
+        for n in range(MAX_KEPT):
+            self.bring(Link("is gone"), f"{n:032x}")
+        back = Link()
+        self.last.came(back)
+        self.assertEqual(back.taken, [f"{n:032x}" for n in range(MAX_KEPT)])
 
     def test_by_one_that_came_meanwhile(self) -> None:
         """One that registers us while another keeps us waiting is asked after it."""
