@@ -222,16 +222,16 @@ class ProxyLink(Service):
             way = self.ways[tried % len(self.ways)]
             try:
                 await self._connected(way)
-            except CancelledError:
-                raise
+            except CancelledError as e:
+                if not self.running:
+                    raise
+                self._not_connected(way, e, waits)
             except Exception as e:
                 if not self.running:
                     return  # a dial that is cancelled may end as one that failed
-                if self.proxy:
-                    waits.reset()
-                tried += 1
-                self._not_connected(way, e)
+                self._not_connected(way, e, waits)
             finally:
+                tried += 1
                 self.proxy, self.lacking = "", ()
                 channel, self._channel = self._channel, None
                 if channel is not None:
@@ -240,8 +240,10 @@ class ProxyLink(Service):
                     )
             await deferLater(self.clock, waits.next())
 
-    def _not_connected(self, way: ConfiguredProxy, failed: Exception) -> None:
+    def _not_connected(self, way: ConfiguredProxy, failed: Exception, waits: Backoff) -> None:
         """Say why the connection to a Proxy ended, or did not come about."""
+        if self.proxy:
+            waits.reset()
         if not isinstance(failed, SvcError):
             # Whatever it was: without the loop there would never be a connection again.
             self.problem = f"{way.address}: an internal error; see the log of svc up"

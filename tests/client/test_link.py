@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from twisted.internet.defer import Deferred, DeferredQueue
+from twisted.internet.defer import CancelledError, Deferred, DeferredQueue
 from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
@@ -195,6 +195,15 @@ class LinkTests(SynchronousTestCase):
         self.clock.advance(0.4)
         self.connect("db3")
         self.assertEqual((self.link.proxy, self.names()), ("a:1", ["db3"]))
+
+    def test_cancelled_by_another(self) -> None:
+        """So it is where what the link waits for was cancelled, and the link was not stopped."""
+        self.answers = [CancelledError(), None]
+        self.link.startService()
+        self.assertEqual(len(self.flushLoggedErrors(CancelledError)), 1)
+        self.clock.advance(0.4)
+        self.connect("db1")
+        self.assertEqual(self.link.proxy, "b:2")
 
     def test_waits_are_bounded(self) -> None:
         """However long nobody answers, the next try comes within a quarter of a minute."""

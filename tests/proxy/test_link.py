@@ -142,6 +142,21 @@ class LinkTests(ProxyTests):
         self.site.pass_time(6)
         self.assertTrue(self.site.link.is_connected)
 
+    def test_cancelled_by_another(self) -> None:
+        """Another is dialed where what the link waits for was cancelled, and it was not stopped."""
+        usual = self.site.link.dial
+
+        async def cancelled() -> Any:
+            raise CancelledError
+
+        self.site.link.dial = cancelled
+        self.site.links[-1].server_side.abortConnection()
+        self.site.pass_time(3)
+        self.assertGreater(len(self.flushLoggedErrors(CancelledError)), 1)
+        self.site.link.dial = usual
+        self.site.pass_time(6)
+        self.assertTrue(self.site.link.is_connected)
+
     def test_stop(self) -> None:
         """A stop closes the connection, and is over when it is closed."""
         stopping = self.site.link.stopService()

@@ -209,16 +209,18 @@ class AuthorityLink(Service):
             self._attempt = Deferred.fromCoroutine(self._connection())
             try:
                 await self._attempt
-            except CancelledError:
-                if not (self._is_hurried and self.running):
+            except CancelledError as e:
+                if not self.running:
                     raise
+                if not self._is_hurried:
+                    self._log_over(e, self._ended_at)  # somebody cancelled what we wait for
             except SvcError as e:
                 if not self.running:
                     return  # a dial that is cancelled may end as one that failed
                 self._log_over(e, self._ended_at)
-            except Exception:
+            except Exception as e:
                 # Whatever broke it: without this loop the Proxy would never come back.
-                self._log_broken(self._ended_at)
+                self._log_over(e, self._ended_at)
             self._attempt = None
             if self._is_hurried:
                 self._is_hurried = False
@@ -232,8 +234,11 @@ class AuthorityLink(Service):
             longest = _LONGEST_WAIT if self.pool.is_alone else _LONGEST_ROUND
             await deferLater(self.clock, waits.next(at_most=longest))
 
-    def _log_over(self, why: SvcError, at: int) -> None:
+    def _log_over(self, why: Exception, at: int) -> None:
         address = str(self.pool.members[at])
+        if not isinstance(why, SvcError):
+            _log.failure("authority connection failed", reason="internal", address=address)
+            return
         _log.warn(
             "the connection to Authority ended", reason=why.reason, text=why.text, address=address
         )
@@ -247,11 +252,6 @@ class AuthorityLink(Service):
                 address=address,
                 reason=why.reason,
             )
-
-    def _log_broken(self, at: int) -> None:
-        """Log the exception that is being handled, which is no refusal."""
-        address = str(self.pool.members[at])
-        _log.failure("authority connection failed", reason="internal", address=address)
 
     def _was_steady(self) -> bool:
         return self._since is not None and self.clock.seconds() - self._since >= _STEADY_SECS
@@ -328,9 +328,9 @@ class AuthorityLink(Service):
                 await self._move_to_leader()
             except CancelledError:
                 raise
-            except Exception:
+            except Exception as e:
                 # Without this loop no further leader would be moved to; the probes set its pace.
-                self._log_broken(self.pool.turn)
+                self._log_over(e, self.pool.turn)
             finally:
                 self._dialing.release()
 
@@ -343,11 +343,8 @@ class AuthorityLink(Service):
             await self._reached()
         except CancelledError:
             raise
-        except SvcError as e:
+        except Exception as e:
             self._log_over(e, at)
-            self.pool.turn_back(before)
-        except Exception:
-            self._log_broken(at)
             self.pool.turn_back(before)
         else:
             self._since = self.clock.seconds()
