@@ -7,7 +7,8 @@ record, where the next leader finds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 from hashlib import sha256
@@ -15,13 +16,14 @@ from itertools import islice
 from math import inf
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 from twisted.logger import Logger
 
-from svc.authority.state.recorder import Recorder, node
+from svc.authority.state.recorder import RecordedOnce, Recorder, node
 from svc.errors import Denied
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import PROXY_DISTRUSTED, SESSION_MISMATCH, SESSION_UNCONFIRMED
+from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import Event
 from svc.model.canonical import Json, decode
 from svc.model.session.ending import SESSION_MISMATCH as MISMATCH
@@ -39,6 +41,27 @@ RESTARTED = "connector_restarted"
 _BATCH = 500
 
 
+@frozen
+class _Said:
+    """A record about a session, and the Proxy that carried it."""
+
+    event: Event
+    session_uid: str
+    proxy_id: str
+    word: str
+    details: Mapping[str, Json]
+    about: Mapping[str, Any]
+
+
+@define
+class _OwedRecords:
+    """What one transaction writes: sessions, with event, word and Proxy, and Proxies."""
+
+    sessions: Mapping[str, tuple[Event, str, str]]
+    proxies: Mapping[str, str]
+    record: RecordedOnce = field(factory=RecordedOnce)
+
+
 @define
 class ProxyTrust:
     """What sessions say of the Proxies that carried them."""
@@ -51,6 +74,7 @@ class ProxyTrust:
     _here_since: dict[str, float] = field(factory=dict, init=False)
     _sessions: dict[str, tuple[Event, str, str]] = field(factory=dict, init=False)
     _proxies: dict[str, str] = field(factory=dict, init=False)
+    _owed: deque[_OwedRecords] = field(factory=deque, init=False)
 
     async def load(self, proxy_ids: Iterable[str]) -> None:
         """Learn from the log which of these are distrusted."""
@@ -136,55 +160,57 @@ class ProxyTrust:
     async def write(self) -> None:
         """Put on record what is not yet; what cannot be written now stays for the next time.
 
+        It stays together with what one transaction was to write with it: where the answer to that
+        was lost, all of it is in the log, or none.
+
         Raises:
             SvcError: some of it is not on record.
         """
-        while self._sessions or self._proxies:
-            sessions = dict(islice(self._sessions.items(), _BATCH))
-            proxies = dict(self._proxies)
-            # Another call must not write them too.
-            self._sessions = {k: v for k, v in self._sessions.items() if k not in sessions}
-            self._proxies.clear()
-            write = partial(self._write, sessions=sessions, proxies=proxies)
-            try:
-                found = await self.store.run("what sessions say of Proxies", write)
-            except BaseException:
-                self._sessions = {**sessions, **self._sessions}
-                self._proxies = {**proxies, **self._proxies}
-                raise
-            for proxy_id in found:
-                self._distrust(proxy_id, MISMATCH, inf)
+        # Another call must not write them too.
+        owed, self._owed = self._owed, deque()
+        try:
+            while owed or self._sessions or self._proxies:
+                if not owed:
+                    owed.append(self._taken())
+                found = await self.store.run(
+                    "what sessions say of Proxies", partial(self._write, owed[0])
+                )
+                owed.popleft()
+                for proxy_id in found:
+                    self._distrust(proxy_id, MISMATCH, inf)
+        finally:
+            self._owed.extendleft(reversed(owed))
 
-    def _write(
-        self,
-        tx: ITransaction,
-        sessions: dict[str, tuple[Event, str, str]],
-        proxies: dict[str, str],
-    ) -> set[str]:
+    def _taken(self) -> _OwedRecords:
+        """What the next transaction is to write."""
+        sessions = dict(islice(self._sessions.items(), _BATCH))
+        self._sessions = {k: v for k, v in self._sessions.items() if k not in sessions}
+        proxies, self._proxies = self._proxies, {}
+        return _OwedRecords(sessions, proxies)
+
+    def _write(self, owed: _OwedRecords, tx: ITransaction) -> set[str]:
         """The Proxies of mismatched sessions."""
-        found = set[str]()
-        for uid, (event, word, known_proxy) in sessions.items():
-            session = tx.sessions.get(uid)
-            # By the grant, where it was seen: the row is not signed, and may be gone.
-            proxy_id = known_proxy or ("" if session is None else session.proxy_id)
-            if not proxy_id:
-                continue
-            if event is SESSION_MISMATCH:
-                found.add(proxy_id)
-            details: dict[str, Json] = {"proxy_id": proxy_id}
-            about: dict[str, Any] = {}
-            if session is not None:
-                details["connector_id"] = session.connector_id
-                about = {
-                    "resource_id": session.resource_id,
-                    "resource_kind": session.kind,
-                    "decision_id": session.decision_id,
-                }
-            self.recorder.append(
-                tx, event, node(proxy_id), session_uid=uid, reason=word, details=details, **about
+        said = list(_said(tx, owed.sessions))
+        owed.record.append(tx, partial(self._append, said, owed.proxies))
+        return {one.proxy_id for one in said if one.event is SESSION_MISMATCH}
+
+    def _append(
+        self, said: Iterable[_Said], proxies: Mapping[str, str], tx: ITransaction
+    ) -> ChainRow | None:
+        """Append a record of each; the last one."""
+        last = None
+        for one in said:
+            last = self.recorder.append(
+                tx,
+                one.event,
+                node(one.proxy_id),
+                session_uid=one.session_uid,
+                reason=one.word,
+                details=one.details,
+                **one.about,
             )
         for proxy_id, reason in proxies.items():
-            self.recorder.append(
+            last = self.recorder.append(
                 tx,
                 PROXY_DISTRUSTED,
                 node(proxy_id),
@@ -193,7 +219,29 @@ class ProxyTrust:
                 reason=reason,
                 details={"proxy_id": proxy_id},
             )
-        return found
+        return last
+
+
+def _said(tx: ITransaction, sessions: Mapping[str, tuple[Event, str, str]]) -> Iterator[_Said]:
+    """What is to be recorded of sessions, of those whose Proxy is known."""
+    for uid, (event, word, known_proxy) in sessions.items():
+        session = tx.sessions.get(uid)
+        # By the grant, where it was seen: the row is not signed, and may be gone.
+        proxy_id = known_proxy or ("" if session is None else session.proxy_id)
+        if not proxy_id:
+            continue
+        details: dict[str, Json] = {"proxy_id": proxy_id}
+        about: dict[str, Any] = {}
+        if session is not None:
+            details["connector_id"] = session.connector_id
+            about = {
+                "resource_id": session.resource_id,
+                "resource_kind": session.kind,
+                "decision_id": session.decision_id,
+            }
+        yield _Said(
+            event=event, session_uid=uid, proxy_id=proxy_id, word=word, details=details, about=about
+        )
 
 
 def _filed_under(proxy_id: str) -> str:

@@ -183,7 +183,7 @@ class RecordedOnce:
 
     _row: ChainRow | None = field(default=None, init=False)
 
-    def append(self, tx: ITransaction, append: Callable[[ITransaction], ChainRow]) -> None:
+    def append(self, tx: ITransaction, append: Callable[[ITransaction], ChainRow | None]) -> None:
         """Append, unless an earlier transaction did; called inside a store function."""
         if not self._is_there(tx):
             self._row = append(tx)
