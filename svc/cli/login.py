@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Coroutine, Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -233,12 +234,9 @@ def _id_token(globals_: Globals, path: Path | None) -> str:
 @click.pass_obj
 def logout(globals_: Globals, keep_files: bool, as_json: bool) -> None:
     """Sign out on this machine: the certificate becomes invalid and is not renewed."""
-    import shutil
-
-    from svc.client.signin import SignInFile
     from svc.errors import UsageError
     from svc.join.sign_in import end_sign_in
-    from svc.pki.identity import TransportIdentity
+    from svc.join.sign_out import sign_out
     from svc.pki.identity_store import IdentityStore
 
     place = _place(globals_, (), None, None, None)
@@ -246,13 +244,15 @@ def logout(globals_: Globals, keep_files: bool, as_json: bool) -> None:
     if not IdentityStore(directory).exists:
         raise UsageError(f"nobody is signed in here: there is no identity in {directory}")
 
-    def ending(reactor: Any) -> Coroutine[Any, Any, None]:
+    def leaving(reactor: Any) -> Coroutine[Any, Any, None]:
         runs_in = runtime(globals_, reactor)
-        identity = TransportIdentity.load(IdentityStore(directory), runs_in.now)
-        return end_sign_in(runs_in, place, identity)
+        end = partial(end_sign_in, runs_in, place)
+        return sign_out(
+            runs_in, directory, end, partial(click.echo, err=True), keep_files=keep_files
+        )
 
     try:
-        run(ending)
+        run(leaving)
     except SvcError as refusal:
         if refusal.reason != "sign_in_unknown":
             raise
@@ -263,9 +263,6 @@ def logout(globals_: Globals, keep_files: bool, as_json: bool) -> None:
             reason=refusal.reason,
             fault=refusal.fault,
         ) from None
-    SignInFile(directory).write(0)
-    if not keep_files:
-        shutil.rmtree(directory / "identity")
     print_result(as_json, {"signed_out": True}, ["signed out"])
 
 

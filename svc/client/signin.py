@@ -5,7 +5,8 @@ on this machine.  Once a renewal is refused for good, the file is removed and th
 warnings before the certificate's end say how to go on.
 
 Commands write to the same directory meanwhile: whoever signs in there, as the same person or as
-another, is not to find their identity replaced by a renewal of the one before.
+another, is not to find their identity replaced by a renewal of the one before.  Who signs out there
+holds the identity meanwhile (``IdentityStore.hold``), as each try to renew does.
 """
 
 from __future__ import annotations

@@ -51,5 +51,6 @@ def sign_in_renewal(
             now=runtime.now,
             entropy=runtime.entropy,
             on_outcome=lambda _: None,
+            alone=store.hold,
         ),
     )

@@ -9,10 +9,12 @@ lost; asking again with the same key tells the registry that we are no clone.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +22,7 @@ from attrs import field, frozen
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
-from svc.errors import ConfigError
+from svc.errors import ConfigError, Fault, SvcError
 from svc.interfaces.crash import CrashPoint, no_crash
 from svc.pki import files
 from svc.pki.issue import der
@@ -28,6 +30,7 @@ from svc.pki.root import new_key
 from svc.runtime import durable
 
 KEPT_GENERATIONS = 2
+LOCK_FILE = "identity.lock"
 _Key = TypeVar("_Key", ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey)
 _SERIAL = re.compile(r"[0-9a-f]{1,40}\Z")
 
@@ -39,6 +42,13 @@ class StoredIdentity:
     key: ec.EllipticCurvePrivateKey = field(repr=False, eq=False)
     chain: tuple[bytes, ...]
     root: bytes
+
+
+class IdentityBusy(SvcError):
+    """Another process is renewing or removing the identity."""
+
+    fault = Fault.ABORTED
+    reason = "identity_busy"
 
 
 class IdentityStore:
@@ -53,10 +63,34 @@ class IdentityStore:
     def __init__(
         self, state_dir: Path, *, uid: int | None = None, crash_point: CrashPoint = no_crash
     ) -> None:
+        self._lock = state_dir / LOCK_FILE
         self._identity = state_dir / "identity"
         self._trust = state_dir / "trust"
         self._uid = os.geteuid() if uid is None else uid
         self._crash_point = crash_point
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Keep others that hold it from renewing or removing the identity meanwhile.
+
+        The file lies beside the directory of the identity, which a sign-out removes.
+
+        Raises:
+            IdentityBusy: another one holds it.
+            OSError: the file cannot be made.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self._lock, flags, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise IdentityBusy(
+                    f"{self._lock.parent}: another process is renewing or removing the identity"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)
 
     @property
     def exists(self) -> bool:

@@ -10,6 +10,7 @@ of a few seconds work.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 from twisted.application.service import Service
@@ -55,6 +56,7 @@ class RenewalLoop(Service):
         now: Wall time.
         entropy: Of the jitter.
         on_outcome: Hears the outcome of each try.
+        alone: Entered for each try; needed where other processes change the store's identity.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class RenewalLoop(Service):
         now: profile.WallTime,
         entropy: Entropy,
         on_outcome: OnOutcome,
+        alone: Callable[[], AbstractContextManager[object]] = nullcontext,
     ) -> None:
         self._identity = identity
         self._store = store
@@ -75,6 +78,7 @@ class RenewalLoop(Service):
         self._now = now
         self._entropy = entropy
         self._on_outcome = on_outcome
+        self._alone = alone
         self._waits = self._backoff()
         self._due = 0.0
         self._timer: IDelayedCall | None = None
@@ -118,6 +122,10 @@ class RenewalLoop(Service):
         self._trying.addBoth(self._ended)
 
     async def _try(self) -> None:
+        with self._alone():
+            await self._ask_and_keep()
+
+    async def _ask_and_keep(self) -> None:
         key = self._store.pending_key()
         timeout = min(FIRST_RETRY, lifetime(self._identity.facts) / 6)
         chain = await bounded(
