@@ -39,6 +39,10 @@ HOW_TO_BEGIN = (
     "sign in with `svc login --proxy HOST:PORT --ca-pin PIN`, or join with a token and `svc join`"
 )
 
+_RUN_AGAIN = (
+    "if `svc join` or `svc login` was interrupted here, run the same command again to complete it"
+)
+
 
 class PersonNotJoined(SvcError):
     """There is no person's identity here."""
@@ -255,8 +259,15 @@ def load_person(
     state = state_directory(settings)
     store = IdentityStore(state)
     if not store.exists:
-        raise PersonNotJoined(f"{state}: contains no identity; {HOW_TO_BEGIN}")
-    identity = TransportIdentity.load(store, runtime.now, settings.cluster or None)
+        how = _RUN_AGAIN if store.keeps_answer else HOW_TO_BEGIN
+        raise PersonNotJoined(f"{state}: contains no identity; {how}")
+    try:
+        identity = TransportIdentity.load(store, runtime.now, settings.cluster or None)
+    except ConfigError as refused:
+        if refused.where != "state_dir":
+            raise
+        # A file by itself is in order: it is not of the same cluster as the others.
+        raise ConfigError(refused.where, f"{refused.what}; {_RUN_AGAIN}") from None
     if identity.principal.role not in CALLERS:
         raise ConfigError("state_dir", "it contains an identity that is not a person's")
     if not settings.endpoints.proxy:

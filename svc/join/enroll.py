@@ -27,17 +27,17 @@ from svc import __version__
 from svc.config import Address, RoleSettings
 from svc.errors import ConfigError, Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
+from svc.join.answer import Enrolled, KeptAnswer
 from svc.join.channel import PinnedCluster, ask_directly, ask_through_proxy
 from svc.model.audit.spool import prove_audit_key
 from svc.model.certificate import CertificateRefused
 from svc.model.clocks import ClockWrong
 from svc.model.cluster.token import JoinToken, TokenRefused, parse_token
-from svc.model.principal import Principal, Role, parse_principal
+from svc.model.principal import Role
 from svc.pki.files import read_private
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request, prove_key
-from svc.pki.join import adopt_identity
 from svc.proto.gate.v1 import bootstrap_pb2 as pb
 from svc.rpc.client.endpoints import dialed
 from svc.rpc.connection import HANDSHAKE_SECONDS
@@ -79,23 +79,6 @@ class JoinRequest:
     audit_public_key: bytes = b""
     audit_proof: bytes = b""
     version: str = __version__
-
-
-@frozen
-class Enrolled:
-    """What Authority answered; not yet checked against the key and the pin.
-
-    Attributes:
-        chain: DER: leaf, issuing CA.
-        root: DER.
-        name: The registry's name of the joiner.
-    """
-
-    cluster: str
-    principal: Principal
-    chain: tuple[bytes, ...]
-    root: bytes
-    name: str
 
 
 async def enroll_direct(
@@ -175,14 +158,7 @@ async def enroll_over(
             "the answer came from a different cluster than the configured one",
             reason="certificate_cluster",
         )
-    principal = parse_principal(answer.principal)
-    return Enrolled(
-        cluster=answer.cluster,
-        principal=principal,
-        chain=tuple(answer.chain),
-        root=answer.root,
-        name=answer.name[:253],
-    )
+    return Enrolled.of(answer)
 
 
 def read_token(path: Path) -> JoinToken:
@@ -226,31 +202,42 @@ async def join_node(
         SvcError: Authority refused, or is not the one that the pin names.
     """
     if store.exists:
+        store.forget_answer()
         return TransportIdentity.load(store, runtime.now, settings.cluster)
     asking, key = _asking(settings, store, role)
-    ways = ways or _ways(runtime, settings)
+    kept = KeptAnswer(store, asking.token)
+    enrolled = kept.read() or await _enrolled(
+        runtime, asking, key, ways or _ways(runtime, settings)
+    )
+    kept.write(enrolled)
+    identity = kept.adopt(
+        enrolled,
+        cluster=settings.cluster,
+        pin=asking.pin,
+        roles=frozenset({role}),
+        now=runtime.now,
+    )
+    store.forget_answer()
+    _log.info("joined the cluster", node=identity.principal.id, name=enrolled.name)
+    return identity
+
+
+async def _enrolled(
+    runtime: Runtime,
+    asking: JoinRequest,
+    key: Any,
+    ways: tuple[Callable[[JoinRequest], Awaitable[Enrolled]], ...],
+) -> Enrolled:
+    """Authority's answer, however long it takes to come."""
     waits = Backoff(_FIRST_WAIT, _LONGEST_WAIT, runtime.jitter)
     while True:
         try:
-            enrolled = await ways[waits.failures % len(ways)](asking)
-            break
+            return await ways[waits.failures % len(ways)](asking)
         except SvcError as e:
             _check_again(e, key)
             _log.warn("joining failed; retrying", reason=e.reason, error=e.text)
             wait = min(e.retry_after or 0.0, _LONGEST_ASKED_WAIT)
         await deferLater(runtime.reactor, wait + waits.next())
-    identity = adopt_identity(
-        store,
-        key,
-        cluster=settings.cluster,
-        pin=asking.pin,
-        root=enrolled.root,
-        chain=enrolled.chain,
-        roles=frozenset({role}),
-        now=runtime.now,
-    )
-    _log.info("joined the cluster", node=identity.principal.id, name=enrolled.name)
-    return identity
 
 
 def _asking(settings: RoleSettings, store: IdentityStore, role: Role) -> tuple[JoinRequest, Any]:

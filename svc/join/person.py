@@ -16,17 +16,15 @@ from svc.client.signin import SignInFile
 from svc.config import Address
 from svc.config.forms import DIAL, PIN
 from svc.errors import ConfigError, UsageError
+from svc.join.answer import Enrolled, KeptAnswer
 from svc.join.channel import PinnedCluster, ask_authority
-from svc.join.enroll import Enrolled, JoinRequest, enroll_over
-from svc.model.certificate import CertificateRefused
+from svc.join.enroll import JoinRequest, enroll_over
 from svc.model.cluster.token import JoinToken
 from svc.model.principal import CALLERS, Role
 from svc.pki.files import check_directory
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
-from svc.pki.join import adopt_identity
-from svc.pki.verify import ca_pin, root_cluster
 from svc.runtime import durable
 from svc.runtime.context import Runtime
 from svc.runtime.services import bounded
@@ -41,6 +39,22 @@ class JoinedPerson:
     cluster: str
     name: str
     config: Path
+    identity: TransportIdentity
+
+
+@frozen
+class JoinPlace:
+    """Where somebody joins, and what.
+
+    Attributes:
+        pin: SHA-256 of the cluster root in hex.
+        store: Of *directory*.
+    """
+
+    directory: Path
+    proxies: tuple[Address, ...]
+    pin: str
+    store: IdentityStore
 
 
 def parse_addresses(option: str, texts: Iterable[str]) -> tuple[Address, ...]:
@@ -85,47 +99,41 @@ def prepare(directory: Path) -> Path:
     return directory
 
 
-@frozen
-class NewPerson:
-    """A person who has just joined on this machine."""
-
-    cluster: str
-    name: str
-    identity: TransportIdentity
-
-
 async def join_person(
     runtime: Runtime,
-    store: IdentityStore,
-    pin: str,
+    here: JoinPlace,
     token: JoinToken,
     enroll: Callable[[JoinRequest], Awaitable[Enrolled]],
-) -> NewPerson:
+) -> JoinedPerson:
     """Exchange a person's token; what was there before stays until all of it is good.
 
+    Whatever stops it after the answer has come, the same call completes it without asking again.
+
     Args:
-        enroll: One way to Authority; called once.
+        enroll: One way to Authority; called once, or not at all.
 
     Raises:
         SvcError: refused or not reached; nothing was replaced.
     """
-    key = store.pending_key()
-    asking = JoinRequest(pin, token, make_request(key))
-    answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
-    enrolled = await bounded(runtime.reactor, _JOIN_SECS, answer, "joining")
-    if ca_pin(enrolled.root) != pin.lower():
-        raise CertificateRefused("the answer contains a different root from the pinned one")
-    identity = adopt_identity(
-        store,
-        key,
-        cluster=root_cluster(enrolled.root),
-        pin=pin,
-        root=enrolled.root,
-        chain=enrolled.chain,
-        roles=CALLERS,
-        now=runtime.now,
+    store, directory = here.store, here.directory
+    kept = KeptAnswer(store, token)
+    enrolled = kept.read()
+    if enrolled is None:
+        asking = JoinRequest(here.pin, token, make_request(store.pending_key()))
+        answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
+        enrolled = await bounded(runtime.reactor, _JOIN_SECS, answer, "joining")
+        kept.write(enrolled)
+    identity = kept.adopt(enrolled, cluster="", pin=here.pin, roles=CALLERS, now=runtime.now)
+    facts = identity.facts
+    # An agent is renewed by its certificate alone; a person who joined by a token joins again.
+    is_agent = facts.principal.role is Role.AGENT
+    SignInFile(directory).write(facts.not_after if is_agent else 0.0)
+    OwnName(directory).write(facts.principal.id, enrolled.name)
+    path = write_config(directory, identity.principal.cluster, here.proxies)
+    store.forget_answer()
+    return JoinedPerson(
+        cluster=identity.principal.cluster, name=enrolled.name, config=path, identity=identity
     )
-    return NewPerson(identity.principal.cluster, enrolled.name, identity)
 
 
 async def _awaited(coming: Awaitable[Enrolled]) -> Enrolled:
@@ -159,15 +167,13 @@ async def take_identity(
             lambda channel: enroll_over(channel, runtime.now, asking),
         )
 
-    store = IdentityStore(directory)
-    person = await join_person(runtime, store, check_pin(pin), token, enroll)
-    facts = person.identity.facts
-    # An agent is renewed by its certificate alone; a person who joined by a token joins again.
-    is_agent = facts.principal.role is Role.AGENT
-    SignInFile(directory).write(facts.not_after if is_agent else 0.0)
-    OwnName(directory).write(facts.principal.id, person.name)
-    path = write_config(directory, person.cluster, proxies)
-    return JoinedPerson(person.cluster, person.name, path)
+    here = JoinPlace(
+        directory=directory,
+        proxies=proxies,
+        pin=check_pin(pin),
+        store=IdentityStore(directory),
+    )
+    return await join_person(runtime, here, token, enroll)
 
 
 def write_config(directory: Path, cluster: str, proxies: tuple[Address, ...]) -> Path:

@@ -4,6 +4,7 @@
 it leads to a whole, matching pair: the old one or the new one.
 ``identity/pending.key`` holds the key of a request whose answer may have been
 lost; asking again with the same key tells the registry that we are no clone.
+``identity/answer`` is the answer to a join whose identity is not in place yet.
 ``trust/root.pem`` is the pinned root.  Calls block for a few fsyncs.
 """
 
@@ -143,6 +144,34 @@ class IdentityStore:
         self._make(self._trust)
         pem = files.certificates_pem(x509.load_der_x509_certificate(root))
         durable.replace(self._trust / "root.pem", pem)
+        self._crash_point("pinned")
+
+    def keep_answer(self, answer: bytes) -> None:
+        """Keep the answer to a join until :meth:`forget_answer`."""
+        self._make(self._identity)
+        durable.replace(self._answer, answer)
+        self._crash_point("answered")
+
+    def kept_answer(self) -> bytes | None:
+        """The answer to a join that was not completed; None where there is none.
+
+        Raises:
+            ConfigError: where the file is there but cannot be trusted.
+        """
+        return files.read_private(self._answer, self._uid) if self.keeps_answer else None
+
+    def forget_answer(self) -> None:
+        """The join is complete, or its answer was refused."""
+        self._answer.unlink(missing_ok=True)
+
+    @property
+    def keeps_answer(self) -> bool:
+        """Whether a join was stopped here before it was complete."""
+        return os.path.lexists(self._answer)
+
+    @property
+    def _answer(self) -> Path:
+        return self._identity / "answer"
 
     def write(self, key: ec.EllipticCurvePrivateKey, chain: Sequence[bytes]) -> None:
         """Make this pair the current one; whenever the machine stops, old or new is whole.

@@ -26,15 +26,22 @@ from svc.config import Address, ConfigErrors, read_settings
 from svc.config.keys import BUILT_IN_KINDS
 from svc.errors import ConfigError, Denied, Fault, SvcError, Unavailable, UsageError
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
+from svc.join.answer import Enrolled
 from svc.join.enroll import (
-    Enrolled,
     JoinRequest,
     enroll_direct,
     enroll_through_proxy,
     join_node,
     read_token,
 )
-from svc.join.person import client_toml, join_person, parse_addresses, prepare, write_config
+from svc.join.person import (
+    JoinPlace,
+    client_toml,
+    join_person,
+    parse_addresses,
+    prepare,
+    write_config,
+)
 from svc.messages.control import AuthorityGreeting
 from svc.model.audit.spool import verify_audit_key
 from svc.model.certificate import CertificateRefused
@@ -479,7 +486,10 @@ class PersonTests(SynchronousTestCase):
             return enroll_through_proxy(endpoint, clock, now, asking)
 
         pin, token = self.authority.world.keys.ca_pin, self.authority.token
-        return self.authority.settle(join_person(self.runtime, self.store, pin, token, enroll))
+        place = JoinPlace(
+            directory=self.directory, proxies=(Address("127.0.0.1", 1),), pin=pin, store=self.store
+        )
+        return self.authority.settle(join_person(self.runtime, place, token, enroll))
 
     def test_joins(self) -> None:
         """A person's token becomes an identity and a configuration, all of it private."""
