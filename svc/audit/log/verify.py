@@ -9,6 +9,7 @@ and whatever cannot be read is a fault, never a reason to go on.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
@@ -37,9 +38,9 @@ LEAF_BYTES = 32
 
 NOT_BEFORE = "it does not name the record before it"
 _SCAN: Callable[[str, int], tuple[object, int]] = make_scanner(cast("Any", json.JSONDecoder()))
+_IS_TEXT = re.compile(r'"[^"\\\x00-\x1f]*"').fullmatch
+"""Finds most JSON texts to be JSON, in a third of the time."""
 
-
-_SHORT = 64
 PLACED = b',"spool":{'
 """In the bytes of every record with a place in a spool; a quick look before it is decoded."""
 
@@ -330,23 +331,20 @@ def is_hidden(there: object, value: PersonalValue) -> bool:
         return False
     if there.get(PERSONAL) != sha256(salt + text.encode()).hexdigest():
         return False
-    return _is_known_json(text) if len(text) <= _SHORT else _is_json(text)
+    return _IS_TEXT(text) is not None or _is_json(text)
 
 
 def _is_json(text: str) -> bool:
     """Whether *text* is JSON without a space around it, of no more levels than a record may have.
 
-    Half the time of ``json.loads``.
+    Half the time of ``json.loads``.  No answer is remembered: values that were erased meanwhile
+    are not to stay in memory.
     """
     try:
         value, end = _SCAN(text, 0)
         return end == len(text) and is_shallow(value)
     except (ValueError, RecursionError, StopIteration):
         return False
-
-
-_is_known_json = lru_cache(maxsize=1024)(_is_json)
-"""The same few addresses and names stand in many records."""
 
 
 @lru_cache(maxsize=256)

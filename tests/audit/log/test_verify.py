@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from hashlib import sha256
 
 from attrs import evolve
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from svc.audit.checkpoint.head import AnchorKey, payload, sign_head
 from svc.audit.log.record import personal_hash, seal
@@ -25,6 +28,8 @@ from tests.audit.logs import (
     short_record,
     verify_head,
 )
+from tests.support.caches import cache_sizes
+from tests.support.examples import examples
 from tests.support.proof import proves
 
 
@@ -48,6 +53,29 @@ class VerifyTests(ChainCase):
             value = PersonalValue("details.address", bytes(16), text)
             there = {"personal": personal_hash(value.salt, text)}
             self.assertIs(is_hidden(there, value), is_good)
+
+    @settings(max_examples=examples(200))
+    @given(st.text(max_size=8) | st.text('"\\a\n\x1f\x7f', max_size=6).map('"{}"'.format))
+    @example('""')
+    def test_json_of_a_value(self, text: str) -> None:
+        """A personal value is JSON without anything around it."""
+        value = PersonalValue("details.address", bytes(16), text)
+        try:
+            json.loads(text)
+        except ValueError:
+            is_good = False
+        else:
+            is_good = text == text.strip(" \t\r\n")
+        there = {"personal": personal_hash(value.salt, text)}
+        self.assertIs(is_hidden(there, value), is_good)
+
+    def test_no_value_is_remembered(self) -> None:
+        """A value that is checked is in no cache afterwards: it may be erased from the log."""
+        before = cache_sizes()
+        for text in ('"192.0.2.77"', '["192.0.2.78"]'):
+            there = {"personal": personal_hash(bytes(16), text)}
+            self.assertTrue(is_hidden(there, PersonalValue("details.a", bytes(16), text)))
+        self.assertEqual(cache_sizes(), before)
 
     def test_rows_after_the_last_head(self) -> None:
         """Rows not yet covered verify by the chain, and the line says how far the anchor goes."""
