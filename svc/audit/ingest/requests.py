@@ -41,6 +41,7 @@ from svc.model.audit.plain_json import read_item, read_plain, write_plain
 from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import MAX_DEPTH, is_shallow
 from svc.model.ids import is_random_id
+from svc.model.policy.access import MAX_LEVELS, fact_from_form
 from svc.model.policy.requested import APPROVED_REQUEST
 from svc.model.session.ranges import MAX_RANGE, RequestRange
 from svc.model.session.recorded import RangedRecord
@@ -231,8 +232,9 @@ def _checked_values(text: str, entries: Sequence[JudgedEntry]) -> list[RequestVa
     values = [RequestValue.of(one) for one in found]
     if [(one.index, one.path) for one in values] != [(index, path) for index, path, _ in due]:
         raise Malformed("request batch: the personal values beside it are not those that it hides")
+    known = dict[tuple[str, str], bytes]()
     for value, (_, path, hashed) in zip(values, due, strict=True):
-        if hash_of_value(path, value.salt, value.value) != hashed:
+        if hash_of_value(path, value.salt, value.value, known) != hashed:
             raise Malformed("request batch: a personal value is not the one that was hashed")
     return values
 
@@ -303,6 +305,10 @@ def _check_entry(entry: Mapping[str, Any], kind: GatedKind, digits: str, is_shor
     context = entry["context"]
     if type(context) is not dict or not (is_short or is_storable(context)):
         raise Malformed("its facts are malformed, too long or contain NUL")
+    if entry["decision"] == "allow":
+        # Whether it is good does not depend on whether it is picked to be decided again.
+        for fact in context.values():
+            fact_from_form(fact, MAX_LEVELS)
 
 
 def _check_said(entry: Mapping[str, Any], kind: GatedKind) -> None:

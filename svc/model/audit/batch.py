@@ -407,19 +407,16 @@ def listed(text: str, most: int) -> tuple[list[Any], list[str]]:
 
 def _values(text: str, entries: Sequence[Any]) -> tuple[RequestValue, ...]:
     found = [RequestValue.of(one) for one in listed(text, MAX_TEXT_BYTES)[0]]
+    known = dict[tuple[str, str], bytes]()
     for one in found:
         if one.index >= len(entries):
             raise Malformed("request batch: a personal value is of no entry")
-        check_value(entries[one.index], one)
+        hashed = hash_of_value(one.path, one.salt, one.value, known)
+        if hidden_at(entries[one.index], one.path) != hashed:
+            raise Malformed("request batch: a personal value is not the one that was hashed")
     if any((a.index, a.path) >= (b.index, b.path) for a, b in pairwise(found)):
         raise Malformed("request batch: its personal values are not in their order")
     return tuple(found)
-
-
-def check_value(entry: Mapping[str, Any], value: RequestValue) -> None:
-    """Return if *value* is the one that the entry holds as a hash.  Raises Malformed."""
-    if hidden_at(entry, value.path) != hash_of_value(value.path, value.salt, value.value):
-        raise Malformed("request batch: a personal value is not the one that was hashed")
 
 
 def without(beside: Sequence[PersonalValue], index: int, path: str) -> PersonalValue | None:

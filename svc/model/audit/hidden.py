@@ -8,11 +8,12 @@ from hashlib import sha256
 from typing import Any
 
 from svc.errors import Malformed
-from svc.model.audit.plain_json import read_plain
-from svc.model.canonical import is_shallow
+from svc.model.canonical import decode
+from svc.model.policy.access import MAX_LEVELS, fact_from_form
 
 _VALUE = b"svc-request-value-v1\0"
-_SHORT = 128
+_TOP = 2
+"""How many names lead to a fact that is in no record: ``context`` and its own."""
 
 
 def value_hash(path: str, salt: bytes, value: str) -> str:
@@ -47,24 +48,27 @@ def _names(path: str) -> tuple[str, ...]:
     return tuple(path.removeprefix("request.").split("."))
 
 
-def hash_of_value(path: str, salt: bytes, value: str) -> str:
-    """What stands in an entry for a value that is JSON, in hex.  Raises Malformed: it is none."""
-    hashed = (_known_hashed if len(value) <= _SHORT else _hashed)(path, value)
-    return salted_hash(salt, hashed)
+def hash_of_value(path: str, salt: bytes, value: str, known: dict[tuple[str, str], bytes]) -> str:
+    """What stands in an entry for the canonical JSON of a fact, in hex.
 
+    What this takes can be put in the place of the hash, and decided over again.
 
-def _hashed(path: str, value: str) -> bytes:
-    """What is hashed of a value that is JSON, of no more levels than a record may have.
+    Args:
+        known: What was found of the other values of a batch, whose requests hide the same few.  It
+            goes with the batch: values that were erased meanwhile are not to stay in memory.
 
-    How deep JSON may be for a parser differs from one place in our code to the next.
+    Raises:
+        Malformed: it is not the one form of anything that a fact may be.
     """
-    if not is_shallow(read_plain(value)):
-        raise Malformed("request batch: a personal value has too many levels")
-    return hashed_of(path, value)
-
-
-_known_hashed = lru_cache(maxsize=1024)(_hashed)
-"""The requests of a session hide the same few values."""
+    hashed = known.get((path, value))
+    if hashed is None:
+        try:
+            data = value.encode("utf-8")
+        except UnicodeEncodeError:
+            raise Malformed("request batch: a personal value is not Unicode") from None
+        fact_from_form(decode(data), levels=MAX_LEVELS - len(_names(path)) + _TOP)
+        hashed = known[path, value] = hashed_of(path, value)
+    return salted_hash(salt, hashed)
 
 
 def hidden_paths(entry: Mapping[str, Any]) -> list[str]:

@@ -35,7 +35,7 @@ Verdict = Literal["allow", "deny", "error"]
 LARGEST_INTEGER = 1 << 53
 """Integers of a request lie within ± this, so that every JSON reader keeps them."""
 
-_MAX_DEPTH = 4
+MAX_LEVELS = 4
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -124,13 +124,13 @@ def request_form(request: AccessRequest) -> dict[str, Any]:
         "principal": _uid_form(request.principal),
         "action": _text(request.action),
         "resource": _uid_form(request.resource),
-        "context": _record(request.context, _MAX_DEPTH),
+        "context": _record(request.context, MAX_LEVELS),
     }
 
 
 def context_form(context: Mapping[str, ContextValue]) -> dict[str, Any]:
     """The facts of a request as :func:`request_form` writes them.  Raises Malformed."""
-    return _record(context, _MAX_DEPTH)
+    return _record(context, MAX_LEVELS)
 
 
 def request_from_form(form: Any) -> AccessRequest:
@@ -151,7 +151,10 @@ def request_from_form(form: Any) -> AccessRequest:
         principal=uid_from_form(form["principal"]),
         action=_text(form["action"]),
         resource=uid_from_form(form["resource"]),
-        context={_text(name): _read(value, _MAX_DEPTH) for name, value in form["context"].items()},
+        context={
+            _text(name): fact_from_form(value, MAX_LEVELS)
+            for name, value in form["context"].items()
+        },
     )
 
 
@@ -188,7 +191,15 @@ def _plain(value: ContextValue, depth: int) -> Any:
     raise Malformed("request: a context value has a form that cannot be recorded")
 
 
-def _read(value: Any, depth: int) -> ContextValue:
+def fact_from_form(value: Any, levels: int) -> ContextValue:
+    """The value of a fact that :func:`request_form` wrote.
+
+    Args:
+        levels: How many it may have.
+
+    Raises:
+        Malformed: when *value* is not of that shape.
+    """
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -197,8 +208,8 @@ def _read(value: Any, depth: int) -> ContextValue:
         return _text(value)
     if isinstance(value, list):
         return tuple(_text(item) for item in value)
-    if depth > 1 and isinstance(value, Mapping):
-        return {_text(name): _read(item, depth - 1) for name, item in value.items()}
+    if levels > 1 and isinstance(value, Mapping):
+        return {_text(name): fact_from_form(item, levels - 1) for name, item in value.items()}
     raise Malformed("request: a context value has a form that cannot be recorded")
 
 

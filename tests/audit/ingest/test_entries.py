@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from attrs import evolve
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -17,12 +17,14 @@ from svc.audit.spool.entry_forms import seal_request
 from svc.errors import Malformed
 from svc.model.audit.batch import ENTRIES, read_batch
 from svc.model.audit.decision_ids import least_id
+from svc.model.audit.hidden import value_hash
 from svc.model.audit.request import SealedRequest, SessionNumbers
 from svc.model.audit.spool import SpoolRow
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.terms import AttributeTerm
 from svc.model.session.session import Session
 from tests.model.audit import test_batch
+from tests.support.caches import cache_sizes
 from tests.support.examples import examples
 
 FACTS = {
@@ -54,13 +56,13 @@ def session_row(uid: str) -> Session | None:
     return Session(uid=uid, kind=kind, started_at=0.0, **ids, **place)
 
 
-def checks(known: KnownEntries) -> BatchChecks:
-    """What picks every allowed request."""
+def checks(known: KnownEntries, *, picks: bool = True) -> BatchChecks:
+    """What picks every allowed request, or none."""
     return BatchChecks(
         kinds={"redis": KIND, "other": GatedKind("RedisServer", {"redisRead": "db_query"})},
         facts=fact_forms(FACTS.values()),
         session_row=session_row,
-        pick=lambda: True,
+        pick=lambda: picks,
         forms=known,
     )
 
@@ -103,6 +105,30 @@ def with_now(request: SealedRequest, at: int, text: str) -> SealedRequest:
     return evolve(request, before=request.before.replace(number, f'"now":{text}'))
 
 
+def with_address(request: SealedRequest, text: str) -> SealedRequest:
+    """The request with another hidden value, as no honest Proxy writes it."""
+    path, salt, told = next(one for one in request.values if one[0].endswith("client_address"))
+    values = [(path, salt, text) if one[0] == path else one for one in request.values]
+    old, new = value_hash(path, salt, told), value_hash(path, salt, text)
+    return evolve(request, before=request.before.replace(old, new, 1), values=values)
+
+
+JSON_TEXTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner),
+    max_leaves=5,
+).flatmap(
+    lambda value: st.builds(
+        json.dumps,
+        st.just(value),
+        ensure_ascii=st.booleans(),
+        sort_keys=st.booleans(),
+        separators=st.sampled_from([None, (",", ":")]),
+    )
+)
+"""JSON, in its one form and in others."""
+
+
 def records_of(number: str, count: int = 30, beside: str = "x" * 34) -> str:
     """A list of records of a number."""
     return "[" + ",".join([f'{{"a":{number},"b":"{beside}"}}'] * count) + "]"
@@ -137,6 +163,35 @@ class EntriesTests(SynchronousTestCase):
             judged(checks(known), entries), judged(checks(KnownEntries()), entries), entries[which]
         )
 
+    @settings(max_examples=examples(300), deadline=None)
+    @given(JSON_TEXTS | st.text(max_size=4))
+    @example(' "192.0.2.7"')
+    @example(r'"\u0031"')
+    @example(r'"\ud800"')
+    @example("null")
+    @example('["a",1]')
+    @example('{"b":1,"a":2}')
+    @example('{"a":{"a":{"a":{"a":{"a":{"a":{"a":{"a":1}}}}}}}}')
+    def test_as_if_decided_again(self, text: str) -> None:
+        """A hidden value is judged alike whether or not the request is decided again."""
+        entries = [with_address(sealed(SessionNumbers(UID), 0), text)]
+        picked, passed = (
+            judged(checks(KnownEntries(), picks=one), entries) for one in (True, False)
+        )
+        self.assertEqual(isinstance(picked, str), isinstance(passed, str), (picked, passed))
+
+    def test_nothing_personal_is_remembered(self) -> None:
+        """What a batch hides is in no cache afterwards: it may be erased from the log."""
+        known, sizes = KnownEntries(), list[dict[str, int]]()
+        for at in range(3):
+            entry = with_address(sealed(SessionNumbers(UID), at), f'"192.0.2.{at}"')
+            self.assertNotIsInstance(judged(checks(known, picks=False), [entry]), str)
+            sizes.append(cache_sizes())
+        grown = [name for name, size in sizes[2].items() if size > sizes[1].get(name, size)]
+        # Of the ids and the second of the entry.
+        public = {"svc.audit.log.forms.is_second"}
+        self.assertEqual(set(grown) - public, set())
+
     def test_another_kind(self) -> None:
         """What one kind allows to be said is not said of another."""
         known, one, two = KnownEntries(), SessionNumbers(UID), SessionNumbers(OTHER)
@@ -169,18 +224,21 @@ class EntriesTests(SynchronousTestCase):
         """An entry whose numbers make it long is judged by itself."""
         known, one = KnownEntries(), SessionNumbers(UID)
         for at in range(3):
-            judged(checks(known), [with_now(sealed(one, at), at, records_of("1"))])
-        alike = with_now(sealed(one, 3), 3, records_of("12"))
+            judged(checks(known), [with_now(sealed(one, at, decision="deny"), at, records_of("1"))])
+        alike = with_now(sealed(one, 3, decision="deny"), 3, records_of("12"))
         self.assertIsNotNone(known.read(f"[{alike.text(0, 4)}]", 1))
-        long = with_now(sealed(one, 9), 9, records_of("9" * 15))
+        long = with_now(sealed(one, 9, decision="deny"), 9, records_of("9" * 15))
         self.assertIsNone(known.read(f"[{long.text(0, 4)}]", 1))
 
     def test_many_numbers(self) -> None:
         """An entry with many numbers is not remembered: each makes its pattern dearer."""
         known, one = KnownEntries(), SessionNumbers(UID)
         for at in range(3):
-            judged(checks(known), [with_now(sealed(one, at), at, records_of("1", 100, ""))])
-        alike = with_now(sealed(one, 3), 3, records_of("1", 100, ""))
+            judged(
+                checks(known),
+                [with_now(sealed(one, at, decision="deny"), at, records_of("1", 100, ""))],
+            )
+        alike = with_now(sealed(one, 3, decision="deny"), 3, records_of("1", 100, ""))
         self.assertIsNone(known.read(f"[{alike.text(0, 4)}]", 1))
 
     def test_forms_are_made_at_a_price(self) -> None:
@@ -203,10 +261,13 @@ class EntriesTests(SynchronousTestCase):
             first, second = (json.dumps(name) for name in names)
             for at in range(3):
                 judged(
-                    checks(known), [with_now(sealed(one, at), at, f"[{{{first}:1,{second}:2}}]")]
+                    checks(known),
+                    [with_now(sealed(one, at, decision="deny"), at, f"[{{{first}:1,{second}:2}}]")],
                 )
             for pair in ((first, first), (second, first)):
-                found = [with_now(sealed(one, 9), 9, f"[{{{pair[0]}:1,{pair[1]}:2}}]")]
+                found = [
+                    with_now(sealed(one, 9, decision="deny"), 9, f"[{{{pair[0]}:1,{pair[1]}:2}}]")
+                ]
                 self.assertIn("not in its one form", str(judged(checks(known), found)))
 
     def test_the_list_in_its_one_form(self) -> None:

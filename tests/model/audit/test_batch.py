@@ -29,8 +29,7 @@ from svc.model.audit.hidden import hash_of_value, hidden_paths, value_hash
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.plain_json import write_plain
 from svc.model.audit.request import RequestRecord, SealedRequest, SessionNumbers
-from svc.model.canonical import MAX_DEPTH
-from svc.model.policy.access import AccessRequest, EntityUid
+from svc.model.policy.access import MAX_LEVELS, AccessRequest, EntityUid
 from svc.model.policy.terms import AttributeTerm
 from tests.support.examples import examples
 from tests.support.proof import proves
@@ -190,11 +189,15 @@ class BatchTests(SynchronousTestCase):
         self.assertNotEqual(forms, EntryForms())
 
     def test_levels_of_a_value(self) -> None:
-        """A personal value has no more levels than a record, wherever it is read."""
-        hash_of_value("request.context.x", bytes(16), "[" * MAX_DEPTH + "]" * MAX_DEPTH)
-        for levels in (MAX_DEPTH + 1, 900):
-            with self.assertRaises(Malformed):
-                hash_of_value("request.context.x", bytes(16), "[" * levels + "]" * levels)
+        """A personal value has no more levels than a fact may have, wherever it is read."""
+        for path, most in (("request.context.x", MAX_LEVELS), ("request.context.x.y", 3)):
+            for levels in (most - 1, most, 900):
+                text = '{"a":' * levels + "1" + "}" * levels
+                if levels < most:
+                    hash_of_value(path, bytes(16), text, {})
+                    continue
+                with self.assertRaises(Malformed, msg=text):
+                    hash_of_value(path, bytes(16), text, {})
 
     @proves("G-OPEN-10")
     def test_bounds(self) -> None:
