@@ -11,6 +11,7 @@ from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 
 from svc.authority.access.records import Asker
+from svc.authority.access.refusals import call_used
 from svc.authority.access.requests import AccessRequestService
 from svc.authority.limits import AskRates
 from svc.authority.state.cache import ClusterStateCache
@@ -30,6 +31,7 @@ from svc.messages.access import (
 )
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.node import Node
+from svc.model.ids import RANDOM_ID_BYTES
 from svc.model.policy.requested import AccessAsk
 from svc.model.principal import Role
 from svc.model.session.grant import OPEN_WITHIN_MS
@@ -39,6 +41,8 @@ from svc.ratelimit.bucket import Buckets, Rate
 
 _CHANGES = Rate(per_minute=10, burst=20)
 """Requests that one person files and withdraws: each is a row, and records that are kept."""
+
+_REQUEST_ID = b"svc-access-request-id-v1\0"
 
 
 @define(kw_only=True)
@@ -85,7 +89,7 @@ class AccessCalls:
             self._spend(person_id)
         with self.rates.writing(person_id):
             await self._check_certificate(certificate.sha256)
-            return await self._made(asker, call, signed.chain)
+            return await self._made(asker, call, signed)
 
     def _proven(
         self, signed: SignedAccessCall, proxy: Node, certificate: CertificateFacts
@@ -102,12 +106,16 @@ class AccessCalls:
         return call
 
     def _take_once(self, digest: bytes) -> None:
-        """A call is good for one use; remembered as long as it could be fresh."""
+        """A call is good for one use; remembered as long as it could be fresh.
+
+        Another Authority, or this one after a restart, does not remember it; what changes something
+        is refused there by its row.
+        """
         horizon = self.clock.seconds() - 2 * OPEN_WITHIN_MS / 1000
         while self._seen and next(iter(self._seen.values())) < horizon:
             del self._seen[next(iter(self._seen))]
         if digest in self._seen:
-            raise Denied("the request was already used", reason="request_replayed")
+            raise call_used()
         self._seen[digest] = self.clock.seconds()
 
     def _spend(self, person_id: str) -> None:
@@ -134,20 +142,25 @@ class AccessCalls:
             raise Denied("the certificate was revoked", reason="revoked_certificate")
 
     async def _made(
-        self, asker: Asker, call: AccessCall, chain: tuple[bytes, ...]
+        self, asker: Asker, call: AccessCall, signed: SignedAccessCall
     ) -> list[AccessEntry]:
         requests = self.requests
         match call.call:
             case AccessAsk() as ask:
-                return [await requests.ask(asker, ask)]
+                return [await requests.ask(asker, ask, request_id=_request_id(signed.call))]
             case AccessList(to_decide=to_decide):
                 return await (requests.to_decide(asker) if to_decide else requests.own(asker))
             case AccessShow(request_id=request_id):
                 return [await requests.show(asker, request_id)]
             case AccessDecide() as one:
-                decision = Signed(one.approval, one.signature, chain)
+                decision = Signed(one.approval, one.signature, signed.chain)
                 return [await requests.decide(asker, one.request_id, decision)]
             case AccessWithdraw(request_id=request_id):
                 return [await requests.withdraw(asker, request_id)]
             case _:
                 assert_never(call.call)
+
+
+def _request_id(call: bytes) -> str:
+    """The id of the request that a call files: nobody knows it before, as calls hold a nonce."""
+    return sha256(_REQUEST_ID + call).hexdigest()[: 2 * RANDOM_ID_BYTES]

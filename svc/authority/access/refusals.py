@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from svc.errors import Fault, SvcError
+from svc.errors import Denied, Fault, SvcError
 
 UNKNOWN_TEXT = "no such request, or it is not one that you may see; list them: svc requests list"
 
@@ -19,3 +19,8 @@ def request_decided(standing: str) -> SvcError:
         reason="request_decided",
         fault=Fault.PRECONDITION,
     )
+
+
+def call_used() -> Denied:
+    """The call was made before: a Proxy brings it again, or its answer was lost."""
+    return Denied("the request was already used", reason="request_replayed")

@@ -13,7 +13,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from svc.authority.access.records import AccessRecords, Asker
-from svc.authority.access.refusals import request_decided, unknown_request
+from svc.authority.access.refusals import call_used, request_decided, unknown_request
 from svc.authority.access.texts import SealedTexts, check_exact
 from svc.authority.access.turned import require_turned
 from svc.authority.registry.approvals import Approvable, ApprovalRefused, check_new
@@ -29,7 +29,7 @@ from svc.messages.access import AccessEntry
 from svc.model.canonical import encode
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.person import require_active
-from svc.model.ids import Entropy, is_random_id, random_id
+from svc.model.ids import Entropy, is_random_id
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.approval import Approval, ApprovalDecision, ApprovalKind, document_digest
 from svc.model.policy.requested import (
@@ -84,16 +84,19 @@ class AccessRequestService:
 
     # -- the person who asks
 
-    async def ask(self, asker: Asker, ask: AccessAsk) -> AccessEntry:
+    async def ask(self, asker: Asker, ask: AccessAsk, *, request_id: str) -> AccessEntry:
         """File a request; one that is open already for the same thing is given again.
 
+        Args:
+            request_id: The id of its row; the same for a call that somebody brings again.
+
         Raises:
-            Denied: the resource may not be viewed, an approval would change nothing, or it is
-                allowed already.
+            Denied: the resource may not be viewed, an approval would change nothing, it is
+                allowed already, or the call was made before.
             SvcError: too many are open, or it asks for what nobody can give.
         """
         check_ask(ask, self.max_secs)
-        row = self._row(asker, ask)
+        row = self._row(asker, ask, request_id)
 
         def write(tx: ITransaction) -> tuple[RequestedAccess, bool]:
             rows = self.state_cache.rows(tx)
@@ -107,6 +110,8 @@ class AccessRequestService:
             for one in waiting:
                 if one.is_like(row) and rows.access_request(one.id) is not None:
                     return one, False
+            if tx.access.get(row.id) is not None:
+                raise call_used()
             if len(waiting) >= MAX_OPEN:
                 raise SvcError(
                     f"you have {MAX_OPEN} requests that wait for a decision, which is the limit; "
@@ -258,7 +263,7 @@ class AccessRequestService:
 
     # -- inside
 
-    def _row(self, asker: Asker, ask: AccessAsk) -> RequestedAccess:
+    def _row(self, asker: Asker, ask: AccessAsk, request_id: str) -> RequestedAccess:
         """The row of a request that an approval would turn."""
         engine, now = self._engine(), self.now()
         resource = self.state_cache.state.catalog.get(ask.resource)
@@ -273,7 +278,6 @@ class AccessRequestService:
         is_open = action == kind.terms.open_action
         asked = self._asked(asker, ask, kind, target)
         require_turned(engine, asked, ask, is_open=is_open, ends_at=int(now) + ask.secs)
-        request_id = random_id(self.entropy)
         return RequestedAccess(
             id=request_id,
             person_id=asker.person.id,

@@ -110,6 +110,20 @@ class CallTests(SynchronousTestCase):
         self.house.run(lambda tx: tx.certificates.revoke(ada.sha256, 9.0))
         self.assertEqual(self.refused(self.signed(ada, call)), "revoked_certificate")
 
+    def test_brought_again_after_a_failover(self) -> None:
+        """Another Authority, which has not seen a call, files nothing by it a second time."""
+        eve = self.house.eve
+        asked = self.signed(eve, AccessAsk(resource="vault1", secs=60, reason="incident"))
+        (entry,) = value_of(self.calls.answer(asked, self.proxy))
+        self.calls = self.house.access_calls()
+        (again,) = value_of(self.calls.answer(asked, self.proxy))
+        self.assertEqual(again, entry, "it is open still")
+        self.called(eve, AccessWithdraw(str(entry.terms["id"])))
+        self.calls = self.house.access_calls()
+        self.assertEqual(self.refused(asked), "request_replayed")
+        self.assertEqual([one.state for one in self.called(eve, AccessList())], ["withdrawn"])
+        self.assertEqual(len(self.house.records("access.request")), 1)
+
     def test_asking_and_withdrawing_have_a_budget(self) -> None:
         """Who asks and withdraws again and again is told to wait; looking costs nothing of it."""
         eve, told = self.house.eve, set()

@@ -292,7 +292,7 @@ class ExactTests(RequestCase):
             uses=1,
             secs=60,
         )
-        refusal = refusal_of(self.requests.ask(self.asker(EVE), ask))
+        refusal = refusal_of(self.requests.ask(self.asker(EVE), ask, request_id="1" * 32))
         self.assertEqual(refusal.reason, "not_requestable")
 
     def test_the_other_way_is_named(self) -> None:

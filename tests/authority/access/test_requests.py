@@ -20,6 +20,7 @@ from svc.model.audit.ledger import ChainRow
 from svc.model.cluster.node import Node
 from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Resource
+from svc.model.ids import random_id
 from svc.model.policy.access import EntityUid
 from svc.model.policy.approval import Approval, ApprovalDecision, ApprovalKind, encode_approval
 from svc.model.policy.requested import MAX_OPEN, AccessAsk
@@ -100,13 +101,17 @@ class Case(SynchronousTestCase):
 
     def ask(self, who: str = EVE, resource: str = "prod2", **more: Any) -> AccessEntry:
         ask = AccessAsk(resource=resource, **{"secs": 3600, **more})
-        entry = value_of(self.requests.ask(self.asker(who), ask))
+        entry = value_of(
+            self.requests.ask(self.asker(who), ask, request_id=random_id(self.requests.entropy))
+        )
         assert isinstance(entry, AccessEntry)
         return entry
 
     def not_asked(self, who: str = EVE, resource: str = "prod2", **more: Any) -> SvcError:
         ask = AccessAsk(resource=resource, **{"secs": 3600, **more})
-        return refusal_of(self.requests.ask(self.asker(who), ask))
+        return refusal_of(
+            self.requests.ask(self.asker(who), ask, request_id=random_id(self.requests.entropy))
+        )
 
     def signed(
         self,

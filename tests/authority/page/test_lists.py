@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any
 
@@ -12,6 +13,7 @@ from svc.authority.page import access, denials, proposals, sessions
 from svc.authority.state.recorder import operator
 from svc.messages.access import AccessEntry
 from svc.model.cluster.resource import Resource
+from svc.model.ids import random_id
 from svc.model.policy.approval import (
     Approval,
     ApprovalDecision,
@@ -109,7 +111,9 @@ class RequestTests(SynchronousTestCase):
         """A request of eve's."""
         eve = Asker(self.house.state_cache.state.people[EVE])
         ask = AccessAsk(resource="prod2", secs=600, uses=1, reason=reason)
-        entry: AccessEntry = value_of(self.stage.requests.ask(eve, ask))
+        entry: AccessEntry = value_of(
+            self.stage.requests.ask(eve, ask, request_id=random_id(os.urandom))
+        )
         return entry
 
     def approve(self, entry: AccessEntry) -> None:
