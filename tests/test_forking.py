@@ -101,3 +101,21 @@ class ForkTests(SynchronousTestCase):
         self.assertIs(other.poll(), None)
         other.send_signal(signal.SIGTERM)
         self.assertEqual(other.wait(10), -signal.SIGTERM)
+
+
+class ChildTests(SynchronousTestCase):
+    """What a child has logged."""
+
+    def test_a_line_half_written(self) -> None:
+        """A line that is not whole yet, or never will be, is no event; those around it are."""
+        home = Path(self.mktemp()).absolute()
+        home.mkdir()
+        half = '{"message":"half","more":{}'
+        said = f"""printf '{{"message":"whole"}}\\n{half}'"""
+        child = Child(name="sh", words=["sh", "-c", said], home=home, log=home / "sh.log")
+        for times in (1, 2):
+            child.start()
+            self.assertEqual(child.wait(), 0)
+            self.assertEqual([one["message"] for one in child.events()], ["whole"])
+            self.assertEqual(len(child.events("whole", whole=True)), times)
+            self.assertTrue(child.text().endswith(half))

@@ -252,6 +252,7 @@ class SeveralAuthorities(SynchronousTestCase):
         """The leader dies and comes back; the seconds until sessions opened at both Proxies."""
         epoch, owner = self.lease()
         victim = PROCESSES[owner]
+        moved = {proxy: self.gateway.metric(proxy, MOVES) for proxy in PROXIES}
         self.gateway.roles[victim].kill()
         began = monotonic()
         until("another one leads", lambda: self.lease()[0] > epoch)
@@ -264,7 +265,10 @@ class SeveralAuthorities(SynchronousTestCase):
             self.assertLess(taken, AT_MOST_SECS)
         for proxy in PROXIES:
             self.gateway.await_metric(proxy, STREAMS, 1)
-            self.assertEqual(self.gateway.metric(proxy, MOVES), number)
+            moves = self.gateway.metric(proxy, MOVES) - moved[proxy]
+            # On a busy machine a leader may lose its short lease meanwhile: a real move more.
+            self.assertGreaterEqual(moves, 1)
+            self.assertLessEqual(moves, self.lease()[0] - epoch)
         self.start_standing_by(victim)
         return taken
 

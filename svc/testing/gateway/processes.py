@@ -151,8 +151,23 @@ def _is_forked(words: Sequence[str]) -> bool:
     return words[2].partition(".")[0] in ("svc", "tests")
 
 
+_CUT = b" (cut)\n"
+
+
 def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+def _end_last_line(log: Path) -> int:
+    """End the line that a killed process may have left half written, so that it looks like none.
+
+    Returns:
+        The size of the log then.
+    """
+    with log.open("a+b") as file:
+        size = file.tell()
+        file.seek(max(0, size - 1))
+        return size + (file.write(_CUT) if file.read(1) not in (b"", b"\n") else 0)
 
 
 def die_with_parent() -> None:
@@ -180,7 +195,7 @@ class Child:
     def start(self) -> None:
         """Start it; AssertionError if it runs."""
         assert not self.is_alive, f"{self.name} runs already"
-        self._since = self.log.stat().st_size if self.log.exists() else 0
+        self._since = _end_last_line(self.log)
         environ = environment(self.home, self.environ)
         with self.log.open("ab") as log, open(os.devnull, "rb") as nothing:
             standard = (nothing, log, log)
@@ -251,9 +266,12 @@ class Child:
         return "\n".join(self.text(whole=True).splitlines()[-lines:])
 
     def events(self, message: str | None = None, whole: bool = False) -> list[dict[str, Any]]:
-        """Its log events (``SVC_LOG_FORMAT=json``), those with this message alone if given."""
+        """Its log events (``SVC_LOG_FORMAT=json``), those with this message alone if given.
+
+        A line that is not complete yet is none.
+        """
         found = []
-        for line in self.text(whole).splitlines():
+        for line in self.text(whole).split("\n")[:-1]:
             if line.startswith("{") and line.endswith("}"):
                 event = json.loads(line)
                 if message is None or event.get("message") == message:
