@@ -26,17 +26,16 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
+from svc.audit.spool.aside import move_aside
 from svc.audit.spool.file_system import Disk, is_at
 from svc.audit.spool.framing import Framed, framed, frames
 from svc.model.audit.request import SealedRequest, SessionNumbers
-from svc.runtime import durable
 
 _log = Logger(namespace="svc_audit")
 
 FILE_BYTES = 256 * 1024
 """Once a file is full, the other one is written, if it is empty; else it grows."""
 
-DAMAGED = ".damaged"
 _SUFFIX = ".requests"
 
 
@@ -211,10 +210,18 @@ class WriteAhead:
         """All that former lives left is in durable rows; :meth:`settle` follows."""
         for path, is_damaged in self._former.items():
             if is_damaged:
-                _set_aside(path)
+                self._set_aside(path)
             self._stale.add(path)
         self._in_rows, self._is_owed = self._written, bool(self._stale)
         self._former.clear()
+
+    def _set_aside(self, path: Path) -> None:
+        """Keep a damaged file for whoever wants to look at it; what is whole in it is in rows."""
+        with suppress(OSError):
+            aside = move_aside(path, self.root.parent, f"{self.root.name}-{path.name}")
+            _log.error(
+                "requests that passed are lost: the file that held them is damaged", file=str(aside)
+            )
 
     def _durable(self, data: bytes) -> AheadFile:
         for _ in range(2):
@@ -371,11 +378,3 @@ def _is_removed(path: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _set_aside(path: Path) -> None:
-    """Keep a damaged file for whoever wants to look at it; what is whole in it is recorded."""
-    aside = path.with_suffix(DAMAGED)
-    with suppress(OSError):
-        durable.move(path, aside)
-    _log.error("requests that passed are lost: the file that held them is damaged", file=str(aside))
