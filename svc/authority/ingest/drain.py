@@ -236,6 +236,11 @@ class QueueConsumer:
             # The rows are in the log; the session that they contradict is not prolonged, and its
             # Proxy opens no further one.  The next checkpoint or batch puts it on record.
             _log.warn("a mismatch is not on record", reason=failed.reason)
+        except CancelledError:
+            raise
+        except Exception:
+            # Nor is a defect here one of the rows.
+            _log.failure("what requests say of their sessions is not on record")
 
     def _report(self, drained: AppliedRows) -> None:
         for row, verdict in drained.held:

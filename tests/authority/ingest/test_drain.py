@@ -132,6 +132,21 @@ class UnansweredTests(SynchronousTestCase):
         self.leader.drain()
         self.assertEqual(self.told, [1, 2, 3])
 
+    def test_a_defect_behind_the_write(self) -> None:
+        """What goes wrong once rows are in the log says nothing against the rows."""
+
+        async def breaks(requests: Iterable[RangedRecord]) -> None:
+            raise TypeError("a defect")
+
+        self.leader.drains = evolve(self.leader.drains, recorded=breaks)
+        rows = [self.batch(2), self.batch(1)]
+        for row in rows:
+            self.leader.inject(row)
+        self.leader.drain()
+        self.assertEqual(len(self.flushLoggedErrors(TypeError)), 1)
+        self.assertEqual(self.leader.logged(rows), [1, 1])
+        self.assertEqual(self.leader.holds(), [])
+
     def test_nothing_was_written(self) -> None:
         """Requests that are not on record are told once they are."""
         self.leader.inject(self.batch(2))
