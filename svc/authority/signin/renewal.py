@@ -107,6 +107,8 @@ class SignInRenewals:
     async def end(self, request: pb.SignInEndRequest) -> pb.SignInEndResponse:
         """End a sign-in on its holder's word; certificate and refresh token are good no more.
 
+        Who asks again is answered alike: the first answer may have been lost.
+
         Raises:
             CloneSuspected: it has ended, but somebody else had renewed it.
         """
@@ -114,7 +116,10 @@ class SignInRenewals:
         if asked.csr:
             raise Malformed("the end of a sign-in: a certificate request is not expected")
 
-        row, token, issuer = await self._found(shown)
+        try:
+            row, token, issuer = await self._found(shown)
+        except _SignedOut:
+            return pb.SignInEndResponse()
         token = self._unstored.newest(row.id, token)
         reason = await self._end(row, SIGNED_OUT, shown)
         if token and issuer != LOCAL_ISSUER:
