@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
-from threading import Condition, Thread
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, Protocol, TypeVar
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail, maybeDeferred
 from twisted.internet.threads import deferToThreadPool
+from twisted.python.failure import Failure
 
 from svc.errors import Unavailable
 
@@ -50,8 +49,22 @@ def inline(call: Callable[[], T], /) -> Deferred[T]:
 
 @define(eq=False)
 class _Job:
-    call: Callable[[], Any]
-    answer: Deferred[Any]
+    """A call that was asked for.
+
+    Attributes:
+        call: None once nobody waits for it any more.
+    """
+
+    call: Callable[[], Any] | None
+    answer: Deferred[Any] = field(init=False)
+
+    @answer.default
+    def _given_up_where_cancelled(self) -> Deferred[Any]:
+        return Deferred(lambda _: self.give_up())
+
+    def give_up(self) -> None:
+        """Let the call go; if it runs already, its end is not heard."""
+        self.call = None
 
 
 @define(eq=False)
@@ -72,8 +85,7 @@ class SerialThread:
     name: str
     call_from_thread: Callable[..., object]
     nice: int = 0
-    _jobs: deque[_Job | None] = field(init=False, factory=deque)
-    _more: Condition = field(init=False, factory=Condition)
+    _jobs: SimpleQueue[_Job | None] = field(init=False, factory=SimpleQueue)
     _ended: Deferred[None] = field(init=False, factory=Deferred)
     _has_begun: bool = field(init=False, default=False)
     _is_ending: bool = field(init=False, default=False)
@@ -85,8 +97,8 @@ class SerialThread:
         if not self._has_begun:
             self._has_begun = True
             Thread(target=self._work, name=self.name, daemon=True).start()
-        job = _Job(call, Deferred(lambda _: self._give_up(job)))
-        self._put(job)
+        job = _Job(call)
+        self._jobs.put(job)
         return job.answer
 
     def end(self) -> Deferred[None]:
@@ -96,35 +108,28 @@ class SerialThread:
         """
         if not self._is_ending:
             self._is_ending = True
-            self._put(None)
+            self._jobs.put(None)
             if not self._has_begun:
                 self._ended.callback(None)
         ended: Deferred[None] = Deferred()
         self._ended.addCallback(lambda _: None if ended.called else ended.callback(None))
         return ended
 
-    def _put(self, job: _Job | None) -> None:
-        with self._more:
-            self._jobs.append(job)
-            self._more.notify()
-
-    def _give_up(self, job: _Job) -> None:
-        with self._more, suppress(ValueError):  # it runs
-            self._jobs.remove(job)
-
-    def _next(self) -> _Job | None:
-        with self._more:
-            while not self._jobs:
-                self._more.wait()
-            return self._jobs.popleft()
-
     def _work(self) -> None:
         if self.nice and sys.platform == "linux":
             # There, both are of the calling thread.
             own = os.getpriority(os.PRIO_PROCESS, 0)
             os.setpriority(os.PRIO_PROCESS, 0, min(own + self.nice, _NICEST))
-        while (job := self._next()) is not None:
-            maybeDeferred(job.call).addBoth(partial(self.call_from_thread, _answer, job))
+        while (job := self._jobs.get()) is not None:
+            call = job.call
+            if call is None:
+                continue
+            try:
+                outcome = call()
+            except BaseException:
+                outcome = Failure()
+            self.call_from_thread(_answer, job, outcome)
+            del job, call, outcome  # nothing is kept while the thread waits
         self.call_from_thread(self._ended.callback, None)
 
 
