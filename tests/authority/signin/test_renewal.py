@@ -226,7 +226,7 @@ class RenewalTests(SynchronousTestCase):
         self.assertEqual(self.signed_out(), [False])
 
     def test_logout_again(self) -> None:
-        """A sign-out whose answer was lost succeeds when it is tried again, and is recorded once."""
+        """A sign-out whose answer was lost succeeds when tried again, and is recorded once."""
         for _ in range(2):
             value_of(self.at.end(self.key, self.first.chain))
         self.assertEqual(self.signed_out(), [True])
