@@ -126,8 +126,8 @@ class SerialThread:
                 continue
             try:
                 outcome = call()
-            except BaseException:
-                outcome = Failure()
+            except BaseException as error:
+                outcome = Failure(error)
             self.call_from_thread(_answer, job, outcome)
             del job, call, outcome  # nothing is kept while the thread waits
         self.call_from_thread(self._ended.callback, None)
