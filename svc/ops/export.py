@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from attrs import frozen
+from attrs import field, frozen
 
+from svc.audit.log.alike import KnownRecords
 from svc.audit.log.covered import CoveredChain, CoveredPart, CoveredRow, ReadEntries, covered_part
 from svc.ops.turns import done_by_turns
 
@@ -26,6 +27,7 @@ class CoveredLines:
 
     read: ReadEntries
     lines_of: Callable[[CoveredRow], Iterable[str]]
+    _known: KnownRecords = field(factory=KnownRecords, init=False)
 
     def past(self, chain: CoveredChain, jobs: int, turn: int = TURN) -> Iterator[str]:
         """The lines past what the chain reached, made by *jobs* processes; several may be joined.
@@ -49,4 +51,4 @@ class CoveredLines:
 
     def _part(self, first: int, end: int, turn: int) -> CoveredPart:
         count = min(turn, end + 1 - first)
-        return covered_part(self.read, first, count, self.lines_of, requests=True)
+        return covered_part(self.read, first, count, self.lines_of, self._known, requests=True)

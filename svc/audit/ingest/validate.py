@@ -28,8 +28,7 @@ from svc.audit.ingest.requests import BatchChecks, GatedKind, no_session
 from svc.audit.ingest.sampled import Pick, SampledAllow, SessionRow, pick_none
 from svc.audit.ingest.sessions import check_of_session
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
-from svc.audit.log.record import MAX_RECORD
-from svc.audit.log.verify import is_hidden, marker
+from svc.audit.log.record import MAX_RECORD, is_hidden, marker
 from svc.errors import Malformed
 from svc.model.audit.batch import is_batch
 from svc.model.audit.events import (

@@ -19,7 +19,15 @@ from svc.audit.checkpoint.proofs import (
     consistency_ranges,
     inclusion_ranges,
 )
-from svc.audit.log.verify import ChainFault, batch_at, beyond_end, check_record, follow
+from svc.audit.log.alike import Alike, KnownRecords
+from svc.audit.log.verify import (
+    ChainFault,
+    batch_at,
+    beyond_end,
+    check_record,
+    check_said,
+    follow,
+)
 from svc.errors import NoSuchRow
 from svc.model.audit.batch import RequestBatch, is_batch
 from svc.model.audit.ledger import ChainRow, PersonalValue
@@ -35,12 +43,19 @@ class CoveredRow:
 
     Attributes:
         batch: What the row commits to, where it is a batch of requests and they are asked for.
+        alike: What the record says, where it is of a known form; it is then canonical.
     """
 
     row: ChainRow
-    record: dict[str, object]
+    _record: dict[str, object] | None
     personal: Sequence[PersonalValue] = ()
     batch: RequestBatch | None = None
+    alike: Alike | None = field(default=None, repr=False)
+
+    @property
+    def record(self) -> dict[str, object]:
+        """What the row says; one of a known form is read only if somebody asks."""
+        return check_record(self.row) if self._record is None else self._record
 
 
 ReadEntries = Callable[[int, int], Sequence[tuple[ChainRow, Sequence[PersonalValue]]]]
@@ -110,6 +125,7 @@ class CoveredChain:
         Raises:
             ChainFault: naming the first record that is not as it was.
         """
+        known = KnownRecords()
         while self.seq < self.end:
             batch = read(self.seq + 1, min(BATCH, self.end - self.seq))
             if not batch:
@@ -118,7 +134,7 @@ class CoveredChain:
             for row, personal in batch:
                 self.seq += 1
                 self.last = follow(row, self.seq, self.last)
-                entry = covered_row(row, personal, requests=requests)
+                entry = covered_row(row, personal, known, requests=requests)
                 if self.tree is not None:
                     self.tree.append(leaf_hash(row.canonical, row.signature))
                 if self.seq == self.end:
@@ -161,10 +177,14 @@ def covered_part(
     first: int,
     count: int,
     lines_of: Callable[[CoveredRow], Iterable[str]],
+    known: KnownRecords,
     *,
     requests: bool = False,
 ) -> CoveredPart:
     """The records from *first* on, by themselves.
+
+    Args:
+        known: How records are written that were read before.
 
     Raises:
         ChainFault: not all are as they were.
@@ -176,16 +196,24 @@ def covered_part(
     leaves, lines = list[bytes](), list[str]()
     for seq, (row, personal) in enumerate(rows, first):
         last = follow(row, seq, last)
-        lines += lines_of(covered_row(row, personal, requests=requests))
+        lines += lines_of(covered_row(row, personal, known, requests=requests))
         leaves.append(leaf_hash(row.canonical, row.signature))
     return CoveredPart(prev=prev, last=last, leaves=leaves, lines=lines)
 
 
 def covered_row(
-    row: ChainRow, personal: Sequence[PersonalValue], *, requests: bool = False
+    row: ChainRow,
+    personal: Sequence[PersonalValue],
+    known: KnownRecords | None = None,
+    *,
+    requests: bool = False,
 ) -> CoveredRow:
     """The record of a row.  Raises ChainFault: what belongs to it is not what it hides."""
-    record = check_record(row, personal)
+    alike = None if known is None else known.read(row.canonical)
+    if alike is not None:
+        check_said(row, personal, alike)
+        return CoveredRow(row, None, personal, alike=alike)
+    record = check_record(row, personal, known)
     if not is_batch(record):
         return CoveredRow(row, record, personal)
     return CoveredRow(row, record, batch=batch_at(row, record, personal) if requests else None)

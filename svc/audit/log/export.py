@@ -8,13 +8,12 @@ one line, and a change of any bit either is no such line or says something else.
 from __future__ import annotations
 
 from base64 import b64encode
-from bisect import bisect
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import cast
 
 from svc.audit.checkpoint.head import to_line
+from svc.audit.log.alike import OURS, Alike
 from svc.audit.log.covered import CoveredRow
 from svc.audit.log.show import as_json
 from svc.audit.log.verify import ChainFault
@@ -28,38 +27,17 @@ INCLUSION_FORM = "svc-audit-inclusion-v1"
 REQUEST_FORM, ENTRY_FORM = "svc-audit-request-v1", "svc-audit-entry-v1"
 CONSISTENCY_FORM = "svc-audit-consistency-v1"
 
-_OURS = frozenset({"form", "hash", "origin_signature", "personal", "prev_hash", "seq"})
-"""Members of a line that are not the record's."""
-
-_IN_ORDER = tuple(sorted(_OURS))
-
 _quoted = encode_basestring_ascii
 
 
 def json_line(entry: CoveredRow) -> str:
     """The record with its place in the chain: what an outsider verifies."""
-    record, row = _exact(entry), entry.row
-    if row.canonical.isascii() and b"\x7f" not in row.canonical:
-        # Its canonical form is already that of a line: encoding it again would take a third more.
-        line = _spliced(row.canonical.decode("ascii"), _places(tuple(record)), _ours(entry))
-        if line is not None:
-            return line
-    form: dict[str, Json] = {**record, "form": EXPORT_FORM, "seq": row.seq}
+    row = entry.row
+    if entry.alike is not None:
+        return _spliced(row.canonical.decode("ascii"), entry.alike, _ours(entry))
+    form: dict[str, Json] = {**_exact(entry), "form": EXPORT_FORM, "seq": row.seq}
     form["prev_hash"], form["hash"] = row.prev_hash.hex(), row.hash.hex()
     return as_json({**form, **_personal(entry), **_signature(entry)})
-
-
-@lru_cache(maxsize=1024)
-def _places(names: tuple[str, ...]) -> tuple[str, ...]:
-    """What each of our members stands before, of a record with such *names*, which are sorted.
-
-    Empty for one that stands before or after all of them.
-    """
-    found: list[str] = []
-    for own in _IN_ORDER:
-        at = bisect(names, own)
-        found.append(f",{_quoted(names[at])}:" if 0 < at < len(names) else "")
-    return tuple(found)
 
 
 def _ours(entry: CoveredRow) -> tuple[str, ...]:
@@ -83,25 +61,15 @@ def _ours(entry: CoveredRow) -> tuple[str, ...]:
     )
 
 
-def _spliced(text: str, places: Sequence[str], ours: Sequence[str]) -> str | None:
-    """The record *text* with our members at their places; None where one cannot be told.
-
-    Each place is in the text, since the record has that member; where an inner object has one of
-    the name too, or a text looks like it, there are two.
-    """
-    parts: list[str] = []
-    begin, last = 0, ""
-    for place, own in zip(places, ours, strict=True):
-        if not own:
-            continue
-        if place == last != "":
-            parts.append(own)
-            continue
-        at = text.find(place) if place else -1
-        if at < 0 or text.find(place, at + 1) >= 0:
-            return None
-        parts += (text[begin:at], own)
-        begin, last = at, place
+def _spliced(text: str, alike: Alike, ours: Sequence[str]) -> str:
+    """The record *text*, which is written as in a line, with our members at their places."""
+    form, said = alike
+    parts, begin = list[str](), 0
+    for group, own in zip(form.places, ours, strict=True):
+        if own:
+            at = said.start(group)
+            parts += (text[begin:at], own)
+            begin = at
     parts.append(text[begin:])
     return "".join(parts)
 
@@ -198,7 +166,7 @@ def _exact(entry: CoveredRow) -> dict[str, Json]:
         exact = write_plain(record).encode() == entry.row.canonical
     except UnicodeEncodeError:
         exact = False
-    if not exact or not _OURS.isdisjoint(record):
+    if not exact or not record.keys().isdisjoint(OURS):
         raise ChainFault(entry.row.seq, "record", "the record is not in its canonical form")
     return record
 

@@ -13,10 +13,14 @@ value goes in as a salted hash, and peer text cannot break the form.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from hashlib import sha256
+from json.scanner import make_scanner
 from types import MappingProxyType
+from typing import Any, cast
 
 from attrs import field, frozen
 
@@ -31,7 +35,7 @@ from svc.model.audit.record import (
     Shape,
     rfc3339,
 )
-from svc.model.canonical import Json, encode
+from svc.model.canonical import Json, encode, is_shallow
 from svc.model.ids import Entropy
 from svc.model.policy.access import AccessRequest, request_form
 from svc.model.policy.terms import AttributeTerm
@@ -42,6 +46,10 @@ MAX_TEXTS = 256
 MAX_RECORD = 1 << 17
 PERSONAL = "personal"
 """The one key of what stands in a record for a personal value."""
+
+_SCAN: Callable[[str, int], tuple[object, int]] = make_scanner(cast("Any", json.JSONDecoder()))
+_IS_TEXT = re.compile(r'"[^"\\\x00-\x1f]*"').fullmatch
+"""Finds most JSON texts to be JSON, in a third of the time."""
 
 _CREDENTIAL = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*"
@@ -143,6 +151,51 @@ def seal(
 def personal_hash(salt: bytes, value: str) -> str:
     """The hash that replaces *value* (canonical JSON text) in the record, in hex."""
     return sha256(salt + value.encode("utf-8")).hexdigest()
+
+
+def is_hidden(there: object, value: PersonalValue) -> bool:
+    """Whether *there* is the marker of *value* in a record."""
+    return type(there) is dict and len(there) == 1 and is_hashed(value, there.get(PERSONAL))
+
+
+def is_hashed(value: PersonalValue, digest: object) -> bool:
+    """Whether *digest* is the salted hash of *value*.
+
+    The salt has one length, and the value is JSON: else a byte could pass from one to the other.
+    """
+    salt, text = value.salt, value.value
+    if len(salt) != SALT_BYTES or digest != personal_hash(salt, text):
+        return False
+    return _IS_TEXT(text) is not None or _is_json(text)
+
+
+def _is_json(text: str) -> bool:
+    """Whether *text* is JSON without a space around it, of no more levels than a record may have.
+
+    Half the time of ``json.loads``.  No answer is remembered: values that were erased meanwhile
+    are not to stay in memory.
+    """
+    try:
+        value, end = _SCAN(text, 0)
+        return end == len(text) and is_shallow(value)
+    except (ValueError, RecursionError, StopIteration):
+        return False
+
+
+@lru_cache(maxsize=256)
+def _names(path: str) -> tuple[str, ...]:
+    """The members that lead to a value; few paths exist, and each record has them again."""
+    return tuple(path.split("."))
+
+
+def marker(record: Mapping[str, object], path: str) -> object:
+    """The value in *record* at a dotted path, or None."""
+    place: object = record
+    for name in _names(path):
+        if type(place) is not dict:
+            return None
+        place = place.get(name)
+    return place
 
 
 def tidy(text: str) -> str:

@@ -16,8 +16,8 @@ from typing import Any
 from attrs import frozen
 
 from svc.audit.log.entries import SessionOf, no_session, sides_of
-from svc.audit.log.record import PERSONAL
-from svc.audit.log.verify import ChainFault, PersonalOf, batch_at, is_hidden
+from svc.audit.log.record import PERSONAL, is_hidden
+from svc.audit.log.verify import ChainFault, PersonalOf, batch_at
 from svc.model.audit.batch import BATCH_EVENT, RequestBatch, is_batch
 from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import ChainRow, PersonalValue

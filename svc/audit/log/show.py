@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import define, field
 
 from svc.audit.log.about import SHORT, NameOf, about
-from svc.audit.log.record import PERSONAL
-from svc.audit.log.verify import is_hidden
+from svc.audit.log.record import PERSONAL, is_hidden
 from svc.errors import Malformed
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.canonical import Json, decode

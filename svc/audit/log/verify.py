@@ -9,10 +9,7 @@ and whatever cannot be read is a fault, never a reason to go on.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from hashlib import sha256
 from json.scanner import make_scanner
 from typing import Any, cast
 
@@ -20,15 +17,15 @@ from attrs import define, evolve, field, frozen
 
 from svc.audit.checkpoint.head import NO_HEAD, head_time
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
+from svc.audit.log.alike import Alike, KnownRecords
 from svc.audit.log.entries import erased_values, missing_values
-from svc.audit.log.record import PERSONAL, SALT_BYTES
+from svc.audit.log.record import is_hashed, is_hidden, marker
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.model.audit.batch import RequestBatch, is_batch, read_batch
 from svc.model.audit.events import DECIDED, ERASING
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
-from svc.model.canonical import is_shallow
 
 PersonalOf = Callable[[int, int], Mapping[int, Sequence[PersonalValue]]]
 """``personal_of(first, last)``: what is not erased of the records *first* to *last*."""
@@ -38,9 +35,6 @@ LEAF_BYTES = 32
 
 NOT_BEFORE = "it does not name the record before it"
 _SCAN: Callable[[str, int], tuple[object, int]] = make_scanner(cast("Any", json.JSONDecoder()))
-_IS_TEXT = re.compile(r'"[^"\\\x00-\x1f]*"').fullmatch
-"""Finds most JSON texts to be JSON, in a third of the time."""
-
 PLACED = b',"spool":{'
 """In the bytes of every record with a place in a spool; a quick look before it is decoded."""
 
@@ -122,38 +116,36 @@ class VerifiedRange:
 
 
 def verified_range(
-    first: int, rows: Sequence[ChainRow], personal: Mapping[int, Sequence[PersonalValue]] | None
+    first: int,
+    rows: Sequence[ChainRow],
+    personal: Mapping[int, Sequence[PersonalValue]] | None,
+    known: KnownRecords | None = None,
 ) -> VerifiedRange:
     """Check *rows*, which are to be the records from *first* on.  Nearly all work is here.
 
     Args:
         personal: What stands beside them; None where only the chain is to be checked.
+        known: How records were written that were good; None to judge each by itself.
     """
     prev = rows[0].prev_hash if rows and rows[0].seq == first else None
     last = GENESIS if prev is None else prev
     hashes: list[bytes] = []
     leaves: list[bytes] = []
-    slices: dict[str, int] = {}
-    fault, by_others = None, False
-    missing, erased = list[str](), list[str]()
-    values_of = ({} if personal is None else personal).get
+    told, fault = _SaidBeside(is_whole=personal is not None), None
     try:
         for seq, row in enumerate(rows, first):
             last = follow(row, seq, last)
-            beside = values_of(seq, ())
-            record = check_record(row, beside)
-            if "entities_digest" in record:
-                digest = decided_over(record)
-                if digest is not None and digest not in slices:
-                    slices[digest] = seq
-            if "batch" in record and personal is not None:
-                missing += _missing(row, record, beside)
-            if record.get("event") in ERASING:
-                erased += erased_values(record)
+            beside = personal.get(seq, ()) if personal else ()
+            alike = None if known is None else known.read(row.canonical)
+            if alike is None:
+                told.by(row, check_record(row, beside, known), beside)
+            else:
+                check_said(row, beside, alike)
+                told.alike(seq, alike)
             hashes.append(last)
             leaves.append(leaf_hash(row.canonical, row.signature))
-            if "spool" in record or row.signature:
-                by_others = True
+            if row.signature:
+                told.by_others = True
     except ChainFault as found:
         fault = (found.seq, found.kind, found.what)
     return VerifiedRange(
@@ -161,28 +153,63 @@ def verified_range(
         hashes=b"".join(hashes),
         leaves=b"".join(leaves),
         fault=fault,
-        by_others=by_others,
-        slices=slices,
-        missing=missing,
-        erased=erased,
+        by_others=told.by_others,
+        slices=told.slices,
+        missing=told.missing,
+        erased=told.erased,
     )
+
+
+@define
+class _SaidBeside:
+    """What records say of what is kept beside them, and by whom they are; see VerifiedRange."""
+
+    is_whole: bool
+    by_others: bool = False
+    slices: dict[str, int] = field(factory=dict)
+    missing: list[str] = field(factory=list)
+    erased: list[str] = field(factory=list)
+
+    def by(
+        self, row: ChainRow, record: Mapping[str, object], beside: Sequence[PersonalValue]
+    ) -> None:
+        """Take in a record that was judged by itself."""
+        digest = decided_over(record)
+        if digest is not None:
+            self.slices.setdefault(digest, row.seq)
+        if self.is_whole and "batch" in record and is_batch(record):
+            self.missing += missing_values(row.seq, batch_at(row, record, beside))
+        if _event_of(record) in ERASING:
+            self.erased += erased_values(record)
+        if "spool" in record:
+            self.by_others = True
+
+    def alike(self, seq: int, alike: Alike) -> None:
+        """Take in a record of a known form."""
+        form, said = alike
+        if form.digest:
+            self.slices.setdefault(said[form.digest].decode(), seq)
+        if form.is_placed:
+            self.by_others = True
 
 
 def verified_ranges(
     batches: Iterable[Sequence[ChainRow]],
     personal_of: PersonalOf | None = None,
     first: int = FIRST_SEQ,
+    known: KnownRecords | None = None,
 ) -> Iterator[VerifiedRange]:
     """Check *batches* of rows, from record *first* on, one after the other.
 
     Args:
         personal_of: The personal values of records that are not erased.
+        known: How records were written that were good.
     """
+    known = KnownRecords() if known is None else known
     for batch in batches:
         end = first + len(batch)
-        yield verified_range(
-            first, batch, personal_of(first, end - 1) if personal_of and batch else None
-        )
+        personal = personal_of(first, end - 1) if personal_of and batch else None
+        yield verified_range(first, batch, personal, known)
         first = end
 
 
@@ -246,12 +273,6 @@ def _check_missing(missing: Iterable[str], erased: set[str]) -> None:
             raise ChainFault(int(seq), "personal", what)
 
 
-def _missing(
-    row: ChainRow, record: Mapping[str, Any], beside: Sequence[PersonalValue]
-) -> list[str]:
-    return missing_values(row.seq, batch_at(row, record, beside)) if is_batch(record) else []
-
-
 def batch_at(
     row: ChainRow, record: Mapping[str, Any], beside: Sequence[PersonalValue]
 ) -> RequestBatch:
@@ -287,8 +308,13 @@ def follow(row: ChainRow, seq: int, last: bytes) -> bytes:
     return found
 
 
-def check_record(row: ChainRow, personal: Sequence[PersonalValue] = ()) -> dict[str, object]:
+def check_record(
+    row: ChainRow, personal: Sequence[PersonalValue] = (), known: KnownRecords | None = None
+) -> dict[str, object]:
     """The record that *row* holds, with values that are the ones it hides.
+
+    Args:
+        known: Is to remember how the record is written.
 
     Raises:
         ChainFault: it holds none, or a value is not the one hashed.
@@ -305,62 +331,40 @@ def check_record(row: ChainRow, personal: Sequence[PersonalValue] = ()) -> dict[
     if "batch" in record and is_batch(record):
         return record  # what stands beside it is checked as a whole, where it is wanted
     for value in personal:
-        there: object = record
-        for name in _names(value.path):
-            there = there.get(name) if type(there) is dict else None
-        if not is_hidden(there, value):
-            raise ChainFault(
-                row.seq, "personal", f"the value at {value.path!r} is not the one hashed"
-            )
+        if not is_hidden(marker(record, value.path), value):
+            raise _not_hidden(row, value)
+    if known is not None:
+        known.judged(row.canonical, record)
     return record
+
+
+def check_said(row: ChainRow, personal: Sequence[PersonalValue], alike: Alike) -> None:
+    """Return if the values are the ones that a record of a known form hides.
+
+    Raises:
+        ChainFault: one is not.
+    """
+    form, said = alike
+    for value in personal:
+        at = form.hidden.get(value.path)
+        if at is None or not is_hashed(value, said[at].decode()):
+            raise _not_hidden(row, value)
+
+
+def _not_hidden(row: ChainRow, value: PersonalValue) -> ChainFault:
+    return ChainFault(row.seq, "personal", f"the value at {value.path!r} is not the one hashed")
 
 
 def decided_over(record: Mapping[str, object]) -> str | None:
     """The digest of the slice of entities that the store keeps for this record, if it does."""
     digest = record.get("entities_digest")
-    return digest if record.get("event") in DECIDED and isinstance(digest, str) else None
+    return digest if _event_of(record) in DECIDED and isinstance(digest, str) else None
 
 
-def is_hidden(there: object, value: PersonalValue) -> bool:
-    """Whether *there* is the marker of *value* in a record.
-
-    The salt has one length, and the value is JSON: else a byte could pass from one to the other.
-    """
-    salt, text = value.salt, value.value
-    if len(salt) != SALT_BYTES or type(there) is not dict or len(there) != 1:
-        return False
-    if there.get(PERSONAL) != sha256(salt + text.encode()).hexdigest():
-        return False
-    return _IS_TEXT(text) is not None or _is_json(text)
-
-
-def _is_json(text: str) -> bool:
-    """Whether *text* is JSON without a space around it, of no more levels than a record may have.
-
-    Half the time of ``json.loads``.  No answer is remembered: values that were erased meanwhile
-    are not to stay in memory.
-    """
-    try:
-        value, end = _SCAN(text, 0)
-        return end == len(text) and is_shallow(value)
-    except (ValueError, RecursionError, StopIteration):
-        return False
-
-
-@lru_cache(maxsize=256)
-def _names(path: str) -> tuple[str, ...]:
-    """The members that lead to a value; few paths exist, and each record has them again."""
-    return tuple(path.split("."))
-
-
-def marker(record: Mapping[str, object], path: str) -> object:
-    """The value in *record* at a dotted path, or None."""
-    place: object = record
-    for name in _names(path):
-        if type(place) is not dict:
-            return None
-        place = place.get(name)
-    return place
+def _event_of(record: Mapping[str, object]) -> str:
+    """What happened; empty where a record that is not ours names no event."""
+    event = record.get("event")
+    return event if isinstance(event, str) else ""
 
 
 @define

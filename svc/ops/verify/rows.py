@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from attrs import frozen
+from attrs import field, frozen
 
+from svc.audit.log.alike import KnownRecords
 from svc.audit.log.verify import LEAF_BYTES, ChainFault, PersonalOf, VerifiedRange, verified_ranges
 from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
@@ -19,8 +20,8 @@ from svc.model.audit.record import FIRST_SEQ
 from svc.ops.store import StorePlace, why_unreadable
 from svc.ops.turns import TURN_TIMEOUT_SECS, done_by_turns
 
-BATCH = 512
-"""Records that one process has in memory at a time."""
+BATCH = 128
+"""Records that one process has in memory at a time: more do not stay in a processor's cache."""
 
 TURN = 8192
 """Records that one process checks over one snapshot."""
@@ -59,6 +60,7 @@ class LogParts:
     store: StorePlace
     size: int
     length: int
+    _known: KnownRecords = field(factory=KnownRecords, init=False)
 
     def joined(
         self, done: Iterable[tuple[int, list[VerifiedRange] | None]]
@@ -74,7 +76,7 @@ class LogParts:
 
         def look(tx: ITransaction) -> list[VerifiedRange]:
             rows = batches(tx.audit, first, last + 1 - first)
-            found = list(verified_ranges(rows, personal_of(tx.audit), first))
+            found = list(verified_ranges(rows, personal_of(tx.audit), first, self._known))
             there = sum(len(part.leaves) for part in found) // LEAF_BYTES
             if first + there <= last and not any(part.fault for part in found):
                 fault = (first + there, "gap", "the store has no record at this position")

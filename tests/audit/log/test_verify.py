@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from svc.audit.checkpoint.head import AnchorKey, payload, sign_head
-from svc.audit.log.record import personal_hash, seal
-from svc.audit.log.verify import ChainFault, Verified, is_hidden, verified_ranges, verify
+from svc.audit.log.record import is_hidden, personal_hash, seal
+from svc.audit.log.verify import ChainFault, Verified, verified_ranges, verify
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import GENESIS, SignedHead, chain_hash
 from svc.model.canonical import MAX_DEPTH
