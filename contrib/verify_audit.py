@@ -24,6 +24,7 @@ import base64
 import hashlib
 import json
 import os
+import re
 import sys
 from collections import deque, namedtuple
 from collections.abc import Iterator
@@ -45,6 +46,7 @@ REQUEST, ENTRY = "svc-audit-request-v1", "svc-audit-entry-v1"
 BATCH, MOST_ENTRIES = "request.batch", 256
 CHAIN_DOMAIN, HEAD_DOMAIN = b"svc-audit-v1\0", b"svc-audit-head-v1\0"
 LONGEST_LINE = 1 << 22
+MOST_EVENTS, MOST_LIKENESSES, LONGEST_ALIKE = 128, 4, 1 << 13
 PART = 1 << 19  # bytes of an export that one process looks at, at a time
 
 # Members of a line that are not the record's.
@@ -443,15 +445,161 @@ def part_of(stream: BinaryIO) -> list[bytes]:
 
 def links(lines: list[bytes]) -> list[Link | None]:
     """What each line says by itself; None for one that is no record, or none that is good."""
-    found: list[Link | None] = []
-    for line in lines:
-        try:
-            form = parsed(line, "")
-            good = form.get("form") == EXPORT
-            found.append(read_record(form, form["seq"], None, "") if good else None)
-        except (Refused, KeyError, TypeError, ValueError, OverflowError, RecursionError):
-            found.append(None)
-    return found
+    return [alike(line) or by_itself(line) for line in lines]
+
+
+def by_itself(line: bytes) -> Link | None:
+    """What a line says, once it was parsed; it shows what other lines may be like."""
+    try:
+        form = parsed(line, "")
+        if form.get("form") != EXPORT:
+            return None
+        link = read_record(form, form["seq"], None, "")
+    except (Refused, KeyError, TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    learn(line, form)
+    return link
+
+
+class Likeness:
+    """Which lines are like one that is good: the same members, other plain texts and numbers.
+
+    This saves time, and only ever says yes: whatever is not good by it is parsed and judged as if
+    it were not here.  It says yes to no other lines, because one that matches is JSON in the one
+    form: it has a plain text where the good one has a plain text, and a number where that has a
+    number.  No text of the record has an escape, so it is hashed as it is in the line.
+    """
+
+    TEXT, NUMBER = r"[ !#-[\]-~]*", r"(?:0|-?[1-9][0-9]{0,14})"  # nothing that JSON escapes
+    TOLD = rf'\{{"path":"({TEXT})","salt":"([0-9a-f]{{32}})","value":"({TEXT}(?:\\"{TEXT})*)"\}}'
+    OURS = {
+        "form": rf'"{EXPORT}"()',
+        "hash": r'"([0-9a-f]{64})"',
+        "origin_signature": r'"([A-Za-z0-9+/=]+)"',
+        "prev_hash": r'"([0-9a-f]{64})"',
+        "seq": r"([1-9][0-9]{0,14})",
+    }
+
+    def __init__(self, form: dict[str, Any]) -> None:
+        """Of a good line.  Raises Refused: what is like it cannot be told by a pattern."""
+        # The event comes before our members in order, so each of ours has a comma before it.
+        demand("event" in form, "no event")
+        demand(form["event"] != BATCH, "the lines after it belong to it")
+        self.groups = 0
+        self.ours: dict[str, int] = {}  # our members, each a group with what it says in the next
+        self.hidden: dict[bytes, int] = {}  # the group of the hash that is at a path
+        self.told = len(form.get("personal", ()))
+        members = "".join(self.member(name, form[name]) for name in form)[1:]
+        self.match = re.compile(rf"\{{{members}\}}\n".encode()).fullmatch
+
+    def member(self, name: str, value: Any) -> str:
+        """What matches a member of the line, with the comma before it."""
+        if name == "event":
+            return f',"event":{exactly(value)}'
+        if name not in OWN:
+            return f",{self.name(name)}:{self.value(name, value)}"
+        self.ours[name] = self.groups + 1
+        self.groups += 1 + (3 * self.told if name == "personal" else 1)
+        told = rf"\[{','.join([self.TOLD] * self.told)}\]"
+        return f'(,"{name}":{self.OURS.get(name, told)})'
+
+    def name(self, name: str) -> str:
+        """What matches the name of a member; with a dot in it, a path could mean two things."""
+        demand("." not in name, "a dot in a name")
+        return exactly(name)
+
+    def value(self, path: str, value: Any) -> str:
+        """What matches a value that *path* leads to."""
+        if type(value) is dict and list(value) == ["personal"]:
+            self.groups += 1
+            self.hidden[path.encode()] = self.groups
+            exactly(value["personal"])
+            return rf'\{{"personal":"({self.TEXT})"\}}'
+        if type(value) is dict:
+            inner = [f"{self.name(k)}:{self.value(f'{path}.{k}', v)}" for k, v in value.items()]
+            return rf"\{{{','.join(inner)}\}}"
+        if type(value) is list:
+            for each in value:
+                exactly(each)
+            return rf'\[(?:"{self.TEXT}"(?:,"{self.TEXT}")*)?\]'
+        if value is None or type(value) is bool:
+            return to_ascii(value)
+        if type(value) is int:
+            return self.NUMBER
+        exactly(value)
+        return f'"{self.TEXT}"'
+
+    def link(self, line: bytes) -> Link | None:
+        """What a line says by itself, if it matches and all in it is good."""
+        match = self.match(line)
+        if match is None:
+            return None
+        pieces, end = [], 0
+        for group in self.ours.values():
+            pieces.append(line[end : match.start(group)])
+            end = match.end(group)
+        record = b"".join(pieces) + line[end:-1]
+        said = {name: match[group + 1].decode() for name, group in self.ours.items()}
+        seq, before = int(said["seq"]), bytes.fromhex(said["prev_hash"])
+        found = chained(seq, before, record)
+        good = found.hex() == said["hash"]
+        for at in range(self.told):
+            begin = self.ours["personal"] + 1 + 3 * at
+            path, salt, value = match.group(begin, begin + 1, begin + 2)
+            value = value.replace(b'\\"', b'"')
+            hashed = hashlib.sha256(bytes.fromhex(salt.decode()) + value).hexdigest().encode()
+            good = good and path in self.hidden and match[self.hidden[path]] == hashed
+            check_json(value.decode())
+        if not good:
+            return None
+        return Link(
+            seq=seq,
+            before=before,
+            hash=found,
+            leaf=leaf_hash(record, said, ""),
+            signed="origin_signature" in said,
+            is_batch=False,
+        )
+
+
+def exactly(value: Any) -> str:
+    """What matches this plain text and nothing else.  Raises Refused: it is none."""
+    plain = type(value) is str and re.fullmatch(Likeness.TEXT, value) is not None
+    demand(plain, "no plain text")
+    return f'"{re.escape(value)}"'
+
+
+LIKENESSES: dict[bytes, list[Likeness]] = {}  # by the event; few, whatever an export contains
+
+
+def event_of(line: bytes) -> bytes:
+    """What looks like the event of a line."""
+    begin = line.find(b'"event":"') + 9
+    return line[begin : line.find(b'"', begin)]
+
+
+def learn(line: bytes, form: dict[str, Any]) -> None:
+    """Know the lines that are like a good one."""
+    event = event_of(line)
+    known = LIKENESSES.get(event, [])
+    if len(line) > LONGEST_ALIKE or len(known) >= MOST_LIKENESSES or len(LIKENESSES) >= MOST_EVENTS:
+        return
+    try:
+        LIKENESSES[event] = [*known, Likeness(form)]
+    except (Refused, RecursionError):
+        pass
+
+
+def alike(line: bytes) -> Link | None:
+    """What a line says that is like a good one, and good; None for all others."""
+    try:
+        for likeness in LIKENESSES.get(event_of(line), ()):
+            link = likeness.link(line)
+            if link is not None:
+                return link
+    except (Refused, ValueError, RecursionError):
+        pass
+    return None
 
 
 def read_record(form: dict[str, Any], seq: int, last: bytes | None, place: str) -> Link:
@@ -463,9 +611,8 @@ def read_record(form: dict[str, Any], seq: int, last: bytes | None, place: str) 
         raise Refused(f"{place}: it does not follow from the record before it")
     record = {name: value for name, value in form.items() if name not in OWN}
     text = to_canonical(record).encode()
-    number, length = seq.to_bytes(8, "big"), len(text).to_bytes(4, "big")
-    found = hashlib.sha256(CHAIN_DOMAIN + number + before + length + text)
-    if found.hexdigest() != form.get("hash"):
+    found = chained(seq, before, text)
+    if found.hex() != form.get("hash"):
         raise Refused(f"{place}: the record is not the one hashed")
     check_personal(form, record, place)
     leaf = leaf_hash(text, form, place)
@@ -473,11 +620,17 @@ def read_record(form: dict[str, Any], seq: int, last: bytes | None, place: str) 
     return Link(
         seq=seq,
         before=before,
-        hash=found.digest(),
+        hash=found,
         leaf=leaf,
         signed=signed,
         is_batch=form.get("event") == BATCH,
     )
+
+
+def chained(seq: int, before: bytes, text: bytes) -> bytes:
+    """The hash of a record, over its number, the hash before it and its canonical form."""
+    number, length = seq.to_bytes(8, "big"), len(text).to_bytes(4, "big")
+    return hashlib.sha256(CHAIN_DOMAIN + number + before + length + text).digest()
 
 
 def check_personal(

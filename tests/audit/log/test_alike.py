@@ -68,7 +68,7 @@ OTHERS = st.dictionaries(NAMES, VALUES, max_size=6)
 EVENTS = st.sampled_from(["session.start", "audit.erased", "request.batch", "x", 'a"b', None, 7])
 
 
-def changed(text: str, changes: Sequence[tuple[float, int, str]]) -> bytes:
+def altered(text: str, changes: Sequence[tuple[float, int, str]]) -> bytes:
     """The text, changed at some places."""
     for place, out, new in changes:
         at = round(place * len(text))
@@ -133,7 +133,7 @@ class AlikeTests(SynchronousTestCase):
     ) -> None:
         """Whatever is changed in a record, and rightly hashed, is judged as it is by itself."""
         one, two, three = sealed(made)
-        text = changed(three.canonical.decode(), changes)
+        text = altered(three.canonical.decode(), changes)
         self.check(taught(one.canonical, two.canonical), text, three.personal)
 
     @settings(max_examples=examples(300), deadline=None)
@@ -146,7 +146,7 @@ class AlikeTests(SynchronousTestCase):
         text = json.dumps(form, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         known = taught(text.encode())
         self.check(known, text.encode(), [])
-        self.check(known, changed(text, changes), [])
+        self.check(known, altered(text, changes), [])
 
     def test_each_place(self) -> None:
         """What is put into a small record, or for a character of it, is judged at every place."""
