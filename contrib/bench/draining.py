@@ -48,6 +48,7 @@ from svc.pki.root import make_cluster
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.policy.vocabulary import vocabulary
+from svc.runtime.heap import settle_heap
 from svc.runtime.threads import in_pool
 from tests.support.nothing import nothing
 
@@ -95,6 +96,7 @@ async def _measure(reactor: Any, url: str, count: int, *, batches: bool) -> None
         may_write=_MAY_WRITE,
         in_thread=in_pool(reactor),
     )
+    settle_heap(reactor).join()  # as a role does when it has started
     begun = time.monotonic()
     await drain.drain()
     drained = count / (time.monotonic() - begun)
