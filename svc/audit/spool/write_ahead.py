@@ -88,6 +88,8 @@ class WriteAhead:
     """Files that failed, and hold what is in no row yet."""
     _stale: set[Path] = field(factory=set, init=False)
     """Files to be removed, of which all is in rows."""
+    _is_removing: bool = field(default=False, init=False)
+    """Whether a removal may still come undone."""
     _former: dict[Path, bool] = field(factory=dict, init=False)
     """Files of former lives, and whether each is damaged."""
     _cuts: list[list[Any]] = field(factory=list, init=False)
@@ -139,16 +141,26 @@ class WriteAhead:
         for file in [one for one in self._abandoned if not one.left]:
             self._abandoned.remove(file)
             self._stale.add(file.path)
-        self._stale = {one for one in self._stale if not _is_removed(one)}
+        self._remove_stale()
         if self._stale or self._abandoned or any(one.left for one in self._files):
             self._durable(framed(0, _json({"in_rows": self._in_rows})))
         self._is_owed = False
+
+    def _remove_stale(self) -> None:
+        """Remove files for good: after a power cut, the requests in them would enter rows again."""
+        self._is_removing = self._is_removing or bool(self._stale)
+        self._stale = {one for one in self._stale if not _is_removed(one)}
+        if self._is_removing and self.root.is_dir():
+            self.disk.sync_directory(self.root)
+        self._is_removing = False
 
     def close(self) -> None:
         """Write no more; only files whose requests are in no row stay."""
         files, self._files = self._files, []
         for file in files:
             os.close(file.descriptor)
+        if self._is_owed:
+            return  # the files may say which requests of other files are in rows
         for file in (*files, *self._abandoned):
             if not file.left:
                 _is_removed(file.path)
