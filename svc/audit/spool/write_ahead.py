@@ -28,7 +28,7 @@ from twisted.logger import Logger
 
 from svc.audit.spool.aside import move_aside
 from svc.audit.spool.file_system import Disk, is_at
-from svc.audit.spool.framing import Framed, framed, frames
+from svc.audit.spool.framing import HEAD_BYTES, Damaged, Framed, framed, frames
 from svc.model.audit.request import SealedRequest, SessionNumbers
 
 _log = Logger(namespace="svc_audit")
@@ -113,7 +113,7 @@ class WriteAhead:
         for at, one in enumerate(requests, first):
             n = numbers.get(one.numbers, one.numbers.ahead) + 1
             numbers[one.numbers] = n
-            data += framed(at, _text(one, n))
+            data += framed(at, _text(one, n, first))
         file = self._durable(bytes(data))
         self._written += len(requests)
         file.left += len(requests)
@@ -185,6 +185,8 @@ class WriteAhead:
         )
         after = max((read.in_rows for read in found), default=0)
         kept = sorted((one for one in counted if one.at > after), key=attrgetter("at"))
+        if not any(self._former.values()):
+            kept = _acknowledged(kept, after)
         self._written = max(after, kept[-1].at if kept else 0)
         in_rows = newest() if kept else {}
         numbers: dict[str, SessionNumbers] = {}
@@ -192,11 +194,12 @@ class WriteAhead:
         for one in kept:
             uid, n = one.sealed.numbers.session_uid, one.session_n
             if n > in_rows.get(uid, 0):
-                of = numbers.setdefault(uid, SessionNumbers(uid, last=n - 1))
+                of = numbers.get(uid)
+                if of is None or of.ahead + 1 != n:  # one before it may be damaged
+                    of = numbers[uid] = SessionNumbers(uid, last=n - 1)
+                of.ahead = n
                 left.append(evolve(one.sealed, numbers=of))
         if not left:
-            # Whatever cannot be read is half of what was wiped: all of it is in rows.
-            self._former = dict.fromkeys(self._former, False)
             self.forget_former()
         return left
 
@@ -311,12 +314,14 @@ class _Written:
 
     Attributes:
         at: Its place in the order of writing.
+        first: That of the first one that was written with it.
         end: The byte after it.
         session_n: Its number among the requests of its session.
         sealed: Its ``numbers`` are its own, and name the session alone.
     """
 
     at: int
+    first: int
     end: int
     session_n: int
     sealed: SealedRequest
@@ -325,7 +330,7 @@ class _Written:
     def of(cls, found: Framed) -> _Written:
         """What :func:`_text` wrote: the frame's checksum says that it is unchanged."""
         form: Any = json.loads(found.payload)
-        uid, n, version, digest, type_, decision_id, size, before, after, values = form
+        first, uid, n, version, digest, type_, decision_id, size, before, after, values = form
         sealed = SealedRequest(
             numbers=SessionNumbers(uid),
             common=(version, digest, type_),
@@ -335,7 +340,7 @@ class _Written:
             values=[(path, bytes.fromhex(salt), value) for path, salt, value in values],
             size=size,
         )
-        return cls(at=found.n, end=found.end, session_n=n, sealed=sealed)
+        return cls(at=found.n, first=first, end=found.end, session_n=n, sealed=sealed)
 
 
 @frozen
@@ -358,7 +363,8 @@ class _Read:
     @classmethod
     def of(cls, path: Path) -> _Read:
         """Read it.  Raises OSError."""
-        found = list(frames(path.read_bytes()))
+        data = path.read_bytes()
+        found = list(frames(data))
         # Bytes at the end that are no whole request were never acknowledged.
         while found and not isinstance(found[-1], Framed):
             found.pop()
@@ -370,13 +376,35 @@ class _Read:
             cuts=[cut for note in notes for cut in note.get("cuts", ())],
             in_rows=max((note.get("in_rows", 0) for note in notes), default=0),
             requests=[_Written.of(one) for one in whole if one.n],
-            is_damaged=len(whole) < len(found) or bool(whole and whole[0].n),
+            is_damaged=any(
+                isinstance(one, Damaged) and b"\0" not in data[one.begin + HEAD_BYTES : one.end]
+                for one in found
+            ),
         )
 
 
-def _text(one: SealedRequest, n: int) -> bytes:
+def _acknowledged(requests: list[_Written], after: int) -> list[_Written]:
+    """Without those that follow a gap in the last write: it never returned, so none of it passed.
+
+    A power cut leaves any part of what was not synced.
+
+    Args:
+        after: All up to this one are in rows.
+    """
+    first = max((one.first for one in requests), default=0)
+    due, kept = max(first, after + 1), list[_Written]()
+    for one in requests:
+        if one.first == first:
+            if one.at != due:
+                break
+            due += 1
+        kept.append(one)
+    return kept
+
+
+def _text(one: SealedRequest, n: int, first: int) -> bytes:
     values = [[path, salt.hex(), value] for path, salt, value in one.values]
-    about = [one.numbers.session_uid, n, *one.common, one.decision_id, one.size]
+    about = [first, one.numbers.session_uid, n, *one.common, one.decision_id, one.size]
     return _json([*about, one.before, one.after, values])
 
 

@@ -182,7 +182,35 @@ class LifeTests(LifeCase):
         self.assertTrue([one for one in logs if "damaged" in str(one["log_format"])])
         self.assertEqual(self.ahead(), [])
         self.assertEqual(len(list((self.root / DAMAGED).glob("ahead-*"))), 1)
-        self.assertEqual(len(self.recorded()), 3)
+        self.assertEqual(self.recorded(), [1, 3, 4])
+
+    def test_half_wiped(self) -> None:
+        """A file that was being emptied, while another one was not, is not taken for damaged."""
+        self.spool._ahead.file_bytes = 2048
+        requests = self.passed(5)
+        late = self.passed(2)
+        self.assertEqual(len(self.ahead()), 2)
+        self.disk.errors["wipe"] = Killed()
+        self.assertRaises(Killed, self.spool.commit, requests)
+        self.assertEqual(len(late), 2)
+        with capturedLogs() as logs:
+            self.spool = self.next_life()
+        self.assertEqual([one for one in logs if "damaged" in str(one["log_format"])], [])
+        self.assertEqual((self.recorded(), self.ahead()), ([1, 2, 3, 4, 5, 6, 7], []))
+
+    def test_torn(self) -> None:
+        """Of a write that a power cut tore, nothing behind the gap passed or takes a number."""
+        self.passed(1)
+        size = len(self.ahead()[0].read_bytes().rstrip(b"\0"))
+        self.disk.errors["sync"] = Killed()
+        self.assertRaises(Killed, self.spool.write_ahead, self.taken(3))
+        data = bytearray(self.ahead()[0].read_bytes())
+        data[size + 50 : size + 60] = bytes(10)
+        self.ahead()[0].write_bytes(data)
+        with capturedLogs() as logs:
+            self.spool = self.next_life()
+        self.assertEqual([one for one in logs if "damaged" in str(one["log_format"])], [])
+        self.assertEqual((self.recorded(), self.ahead()), ([1], []))
 
 
 class FileTests(LifeCase):
