@@ -293,6 +293,7 @@ class SpoolFiles:
         spool_id = random_id(self.maker.entropy)
         path = self.root / spool_id
         self.root.mkdir(mode=0o700, exist_ok=True)
+        self.disk.sync_directory(self.root.parent)  # it may have been removed meanwhile
         path.mkdir(mode=0o700)
         live = self._live = _Live(StoredSpool(spool_id, path))
         return live

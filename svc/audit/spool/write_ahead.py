@@ -239,7 +239,7 @@ class WriteAhead:
             )
 
     def _durable(self, data: bytes) -> AheadFile:
-        for _ in range(2):
+        for _ in range(3):  # both files may be gone
             file = self._current(len(data))
             try:
                 self.disk.write(file.descriptor, data)
@@ -266,9 +266,10 @@ class WriteAhead:
 
     def _made(self) -> AheadFile:
         """A new file, durable with its name and its size."""
-        if not self.root.is_dir():
-            self.root.mkdir(mode=0o700, parents=True)
-            self.disk.sync_directory(self.root.parent)
+        for directory in (self.root.parent, self.root):
+            directory.mkdir(mode=0o700, exist_ok=True)
+            # Each time: if this failed before, what is written there may be gone after a power cut.
+            self.disk.sync_directory(directory.parent)
         self._named += 1
         path = self.root / f"{self._named:08d}{_SUFFIX}"
         head = framed(0, _json({"origin": self.origin, "cuts": self._cuts}))

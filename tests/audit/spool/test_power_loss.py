@@ -331,6 +331,17 @@ class PowerTests(SynchronousTestCase):
         self.assertEqual(list(self.ahead().glob("*")), [])
         self.assertEqual(self.lives.disk.durable_names(self.ahead()), set())
 
+    def test_new_directory(self) -> None:
+        """Nothing passes before the name of its directory is durable, whatever failed before."""
+        self.lives.disk.errors["sync_directory"] = OSError(errno.EIO, "no")
+        for step in ("ask", "run"):
+            self.lives.do(step, 0)
+        self.assertEqual((len(self.lives.refused), len(self.lives.passed)), (1, 0))
+        for step in ("ask", "run"):
+            self.lives.do(step, 0)
+        self.assertEqual(len(self.lives.passed), 1)
+        self.assertIn(AHEAD, self.lives.disk.durable_names(self.ahead().parent))
+
 
 class AnyPowerTests(SynchronousTestCase):
     """Whatever is asked, whatever fails, whenever the process or the power ends."""

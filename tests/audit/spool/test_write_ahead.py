@@ -268,6 +268,19 @@ class FileTests(LifeCase):
         self.spool.commit([*first, *second])
         self.assertEqual(self.recorded(), [1, 2])
 
+    def test_all_removed(self) -> None:
+        """Where both files are removed, with all around them, others are made, for us alone."""
+        self.spool._ahead.file_bytes = 2048
+        requests = self.passed(5)
+        requests += self.passed(1)
+        self.assertEqual(len(self.ahead()), 2)
+        shutil.rmtree(self.root)
+        requests += self.passed(1)
+        self.assertEqual(self.spool.commit(requests), [None] * 7)
+        self.assertEqual(self.recorded(), list(range(1, 8)))
+        for one in (self.root, self.root / AHEAD, *self.ahead()):
+            self.assertEqual(one.stat().st_mode & 0o077, 0)
+
     def test_closed(self) -> None:
         """Nothing passes once the spool is closed."""
         self.spool.close()
