@@ -93,6 +93,9 @@ class WriteAhead:
     _former: dict[Path, bool] = field(factory=dict, init=False)
     """Files of former lives, and whether each is damaged."""
     _cuts: list[list[Any]] = field(factory=list, init=False)
+    """Files whose end was refused and is still there: their names, and how much of each counts."""
+    _is_cut_owed: bool = field(default=False, init=False)
+    """Whether no other file says so yet."""
     _written: int = field(default=0, init=False)
     _in_rows: int = field(default=0, init=False)
     """All requests up to this number are."""
@@ -136,23 +139,26 @@ class WriteAhead:
         """
         if not self._is_owed:
             return
+        self._remove_stale()
         for file in [one for one in self._files if not one.left and one.size > one.head]:
             self._wipe(file)
-        for file in [one for one in self._abandoned if not one.left]:
-            self._abandoned.remove(file)
-            self._stale.add(file.path)
-        self._remove_stale()
+        self._remove_stale()  # what could not be wiped
         if self._stale or self._abandoned or any(one.left for one in self._files):
-            self._durable(framed(0, _json({"in_rows": self._in_rows})))
+            self._durable(framed(0, _json({"in_rows": self._in_rows, "cuts": self._cuts})))
         self._is_owed = False
 
     def _remove_stale(self) -> None:
         """Remove files for good: after a power cut, the requests in them would enter rows again."""
+        for file in [one for one in self._abandoned if not one.left]:
+            self._abandoned.remove(file)
+            self._stale.add(file.path)
         self._is_removing = self._is_removing or bool(self._stale)
         self._stale = {one for one in self._stale if not _is_removed(one)}
         if self._is_removing and self.root.is_dir():
             self.disk.sync_directory(self.root)
         self._is_removing = False
+        here = {one.name for one in self._stale} | {one.path.name for one in self._abandoned}
+        self._cuts = [[name, size] for name, size in self._cuts if name in here]
 
     def close(self) -> None:
         """Write no more; only files whose requests are in no row stay."""
@@ -240,15 +246,17 @@ class WriteAhead:
 
     def _durable(self, data: bytes) -> AheadFile:
         for _ in range(3):  # both files may be gone
-            file = self._current(len(data))
+            cuts = framed(0, _json({"cuts": self._cuts})) if self._is_cut_owed else b""
+            file = self._current(len(cuts) + len(data))
             try:
-                self.disk.write(file.descriptor, data)
+                self.disk.write(file.descriptor, cuts + data)
                 self.disk.sync(file.descriptor)
             except OSError:
                 self._leave(file)
                 raise
             if is_at(file.path, file.descriptor):
-                file.size += len(data)
+                file.size += len(cuts) + len(data)
+                self._is_cut_owed = False
                 return file
             # Somebody removed it: what was in it is in memory, and enters a row all the same.
             self._leave(file)
@@ -304,8 +312,9 @@ class WriteAhead:
             self.disk.truncate(file.descriptor, file.size)
             self.disk.sync(file.descriptor)
         except OSError:
-            # Its end was refused: the next file says how much of this one counts.
+            # Its end was refused: the next write says how much of this file counts.
             self._cuts.append([file.path.name, file.size])
+            self._is_cut_owed = True
         os.close(file.descriptor)
 
 

@@ -249,6 +249,24 @@ class FileTests(LifeCase):
                 self.assertEqual(self.recorded(), list(range(1, before + 2)))
                 self.assertEqual(self.ahead(), [])
 
+    def test_refused_before_the_other(self) -> None:
+        """Nor where the next request is written to a file that was there already."""
+        self.spool._ahead.file_bytes = 2048
+        first = self.passed(5)
+        second = self.passed(3)
+        self.spool.commit(first)
+        self.passed(2)
+        self.spool.commit(second)
+        for name in ("sync", "truncate"):
+            self.disk.errors[name] = OSError(errno.EIO, "no")
+        self.assertIsNotNone(self.spool.write_ahead(self.taken(1)))
+        (newest,) = self.passed(1)
+        self.assertEqual(len(self.ahead()), 2)
+        self.spool = self.next_life()
+        self.assertEqual(self.recorded(), list(range(1, 12)))
+        last = batches_of(self.spool)[-1].entries[-1]
+        self.assertEqual(last["decision_id"], newest.sealed.decision_id)
+
     def test_not_emptied(self) -> None:
         """A file that cannot be emptied is removed."""
         requests = self.passed(2)
