@@ -123,6 +123,8 @@ class SpoolFiles:
     _live: _Live | None = None
     _left: list[SpoolRequest] = field(factory=list)
     """Of former lives, and in no row yet."""
+    _covered: dict[str, int] = field(factory=dict)
+    """Rows that may go, by spool."""
     _is_found: bool = False
     _is_closed: bool = False
     _ahead: WriteAhead = field(init=False)
@@ -206,14 +208,30 @@ class SpoolFiles:
 
     def covered(self, spool_id: str, n: int) -> None:
         """Rows up to *n* are under a signed head: they may go."""
-        spool = self._stored.get(spool_id)
-        if spool is None:
-            return
+        self._covered[spool_id] = max(n, self._covered.get(spool_id, 0))
+        self._settle()
+
+    def _settle(self) -> None:
+        """Make durable which requests are in rows, and remove the rows that are covered.
+
+        Rows stay until then: without them, a start would put their requests in rows again.
+        """
+        try:
+            self._ahead.settle()
+        except OSError:
+            return  # it is tried again before another row is written
+        covered, self._covered = self._covered, {}
+        for spool_id, n in covered.items():
+            spool = self._stored.get(spool_id)
+            if spool is not None:
+                self._remove_covered(spool, n)
+
+    def _remove_covered(self, spool: StoredSpool, n: int) -> None:
         is_live = self._live is not None and spool is self._live.stored
         self._free(spool.covered(n, keep=1 if is_live else 0))
         if not is_live and n >= spool.last:
             self._free(spool.remove())
-            del self._stored[spool_id]
+            del self._stored[spool.spool_id]
 
     def take(self, request: RequestRecord, holder: str) -> SpoolRequest:
         """Seal a request and take room for it; it has to be committed or given back.
@@ -410,8 +428,7 @@ class SpoolFiles:
         if self._left:
             self._left = []
             self._ahead.forget_former()
-        with suppress(OSError):  # it is tried again before another row is written
-            self._ahead.settle()
+        self._settle()
 
     def _abandon(self) -> None:
         """Never write that file again; what of it was acknowledged is delivered."""

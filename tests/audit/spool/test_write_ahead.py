@@ -95,6 +95,22 @@ class LifeTests(LifeCase):
             self.spool = self.next_life()
         self.assertEqual(self.recorded(), list(range(1, 10)))
 
+    def test_covered_meanwhile(self) -> None:
+        """Covered rows stay until it is durable that their requests are in rows."""
+        requests = self.passed(3)
+        self.disk.bad_syncs = {self.disk.syncs + 2}
+        self.assertEqual(self.spool.commit(requests[:2]), [None, None])
+        self.disk.errors["sync_directory"] = OSError(errno.EIO, "no")
+        self.assertEqual(written(self.spool, "a"), ["audit_unavailable"])
+        [extent] = self.spool.spools()
+        self.disk.errors["sync_directory"] = OSError(errno.EIO, "no")
+        self.spool.covered(extent.spool_id, extent.last)
+        self.assertEqual(self.spool.spools(), (extent,))
+        self.assertEqual(written(self.spool, "b"), [""])
+        self.assertNotIn(extent.spool_id, [one.spool_id for one in self.spool.spools()])
+        self.spool = self.next_life()
+        self.assertEqual(self.batches(), [[3]])
+
     def test_unsettled(self) -> None:
         """No other row is written until it is durable which requests are in rows."""
         requests = self.passed(3)
