@@ -22,10 +22,11 @@ class Disk:
         getattr(os, "fdatasync", os.fsync)(descriptor)
 
     def wipe(self, descriptor: int, begin: int, end: int) -> None:
-        """Write zeros over bytes of a file, and go on at the first of them."""
+        """Write zeros over bytes of a file; the next write goes where it would have gone."""
+        at = os.lseek(descriptor, 0, os.SEEK_CUR)
         os.lseek(descriptor, begin, os.SEEK_SET)
         self.write(descriptor, bytes(end - begin))
-        os.lseek(descriptor, begin, os.SEEK_SET)
+        os.lseek(descriptor, at, os.SEEK_SET)
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Keep the first *size* bytes of a file."""

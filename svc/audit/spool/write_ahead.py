@@ -6,10 +6,10 @@ pass before it is on the disk.  So each is written here first, as it is and
 without a signature, and enters a row with others a moment later.  What a crash
 leaves here enters a row of the next life.
 
-There are two files, written in turn: each is emptied once all of its requests
-are in rows.  They are made with their full size and written over, since the disk
-takes twice as long where the size of a file changes.  Everything here blocks, and
-is called from one thread at a time.
+There are two files, written in turn: zeros are written over what is in rows, and
+a file is begun anew once all of it is.  They are made with their full size and
+written over, since the disk takes twice as long where the size of a file changes.
+Everything here blocks, and is called from one thread at a time.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class AheadFile:
         head: Bytes before the first request.
         size: Bytes that count.
         left: How many of its requests are in no row yet.
+        in_rows: Bytes up to the end of the newest write of which all requests are in rows.
+        is_split: Of the write after these, some are.
+        wiped: Bytes up to the end of what is zeros, or the head.
     """
 
     path: Path
@@ -54,6 +57,14 @@ class AheadFile:
     head: int
     size: int
     left: int = 0
+    in_rows: int = 0
+    is_split: bool = False
+    wiped: int = 0
+
+    @property
+    def is_to_wipe(self) -> bool:
+        """Whether something in it is in rows."""
+        return self.in_rows > self.wiped or (not self.left and self.size > self.head)
 
 
 @frozen
@@ -62,10 +73,12 @@ class AheadPlace:
 
     Attributes:
         at: Its number in the order of writing, which is that of rows too.
+        end: Of the last request of a write: the byte after it in its file; else 0.
     """
 
     file: AheadFile
     at: int
+    end: int = 0
 
 
 @define(eq=False)
@@ -122,12 +135,15 @@ class WriteAhead:
         file.left += len(requests)
         for session, n in numbers.items():
             session.ahead = n
-        return [AheadPlace(file, at) for at in range(first, first + len(requests))]
+        places = [AheadPlace(file, at) for at in range(first, self._written)]
+        return [*places, AheadPlace(file, self._written, end=file.size)]
 
     def in_rows(self, places: Sequence[AheadPlace]) -> None:
         """These requests are in durable rows; :meth:`settle` is called before any other row is."""
         for one in places:
-            one.file.left -= 1
+            file = one.file
+            file.left -= 1
+            file.in_rows, file.is_split = one.end or file.in_rows, not one.end
             self._in_rows = max(self._in_rows, one.at)
         self._is_owed = self._is_owed or bool(places)
 
@@ -140,10 +156,10 @@ class WriteAhead:
         if not self._is_owed:
             return
         self._remove_stale()
-        for file in [one for one in self._files if not one.left and one.size > one.head]:
+        for file in [one for one in self._files if one.is_to_wipe]:
             self._wipe(file)
         self._remove_stale()  # what could not be wiped
-        if self._stale or self._abandoned or any(one.left for one in self._files):
+        if self._stale or self._abandoned or any(one.is_split for one in self._files):
             self._durable(framed(0, _json({"in_rows": self._in_rows, "cuts": self._cuts})))
         self._is_owed = False
 
@@ -292,14 +308,24 @@ class WriteAhead:
             os.close(descriptor)
             _is_removed(path)
             raise
-        return AheadFile(path=path, descriptor=descriptor, head=len(head), size=len(head))
+        at = len(head)
+        return AheadFile(path=path, descriptor=descriptor, head=at, size=at, wiped=at)
 
     def _wipe(self, file: AheadFile) -> None:
-        """Empty a file: nothing of what was in it stays on the disk."""
+        """Write zeros over what is in rows, and begin anew where that is all.
+
+        Nothing older may stay: a power cut amid this leaves any part of it, and a start compares
+        with the newest rows alone.
+        """
+        end = file.in_rows if file.left else file.size
         try:
-            self.disk.wipe(file.descriptor, file.head, file.size)
+            self.disk.wipe(file.descriptor, file.wiped, end)
             self.disk.sync(file.descriptor)
-            file.size = file.head
+            file.wiped = end
+            if not file.left:
+                file.size = file.wiped = file.in_rows = file.head
+                file.is_split = False
+                os.lseek(file.descriptor, file.head, os.SEEK_SET)
         except OSError:
             self._leave(file)
 

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -190,14 +191,14 @@ class Lives:
             assert waiting is not None
             self.asked.setdefault(session.session_uid, []).append(decision_id)
             waiting.addCallbacks(
-                self._has_passed, self._is_refused, (decision_id,), None, (decision_id,)
+                partial(self._has_passed, decision_id), partial(self._is_refused, decision_id)
             )
             self.outstanding.append(waiting)
 
-    def _has_passed(self, _: None, decision_id: str) -> None:
+    def _has_passed(self, decision_id: str, _: None) -> None:
         self.passed.add(decision_id)
 
-    def _is_refused(self, failure: Failure, decision_id: str) -> None:
+    def _is_refused(self, decision_id: str, failure: Failure) -> None:
         if failure.check(CancelledError) is None:
             failure.trap(SvcError)
             self.refused.add(decision_id)

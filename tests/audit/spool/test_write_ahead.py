@@ -75,8 +75,8 @@ class LifeTests(LifeCase):
         self.spool.commit(self.passed(2))
         requests = self.passed(2)
         late = self.passed(2)
-        self.disk.errors["wipe"] = Killed()
         self.spool.commit(requests)
+        self.disk.errors["wipe"] = Killed()
         self.assertRaises(Killed, self.spool.commit, late)
         with capturedLogs() as logs:
             self.spool = self.next_life()
@@ -214,6 +214,22 @@ class LifeTests(LifeCase):
         self.assertEqual([one for one in logs if "damaged" in str(one["log_format"])], [])
         self.assertEqual((self.recorded(), self.ahead()), ([1, 2, 3, 4, 5, 6, 7], []))
 
+    def test_torn_wipe(self) -> None:
+        """Of a file that was being emptied, whatever a power cut left is in rows already."""
+        early = self.passed(3)
+        self.numbers = SessionNumbers("2" * 32)
+        late = self.passed(2)
+        self.spool.commit(early)
+        for _ in range(20):  # rows of other things fill files
+            written(self.spool, "a", "b")
+        before = self.ahead()[0].read_bytes()
+        self.disk.errors["wipe"] = Killed()
+        self.assertRaises(Killed, self.spool.commit, late)
+        newest = before.rindex(b"\xf5Row", 0, before.rindex(b"2" * 32))
+        self.ahead()[0].write_bytes(before[:newest] + bytes(len(before) - newest))
+        self.spool = self.next_life()
+        self.assertEqual(self.batches(), [[1, 2, 3], [1, 2]])
+
     def test_torn(self) -> None:
         """Of a write that a power cut tore, nothing behind the gap passed or takes a number."""
         self.passed(1)
@@ -247,6 +263,16 @@ class FileTests(LifeCase):
         self.assertEqual(self.recorded(), list(range(1, 606)))
         for one in self.ahead():
             self.assertLess(len(one.read_bytes().rstrip(b"\0")), 200)
+
+    def test_wiped_soon(self) -> None:
+        """Nothing of a request stays in its file once it is in a row, whatever else waits there."""
+        first = self.passed(2)
+        self.passed(2)
+        self.spool.commit(first)
+        data = self.ahead()[0].read_bytes()
+        self.assertEqual([one.sealed.decision_id.encode() in data for one in first], [False] * 2)
+        self.spool = self.next_life()
+        self.assertEqual(self.recorded(), [1, 2, 3, 4])
 
     def test_refused(self) -> None:
         """What was refused is not recovered, even where its bytes could not be removed."""
