@@ -254,11 +254,14 @@ class WriteAhead:
 
     def _set_aside(self, path: Path) -> None:
         """Keep a damaged file for whoever wants to look at it; what is whole in it is in rows."""
+        kept = None
         with suppress(OSError):
-            aside = move_aside(path, self.root.parent, f"{self.root.name}-{path.name}")
-            _log.error(
-                "requests that passed are lost: the file that held them is damaged", file=str(aside)
-            )
+            kept = move_aside(path, self.root.parent, f"{self.root.name}-{path.name}")
+        _log.error(
+            "requests that passed are lost: the file that held them is damaged",
+            file=str(kept or path),
+            is_kept=kept is not None,
+        )
 
     def _durable(self, data: bytes) -> AheadFile:
         for _ in range(3):  # both files may be gone

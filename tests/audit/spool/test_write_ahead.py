@@ -184,6 +184,20 @@ class LifeTests(LifeCase):
         self.spool = self.next_life()
         self.assertEqual((self.recorded(), self.ahead()), ([1, 2], []))
 
+    def test_damaged_and_not_kept(self) -> None:
+        """The log says that requests are lost also where their file cannot be kept."""
+        for _ in range(3):
+            self.passed(1)
+        data = bytearray(self.ahead()[0].read_bytes())
+        data[data.index(b"1" * 32) + 40] ^= 1
+        self.ahead()[0].write_bytes(data)
+        (self.root / DAMAGED).write_bytes(b"")
+        with capturedLogs() as logs:
+            self.spool = self.next_life()
+        (said,) = [one for one in logs if "damaged" in str(one["log_format"])]
+        self.assertFalse(said["is_kept"])
+        self.assertEqual((self.recorded(), self.ahead()), ([2, 3], []))
+
     def test_damaged(self) -> None:
         """A request whose bytes are damaged is lost alone; its file is kept, the log says so."""
         self.passed(1)
