@@ -20,12 +20,13 @@ from twisted.logger import Logger
 
 from svc.audit.spool.batches import in_batches
 from svc.audit.spool.entries import Extent, Outcome, SpoolEntry, SpoolRequest, Waiting
-from svc.audit.spool.file_system import Disk, is_at
+from svc.audit.spool.file_system import Disk
 from svc.audit.spool.framing import framed
 from svc.audit.spool.quota import SEGMENT_COST, SpoolQuota
 from svc.audit.spool.refusals import closed, disk_full, full, refusal_of, why
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.segments import (
+    LiveSpool,
     Numbered,
     Segment,
     StoredSpool,
@@ -35,7 +36,6 @@ from svc.audit.spool.segments import (
 from svc.audit.spool.write_ahead import WriteAhead
 from svc.errors import SvcError
 from svc.messages.spooled import row_message
-from svc.model.audit.ledger import GENESIS
 from svc.model.audit.record import AuditRecord
 from svc.model.audit.request import RequestRecord, SessionNumbers
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
@@ -59,28 +59,6 @@ MAX_FORMER = 250
 
 class _Gone(Exception):
     """The files were taken away under us."""
-
-
-@define(eq=False)
-class _Live:
-    """The spool of this life, and the end of its file."""
-
-    stored: StoredSpool
-    descriptor: int = -1
-    prev: bytes = GENESIS
-
-    @property
-    def is_there(self) -> bool:
-        """Whether the file can still be found where it was made."""
-        if self.descriptor < 0:
-            return self.stored.path.is_dir()
-        return is_at(self.stored.segments[-1].path, self.descriptor)
-
-    def leave(self) -> None:
-        """Close the file."""
-        descriptor, self.descriptor = self.descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 @define
@@ -120,7 +98,7 @@ class SpoolFiles:
     disk: Disk = field(factory=Disk)
     segment_bytes: int = SEGMENT_BYTES
     _stored: dict[str, StoredSpool] = field(factory=dict)
-    _live: _Live | None = None
+    _live: LiveSpool | None = None
     _left: list[SpoolRequest] = field(factory=list)
     """Of former lives, and in no row yet."""
     _covered: dict[str, int] = field(factory=dict)
@@ -294,7 +272,7 @@ class SpoolFiles:
         self.room.found(sum(one.cost for one in self._left))
         self._is_found = True
 
-    def _tail(self) -> _Live:
+    def _tail(self) -> LiveSpool:
         """The spool to write to, with a file that is open."""
         self._find()
         live = self._live
@@ -307,16 +285,16 @@ class SpoolFiles:
             self._open_segment(live)
         return live
 
-    def _begin(self) -> _Live:
+    def _begin(self) -> LiveSpool:
         spool_id = random_id(self.maker.entropy)
         path = self.root / spool_id
         self.root.mkdir(mode=0o700, exist_ok=True)
         self.disk.sync_directory(self.root.parent)  # it may have been removed meanwhile
         path.mkdir(mode=0o700)
-        live = self._live = _Live(StoredSpool(spool_id, path))
+        live = self._live = LiveSpool(StoredSpool(spool_id, path))
         return live
 
-    def _open_segment(self, live: _Live) -> None:
+    def _open_segment(self, live: LiveSpool) -> None:
         if not self.room.take(SEGMENT_COST):
             self._give_up_empty(live)
             raise full()
@@ -326,7 +304,7 @@ class SpoolFiles:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         live.descriptor = os.open(path, flags, 0o600)
 
-    def _write(self, live: _Live, entries: Sequence[Waiting], outcomes: list[Outcome]) -> None:
+    def _write(self, live: LiveSpool, entries: Sequence[Waiting], outcomes: list[Outcome]) -> None:
         stored = live.stored
         batch = _Batch(SpoolPlace(stored.spool_id, stored.last + 1, live.prev))
         try:
@@ -390,7 +368,7 @@ class SpoolFiles:
         former = tuple(f"{one.spool_id}:{one.last}" for one in newest)
         return self.maker.opening(spool_id, former)
 
-    def _make_durable(self, live: _Live, data: bytes) -> None:
+    def _make_durable(self, live: LiveSpool, data: bytes) -> None:
         stored = live.stored
         segment = stored.segments[-1]
         self.disk.write(live.descriptor, data)
@@ -402,7 +380,7 @@ class SpoolFiles:
         if not live.is_there:
             raise _Gone
 
-    def _acknowledged(self, live: _Live, batch: _Batch) -> None:
+    def _acknowledged(self, live: LiveSpool, batch: _Batch) -> None:
         stored = live.stored
         segment = stored.segments[-1]
         self._stored[stored.spool_id] = stored
@@ -445,7 +423,7 @@ class SpoolFiles:
             if stored is not live.stored and stored.segments:
                 stored.forget()
 
-    def _give_up_empty(self, live: _Live) -> None:
+    def _give_up_empty(self, live: LiveSpool) -> None:
         """Leave nothing behind of a spool that holds no row."""
         if live.stored.last == 0:
             live.leave()

@@ -9,6 +9,7 @@ of this blocks on the disk.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections import deque
@@ -22,11 +23,13 @@ from google.protobuf.message import DecodeError
 from twisted.logger import Logger
 
 from svc.audit.spool.aside import move_aside
+from svc.audit.spool.file_system import is_at
 from svc.audit.spool.framing import Damaged, Framed, frames
 from svc.audit.spool.quota import SEGMENT_COST
 from svc.errors import Malformed
 from svc.messages.spooled import MAX_BATCH_BYTES, MAX_ROWS, batch, read_row, row_size
 from svc.model.audit.batch import SESSIONS, BatchClaims, is_batch, read_headers, texts_beside
+from svc.model.audit.ledger import GENESIS
 from svc.model.audit.spool import FIRST_N, SpoolRow
 from svc.model.canonical import decode
 from svc.model.ids import is_random_id
@@ -201,6 +204,28 @@ class StoredSpool:
                 move_aside(path, self.path.parent, f"{self.path.name}-{path.name}")
             else:
                 segment.path.unlink()
+
+
+@define(eq=False)
+class LiveSpool:
+    """The spool of this life, and the end of its file."""
+
+    stored: StoredSpool
+    descriptor: int = -1
+    prev: bytes = GENESIS
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the file can still be found where it was made."""
+        if self.descriptor < 0:
+            return self.stored.path.is_dir()
+        return is_at(self.stored.segments[-1].path, self.descriptor)
+
+    def leave(self) -> None:
+        """Close the file."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def stored_spools(root: Path) -> list[StoredSpool]:

@@ -1,10 +1,10 @@
 """Requests on the disk before they are in a row: a write-ahead log (ADR 64).
 
 A row is signed, hashed and linked, and costs the Authority a transaction, so it
-should hold many requests; but where ``audit.requests`` is ``durable``, none may
-pass before it is on the disk.  So each is written here first, as it is and
-without a signature, and enters a row with others a moment later.  What a crash
-leaves here enters a row of the next life.
+should hold many requests.  But where ``audit.requests`` is ``durable``, no request
+may pass before it is on the disk.  So each is written here first, without a
+signature, and enters a row with others a moment later.  What a crash leaves here
+enters a row of the next life.
 
 There are two files, written in turn: zeros are written over what is in rows, and
 a file is begun anew once all of it is.  They are made with their full size and
@@ -119,7 +119,7 @@ class WriteAhead:
     def append(self, requests: Sequence[SealedRequest]) -> list[AheadPlace]:
         """Write requests that are about to pass; returns their places, once they are durable.
 
-        Each takes the next number of its session.
+        There is at least one.  Each takes the next number of its session.
 
         Raises:
             OSError: none of them may pass, and their numbers are free again.
