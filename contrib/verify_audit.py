@@ -47,6 +47,7 @@ BATCH, MOST_ENTRIES = "request.batch", 256
 CHAIN_DOMAIN, HEAD_DOMAIN = b"svc-audit-v1\0", b"svc-audit-head-v1\0"
 LONGEST_LINE = 1 << 22
 MOST_EVENTS, MOST_LIKENESSES, LONGEST_ALIKE = 128, 4, 1 << 13
+MOST_CREDIT, RESERVE, EARNED = 1 << 15, 1 << 11, 16  # see spend()
 PART = 1 << 19  # bytes of an export that one process looks at, at a time
 
 # Members of a line that are not the record's.
@@ -490,6 +491,7 @@ class Likeness:
         self.hidden: dict[bytes, int] = {}  # the group of the hash that is at a path
         self.told = len(form.get("personal", ()))
         members = "".join(self.member(name, form[name]) for name in form)[1:]
+        spend(len(members))
         self.match = re.compile(rf"\{{{members}\}}\n".encode()).fullmatch
 
     def member(self, name: str, value: Any) -> str:
@@ -570,6 +572,17 @@ def exactly(value: Any) -> str:
 
 
 LIKENESSES: dict[bytes, list[Likeness]] = {}  # by the event; few, whatever an export contains
+CREDIT = [MOST_CREDIT]  # in characters of patterns; a parsed line earns some
+
+
+def spend(price: int) -> None:
+    """Pay for work on a pattern, so that all of it takes no longer than parsing the lines does.
+
+    Whoever made the export chooses its lines, and a pattern may take a hundred times as long to
+    compile as its line to parse.
+    """
+    demand(price <= CREDIT[0], "too expensive")
+    CREDIT[0] -= price
 
 
 def event_of(line: bytes) -> bytes:
@@ -580,11 +593,15 @@ def event_of(line: bytes) -> bytes:
 
 def learn(line: bytes, form: dict[str, Any]) -> None:
     """Know the lines that are like a good one."""
+    CREDIT[0] = min(CREDIT[0] + EARNED, MOST_CREDIT)
     event = event_of(line)
     known = LIKENESSES.get(event, [])
     if len(line) > LONGEST_ALIKE or len(known) >= MOST_LIKENESSES or len(LIKENESSES) >= MOST_EVENTS:
         return
+    if CREDIT[0] < RESERVE + len(line) // 5:
+        return  # to try in vain would use up the credit that a pattern needs
     try:
+        spend(len(line) // 5)
         LIKENESSES[event] = [*known, Likeness(form)]
     except (Refused, RecursionError):
         pass
@@ -592,6 +609,8 @@ def learn(line: bytes, form: dict[str, Any]) -> None:
 
 def alike(line: bytes) -> Link | None:
     """What a line says that is like a good one, and good; None for all others."""
+    if len(line) > LONGEST_ALIKE:
+        return None
     try:
         for likeness in LIKENESSES.get(event_of(line), ()):
             link = likeness.link(line)
@@ -652,6 +671,8 @@ def check_personal(
             is_salt = len(salt) == 16 and value["salt"] == salt.hex()
             good = len(value) == 3 and is_salt and there == {"personal": found}
         except (AttributeError, KeyError, TypeError, ValueError):
+            good = False
+        except (OverflowError, RecursionError):  # too long a path, too many levels
             good = False
         if not good:
             raise Refused(f"{place}: a personal value is not the one that was hashed")

@@ -28,8 +28,8 @@ class LikenessTests(SynchronousTestCase):
     """What is judged by its likeness to a line that was parsed is judged as if it were parsed."""
 
     def setUp(self) -> None:
-        verify_audit.LIKENESSES.clear()
-        self.addCleanup(verify_audit.LIKENESSES.clear)
+        forget()
+        self.addCleanup(forget)
 
     def check(self, line: bytes) -> bool:
         """Whether a line is good by its likeness; if so, as it is by itself."""
@@ -42,7 +42,7 @@ class LikenessTests(SynchronousTestCase):
         """The second line of its kind is not parsed; whatever is changed in one, it is not good."""
         for made in MADE:
             one, two, three = exported(made)
-            verify_audit.LIKENESSES.clear()
+            forget()
             self.assertFalse(self.check(one))
             self.assertIsNotNone(verify_audit.by_itself(one))
             self.assertTrue(self.check(two))
@@ -64,7 +64,7 @@ class LikenessTests(SynchronousTestCase):
         signature: bytes,
     ) -> None:
         """Any line at all: of any record, changed and hashed again, or changed after that."""
-        verify_audit.LIKENESSES.clear()
+        forget()
         form = {"action": "a", **others, **({} if event is None else {"event": event}), "time": "t"}
         line = rehashed(form, signature)
         verify_audit.by_itself(line)
@@ -107,12 +107,12 @@ class LikenessTests(SynchronousTestCase):
             {"a": {"b": {"personal": 5}}},
             {"a": {"b": {**marker, "z": 1}}},
         ):
-            verify_audit.LIKENESSES.clear()
+            forget()
             told = {**form, "event": "x", "g": other, "time": "t"}
             self.assertIsNotNone(verify_audit.by_itself(rehashed(told, b"", [known])))
             line = rehashed(told, b"", [value])
             self.assertIsNone(verify_audit.alike(line) or parsed_alone(line), form)
-        verify_audit.LIKENESSES.clear()
+        forget()
         good = {"a": {"b": marker}, "event": "x", "time": "t"}
         line = rehashed(good, b"", [value])
         verify_audit.by_itself(line)
@@ -155,6 +155,38 @@ class LikenessTests(SynchronousTestCase):
         self.assertLessEqual(len(known), verify_audit.MOST_EVENTS)
         most = max(len(each) for each in known.values())
         self.assertLessEqual(most, verify_audit.MOST_LIKENESSES)
+
+    def test_expensive(self) -> None:
+        """An export whose lines need expensive patterns gets few of them."""
+        for n in range(30):
+            form = {f"g{each:03}": each for each in range(300)}
+            line = rehashed({"action": "a", "event": f"x{n}", **form, "time": "t"}, b"")
+            self.assertIsNotNone(verify_audit.by_itself(line))
+        self.assertLess(len(verify_audit.LIKENESSES), 4)
+
+    def test_long(self) -> None:
+        """A line that is longer than any a likeness is made of is parsed."""
+        for count in (1, 3000):
+            form = {"action": "a", "event": "x", "l": ["b"] * count, "time": "t"}
+            line = rehashed(form, b"")
+            self.assertIsNotNone(verify_audit.by_itself(line))
+            self.assertIs(self.check(line), count == 1)
+
+    def test_deep(self) -> None:
+        """A told value of too many levels, or at too long a path, is refused with a reason."""
+        for path, of_request in (("a", False), ("request." + "a" * 70_000, True)):
+            text = "[" * 100_000 if not of_request else "1"
+            name = path.removeprefix("request.")
+            record = {name: {"personal": sha256(bytes(16) + text.encode()).hexdigest()}}
+            told = [{"path": path, "salt": "00" * 16, "value": text}]
+            with self.assertRaises(verify_audit.Refused):
+                verify_audit.check_personal({"personal": told}, record, "", of_request=of_request)
+
+
+def forget() -> None:
+    """As if no line had been seen."""
+    verify_audit.LIKENESSES.clear()
+    verify_audit.CREDIT[0] = verify_audit.MOST_CREDIT
 
 
 def exported(made: Callable[[int], AuditRecord]) -> list[bytes]:

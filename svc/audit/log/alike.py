@@ -1,9 +1,9 @@
-"""Remembers how good records are written, so that each like them is judged in one step.
+"""Remembers the form of good records, so that others of that form are judged without parsing.
 
-A form says which event a record is of, which members it has, and of which types they are.  It is
-made of a record in canonical form; so a text that has the same form is canonical too, and says the
-same of all that is judged, but for what is read out of it.  A text with a quote, a backslash or
-anything that is not printable ASCII is of no form, nor is a number of more than 15 digits.  Pure.
+A form tells the event of a record, its members, and their types.  It is made of a record in
+canonical form.  So a record that matches it is canonical too, and differs in nothing that is
+judged, except the values that are read out by the pattern.  No form has a text with a quote, a
+backslash or anything but printable ASCII, nor a number of more than 15 digits.  Pure.
 """
 
 from __future__ import annotations
@@ -28,13 +28,19 @@ _MOST_FORMS = 8
 
 _MOST_EVENTS = 256
 _MOST_SEEN = 256
-_PRICE_OF_LOOK, _PRICE, _MOST_CREDIT = 4, 200, 6400
-"""A look at a record costs about as much as to judge four by themselves, and to make its form as
-much as 200.  Each that is judged by itself pays for one: so whatever a log contains, to look for
-forms in it at most doubles the work, but for the first ones."""
+_MOST_CREDIT, _RESERVE = 6400, 400
+"""Every record earns one unit of credit, which stands for the time it takes to judge a short record
+by itself.  The credit pays for each form tried in vain, each look at a record for its form, and
+each pattern compiled, by size.  So whatever a log contains, forms cost at most about as much as
+judging the records does, after the initial credit is spent.  No look may use the reserve: else
+records that have no form could use up what a pattern is to be paid with."""
+
+_TRY_PER, _LOOK_PER, _MAKE_PER, _LEAST = 1024, 128, 4, 200
+"""What one unit pays for: bytes of a record tried, or looked at; characters of a pattern compiled.
+A pattern costs at least the last."""
 
 _READ_WHOLE = ERASING | {BATCH_EVENT}
-"""Events of which more is judged than a form tells."""
+"""Events whose records are judged by more than a form tells."""
 
 _LONGEST = 8192
 _MOST_LEVELS = 8
@@ -69,7 +75,7 @@ Alike: TypeAlias = tuple[RecordForm, re.Match[bytes]]
 
 @define
 class KnownRecords:
-    """Those of the records that were judged lately."""
+    """The forms of the records that were judged lately."""
 
     _forms: dict[bytes, list[RecordForm]] = field(factory=dict, init=False)
     _seen: set[str] = field(factory=set, init=False)
@@ -77,21 +83,27 @@ class KnownRecords:
 
     def read(self, canonical: bytes) -> Alike | None:
         """The form of a record's text, and what it says; None where it is of no known form."""
-        forms = self._forms.get(_event_in(canonical), ())
-        for place, form in enumerate(forms):
+        self._credit = min(self._credit + 1, _MOST_CREDIT)
+        if len(canonical) > _LONGEST:
+            return None
+        event, price = _event_in(canonical), 1 + len(canonical) // _TRY_PER
+        for place, form in enumerate(self._forms.get(event, ())):
+            if self._credit < price:
+                return None
             found = form.pattern.fullmatch(canonical)
             if found is not None:
                 if place:
-                    self._first(_event_in(canonical), form)
+                    self._first(event, form)
                 return form, found
+            self._credit -= price
         return None
 
     def judged(self, canonical: bytes, record: Mapping[str, Any]) -> None:
-        """Remember a good record; the second of its form is what finds the next."""
-        self._credit = min(self._credit + 1, _MOST_CREDIT)
-        if self._credit < _PRICE or len(canonical) > _LONGEST:
+        """Remember a good record of no known form; the second of its form finds the next."""
+        price = 4 + len(canonical) // _LOOK_PER
+        if len(canonical) > _LONGEST or self._credit < price + _RESERVE:
             return
-        self._credit -= _PRICE_OF_LOOK
+        self._credit -= price
         pattern = _pattern(canonical, record)
         if pattern is None:
             return
@@ -99,8 +111,10 @@ class KnownRecords:
             if len(self._seen) >= _MOST_SEEN:
                 self._seen.clear()
             self._seen.add(pattern.text)
-        else:
-            self._credit -= _PRICE
+            return
+        price = max(_LEAST, len(pattern.text) // _MAKE_PER)
+        if self._credit >= price:
+            self._credit -= price
             self._first(_event_in(canonical), pattern.form())
 
     def _first(self, event: bytes, form: RecordForm) -> None:
@@ -112,13 +126,13 @@ class KnownRecords:
 
 
 def _event_in(canonical: bytes) -> bytes:
-    """What is likely to be the event: records of another one need not be tried."""
+    """What is likely to be the event; only forms of that event are tried."""
     begin = canonical.find(_EVENT) + len(_EVENT)
     return canonical[begin : canonical.find(b'"', begin)]
 
 
 class _Unlike(Exception):
-    """A value of which others like it cannot be told by their text."""
+    """A value that no pattern describes."""
 
 
 @define
@@ -199,7 +213,7 @@ class _Pattern:
 
 
 def _pattern(canonical: bytes, record: Mapping[str, Any]) -> _Pattern | None:
-    """The pattern of a record; None where others like it cannot be told by their text."""
+    """The pattern of a record; None where no pattern describes it."""
     found = _Pattern()
     try:
         found.read(record)

@@ -164,7 +164,7 @@ def _exact(entry: CoveredRow) -> dict[str, Json]:
     record = cast("dict[str, Json]", entry.record)
     try:
         exact = write_plain(record).encode() == entry.row.canonical
-    except UnicodeEncodeError:
+    except (ValueError, RecursionError):  # a lone surrogate, NaN, more levels than can be written
         exact = False
     if not exact or not record.keys().isdisjoint(OURS):
         raise ChainFault(entry.row.seq, "record", "the record is not in its canonical form")

@@ -207,6 +207,43 @@ class AlikeTests(SynchronousTestCase):
             check_record(row_of(text), (), known)
         self.assertLessEqual(len(known._forms.get(b"x", ())), 8)
 
+    def test_expensive_forms(self) -> None:
+        """Short records do not pay for the patterns of long ones."""
+        short = encode({"event": "s", "z": "\n"})
+        known = KnownRecords()
+        for n in range(12):
+            names = {f"g{each:04}": each for each in range(600)}
+            long = encode({"action": "a", "event": f"x{n}", **names, "time": "t"})
+            for text in (*[short] * 200, long, long):
+                check_record(row_of(text), (), known)
+        self.assertLessEqual(len(known._forms), 1)
+
+    def test_tried_in_vain(self) -> None:
+        """Forms are tried in vain about as often as records are judged, and no oftener."""
+        others: list[Json] = ["", 0, True, None, [], {}, {"a": 0}, {"b": 0}]
+        form: dict[str, Json] = {"action": "a", "event": "x", "l": ["b"] * 1000, "time": "t"}
+        known = KnownRecords()
+        for other in others:
+            for _ in range(2):
+                check_record(row_of(encode({**form, "zz": other})), (), known)
+        self.assertEqual(len(known._forms[b"x"]), len(others))
+        for _ in range(500):
+            self.assertIsNone(known.read(encode({**form, "zz": "\n"})))
+        self.assertLess(known._credit, 8)
+
+    def test_long(self) -> None:
+        """A record that is longer than any a form is made of is judged by itself."""
+        texts = [
+            encode({"action": "a", "event": "x", "l": ["b"] * count, "time": "t"})
+            for count in (1, 3000)
+        ]
+        self.assertEqual([taught(texts[0]).read(text) is None for text in texts], [False, True])
+
+    def test_no_canonical_form(self) -> None:
+        """A record that cannot be written again is a fault of the log to export, as others are."""
+        for text in (b'{"a":NaN}', b'{"a":-Infinity}', b'{"a":1e999}', b'{"a":"\\ud800"}'):
+            self.assertIn("canonical", line(row_of(text), [], None))
+
 
 def sealed(made: Callable[[int], AuditRecord]) -> list[SealedRecord]:
     """Three records that differ in what differs in each."""
