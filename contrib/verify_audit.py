@@ -47,6 +47,7 @@ BATCH, MOST_ENTRIES = "request.batch", 256
 CHAIN_DOMAIN, HEAD_DOMAIN = b"svc-audit-v1\0", b"svc-audit-head-v1\0"
 LONGEST_LINE = 1 << 22
 MOST_EVENTS, MOST_LIKENESSES, LONGEST_ALIKE = 128, 4, 1 << 13
+SPACES, MOST_LEVELS = " \t\n\r", 32  # of a personal value
 MOST_CREDIT, RESERVE, EARNED = 1 << 15, 1 << 11, 16  # see spend()
 PART = 1 << 19  # bytes of an export that one process looks at, at a time
 
@@ -679,8 +680,20 @@ def check_personal(
 
 
 def check_json(text: str) -> None:
-    """Return if a text is JSON, else raise ValueError."""
-    (known_json if len(text) <= 64 else from_json)(text)
+    """Return if a text is JSON of at most 32 levels, no space around it; else raise ValueError."""
+    value = (known_json if len(text) <= 64 else from_json)(text)
+    if text[0] in SPACES or text[-1] in SPACES:
+        raise ValueError(text)
+    if text.count("[") + text.count("{") > MOST_LEVELS:
+        level = [value]
+        for _ in range(MOST_LEVELS + 1):
+            level = [each for each in level if type(each) in (dict, list)]
+            if not level:
+                return
+            level = [
+                one for each in level for one in (each.values() if type(each) is dict else each)
+            ]
+        raise ValueError(text)
 
 
 known_json = lru_cache(maxsize=1024)(from_json)  # the same few values stand in many records

@@ -15,7 +15,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from contrib import verify_audit
 from svc.audit.log.covered import covered_row
 from svc.audit.log.export import json_line
-from svc.audit.log.record import seal
+from svc.audit.log.record import is_hashed, seal
+from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.record import AuditRecord
 from tests.audit.log.test_alike import CHANGES, EVENTS, MADE, OTHERS, SNIPPETS, altered, spooled
 from tests.audit.logs import FACTS, MemoryLog
@@ -181,6 +182,33 @@ class LikenessTests(SynchronousTestCase):
             told = [{"path": path, "salt": "00" * 16, "value": text}]
             with self.assertRaises(verify_audit.Refused):
                 verify_audit.check_personal({"personal": told}, record, "", of_request=of_request)
+
+    def test_told_values(self) -> None:
+        """What is a personal value to `audit verify` is one here, and nothing else is."""
+        levels = ("[" * 32 + "]" * 32, "[" * 33 + "]" * 33, '{"a":' * 33 + "1" + "}" * 33)
+        wide = f"[{','.join(['[]'] * 50)}]"
+        others = (
+            " 1",
+            "1 ",
+            '\n"a"',
+            '"a"\t',
+            "",
+            "1 1",
+            "NaN",
+            "1.5",
+            '"\\ud800"',
+            '"\t"',
+            '"\x7f"',
+        )
+        for text in (*levels, wide, *others):
+            hidden = sha256(bytes(16) + text.encode()).hexdigest()
+            told = [{"path": "a", "salt": "00" * 16, "value": text}]
+            try:
+                verify_audit.check_personal({"personal": told}, {"a": {"personal": hidden}}, "")
+                good = True
+            except verify_audit.Refused:
+                good = False
+            self.assertIs(good, is_hashed(PersonalValue("a", bytes(16), text), hidden), text)
 
 
 def forget() -> None:
