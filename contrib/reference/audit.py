@@ -244,7 +244,8 @@ is written as `\\u` and four lower-case hex digits (twice for a character past U
 |---|---|
 | a record | those of the record; `form` (`svc-audit-export-v1`), `seq`, `prev_hash`, `hash`; with \
 `--personal` and only then `personal`, a list of `path`, `salt` (hex) and `value` (JSON as \
-text); `origin_signature` (base64) if another instance than the leader wrote it |
+text, without space around it and of at most 32 levels); `origin_signature` (base64) if another \
+instance than the leader wrote it |
 | a request, after the record of its batch | those of the entry; `form` (`svc-audit-request-v1`), \
 `event` (`request.decision`), `seq`, `index`, `header` (of its session, where the record \
 `session.start` has person and resource); with `--personal` and only then `personal` |
