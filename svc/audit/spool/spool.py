@@ -260,13 +260,12 @@ class Spool:
             self._retried += passed
 
     def _answer(self, waiter: _Waiter, refusal: SvcError | None) -> None:
-        entry, durable = waiter
-        if refusal is not None and durable is None:
-            self._retried.append(waiter)  # it passed, so it stays until it is written
+        _, durable = waiter
+        if durable is None:
+            if refusal is not None:
+                self._retried.append(waiter)  # it passed, so it stays until it is written
             return
-        if refusal is not None and isinstance(entry, SpoolRequest):
-            self.files.give_back(entry)
-        if durable is None or durable.called:
+        if durable.called:
             return  # its writer went away
         if refusal is None:
             durable.callback(None)
