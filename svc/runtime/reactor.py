@@ -95,10 +95,12 @@ class LeanReactor(EPollReactor):
 
     def runUntilCurrent(self) -> None:
         """What waits for this turn, then what is due; what they ask for waits for the next."""
+        if self.threadCallQueue:
+            # Before the turn, as in Twisted: what their answers set going is sent without a poll
+            # between.
+            self._run_from_threads()
         if self._next_turn:
             self._run_turn()
-        if self.threadCallQueue:
-            self._run_from_threads()
         if self._newTimedCalls:
             self._insertNewDelayedCalls()
         if self._timed and self._timed[0][0] <= (now := self.seconds()):

@@ -190,6 +190,14 @@ class Contract:
         check.assertEqual(done, ["first", "last", "later"])
         check.assertEqual(self.reactor.getDelayedCalls(), [])
 
+    def test_what_a_thread_set_going(self) -> None:
+        """What a thread's answer asks for runs before the next poll."""
+        check: Any = self
+        done: list[str] = []
+        self.reactor.callFromThread(self.reactor.callLater, 0, done.append, "asked for")
+        self.reactor.runUntilCurrent()
+        check.assertEqual(done, ["asked for"])
+
     def test_another_turn(self) -> None:
         """A call of the next turn can be cancelled, by another one too, and be put off."""
         check: Any = self
