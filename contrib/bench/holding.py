@@ -25,6 +25,9 @@ _EVERY_SECS = 0.1
 _STEP = 100
 """Connectors that join at a time."""
 
+_ONE_ADDRESS = {"limits.max_connections_per_address": 8192}
+"""In use they would come from many; here all of them are this machine."""
+
 _SESSION, _TUNNEL = Goal(value=40), Goal(value=60)
 _AT_REST, _OPENING = Goal(value=2), Goal(value=20)
 
@@ -62,7 +65,10 @@ def rows(directory: Path, wanted: Held) -> list[Row]:
     """
     sink = start_sink()
     try:
-        with ours.gateway({"hold": sink.port}) as running, ExitStack() as kept:
+        with (
+            ours.gateway({"hold": sink.port}, settings=_ONE_ADDRESS) as running,
+            ExitStack() as kept,
+        ):
             place, there = running.ports["hold"], directory / "held"
             alone = _calm(running.proxy_pid, place, _ALONE_SECS)
             with connectors(running, there) as add:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -94,7 +94,11 @@ class Ours:
 
 @contextmanager
 def gateway(
-    ports: dict[str, int], ssh_port: int | None = None, *, direct: bool = True
+    ports: dict[str, int],
+    ssh_port: int | None = None,
+    *,
+    direct: bool = True,
+    settings: Mapping[str, object] | None = None,
 ) -> Iterator[Ours]:
     """A gateway with loopback ports (and an sshd) behind it, ended however the block ends.
 
@@ -102,11 +106,12 @@ def gateway(
         ports: Of the targets, by name; plain TCP.
         ssh_port: Becomes the resource ``shell``.
         direct: Whether sessions that carry much leave the tunnel, as is usual.
+        settings: Of its roles, by the names of their keys; others than those in use.
     """
     targets = [GatewayTarget(name, f"127.0.0.1:{port}") for name, port in ports.items()]
     if ssh_port is not None:
         targets.append(GatewayTarget("shell", f"127.0.0.1:{ssh_port}", "ssh"))
-    numbers = {**_LIKE_IN_USE, "proxy.direct_lane": direct}
+    numbers = {**_LIKE_IN_USE, "proxy.direct_lane": direct, **(settings or {})}
     made = make_gateway(targets, policy=POLICY, numbers=numbers)
     try:
         person = made.add_person("bench", "bench")
