@@ -8,14 +8,18 @@ Why a cached answer is the answer: the evaluator is given only the context
 facts that the slice's policies read, and the cache is keyed by exactly these.
 What is not in the key never reached the evaluator.  An answer that read a
 fact which changes with every second is not kept at all.
+
+A new revision of the entities takes over each plan that looks at none of the
+entities that changed, with its answers: the digest that such a decision carries
+is the same.  Most changes are of one resource or person, and all who follow a
+list of resources ask for all of it at once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from json.encoder import encode_basestring_ascii as quote
 from typing import Any, NoReturn
 
 from attrs import evolve, frozen
@@ -27,15 +31,15 @@ from svc.errors import Malformed
 from svc.interfaces.policy import IPolicyEngine
 from svc.model.policy.access import (
     AccessRequest,
-    ContextValue,
     Decision,
     Entity,
     EntityUid,
     Verdict,
 )
-from svc.model.policy.terms import AttributeTerm
 from svc.policy.claims import ClaimRead
-from svc.policy.entities import EntityView, cedar_json
+from svc.policy.entities import EntityView
+from svc.policy.fact_reads import FactRead, read_facts, read_of
+from svc.policy.kept import Kept
 from svc.policy.method_cache import cached_method
 from svc.policy.refusals import EntitiesRefused
 from svc.policy.slices import Slice, SliceIndex
@@ -43,10 +47,12 @@ from svc.policy.vocabulary import Vocabulary
 
 MAX_PLANS = 16_384
 MAX_ANSWERS = 65_536
+MAX_PAST = 32
+"""Revisions of which it is known what changed since."""
 
 _ERRED = re.compile(r"policy `([^`]+)`")
 _NO_DIGEST = ""
-_SCALARS = frozenset({"Bool", "Long", "String", "ipaddr"})
+_PlanKey = tuple[str, str, str, str, str]
 
 
 @frozen(eq=False)
@@ -60,25 +66,18 @@ class Evaluation:
 
 
 @frozen(eq=False)
-class FactRead:
-    """One fact that a slice reads: how it becomes part of the key, and of the JSON.
-
-    ``key`` is None where the value is its own key.
-    """
-
-    name: str
-    key: Callable[[Any], Any] | None
-    write: Callable[[Any], str]
-
-
-@frozen(eq=False)
 class SlicePlan:
-    """All that principal, action and resource fix: compared by identity."""
+    """All that principal, action and resource fix: compared by identity.
+
+    Attributes:
+        looked_at: Every entity that a decision can depend on, whether it exists or not.
+    """
 
     slice: Slice
     reads: tuple[FactRead, ...]
     ticking: bool
     digest: str
+    looked_at: frozenset[EntityUid]
     principal: Mapping[str, str]
     action: Mapping[str, str]
     resource: Mapping[str, str]
@@ -117,6 +116,8 @@ class CompiledPolicy:
             permits among them are not in *index*.
         max_plans: How many combinations of principal, action and resource are kept.
         max_answers: How many answers are kept.
+        former: The same policies over other entities: what it remembers and still holds is taken
+            over.
 
     Raises:
         EntitiesRefused: *entities* do not fit the vocabulary.
@@ -132,6 +133,7 @@ class CompiledPolicy:
         claims: tuple[ClaimRead, ...] = (),
         max_plans: int = MAX_PLANS,
         max_answers: int = MAX_ANSWERS,
+        former: CompiledPolicy | None = None,
     ) -> None:
         self.version = version
         self.claims = claims
@@ -139,10 +141,15 @@ class CompiledPolicy:
         self.vocabulary = vocabulary
         self._index = index
         self._view = EntityView(entities)
+        changed = frozenset() if former is None else self._view.follow(former._view)
         self._handle = _parse_entities(self._view, vocabulary)
         # Keyed by texts: names that are equal and not one object would be compared in Python.
-        self._plan_of = cached_method(self._make_plan, max_plans)
-        self._remembered = cached_method(self._evaluate, max_answers)
+        self._plans: Kept[_PlanKey, SlicePlan] = Kept(max_plans)
+        self._answers: Kept[tuple[SlicePlan, tuple[Any, ...]], Evaluation] = Kept(max_answers)
+        self.mark = object()
+        self._past: tuple[tuple[object, frozenset[EntityUid]], ...] = ()
+        if former is not None:
+            self._take_over(former, changed)
         self._known = cached_method(self._reads_known, _MOST_KNOWN)
         self._possible = cached_method(self._ever, max_plans)
 
@@ -155,7 +162,8 @@ class CompiledPolicy:
     ) -> CompiledPolicy:
         """The same policies over other entities; nothing of the text is parsed again.
 
-        Blocks for about 10 µs an entity: call it in a thread when there are many.
+        Blocks for about 10 µs an entity: call it in a thread when there are many.  What this one
+        remembers, and no change concerns, goes on to be remembered.
 
         Raises:
             EntitiesRefused: *entities* do not fit the vocabulary.
@@ -169,12 +177,53 @@ class CompiledPolicy:
             claims=self.claims,
             max_plans=max_plans,
             max_answers=max_answers,
+            former=self,
+        )
+
+    def _take_over(self, former: CompiledPolicy, changed: frozenset[EntityUid]) -> None:
+        """It may decide in another thread meanwhile: what it remembers is copied in one step."""
+        plans, answers = list(former._plans.items()), list(former._answers.items())
+        self._past = (*former._past[1 - MAX_PAST :], (former.mark, changed))
+        still = {plan for _, plan in plans if plan.looked_at.isdisjoint(changed)}
+        self._plans.update(one for one in plans if one[1] in still)
+        self._answers.update(
+            (key, answer)
+            for key, answer in answers
+            if key[0] in still and answer.decision != "error"  # it may have been a passing one
         )
 
     @property
     def entities(self) -> tuple[Entity, ...]:
         """The entities it decides over."""
         return tuple(self._view.entities.values())
+
+    def changed_since(self, mark: object) -> frozenset[EntityUid] | None:
+        """The entities that are not as they were for the engine with this ``mark``.
+
+        Returns:
+            None where that engine has other policies, or is too old.
+        """
+        if mark is self.mark:
+            return frozenset()
+        changed: frozenset[EntityUid] = frozenset()
+        for former, since in reversed(self._past):
+            changed |= since
+            if former is mark:
+                return changed
+        return None
+
+    def depends_on(self, request: AccessRequest) -> frozenset[EntityUid] | None:
+        """The entities that the decision of *request* can depend on, whether they exist or not.
+
+        As long as none of them changes, the same policies decide the same request alike.
+
+        Returns:
+            None where the decision depends on the time as well, or there is none.
+        """
+        if self.vocabulary.refusal(request) is not None:
+            return None
+        plan = self._plan(request)
+        return None if plan.ticking else plan.looked_at
 
     def decide(self, request: AccessRequest) -> Decision:
         refusal = self.vocabulary.refusal(request)
@@ -187,11 +236,13 @@ class CompiledPolicy:
         plan = self._plan(request)
         if plan.slice.policies is None:
             return self._decision(_EMPTY_DENY, plan.digest, request)
-        read = _read(plan.reads, request)
+        read = read_facts(plan.reads, request)
         if plan.ticking:
+            return self._decision(self._evaluate(plan, read), plan.digest, request)
+        answer = self._answers.get((plan, read))
+        if answer is None:
             answer = self._evaluate(plan, read)
-        else:
-            answer = self._remembered(plan, read)
+            self._answers.keep((plan, read), answer)
         return self._decision(answer, plan.digest, request)
 
     def may_ever(self, request: AccessRequest) -> bool:
@@ -203,11 +254,11 @@ class CompiledPolicy:
         if self.vocabulary.refusal(request) is not None:
             return self._index.whole().ids
         reads = self._known(request.action, frozenset(request.context))
-        return self._possible(self._plan(request), reads, _read(reads, request))
+        return self._possible(self._plan(request), reads, read_facts(reads, request))
 
     def _reads_known(self, action: str, known: frozenset[str]) -> tuple[FactRead, ...]:
         facts = self.vocabulary.shapes[action].facts
-        return tuple(_read_of(facts[name]) for name in sorted(known))
+        return tuple(read_of(facts[name]) for name in sorted(known))
 
     def _ever(
         self, plan: SlicePlan, reads: tuple[FactRead, ...], read: tuple[Any, ...]
@@ -273,9 +324,9 @@ class CompiledPolicy:
             )
         who, what = request.principal, request.resource
         plan = self._make_plan(request.action, who.type, who.id, what.type, what.id)
-        reads = tuple(map(_read_of, self.vocabulary.shapes[request.action].facts.values()))
+        reads = tuple(map(read_of, self.vocabulary.shapes[request.action].facts.values()))
         whole = evolve(plan, slice=self._index.whole(), reads=reads)
-        answer = self._evaluate(whole, _read(reads, request))
+        answer = self._evaluate(whole, read_facts(reads, request))
         return self._decision(answer, plan.digest, request)
 
     def _decision(self, answer: Evaluation, digest: str, request: AccessRequest) -> Decision:
@@ -291,7 +342,12 @@ class CompiledPolicy:
 
     def _plan(self, request: AccessRequest) -> SlicePlan:
         who, what = request.principal, request.resource
-        return self._plan_of(request.action, who.type, who.id, what.type, what.id)
+        key = (request.action, who.type, who.id, what.type, what.id)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._make_plan(*key)
+            self._plans.keep(key, plan)
+        return plan
 
     def _make_plan(
         self, action: str, who_type: str, who_id: str, what_type: str, what_id: str
@@ -302,11 +358,13 @@ class CompiledPolicy:
         reads = [
             fact for name, fact in facts.items() if chosen.reads is None or name in chosen.reads
         ]
+        looked_at = self._view.above(_looked_at(principal, resource, chosen))
         return SlicePlan(
             slice=chosen,
-            reads=tuple(map(_read_of, reads)),
+            reads=tuple(map(read_of, reads)),
             ticking=any(fact.ticking for fact in reads),
-            digest=self._view.digest(_looked_at(principal, resource, chosen)),
+            digest=self._view.digest(looked_at),
+            looked_at=looked_at,
             principal=principal.form(),
             action={"type": "Action", "id": action},
             resource=resource.form(),
@@ -358,8 +416,7 @@ def _parse_entities(view: EntityView, vocabulary: Vocabulary) -> Entities:
     if any(uid.type == "Action" for uid in view.entities):
         raise EntitiesRefused("the schema defines the actions; entities may not")
     try:
-        text = cedar_json(view.entities.values())
-        return Entities.from_json_str(text, parse_schema(vocabulary), release_gil=True)
+        return Entities.from_json_str(view.cedar_json(), parse_schema(vocabulary), release_gil=True)
     except (ValueError, Malformed) as failure:
         _refuse_entities(failure)
 
@@ -392,46 +449,3 @@ def _word_of(error: str) -> str:
     """A stable word for Cedar's sentence, which may quote the policy."""
     found = _ERRED.search(error)
     return f"policy_erred:{found[1]}" if found else "request_refused"
-
-
-def _read(reads: tuple[FactRead, ...], request: AccessRequest) -> tuple[Any, ...]:
-    """The facts of the request that count, each as its key; None where it is absent."""
-    get = request.context.get
-    return tuple([get(one.name) if one.key is None else one.key(get(one.name)) for one in reads])
-
-
-def _read_of(fact: AttributeTerm) -> FactRead:
-    write, start = _writer(fact), quote(fact.name) + ":"
-    scalar = fact.type in _SCALARS
-    return FactRead(fact.name, None if scalar else _key, lambda value: start + write(value))
-
-
-def _key(value: ContextValue | None) -> Any:
-    """The value in a form that can be a key, and from which it can be told again."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, Mapping):
-        return tuple(sorted((name, _key(item)) for name, item in value.items()))
-    return frozenset(value)
-
-
-def _writer(fact: AttributeTerm) -> Callable[[Any], str]:
-    """What turns a key of the fact's type into the JSON that Cedar reads."""
-    match fact.type:
-        case "Bool":
-            return lambda value: "true" if value else "false"
-        case "Long":
-            return str
-        case "String":
-            return quote
-        case "ipaddr":
-            return lambda value: '{"__extn":{"fn":"ip","arg":' + quote(value) + "}}"
-        case "Set<String>":
-            return lambda value: "[" + ",".join(map(quote, sorted(value))) + "]"
-    writers = {part.name: (quote(part.name) + ":", _writer(part)) for part in fact.type}
-
-    def write_record(value: Any) -> str:
-        fields = ((writers[name], item) for name, item in value)
-        return "{" + ",".join(start + write(item) for (start, write), item in fields) + "}"
-
-    return write_record

@@ -215,6 +215,7 @@ class EntityView:
         self.entities = by_uid(entities)
         self._above: dict[EntityUid, tuple[EntityUid, ...]] = {}
         self._leaves: dict[EntityUid, bytes] = {}
+        self._texts: dict[EntityUid, bytes] = {}
         self._people: dict[str, EntityUid | None] | None = None
 
     def upwards(self, uid: EntityUid) -> tuple[EntityUid, ...]:
@@ -250,15 +251,51 @@ class EntityView:
         found = {above for uid in uids for above in self.upwards(uid)}
         return tuple(sorted(uid for uid in found if uid in self.entities))
 
-    def digest(self, uids: Iterable[EntityUid]) -> str:
-        """The slice digest of :meth:`closure`."""
-        found = {above for uid in uids for above in self.upwards(uid) if above in self.entities}
-        return digest_of_leaves(map(self._leaf, found))
+    def above(self, uids: Iterable[EntityUid]) -> frozenset[EntityUid]:
+        """The entities *uids* and all that they are members of, also those that do not exist."""
+        return frozenset(above for uid in uids for above in self.upwards(uid))
+
+    def digest(self, above: Iterable[EntityUid]) -> str:
+        """The slice digest of those that exist, given all of :meth:`above`."""
+        return digest_of_leaves(self._leaf(uid) for uid in above if uid in self.entities)
+
+    def follow(self, former: EntityView) -> frozenset[EntityUid]:
+        """Take over the entities that are as they were, their texts and hashes.
+
+        Returns:
+            The others, and those that are only in one of the two.
+        """
+        texts, leaves = dict(former._texts), dict(former._leaves)
+        changed = set(former.entities.keys() - self.entities.keys())
+        for uid, entity in self.entities.items():
+            before = former.entities.get(uid)
+            if before is None or before != entity:
+                changed.add(uid)
+                continue
+            self.entities[uid] = before
+            for kept, known in ((self._texts, texts), (self._leaves, leaves)):
+                if uid in known:
+                    kept[uid] = known[uid]
+        return frozenset(changed)
+
+    def cedar_json(self) -> str:
+        """The entities as Cedar reads them.
+
+        Raises:
+            Malformed: when a value has no JSON form.
+        """
+        return "[" + b",".join(map(self._text, self.entities)).decode("ascii") + "]"
+
+    def _text(self, uid: EntityUid) -> bytes:
+        known = self._texts.get(uid)
+        if known is None:
+            known = self._texts[uid] = canonical(entity_form(self.entities[uid]))
+        return known
 
     def _leaf(self, uid: EntityUid) -> bytes:
         known = self._leaves.get(uid)
         if known is None:
-            known = self._leaves[uid] = leaf(self.entities[uid])
+            known = self._leaves[uid] = sha256(self._text(uid)).digest()
         return known
 
 

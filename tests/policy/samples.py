@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+from attrs import evolve
 from cedarpy import Schema, validate_policies
 
 from svc.model.policy.access import AccessRequest, Entity, EntityUid
@@ -164,3 +165,24 @@ def random_request(random: Random) -> AccessRequest:
     return ask(
         f"u{random.randrange(PEOPLE + 2)}", f"r{random.randrange(4)}", action, kind, type_, **chosen
     )
+
+
+def altered(random: Random, entities: tuple[Entity, ...]) -> tuple[Entity, ...]:
+    """Another revision: some entities are gone, some are new, some say something else."""
+    found = {one.uid: one for one in entities}
+    for _ in range(random.randrange(1, 5)):
+        type_ = random.choice(("User", "User", "Group", "TcpService", "Database"))
+        uid = random.choice([one for one in found if one.type == type_])
+        one = found[uid]
+        match random.randrange(4):
+            case 0 if len(found) > PEOPLE:
+                del found[uid]
+            case 1 if uid.type == "User":
+                groups = random.sample([f"g{n}" for n in range(GROUPS + 1)], 2)
+                parents = tuple(EntityUid("Group", group) for group in groups)
+                found[uid] = evolve(one, parents=parents)
+            case 2 if one.tags:
+                found[uid] = evolve(one, tags={**one.tags, "env": random.choice(("prod", "new"))})
+            case _:
+                found |= {back.uid: back for back in random.sample(everybody(), 2)}
+    return tuple(found[uid] for uid in sorted(found))

@@ -15,6 +15,8 @@ from zope.interface.verify import verifyObject
 
 from svc.interfaces.policy import IPolicyEngine
 from svc.model.policy.access import AccessRequest, Decision, Entity, EntityUid
+from svc.policy.compile import compile_policy
+from svc.policy.engine import CompiledPolicy
 from svc.policy.entities import (
     Facts,
     GroupFacts,
@@ -28,6 +30,8 @@ from svc.policy.refusals import EntitiesRefused, PolicyRefused
 from tests.policy.samples import (
     CLUSTER,
     SCHEMA,
+    WORDS,
+    altered,
     ask,
     engine,
     everybody,
@@ -65,6 +69,11 @@ def seen(decision: Decision) -> Any:
 
 def _fact(name: str, value: Any) -> "dict[str, Any]":
     return {name: value}
+
+
+def fresh(text: str, entities: "tuple[Entity, ...]") -> CompiledPolicy:
+    """An engine that remembers nothing."""
+    return compile_policy(text, WORDS, entities, 1, 7)
 
 
 class AgreementTests(SynchronousTestCase):
@@ -106,14 +115,14 @@ class CacheTests(SynchronousTestCase):
     def test_cached_equals_uncached(self, seed: int) -> None:
         """Whatever was asked before, an engine that remembers answers as one that does not."""
         request = random_request(Random(seed))
-        cold = self.WARM.with_entities(self.WARM.entities, 7)
-        first, second, fresh = (
+        cold = fresh(self.TEXT, self.WARM.entities)
+        first, second, unremembered = (
             self.WARM.decide(request),
             self.WARM.decide(request),
             cold.decide(request),
         )
-        self.assertEqual(first, fresh)
-        self.assertEqual(second, fresh)
+        self.assertEqual(first, unremembered)
+        self.assertEqual(second, unremembered)
 
     def test_clock(self) -> None:
         """A policy that reads the hour or the second follows it, also for a repeated request."""
@@ -133,14 +142,14 @@ class CacheTests(SynchronousTestCase):
         ours = engine(ALL[:-1] + " when { context has now && context.now > 1 };")
         for now in range(50):
             ours.decide(ask(now=now))
-        self.assertEqual(ours._remembered.cache_info().currsize, 0)
+        self.assertEqual(len(ours._answers), 0)
 
     def test_unread_facts_share_an_answer(self) -> None:
         """Facts that no policy reads do not multiply what is remembered."""
         ours = engine(ALL)
         for hour in range(24):
             self.assertTrue(ours.decide(ask(hour=hour)).allowed)
-        self.assertEqual(ours._remembered.cache_info().currsize, 1)
+        self.assertEqual(len(ours._answers), 1)
 
     def test_a_replaced_engine_is_freed(self) -> None:
         """At once, with all that it remembers: no collection looks at one made early."""
@@ -151,6 +160,50 @@ class CacheTests(SynchronousTestCase):
         held = weakref.ref(ours)
         del ours
         self.assertIsNone(held())
+
+    def test_over_revisions(self) -> None:
+        """What goes on to be remembered is what an engine made anew would say."""
+        random, carried = Random(31), 0
+        for _ in range(6):
+            text = "\n".join(random_policy(random, f"p{n}") for n in range(12))
+            entities = everybody()
+            ours = engine(text)
+            requests = [random_request(random) for _ in range(40)]
+            for revision in range(6):
+                for request in requests:
+                    ours.decide(request)
+                entities = altered(random, entities)
+                ours = ours.with_entities(entities, revision)
+                carried += len(ours._answers)
+                new = fresh(text, entities)
+                for request in requests:
+                    self.assertEqual(ours.decide(request), new.decide(request), request)
+        self.assertGreater(carried, 100)
+
+    def test_of_what_changed_nothing_is_kept(self) -> None:
+        """A person who left is forgotten with all that was asked for them, at once."""
+        ours = engine(ALL)
+        for who in ("u1", "u2"):
+            ours.decide(ask(who, hour=1))
+        others = tuple(one for one in ours.entities if one.uid.id != "u1")
+        ours = ours.with_entities(others, 8)
+        self.assertEqual([plan.principal["id"] for plan in ours._plans.values()], ["u2"])
+        self.assertEqual([plan.principal["id"] for plan, _ in ours._answers], ["u2"])
+
+    def test_a_failed_answer_is_not_kept(self) -> None:
+        """What could not be decided is tried again with the next revision."""
+        ours = engine(ALL)
+        ours.decide(ask("\ud800"))
+        self.assertEqual(len(ours._answers), 1)
+        self.assertEqual(len(ours.with_entities(ours.entities, 8)._answers), 0)
+
+    def test_full(self) -> None:
+        """No more than is allowed is kept, and what is forgotten is decided again."""
+        ours = fresh(ALL, everybody()).with_entities(everybody(), 8, max_plans=8, max_answers=8)
+        for _ in range(2):
+            for n in range(20):
+                self.assertTrue(ours.decide(ask(f"u{n}")).allowed)
+            self.assertLessEqual(max(len(ours._plans), len(ours._answers)), 8)
 
     def test_joined_names(self) -> None:
         """Names that read alike when joined are different principals."""

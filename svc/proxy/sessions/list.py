@@ -20,14 +20,17 @@ from svc.interfaces.kinds import ServedKind
 from svc.interfaces.rpc import IRpcCall
 from svc.messages.session import Listed, Listing, decode_list_request, encode_listing
 from svc.model.certificate import CertificateFacts
-from svc.model.policy.access import Entity
-from svc.model.policy.requests import may_view
+from svc.model.policy.access import Entity, EntityUid
 from svc.policy.engine import CompiledPolicy
+from svc.policy.entities import MAX_ENTITIES
+from svc.proxy.sessions.viewable import Viewable
 from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_proxy")
 
-_SLICE = 100
+_DECISIONS, _LOOKED_AT = 100, 1000
+"""After so many, others have their turn."""
+
 _FIRST_WORD_SECS = 10.0
 MAX_PER_PERSON = 16
 """Lists that one person may follow at once."""
@@ -60,6 +63,7 @@ class Listings:
     lacking: Callable[[], tuple[str, ...]]
     _waiting: list[Deferred[None]] = field(factory=list)
     _per_person: Counter[str] = field(factory=Counter)
+    _shown: dict[EntityUid, tuple[Entity, Listed]] = field(factory=dict)
     _is_draining: bool = False
 
     def changed(self) -> None:
@@ -97,12 +101,13 @@ class Listings:
         known: dict[str, Listed] | None = None
         sent: tuple[bytes, ...] = ()
         lacked: tuple[str, ...] = ()
+        viewable = Viewable(person_id, call.peer.host)
         while True:
             self._check_open()
             coming: Deferred[None] = Deferred(self._forget)
             self._waiting.append(coming)
             try:
-                seen = {one.id: one async for one in self._visible(person_id, call.peer.host)}
+                seen = {one.id: one async for one in self._visible(viewable)}
                 listing = _difference(known, seen)
                 lacking = self.lacking()
                 if known is None or listing.upsert or listing.removed or lacking != lacked:
@@ -127,32 +132,39 @@ class Listings:
         if coming in self._waiting:
             self._waiting.remove(coming)
 
-    async def _visible(self, person_id: str, source: str) -> AsyncIterator[Listed]:
+    async def _visible(self, viewable: Viewable) -> AsyncIterator[Listed]:
         engine = self.engine()
+        viewable.follow(engine)
+        decisions = viewable.decisions
         for count, entity in enumerate(engine.entities, 1):
             kind = self._kind(entity)
-            if kind is not None and self._may_view(engine, person_id, entity, source):
-                yield Listed(
-                    id=entity.uid.id,
-                    kind=kind,
-                    labels=dict(entity.tags),
-                    served=self.is_served(entity.uid.id),
-                )
-            if count % _SLICE == 0:
+            if kind is not None and viewable.allows(engine, entity.uid, self.now()):
+                yield self._listed(entity, kind)
+            if viewable.decisions - decisions >= _DECISIONS or count % _LOOKED_AT == 0:
+                decisions = viewable.decisions
                 await deferLater(self.clock, 0)
+
+    def _listed(self, entity: Entity, kind: str) -> Listed:
+        """As all lists show it now: there is one for all of them."""
+        served = self.is_served(entity.uid.id)
+        shown = self._shown.get(entity.uid)
+        if shown is not None and shown[0] is entity and shown[1].served == served:
+            return shown[1]
+        listed = Listed(id=entity.uid.id, kind=kind, labels=dict(entity.tags), served=served)
+        if len(self._shown) > MAX_ENTITIES:
+            self._shown.clear()  # most of it left the catalog long ago
+        self._shown[entity.uid] = entity, listed
+        return listed
 
     def _kind(self, entity: Entity) -> str | None:
         word = entity.attrs.get("kind")
         return word if isinstance(word, str) and word in self.kinds else None
 
-    def _may_view(
-        self, engine: CompiledPolicy, person_id: str, entity: Entity, source: str
-    ) -> bool:
-        return engine.decide(may_view(person_id, entity.uid, self.now(), source)).allowed
-
 
 def _difference(known: dict[str, Listed] | None, seen: dict[str, Listed]) -> Listing:
     if known is None:
         return Listing(True, tuple(seen.values()))
-    upsert = tuple(one for one in seen.values() if known.get(one.id) != one)
+    upsert = tuple(
+        one for one in seen.values() if (old := known.get(one.id)) is not one and old != one
+    )
     return Listing(False, upsert, tuple(sorted(known.keys() - seen.keys())))
