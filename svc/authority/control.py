@@ -49,7 +49,6 @@ from svc.messages.control import (
     read_departure,
     read_ended,
     read_hello,
-    read_moved,
 )
 from svc.messages.gated import (
     AUTHORITY_CHECKPOINT_METHOD,
@@ -263,7 +262,7 @@ class ControlService:
     async def _end(self, request: pb.EndSessionsRequest, call: IRpcCall) -> pb.EndSessionsResponse:
         proxy = self._proxy(call.peer)
         with self.rates.reporting(proxy.id):
-            ended, moved = read_ended(request), read_moved(request)
+            ended, moved = read_ended(request)
             outcomes = await self.ends.reported(proxy.id, ended)
             await self.ends.moved(proxy.id, moved)
         return pb.EndSessionsResponse(outcomes=outcome_messages(outcomes))

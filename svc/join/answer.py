@@ -15,7 +15,7 @@ from attrs import frozen
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from svc.errors import ConfigError, SvcError
-from svc.messages.checks import parse
+from svc.messages.forms import parse
 from svc.model.certificate import CertificateRefused
 from svc.model.cluster.token import JoinToken
 from svc.model.principal import Principal, Role, parse_principal

@@ -6,35 +6,33 @@ from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import (
-    DIGEST_BYTES,
-    MAX_SIGNED_BYTES,
-    exactly,
-    parse,
-    text,
-)
 from svc.messages.control import APPROVED
 from svc.messages.forms import (
-    MAX_NAME,
-    MAX_WORD,
+    DIGEST,
+    DIGEST_BYTES,
+    MAX_SIGNED_BYTES,
     NAME,
+    NAME_OR_EMPTY,
+    PARAMETERS,
     PAYLOAD,
     PLAIN,
     SIGNATURE,
     WORD,
     WORD_OR_EMPTY,
     FieldForm,
+    FieldTable,
     MessageForm,
     bounded,
     chain,
+    octets,
+    parse,
     part,
     word,
 )
 from svc.messages.gated import SIGNED_GRANT
-from svc.messages.session import PARAMETERS
 from svc.model.canonical import Json, decode
 from svc.model.policy.requested import (
     MAX_REASON,
@@ -218,7 +216,7 @@ class AccessEntry:
 _REQUEST_ID = WORD.named("id")
 
 
-def _exact_text(came: bytes, what: str) -> bytes:
+def _exact_text(came: bytes) -> bytes:
     check_text(came)
     return came
 
@@ -233,7 +231,7 @@ _ASK = MessageForm(
     parameters=PARAMETERS,
     reason=word(MAX_REASON, empty=True),
     secs=PLAIN,
-    uses=FieldForm(read=lambda came, what: came or None),
+    uses=FieldForm(read=lambda came: came or None),
     text=_EXACT_TEXT,
 )
 _CALLS: Mapping[str, MessageForm[Any, Any]] = {
@@ -261,6 +259,16 @@ _NAMES: Mapping[type[AnyAccessCall], str] = {
 }
 
 
+_CALL = FieldTable(
+    "access call",
+    cluster=NAME,
+    proxy_id=WORD,
+    issued_at_ms=PLAIN,
+    certificate_sha256=DIGEST,
+    nonce=octets(NONCE_BYTES),
+)
+
+
 def encode_access_call(call: AccessCall) -> bytes:
     """The bytes a person signs."""
     name = _NAMES[type(call.call)]
@@ -285,13 +293,7 @@ def decode_access_call(data: bytes) -> AccessCall:
     if name is None:
         raise Malformed("access call: it asks for nothing that this build knows")
     return AccessCall(
-        cluster=text(message.cluster, MAX_NAME, "access call: cluster"),
-        proxy_id=text(message.proxy_id, MAX_WORD, "access call: proxy_id"),
-        issued_at_ms=message.issued_at_ms,
-        certificate_sha256=exactly(
-            message.certificate_sha256, DIGEST_BYTES, "access call: certificate_sha256"
-        ),
-        nonce=exactly(message.nonce, NONCE_BYTES, "access call: nonce"),
+        **_CALL.read_fields(message),
         call=_CALLS[name].read(getattr(message, name)),
     )
 
@@ -316,7 +318,7 @@ _ENTRY = MessageForm(
     state=WORD,
     ends_at=PLAIN,
     used=PLAIN,
-    decided_by=word(MAX_NAME, empty=True),
+    decided_by=NAME_OR_EMPTY,
     text=_EXACT_TEXT,
 )
 
@@ -333,17 +335,13 @@ def read_entries(message: pb.SessionAccessResponse) -> tuple[AccessEntry, ...]:
     return tuple(map(_ENTRY.read, message.requests))
 
 
-def _digest(came: bytes, what: str) -> str:
-    return exactly(came, DIGEST_BYTES, what).hex() if came else ""
-
-
 _APPROVAL_ASK = MessageForm(
     control_pb.UseApprovalRequest,
     ApprovalAsk,
     "approval",
     grant=part(SIGNED_GRANT),
     action=WORD,
-    text_sha256=FieldForm(write=bytes.fromhex, read=_digest),
+    text_sha256=evolve(octets(DIGEST_BYTES, empty=True), write=bytes.fromhex, read=bytes.hex),
     only_exact=PLAIN,
 )
 use_approval_request, read_use_approval = _APPROVAL_ASK.message, _APPROVAL_ASK.read
@@ -366,9 +364,13 @@ def denied_request(decision_id: str) -> pb.SessionDeniedRequest:
     return pb.SessionDeniedRequest(decision_id=decision_id)
 
 
+_ASKED = FieldTable("denied request", decision_id=WORD)
+
+
 def read_denied_request(message: pb.SessionDeniedRequest) -> str:
     """The id of the decision."""
-    return text(message.decision_id, MAX_WORD, "denied request: decision_id")
+    found: str = _ASKED.read_fields(message)["decision_id"]
+    return found
 
 
 _DENIED = MessageForm(

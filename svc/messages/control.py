@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import itemgetter
+from typing import NamedTuple
 
 from attrs import evolve, field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import exactly, head, parse, text, texts
+from svc.messages.ended import ENDED
 from svc.messages.ended import CountedEnd as CountedEnd
-from svc.messages.ended import ended_messages, read_ended_messages
 from svc.messages.forms import (
-    MAX_WORD,
+    HEAD,
     PAYLOAD,
     PLAIN,
+    RANDOM_ID,
     SIGNATURE,
     WORD,
     WORD_OR_EMPTY,
+    ChoiceForm,
     FieldForm,
     MessageForm,
+    at_most,
     chain,
+    octets,
+    one_of,
     part,
+    parts,
     word,
     words,
 )
@@ -28,13 +35,12 @@ from svc.messages.gated import SIGNED_GRANT
 from svc.messages.tunnel import (
     INVENTORY,
     NONCE_BYTES,
+    SIGNED_REGISTRATION,
     WITHHELD,
     Nonce,
-    registration_message,
-    signed_registration,
 )
 from svc.model.cluster.registration import NO_INVENTORY, Inventory, Withheld
-from svc.model.ids import is_opaque_id, is_random_id
+from svc.model.ids import is_opaque_id
 from svc.model.policy.access import LARGEST_INTEGER
 from svc.model.policy.requested import ApprovedAccess
 from svc.model.signing import Signed
@@ -55,7 +61,7 @@ _POLICY = 128
 _LARGEST = 2**53
 """Numbers that enter a record stay within what every JSON reader keeps."""
 
-_DECISIONS = frozenset({"allow", "deny", "error"})
+_DECISIONS = {word: word for word in ("allow", "deny", "error")}
 
 
 @frozen
@@ -178,23 +184,27 @@ def hello_message(
     )
 
 
-def read_hello(message: pb.HelloRequest) -> tuple[str, str, tuple[str, ...], bytes]:
-    """Version, instance id, claimed session uids and the signed head's line of a greeting."""
-    return (
-        text(message.version, MAX_WORD, "hello: version"),
-        text(message.instance_id, MAX_WORD, "hello: instance_id"),
-        texts(message.open_sessions, MAX_SESSIONS, MAX_WORD, "hello: open_sessions"),
-        head(message.audit_head, "hello: audit_head"),
-    )
+class ProxyGreeting(NamedTuple):
+    """A greeting as it came; ``head`` is the signed head's line that the Proxy keeps."""
+
+    version: str
+    instance_id: str
+    open_sessions: tuple[str, ...]
+    head: bytes
 
 
-def _port(came: int, what: str) -> int:
-    if came > 65535:
-        raise Malformed(f"{what}: a port above 65535")
-    return came
+_HELLO = MessageForm(
+    pb.HelloRequest,
+    ProxyGreeting,
+    "hello",
+    version=WORD,
+    instance_id=WORD,
+    open_sessions=words(MAX_SESSIONS),
+    head=HEAD.named("audit_head"),
+)
+read_hello = _HELLO.read
 
-
-_PORT = FieldForm(read=_port)
+_PORT = at_most(65535, "a port above 65535")
 _GREETING = MessageForm(
     pb.HelloResponse,
     AuthorityGreeting,
@@ -210,35 +220,17 @@ lanes_message, read_lanes = _GREETING.message, _GREETING.read
 """Authority's word of itself."""
 
 
-def _decision_id(came: str, what: str) -> str:
-    if not is_random_id(came):
-        raise Malformed(f"{what}: not 32 hex digits")
-    return came
-
-
-def _decision(came: str, what: str) -> str:
-    if came not in _DECISIONS:
-        raise Malformed(f"{what}: none of allow, deny, error")
-    return came
-
-
-def _version(came: int, what: str) -> int:
-    if came > _LARGEST:
-        raise Malformed(f"{what}: too large")
-    return came
-
-
 _POLICIES = words(MAX_POLICIES, _POLICY)
 _PROXY_DECISION = MessageForm(
     pb.ProxyDecision,
     ProxyDecision,
     "authorize",
-    decision_id=FieldForm(read=_decision_id),
-    decision=FieldForm(read=_decision),
+    decision_id=RANDOM_ID,
+    decision=one_of(_DECISIONS, "none of allow, deny, error"),
     reason=WORD_OR_EMPTY,
     # The rest of a long list is left out: a record names as many, and no more are taken.
-    policies=evolve(_POLICIES, write=lambda policies: policies[:MAX_POLICIES]),
-    policy_version=FieldForm(read=_version),
+    policies=evolve(_POLICIES, write=itemgetter(slice(MAX_POLICIES))),
+    policy_version=at_most(_LARGEST, "too large"),
     entities_digest=word(128, empty=True),
     source_address=WORD_OR_EMPTY,
 )
@@ -256,7 +248,7 @@ ask_message, read_ask = _ASK.message, _ASK.read
 """An Ask; nothing of it is believed as it comes."""
 
 
-def _end_of_approval(came: int, what: str) -> int:
+def _end_of_approval(what: str, came: int) -> int:
     if not 0 < came <= LARGEST_INTEGER:
         raise Malformed(f"{what} is no time")
     return came
@@ -268,7 +260,7 @@ APPROVED = MessageForm(
     "answer: approved",
     request_id=WORD,
     approver=WORD,
-    ends_at=FieldForm(read=_end_of_approval),
+    ends_at=FieldForm(read_as=_end_of_approval),
     exact=PLAIN,
 )
 """An approval as Authority says it."""
@@ -303,72 +295,57 @@ _VERDICT = MessageForm(
 )
 
 
-def encode_connector_up(value: ConnectorUp) -> bytes:
-    """What a Proxy says about a tunnel, as one message."""
-    if isinstance(value, TunnelSeen):
-        seen = pb.ConnectorTunnel(tunnel_id=value.tunnel_id, peer_node_id=value.peer_node_id)
-        return pb.ConnectorUp(tunnel=seen).SerializeToString()
-    return pb.ConnectorUp(registration=registration_message(value)).SerializeToString()
+_MOST = 4 * 1024 * 1024
+_CONNECTOR_UP = ChoiceForm[ConnectorUp](
+    pb.ConnectorUp,
+    "connector",
+    max_bytes=_MOST,
+    tunnel=MessageForm(
+        pb.ConnectorTunnel,
+        TunnelSeen,
+        "connector",
+        peer_node_id=FieldForm(fits=is_opaque_id, refusal=lambda came: "not a node's id"),
+        tunnel_id=WORD,
+    ),
+    registration=SIGNED_REGISTRATION,
+)
+encode_connector_up, decode_connector_up = _CONNECTOR_UP.encode, _CONNECTOR_UP.decode
+"""What a Proxy says about a tunnel, as one message."""
+
+_CONNECTOR_DOWN = ChoiceForm[ConnectorDown](
+    pb.ConnectorDown,
+    "connector",
+    max_bytes=_MOST,
+    nonce=MessageForm(tunnel_pb.Nonce, Nonce, "connector", nonce=octets(NONCE_BYTES)),
+    answer=_VERDICT,
+    evict=MessageForm(pb.Evict, Evict, "evict", reason=WORD),
+)
+encode_connector_down, decode_connector_down = _CONNECTOR_DOWN.encode, _CONNECTOR_DOWN.decode
+"""What Authority says about a tunnel, as one message."""
 
 
-def decode_connector_up(data: bytes) -> ConnectorUp:
-    """One message of a Proxy about a tunnel."""
-    message = parse(pb.ConnectorUp, data, 4 * 1024 * 1024, "connector")
-    match message.WhichOneof("message"):
-        case "tunnel":
-            if not is_opaque_id(message.tunnel.peer_node_id):
-                raise Malformed("connector: peer_node_id: not a node's id")
-            return TunnelSeen(
-                text(message.tunnel.tunnel_id, MAX_WORD, "connector: tunnel_id"),
-                message.tunnel.peer_node_id,
-            )
-        case "registration":
-            return signed_registration(message.registration)
-    raise Malformed("connector: a message of an unknown type")
+class EndReport(NamedTuple):
+    """Ends of sessions, and those that have moved to a direct lane."""
+
+    ended: tuple[CountedEnd, ...]
+    moved: tuple[str, ...]
 
 
-def encode_connector_down(value: ConnectorDown) -> bytes:
-    """What Authority says about a tunnel, as one message."""
-    match value:
-        case Nonce():
-            message = pb.ConnectorDown(nonce=tunnel_pb.Nonce(nonce=value.nonce))
-        case RegistrationVerdict():
-            message = pb.ConnectorDown(answer=_VERDICT.message(value))
-        case Evict():
-            message = pb.ConnectorDown(evict=pb.Evict(reason=value.reason))
-    return message.SerializeToString()
-
-
-def decode_connector_down(data: bytes) -> ConnectorDown:
-    """One message of Authority about a tunnel."""
-    message = parse(pb.ConnectorDown, data, 4 * 1024 * 1024, "connector")
-    match message.WhichOneof("message"):
-        case "nonce":
-            return Nonce(exactly(message.nonce.nonce, NONCE_BYTES, "connector: nonce"))
-        case "answer":
-            return _VERDICT.read(message.answer)
-        case "evict":
-            return Evict(text(message.evict.reason, MAX_WORD, "evict: reason"))
-    raise Malformed("connector: a message of an unknown type")
+_END_REPORT = MessageForm(
+    pb.EndSessionsRequest,
+    EndReport,
+    "ended sessions",
+    ended=evolve(parts(ENDED, MAX_SESSIONS), on_wire="sessions", called=""),
+    moved=words(MAX_SESSIONS),
+)
+read_ended = _END_REPORT.read
 
 
 def ended_message(
     sessions: Iterable[CountedEnd], moved: Iterable[str] = ()
 ) -> pb.EndSessionsRequest:
     """Ends as they travel, with the sessions that have moved to a direct lane."""
-    return pb.EndSessionsRequest(sessions=ended_messages(sessions), moved=moved)
-
-
-def read_ended(message: pb.EndSessionsRequest) -> tuple[CountedEnd, ...]:
-    """Ends as they came, bounded."""
-    if len(message.sessions) > MAX_SESSIONS:
-        raise Malformed(f"ended sessions: more than {MAX_SESSIONS}")
-    return read_ended_messages(message.sessions)
-
-
-def read_moved(message: pb.EndSessionsRequest) -> tuple[str, ...]:
-    """The sessions that have moved, bounded."""
-    return texts(message.moved, MAX_SESSIONS, MAX_WORD, "ended sessions: moved")
+    return _END_REPORT.message(EndReport(tuple(sessions), tuple(moved)))
 
 
 _DEPARTURE = MessageForm(
@@ -378,8 +355,8 @@ _DEPARTURE = MessageForm(
     tunnel_node_id=WORD,
     reason=WORD,
     session_uids=words(MAX_SESSIONS),
-    ended=FieldForm(
-        write=ended_messages, read=lambda came, what: read_ended_messages(came[:MAX_SESSIONS])
+    ended=evolve(
+        parts(ENDED), read=lambda came: tuple([ENDED.read(one) for one in came[:MAX_SESSIONS]])
     ),
 )
 departure_message, read_departure = _DEPARTURE.message, _DEPARTURE.read

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from attrs import frozen
 
-from svc.errors import Malformed
-from svc.messages.forms import WORD, FieldForm, MessageForm
+from svc.messages.forms import WORD, MessageForm, cut_to, one_of
 from svc.model.session.session import DIRECT, IN_TUNNEL
 from svc.proto.gate.v1 import control_pb2 as pb
 
@@ -26,25 +23,9 @@ class CountedEnd:
     lane: str = IN_TUNNEL
 
 
-def ended_messages(sessions: Iterable[CountedEnd]) -> list[pb.EndedSession]:
-    """Ends as they travel."""
-    return [_ENDED.message(one) for one in sessions]
-
-
-def read_ended_messages(messages: Iterable[pb.EndedSession]) -> tuple[CountedEnd, ...]:
-    """Ends as they came; how many is the caller's matter."""
-    return tuple(map(_ENDED.read, messages))
-
-
-def _lane(came: str, what: str) -> str:
-    # An older Proxy does not tell it.
-    if came not in ("", IN_TUNNEL, DIRECT):
-        raise Malformed(f"{what}: neither in_tunnel nor direct")
-    return came or IN_TUNNEL
-
-
-_COUNT = FieldForm(read=lambda came, what: min(came, _LARGEST))
-_ENDED = MessageForm(
+_COUNT = cut_to(_LARGEST)
+_LANES = {IN_TUNNEL: IN_TUNNEL, DIRECT: DIRECT, "": IN_TUNNEL}  # an older Proxy does not tell it
+ENDED = MessageForm(
     pb.EndedSession,
     CountedEnd,
     "ended session",
@@ -52,5 +33,6 @@ _ENDED = MessageForm(
     reason=WORD,
     bytes_up=_COUNT,
     bytes_down=_COUNT,
-    lane=FieldForm(read=_lane),
+    lane=one_of(_LANES, "neither in_tunnel nor direct"),
 )
+"""One end; how many may come at once is the matter of who takes them."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import MAX_CERTIFICATE_BYTES, certificates
-from svc.messages.forms import PLAIN, WORD_OR_EMPTY, FieldForm, MessageForm, word
+from svc.messages.forms import (
+    MAX_CERTIFICATE_BYTES,
+    PLAIN,
+    WORD_OR_EMPTY,
+    MessageForm,
+    at_most,
+    chain,
+    word,
+)
 from svc.proto.gate.v1 import membership_pb2 as pb
 
 LEADER_METHOD = "/gate.v1.Membership/Leader"
@@ -82,28 +87,15 @@ def read_claim(message: pb.LeaderResponse) -> LeaderClaim:
     return _CLAIM.read(message)
 
 
-def _chain(came: Iterable[bytes], what: str) -> tuple[bytes, ...]:
-    found = certificates(came, what, empty=True)
-    if len(found) > MAX_CHAIN:
-        raise Malformed(f"{what}: more than {MAX_CHAIN} certificates")
-    return found
-
-
-def _port(came: int, what: str) -> int:
-    if came > 65535:
-        raise Malformed(f"{what}: no such port")
-    return came
-
-
 _FORWARD = MessageForm(
     pb.ForwardRequest,
     Forwarded,
     "forward",
     method=word(_METHOD),
     request=PLAIN,
-    chain=FieldForm(read=_chain),
+    chain=chain(MAX_CHAIN, empty=True),
     host=word(_HOST, empty=True),
-    port=FieldForm(read=_port),
+    port=at_most(65535, "no such port"),
 )
 forward_message, read_forward = _FORWARD.message, _FORWARD.read
 """The request of :data:`FORWARD_METHOD`."""

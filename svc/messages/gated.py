@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from attrs import frozen
 
-from svc.messages.checks import MAX_SIGNED_BYTES
 from svc.messages.forms import (
     DIGEST,
-    MAX_NAME,
+    MAX_SIGNED_BYTES,
     NAME,
+    NAME_OR_EMPTY,
     PLAIN,
     UID,
     WORD,
     WORD_OR_EMPTY,
     MessageForm,
-    SignatureForm,
     SignedForm,
     bounded,
     chain,
     octets,
     part,
-    word,
+    signature_form,
 )
 from svc.model.session.checkpoint import GrantExtension, SessionCheckpoint
 from svc.model.session.halves import HALF_BYTES, SessionAnswer
@@ -45,11 +44,11 @@ _ANSWER = SignedForm(
 encode_answer, decode_answer = _ANSWER.encode, _ANSWER.decode
 """What a Connector signs as it opens a gated session."""
 
-SIGNED_ANSWER = SignatureForm(pb.SignedAnswer, "answer", "session answer")
+SIGNED_ANSWER = signature_form(pb.SignedAnswer, "answer", "session answer")
 signed_answer_message, signed_answer = SIGNED_ANSWER.message, SIGNED_ANSWER.read
 """A signed answer inside other messages; as it comes it is unverified."""
 
-SIGNED_GRANT = SignatureForm(pb.SignedGrant, "grant", "grant")
+SIGNED_GRANT = signature_form(pb.SignedGrant, "grant", "grant")
 signed_grant_message, signed_grant = SIGNED_GRANT.message, SIGNED_GRANT.read
 """A signed grant inside other messages; as it comes it is unverified."""
 
@@ -108,7 +107,7 @@ _EXTENSION = SignedForm(
 encode_extension, decode_extension = _EXTENSION.encode, _EXTENSION.decode
 """What Authority's grant key signs so that a session goes on."""
 
-_SIGNED_CHECKPOINT = SignatureForm(pb.SignedCheckpoint, "checkpoint", "session checkpoint")
+_SIGNED_CHECKPOINT = signature_form(pb.SignedCheckpoint, "checkpoint", "session checkpoint")
 checkpoint_message, read_checkpoint = _SIGNED_CHECKPOINT.message, _SIGNED_CHECKPOINT.read
 """A signed checkpoint inside other messages; as it comes it is unverified."""
 
@@ -117,7 +116,7 @@ _CHECKPOINT_ANSWER = MessageForm(
     CheckpointAnswer,
     "checkpoint answer",
     extension=part(
-        SignatureForm(pb.SignedExtension, "extension", "grant extension"), optional=True
+        signature_form(pb.SignedExtension, "extension", "grant extension"), optional=True
     ),
     reason=WORD_OR_EMPTY,
 )
@@ -133,7 +132,7 @@ _CHECKPOINT_ASK = MessageForm(
     grant=part(SIGNED_GRANT),
     request=bounded(MAX_SIGNED_BYTES),
     person_chain=chain(),
-    source_address=word(MAX_NAME, empty=True),
+    source_address=NAME_OR_EMPTY,
 )
 checkpoint_ask_message = _CHECKPOINT_ASK.message
 

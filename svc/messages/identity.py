@@ -5,8 +5,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import text
-from svc.messages.forms import MessageForm, part, word
+from svc.messages.forms import FieldTable, MessageForm, part, word
 from svc.messages.gated import SIGNED_GRANT
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import identity_pb2 as pb
@@ -14,7 +13,7 @@ from svc.proto.gate.v1 import identity_pb2 as pb
 TOKEN_METHOD = "/gate.v1.Identity/Token"
 
 _MOST_NAME = 128
-_MOST_TOKEN = 8 * 1024
+_TOKEN = FieldTable("token response", token=word(8 * 1024))
 """What any server takes of one header field."""
 
 
@@ -48,7 +47,7 @@ def read_token(message: pb.IdentityResponse) -> bytes:
     Raises:
         Malformed: it is none.
     """
-    token = text(message.token, _MOST_TOKEN, "token response: token")
+    token: str = _TOKEN.read_fields(message)["token"]
     if not token.isascii() or not token.isprintable() or " " in token:
         raise Malformed("token response: token: not a token in the compact form")
     return token.encode("ascii")

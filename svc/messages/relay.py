@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from svc.errors import Malformed
-from svc.messages.checks import parse
+from svc.messages.forms import parse
 from svc.proto.gate.v1 import relay_pb2 as pb
 
 OPEN_METHOD = "/gate.v1.Relay/Open"

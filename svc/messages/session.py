@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from attrs import evolve, field, frozen
 
-from svc.messages.checks import (
-    FORMAT,
-    MAX_HEAD_BYTES,
-    MAX_SIGNED_BYTES,
-    certificates,
-    check_form,
-    check_format,
-    exactly,
-    head,
-    heads,
-    parse,
-    signed_part,
-    text,
-    texts,
-    uid,
-)
 from svc.messages.forms import (
     DIGEST,
-    MAX_NAME,
-    MAX_WORD,
+    HEAD,
+    HEADS,
+    MAX_HEAD_BYTES,
+    MAX_SIGNED_BYTES,
     NAME,
+    NAME_OR_EMPTY,
     PAIRS,
+    PARAMETERS,
     PLAIN,
+    THE_SIGNATURE,
     UID,
     WORD,
     FieldForm,
+    FieldTable,
     MessageForm,
+    SignedForm,
+    chain,
+    flag,
+    octets,
+    parse,
+    part,
     parts,
-    word,
+    signed_part,
     words,
 )
 from svc.messages.gated import SIGNED_ANSWER, SIGNED_GRANT
@@ -42,7 +39,6 @@ from svc.model.session.ending import known_ending
 from svc.model.session.grant import Grant
 from svc.model.session.halves import HALF_BYTES
 from svc.model.session.lacking import LACKING
-from svc.model.session.parameters import read_pairs
 from svc.model.session.request import SessionRequest, WhyRequest
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import session_pb2 as pb
@@ -53,6 +49,7 @@ WHY_METHOD = "/gate.v1.Session/Why"
 LANE_METHOD = "/gate.v1.Session/Lane"
 
 LANE_TOKEN_BYTES = 32
+LANE_TOKEN = octets(LANE_TOKEN_BYTES)
 MAX_OPERATIONS = 64
 
 
@@ -109,22 +106,11 @@ class Listing:
     lacking: tuple[str, ...] = ()
 
 
-def _pairs(values: Mapping[str, str]) -> list[pb.Parameter]:
-    """In the one order that is signed, whatever order they were put in."""
-    return [pb.Parameter(name=name, value=value) for name, value in sorted(values.items())]
-
-
-def _read_pairs(came: Iterable[pb.Parameter], what: str) -> dict[str, str]:
-    return read_pairs([(one.name, one.value) for one in came], what)
-
-
-PARAMETERS = FieldForm(write=_pairs, read=_read_pairs)
-"""Names and values, in ascending order."""
-
-_REQUEST = MessageForm(
+_REQUEST = SignedForm(
     pb.SessionRequest,
     SessionRequest,
     "session request",
+    beyond_0=["parameters"],
     cluster=NAME,
     session_uid=UID,
     resource=NAME,
@@ -134,34 +120,29 @@ _REQUEST = MessageForm(
     issued_at_ms=PLAIN,
     certificate_sha256=DIGEST,
     parameters=PARAMETERS,
-    half=FieldForm(read=lambda came, what: exactly(came, HALF_BYTES, what) if came else b""),
+    half=octets(HALF_BYTES, empty=True),
 )
+encode_request, decode_request = _REQUEST.encode, _REQUEST.decode
+"""What a person signs."""
 
 
-def encode_request(request: SessionRequest, format: int = FORMAT) -> bytes:
-    """The bytes a person signs."""
-    message = _REQUEST.message(request)
-    message.format = format
-    if not format:
-        message.ClearField("parameters")
-    return message.SerializeToString()
+class SignedBytes(NamedTuple):
+    """Bytes and their signature, by whoever a chain beside them names."""
+
+    payload: bytes
+    signature: bytes
 
 
-def decode_request(data: bytes, *, relayed: bool = False) -> SessionRequest:
-    """A session request as it came; its signature is checked by the caller.
-
-    Args:
-        relayed: For whoever passes it on: what a newer client adds is let through.
-
-    Raises:
-        Malformed: it is none, or says what this build does not know.
-    """
-    message = parse(pb.SessionRequest, data, MAX_SIGNED_BYTES, "session request")
-    request = _REQUEST.read(message)
-    if not relayed:
-        check_format(message.format, "session request")
-        check_form(data, encode_request(request, message.format), "session request")
-    return request
+_OPEN = MessageForm(
+    pb.SessionOpen,
+    SignedBytes,
+    "session open",
+    max_bytes=2 * MAX_SIGNED_BYTES,
+    payload=signed_part().named("request"),
+    signature=THE_SIGNATURE,
+)
+decode_open = _OPEN.decode
+"""The signed bytes and the signature of a client's first frame."""
 
 
 def encode_open(request: bytes, signature: bytes) -> bytes:
@@ -169,10 +150,23 @@ def encode_open(request: bytes, signature: bytes) -> bytes:
     return pb.SessionOpen(request=request, signature=signature).SerializeToString()
 
 
-def decode_open(data: bytes) -> tuple[bytes, bytes]:
-    """The signed bytes and the signature of a client's first frame."""
-    message = parse(pb.SessionOpen, data, 2 * MAX_SIGNED_BYTES, "session open")
-    return signed_part(message.request, message.signature, "session open")
+class Opened(NamedTuple):
+    """What a client is told as its session opens; its grant is unverified."""
+
+    grant: Signed
+    decision_id: str
+
+
+_OPENED = MessageForm(
+    pb.SessionOpened,
+    Opened,
+    "session opened",
+    max_bytes=4 * MAX_SIGNED_BYTES,
+    grant=part(SIGNED_GRANT),
+    decision_id=WORD,
+)
+decode_opened = _OPENED.decode
+"""The grant and the decision id of an opened session."""
 
 
 def encode_opened(grant: Signed, decision_id: str, answer: Signed | None = None) -> bytes:
@@ -181,16 +175,10 @@ def encode_opened(grant: Signed, decision_id: str, answer: Signed | None = None)
     Args:
         answer: Of the Connector, where the session is gated.
     """
-    message = pb.SessionOpened(grant=SIGNED_GRANT.message(grant), decision_id=decision_id)
+    message = pb.SessionOpened(grant=SIGNED_GRANT.written(grant), decision_id=decision_id)
     if answer is not None:
         message.answer.CopyFrom(SIGNED_ANSWER.message(answer))
     return message.SerializeToString()
-
-
-def decode_opened(data: bytes) -> tuple[Signed, str]:
-    """The grant and the decision id of an opened session."""
-    message = parse(pb.SessionOpened, data, 4 * MAX_SIGNED_BYTES, "session opened")
-    return SIGNED_GRANT.read(message.grant), text(message.decision_id, MAX_WORD, "decision id")
 
 
 def decode_opened_answer(data: bytes) -> Signed | None:
@@ -199,14 +187,11 @@ def decode_opened_answer(data: bytes) -> Signed | None:
     return SIGNED_ANSWER.read(message.answer) if message.HasField("answer") else None
 
 
-def _operations(came: pb.Operations, what: str) -> frozenset[str]:
-    return frozenset(texts(came.names, MAX_OPERATIONS, MAX_WORD, what))
-
-
-_GRANT = MessageForm(
+_GRANT = SignedForm(
     pb.Grant,
     Grant,
     "grant",
+    beyond_0=["ceiling.values", "carriage", "operations"],
     cluster=NAME,
     session_uid=UID,
     request_sha256=DIGEST,
@@ -222,50 +207,20 @@ _GRANT = MessageForm(
     issued_at_ms=PLAIN,
     open_before_ms=PLAIN,
     end_before_ms=PLAIN,
-    resource_identity=word(MAX_NAME, empty=True),
+    resource_identity=NAME_OR_EMPTY,
     assignment_revision=PLAIN,
-    ceiling=FieldForm(
-        write=lambda values: pb.Ceiling(values=_pairs(values)),
-        read=lambda came, what: _read_pairs(came.values, what),
-    ),
-    is_gated=FieldForm(
-        write=lambda gated: pb.CARRIAGE_GATED if gated else pb.CARRIAGE_END_TO_END,
-        read=lambda came, what: came == pb.CARRIAGE_GATED,
-        on_wire="carriage",
-    ),
-    operations=FieldForm(
-        write=lambda names: pb.Operations(names=sorted(names)), read=_operations, is_optional=True
+    ceiling=evolve(PARAMETERS, wraps="values"),
+    is_gated=flag(pb.CARRIAGE_END_TO_END, pb.CARRIAGE_GATED).named("carriage"),
+    operations=evolve(
+        words(MAX_OPERATIONS),
+        write=sorted,
+        read=frozenset,
+        wraps="names",
+        is_optional=True,
     ),
 )
-
-
-def encode_grant(grant: Grant, format: int = FORMAT) -> bytes:
-    """The bytes Authority's grant key signs."""
-    message = _GRANT.message(grant)
-    message.format = format
-    if not format:
-        message.ceiling.ClearField("values")
-        message.ClearField("carriage")
-        message.ClearField("operations")
-    return message.SerializeToString()
-
-
-def decode_grant(data: bytes, *, relayed: bool = False) -> Grant:
-    """A grant as it came; its signature is checked by the caller.
-
-    Args:
-        relayed: For whoever passes it on: what a newer Authority adds is let through.
-
-    Raises:
-        Malformed: it is none, or says what this build does not know.
-    """
-    message = parse(pb.Grant, data, MAX_SIGNED_BYTES, "grant")
-    grant = _GRANT.read(message)
-    if not relayed:
-        check_format(message.format, "grant")
-        check_form(data, encode_grant(grant, message.format), "grant")
-    return grant
-
+encode_grant, decode_grant = _GRANT.encode, _GRANT.decode
+"""What Authority's grant key signs."""
 
 _WHY = MessageForm(
     pb.WhyRequest,
@@ -281,6 +236,26 @@ encode_why_request, decode_why_request = _WHY.encode, _WHY.decode
 """What a person signs to ask about one decision; its signature is checked by the caller."""
 
 
+class SignedQuestion(NamedTuple):
+    """A question as it travels."""
+
+    request: bytes
+    signature: bytes
+    chain: tuple[bytes, ...]
+
+
+_QUESTION = MessageForm(
+    pb.SessionWhyRequest,
+    SignedQuestion,
+    "why request",
+    request=signed_part(),
+    signature=THE_SIGNATURE,
+    chain=chain(empty=True),
+)
+read_why = _QUESTION.read
+"""The signed bytes of a question, the signature, and the chain where there is one."""
+
+
 def why_message(
     request: bytes, signature: bytes, chain: tuple[bytes, ...] = ()
 ) -> pb.SessionWhyRequest:
@@ -288,10 +263,8 @@ def why_message(
     return pb.SessionWhyRequest(request=request, signature=signature, chain=chain)
 
 
-def read_why(message: pb.SessionWhyRequest) -> tuple[bytes, bytes, tuple[bytes, ...]]:
-    """The signed bytes of a question, the signature, and the chain where there is one."""
-    payload, signature = signed_part(message.request, message.signature, "why request")
-    return payload, signature, certificates(message.chain, "why request: chain", empty=True)
+_LANE_REQUEST = FieldTable("lane request", session_uid=UID)
+_LANE_RESPONSE = FieldTable("lane response", token=LANE_TOKEN)
 
 
 def lane_request(session_uid: str) -> pb.SessionLaneRequest:
@@ -301,12 +274,14 @@ def lane_request(session_uid: str) -> pb.SessionLaneRequest:
 
 def read_lane_request(message: pb.SessionLaneRequest) -> str:
     """The session that is to move."""
-    return uid(message.session_uid, "lane request: session_uid")
+    found: str = _LANE_REQUEST.read_fields(message)["session_uid"]
+    return found
 
 
 def read_lane_response(message: pb.SessionLaneResponse) -> bytes:
     """The token of the person's half."""
-    return exactly(message.token, LANE_TOKEN_BYTES, "lane response: token")
+    found: bytes = _LANE_RESPONSE.read_fields(message)["token"]
+    return found
 
 
 _EXPLANATION = MessageForm(
@@ -317,14 +292,14 @@ _EXPLANATION = MessageForm(
     explained=PLAIN,
     decision=PLAIN,
     reason=PLAIN,
-    policies=FieldForm(read=lambda came, what: tuple(came)),
+    policies=FieldForm(read=tuple),
     action=PLAIN,
     resource=PLAIN,
     policy_version=PLAIN,
     time=PLAIN,
     why=PAIRS,
     session_ended=PLAIN,
-    session_reason=FieldForm(read=lambda came, what: known_ending(came)),
+    session_reason=FieldForm(read=known_ending),
     session_lane=PLAIN,
     request_hint=PLAIN,
 )
@@ -344,18 +319,17 @@ _LISTING = MessageForm(
     pb.SessionListing,
     Listing,
     "listing",
+    max_bytes=4 * 1024 * 1024,
     complete=PLAIN,
     upsert=parts(_LISTED),
     removed=words(100_000),
-    heads=FieldForm(read=heads, on_wire="audit_heads"),
-    lacking=FieldForm(read=lambda came, what: tuple(word for word in LACKING if word in came)),
+    heads=HEADS.named("audit_heads"),
+    lacking=FieldForm(read=lambda came: tuple(word for word in LACKING if word in came)),
 )
-encode_listing = _LISTING.encode
+encode_listing, decode_listing = _LISTING.encode, _LISTING.decode
 
 
-def decode_listing(data: bytes) -> Listing:
-    """A listing as it came."""
-    return _LISTING.decode(data, 4 * 1024 * 1024)
+_LIST_REQUEST = FieldTable("list request", audit_head=HEAD)
 
 
 def encode_list_request(audit_head: bytes) -> bytes:
@@ -366,4 +340,5 @@ def encode_list_request(audit_head: bytes) -> bytes:
 def decode_list_request(data: bytes) -> bytes:
     """The signed head's line of a client that asks for a list; empty where it keeps none."""
     message = parse(pb.SessionListRequest, data, 2 * MAX_HEAD_BYTES, "list request")
-    return head(message.audit_head, "list request: audit_head")
+    found: bytes = _LIST_REQUEST.read_fields(message)["audit_head"]
+    return found

@@ -8,8 +8,21 @@ from types import MappingProxyType
 from attrs import field, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import DIGEST_BYTES, certificates, exactly, heads, parse
-from svc.messages.forms import DIGEST, NAME, PLAIN, FieldForm, MessageForm, parts
+from svc.messages.forms import (
+    DIGEST,
+    DIGEST_BYTES,
+    HEADS,
+    NAME,
+    PLAIN,
+    FieldForm,
+    FieldTable,
+    MessageForm,
+    at_most,
+    chain,
+    octets,
+    parse,
+    parts,
+)
 from svc.model.cluster.agent import DISABLED_OWNER, DISABLED_OWNER_TEXT
 from svc.model.cluster.person import DISABLED_PERSON, DISABLED_TEXT
 from svc.model.session.ending import REVOKED_CERTIFICATE, known_ask
@@ -90,21 +103,16 @@ _REVOCATION = MessageForm(
     reason=FieldForm(
         write=lambda reason: "" if reason == REVOKED else reason,
         # A reason that only a newer Authority knows revokes all the same.
-        read=lambda came, what: came if came in REVOCATIONS else REVOKED,
+        read=lambda came: came if came in REVOCATIONS else REVOKED,
     ),
 )
-
-
-def _epoch(came: int, what: str) -> int:
-    if came > MAX_EPOCH:
-        raise Malformed(f"{what}: past what a head can state")
-    return came
 
 
 _SNAPSHOT = MessageForm(
     pb.Snapshot,
     Snapshot,
     "snapshot",
+    max_bytes=MAX_BUNDLE_BYTES,
     cluster=NAME,
     serial=PLAIN,
     policy_version=PLAIN,
@@ -113,33 +121,32 @@ _SNAPSHOT = MessageForm(
     valid_secs=PLAIN,
     bundle_sha256=DIGEST,
     revocations=parts(_REVOCATION),
-    lease_epoch=FieldForm(read=_epoch),
+    lease_epoch=at_most(MAX_EPOCH, "past what a head can state"),
     asked_ends=FieldForm(
         write=lambda asked: [
             pb.AskedEnd(session_uid=uid, reason=reason) for uid, reason in asked.items()
         ],
-        read=lambda came, what: {one.session_uid: known_ask(one.reason) for one in came},
+        read=lambda came: {one.session_uid: known_ask(one.reason) for one in came},
     ),
     revoked_certificates=FieldForm(
-        write=sorted,
-        read=lambda came, what: frozenset(exactly(one, DIGEST_BYTES, what) for one in came),
+        write=sorted, read=frozenset, item_sizes=DIGEST.sizes, refusal=DIGEST.refusal
     ),
 )
-encode_snapshot = _SNAPSHOT.encode
-"""What Authority's snapshot key signs."""
+encode_snapshot, decode_snapshot = _SNAPSHOT.encode, _SNAPSHOT.decode
+"""What Authority's snapshot key signs; as it comes it is unverified."""
 
 
-def decode_snapshot(data: bytes) -> Snapshot:
-    """A snapshot as it came; its signature is checked by the caller."""
-    return _SNAPSHOT.decode(data, MAX_BUNDLE_BYTES)
+_REQUEST = FieldTable("snapshot request", have_digest=octets(DIGEST_BYTES, empty=True))
 
 
 def decode_snapshot_request(data: bytes) -> bytes:
     """The digest of the bundle that a Proxy holds already; empty where it holds none."""
     message = parse(pb.SnapshotRequest, data, 256, "snapshot request")
-    if not message.have_digest:
-        return b""
-    return exactly(message.have_digest, 32, "snapshot request: have_digest")
+    found: bytes = _REQUEST.read_fields(message)["have_digest"]
+    return found
+
+
+_FRAME = FieldTable("snapshot frame", chain=chain(), heads=HEADS.named("audit_heads"))
 
 
 def encode_frame(frame: SnapshotFrame) -> bytes:
@@ -159,10 +166,10 @@ def decode_frame(data: bytes) -> SnapshotFrame:
     message = parse(pb.SnapshotFrame, data, 2 * MAX_BUNDLE_BYTES, "snapshot frame")
     if not message.snapshot or not message.signature:
         raise Malformed("snapshot frame: the signed part is missing")
-    chain = certificates(message.chain, "snapshot frame: chain")
+    found = _FRAME.read_fields(message)
     return SnapshotFrame(
-        signed=Signed(message.snapshot, message.signature, chain),
+        signed=Signed(message.snapshot, message.signature, found["chain"]),
         bundle=message.bundle,
         delta=message.delta,
-        heads=heads(message.audit_heads, "snapshot frame: audit_heads"),
+        heads=found["heads"],
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from svc.errors import Malformed
-from svc.messages.checks import exactly, text, uid
+from svc.messages.forms import UID, FieldTable, octets, word
 from svc.model.audit.ledger import PersonalValue
 from svc.model.audit.spool import SpoolRow
 from svc.model.signing import MAX_SIGNATURE_BYTES
@@ -22,10 +22,9 @@ MAX_BATCH_BYTES = 1 << 20
 
 MAX_RECORD_BYTES = 1 << 17
 _MAX_PERSONAL = 64
-_MAX_PATH = 256
-_MAX_VALUE = 1 << 17
-_SALT_BYTES = 16
-_KEY_ID = 64
+_REQUEST = FieldTable("spooled", spool_id=evolve(UID, called="spool"))
+_ROW = FieldTable("spooled", key_id=evolve(word(64, empty=True), called="key"))
+_PERSONAL = FieldTable("spooled", path=word(256), salt=octets(16), value=word(1 << 17))
 
 
 @frozen
@@ -85,7 +84,7 @@ def read_spooled(message: pb.SpooledRequest) -> tuple[str, tuple[SpoolRow, ...]]
     Raises:
         Malformed: too many, or one is too large or of no form.
     """
-    spool_id = uid(message.spool_id, "spooled: spool")
+    spool_id: str = _REQUEST.read_fields(message)["spool_id"]
     if len(message.rows) > MAX_ROWS:
         raise Malformed(f"spooled: more than {MAX_ROWS} rows")
     return spool_id, tuple(read_row(one) for one in message.rows)
@@ -129,8 +128,6 @@ def check_row(row: SpoolRow) -> None:
         raise Malformed("spooled: a signature is too long, or too many values are personal")
     if row_size(row) > MAX_BATCH_BYTES:
         raise Malformed("spooled: a row is too long")
-    text(row.key_id, _KEY_ID, "spooled: key", empty=True)
+    _ROW.read_fields(row)
     for one in row.personal:
-        text(one.path, _MAX_PATH, "spooled: path")
-        exactly(one.salt, _SALT_BYTES, "spooled: salt")
-        text(one.value, _MAX_VALUE, "spooled: value")
+        _PERSONAL.read_fields(one)

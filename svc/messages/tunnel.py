@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import NamedTuple
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
-from svc.errors import Malformed
-from svc.messages.checks import MAX_SIGNED_BYTES, exactly, parse, text
 from svc.messages.forms import (
-    MAX_WORD,
+    MAX_SIGNED_BYTES,
     NAME,
     PAYLOAD,
     PLAIN,
     SIGNATURE,
     WORD,
     WORD_OR_EMPTY,
+    ChoiceForm,
     FieldForm,
     MessageForm,
-    SignatureForm,
     bounded,
     chain,
     octets,
+    parse,
     part,
     parts,
+    shown,
+    signature_form,
     words,
 )
 from svc.messages.gated import SIGNED_GRANT, signed_answer, signed_answer_message
-from svc.messages.session import LANE_TOKEN_BYTES
+from svc.messages.session import LANE_TOKEN
 from svc.model.cluster.registration import (
     MAX_RESOURCES,
     NO_INVENTORY,
@@ -51,8 +53,6 @@ MAX_FIRST_FLIGHT = 4096
 
 MAX_REGISTRATION_BYTES = 2 * 1024 * 1024
 MAX_DOWN_BYTES = 2 * 1024 * 1024
-_TRACEPARENT = 128
-_CARRY_OPEN = 2 * MAX_SIGNED_BYTES
 
 
 @frozen
@@ -142,6 +142,7 @@ _REGISTRATION = MessageForm(
     pb.Registration,
     Registration,
     "registration",
+    max_bytes=MAX_REGISTRATION_BYTES,
     cluster=NAME,
     node_id=WORD,
     proxy_id=WORD,
@@ -153,19 +154,12 @@ _REGISTRATION = MessageForm(
     capabilities=words(64),
     inventory_generation=PLAIN,
 )
-encode_registration = _REGISTRATION.encode
-"""What a node signs."""
+encode_registration, decode_registration = _REGISTRATION.encode, _REGISTRATION.decode
+"""What a node signs; as it comes it is bounded, and its meaning is judged by Authority."""
 
-
-def decode_registration(data: bytes) -> Registration:
-    """A registration as it came: bounded; its meaning is judged by Authority."""
-    return _REGISTRATION.decode(data, MAX_REGISTRATION_BYTES)
-
-
-SIGNED_REGISTRATION = SignatureForm(
+SIGNED_REGISTRATION = signature_form(
     pb.SignedRegistration, "registration", "registration", most=MAX_REGISTRATION_BYTES
 )
-registration_message, signed_registration = SIGNED_REGISTRATION.message, SIGNED_REGISTRATION.read
 """A signed registration inside other messages; as it comes it is unverified."""
 
 _WITHHELD = MessageForm(pb.WithheldResource, Withheld, "withheld", id=WORD, reason=WORD)
@@ -185,22 +179,21 @@ def _by_id(assigned: Iterable[Assigned]) -> list[pb.AssignedResource]:
     return [_ASSIGNED.message(one) for one in sorted(assigned, key=lambda one: one.id)]
 
 
-def _assigned(came: Sequence[pb.AssignedResource], what: str) -> frozenset[Assigned]:
-    if len(came) > MAX_RESOURCES:
-        raise Malformed(f"{what}: more than {MAX_RESOURCES} resources")
-    return frozenset(map(_ASSIGNED.read, came))
-
-
 _INVENTORY = MessageForm(
     pb.Inventory,
     Inventory,
     "inventory",
     generation=PLAIN,
-    assigned=FieldForm(write=_by_id, read=_assigned),
+    assigned=evolve(
+        parts(_ASSIGNED, MAX_RESOURCES),
+        write=_by_id,
+        read=lambda came: frozenset(map(_ASSIGNED.read, came)),
+        refusal=lambda came: f"more than {MAX_RESOURCES} resources",
+    ),
 )
 INVENTORY = FieldForm(
     write=lambda value: None if value == NO_INVENTORY else _INVENTORY.message(value),
-    read=lambda came, what: _INVENTORY.read(came),
+    read=_INVENTORY.read,
 )
 """An inventory; one that is absent is none."""
 
@@ -233,82 +226,56 @@ _NOTICE = MessageForm(
     signature=SIGNATURE,
     person_chain=chain(),
     secret=octets(SECRET_BYTES),
-    traceparent=FieldForm(read=lambda came, what: came if len(came) <= _TRACEPARENT else ""),
+    traceparent=shown(128),
     first_flight=bounded(MAX_FIRST_FLIGHT),
 )
-_LANE = MessageForm(
-    pb.LaneOffer, LaneOffer, "lane offer", session_uid=WORD, token=octets(LANE_TOKEN_BYTES)
+_LANE = MessageForm(pb.LaneOffer, LaneOffer, "lane offer", session_uid=WORD, token=LANE_TOKEN)
+
+
+_UP = ChoiceForm[Up](
+    pb.TunnelUp,
+    "tunnel",
+    max_bytes=MAX_REGISTRATION_BYTES + 64 * 1024,
+    hello=_HELLO,
+    registration=SIGNED_REGISTRATION,
+    renew=MessageForm(pb.LeaseRenew, Renew, "renew"),
+    open_refused=_REFUSED,
+    goodbye=MessageForm(pb.Goodbye, Goodbye, "goodbye"),
 )
+encode_up, decode_up = _UP.encode, _UP.decode
+"""What a Connector says, as one message."""
+
+_DOWN = ChoiceForm[Down](
+    pb.TunnelDown,
+    "tunnel",
+    max_bytes=MAX_DOWN_BYTES,
+    nonce=_NONCE,
+    accepted=_ACCEPTED,
+    renewed=MessageForm(pb.LeaseRenewed, Renewed, "renewed"),
+    open=_NOTICE,
+    draining=MessageForm(pb.Draining, DrainNotice, "draining"),
+    lane=_LANE,
+)
+encode_down, decode_down = _DOWN.encode, _DOWN.decode
+"""What a Proxy says, as one message."""
 
 
-def encode_up(value: Up) -> bytes:
-    """What a Connector says, as one message."""
-    match value:
-        case Hello():
-            message = pb.TunnelUp(hello=_HELLO.message(value))
-        case Signed():
-            message = pb.TunnelUp(registration=registration_message(value))
-        case Renew():
-            message = pb.TunnelUp(renew=pb.LeaseRenew())
-        case OpenRefused():
-            message = pb.TunnelUp(open_refused=_REFUSED.message(value))
-        case Goodbye():
-            message = pb.TunnelUp(goodbye=pb.Goodbye())
-    return message.SerializeToString()
+class CarryOpen(NamedTuple):
+    """The session of a carry stream, and its one-use secret."""
+
+    session_uid: str
+    secret: bytes
 
 
-def decode_up(data: bytes) -> Up:
-    """One message of a Connector."""
-    message = parse(pb.TunnelUp, data, MAX_REGISTRATION_BYTES + 64 * 1024, "tunnel")
-    match message.WhichOneof("message"):
-        case "hello":
-            return _HELLO.read(message.hello)
-        case "registration":
-            return signed_registration(message.registration)
-        case "renew":
-            return Renew()
-        case "open_refused":
-            return _REFUSED.read(message.open_refused)
-        case "goodbye":
-            return Goodbye()
-    raise Malformed("tunnel: a message of an unknown type")
-
-
-def encode_down(value: Down) -> bytes:
-    """What a Proxy says, as one message."""
-    match value:
-        case Nonce():
-            message = pb.TunnelDown(nonce=_NONCE.message(value))
-        case AcceptedRegistration():
-            message = pb.TunnelDown(accepted=_ACCEPTED.message(value))
-        case Renewed():
-            message = pb.TunnelDown(renewed=pb.LeaseRenewed())
-        case OpenNotice():
-            message = pb.TunnelDown(open=_NOTICE.message(value))
-        case DrainNotice():
-            message = pb.TunnelDown(draining=pb.Draining())
-        case LaneOffer():
-            message = pb.TunnelDown(lane=_LANE.message(value))
-    return message.SerializeToString()
-
-
-def decode_down(data: bytes) -> Down:
-    """One message of a Proxy."""
-    message = parse(pb.TunnelDown, data, MAX_DOWN_BYTES, "tunnel")
-    match message.WhichOneof("message"):
-        case "nonce":
-            return _NONCE.read(message.nonce)
-        case "accepted":
-            return _ACCEPTED.read(message.accepted)
-        case "renewed":
-            return Renewed()
-        case "open":
-            return _NOTICE.read(message.open)
-        case "draining":
-            return DrainNotice()
-        case "lane":
-            return _LANE.read(message.lane)
-    raise Malformed("tunnel: a message of an unknown type")
+_CARRY = MessageForm(
+    pb.CarryOpen,
+    CarryOpen,
+    "carry open",
+    max_bytes=2 * MAX_SIGNED_BYTES,
+    session_uid=WORD,
+    secret=octets(SECRET_BYTES),
+)
+decode_carry_open = _CARRY.decode
 
 
 def encode_carry_open(session_uid: str, secret: bytes, answer: Signed | None = None) -> bytes:
@@ -319,16 +286,7 @@ def encode_carry_open(session_uid: str, secret: bytes, answer: Signed | None = N
     return message.SerializeToString()
 
 
-def decode_carry_open(data: bytes) -> tuple[str, bytes]:
-    """The session uid and the one-use secret of a carry stream."""
-    message = parse(pb.CarryOpen, data, _CARRY_OPEN, "carry open")
-    return (
-        text(message.session_uid, MAX_WORD, "carry open: session_uid"),
-        exactly(message.secret, SECRET_BYTES, "carry open: secret"),
-    )
-
-
 def decode_carry_answer(data: bytes) -> Signed | None:
     """The answer to the person in that frame, unverified; None: there is none."""
-    message = parse(pb.CarryOpen, data, _CARRY_OPEN, "carry open")
+    message = parse(pb.CarryOpen, data, 2 * MAX_SIGNED_BYTES, "carry open")
     return signed_answer(message.answer) if message.HasField("answer") else None

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.messages import control, relay, session, snapshot, tunnel
-from svc.messages.checks import MAX_CERTIFICATE_BYTES, MAX_HEAD_BYTES, MAX_HEADS, parse
+from svc.messages.forms import MAX_CERTIFICATE_BYTES, MAX_HEAD_BYTES, MAX_HEADS, parse
 from svc.model.cluster.registration import (
     AcceptedRegistration,
     DeclaredResource,
@@ -271,8 +271,8 @@ PAIRS: dict[str, tuple[Any, Writer, Reader]] = {
         _read(pb.AuthorizeResponse, control.read_answer),
     ),
     "ended": (
-        ENDED,
-        _message(control.ended_message),
+        st.tuples(ENDED, WORDS),
+        _message(lambda value: control.ended_message(*value)),
         _read(pb.EndSessionsRequest, control.read_ended),
     ),
     "departure": (
@@ -498,7 +498,7 @@ class BoundTests(SynchronousTestCase):
         message = pb.EndSessionsRequest(
             sessions=[pb.EndedSession(session_uid="s", reason="r", bytes_up=2**60)]
         )
-        self.assertEqual(control.read_ended(message)[0].bytes_up, 2**53)
+        self.assertEqual(control.read_ended(message).ended[0].bytes_up, 2**53)
 
     def test_long_lists_of_policies_are_cut_by_the_writer(self) -> None:
         """A decision by very many policies is carried with as many as its reader takes."""

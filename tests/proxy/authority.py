@@ -29,7 +29,6 @@ from svc.messages.control import (
     read_departure,
     read_ended,
     read_hello,
-    read_moved,
 )
 from svc.messages.session import decode_request
 from svc.messages.snapshot import (
@@ -246,9 +245,9 @@ class Authority:
     async def _end(self, request: Any, call: IRpcCall) -> Any:
         if self.report_error is not None:
             raise self.report_error
-        if request.moved:
-            self.moved.append(read_moved(request))
-        ended = read_ended(request)
+        ended, moved = read_ended(request)
+        if moved:
+            self.moved.append(moved)
         self.ended += ended
         outcomes = [(one.session_uid, self._outcome()) for one in ended]
         return pb.EndSessionsResponse(outcomes=outcome_messages(outcomes))

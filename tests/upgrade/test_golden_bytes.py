@@ -29,7 +29,7 @@ from svc.audit.spool.framing import Framed, framed, frames
 from svc.errors import Malformed
 from svc.messages import control, relay, session, snapshot, spooled, tunnel
 from svc.messages import gated as gated_messages
-from svc.messages.checks import parse
+from svc.messages.forms import parse
 from svc.model.audit import events
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import Actor, AuditRecord, Event, Head, Shape, chain_hash

@@ -29,7 +29,7 @@ from svc.authority.state.tables import SIGN_INS
 from svc.errors import Denied, Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
 from svc.interfaces.store import ITransaction
-from svc.messages.checks import parse
+from svc.messages.forms import parse
 from svc.model.audit.events import RENEW_REFUSED, SIGN_IN_END
 from svc.model.audit.state import StateEntry
 from svc.model.canonical import Json

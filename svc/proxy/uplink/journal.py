@@ -257,7 +257,7 @@ def _read(data: bytes) -> Iterator[OwedEnd | None]:
             continue
         person_id, _, message = found.payload.partition(b"\0")
         try:
-            [ended] = read_ended(pb.EndSessionsRequest.FromString(message))
+            [ended], _ = read_ended(pb.EndSessionsRequest.FromString(message))
             yield OwedEnd(ended, person_id.decode())
         except (Malformed, DecodeError, ValueError) as e:
             _log.warn("a recorded end of a session cannot be read", text=str(e))
