@@ -116,13 +116,12 @@ class FieldTable:
                     continue
                 if wraps:
                     came = getattr(came, wraps)
-                if item_sizes is not None:
-                    came = came[:]  # a list, which is gone through more quickly
             if most is not None and not least <= len(came) <= most:
                 raise self._refused(name, came)
             if more is not None:
                 if item_sizes is not None:
                     least, most = item_sizes
+                    came = came[:]  # a list, which is gone through more quickly
                     for one in came:
                         if not least <= len(one) <= most:
                             raise self._refused(name, came)
@@ -222,7 +221,9 @@ class MessageForm(FieldTable, Generic[_M, _V]):
 
 def _writer(form: FieldForm) -> Callable[[Any], Any] | None:
     write, inside = form.write, form.wraps
-    return (lambda value: {inside: write(value)}) if inside and write is not None else write
+    if not inside:
+        return write
+    return lambda value: {inside: value if write is None else write(value)}
 
 
 class SignedForm(MessageForm[_M, _V]):
@@ -310,9 +311,7 @@ class ChoiceForm(Generic[_V]):
     def encode(self, value: _V) -> bytes:
         """The value as one message."""
         name = self._names[type(value)]
-        form = self._forms[name]
-        inside = form.written(value) or form.message(value)
-        return self._type(**{name: inside}).SerializeToString()
+        return self._type(**{name: self._forms[name].written(value)}).SerializeToString()
 
     def decode(self, data: bytes) -> _V:
         """The value of one message.

@@ -45,11 +45,9 @@ encode_answer, decode_answer = _ANSWER.encode, _ANSWER.decode
 """What a Connector signs as it opens a gated session."""
 
 SIGNED_ANSWER = signature_form(pb.SignedAnswer, "answer", "session answer")
-signed_answer_message, signed_answer = SIGNED_ANSWER.message, SIGNED_ANSWER.read
 """A signed answer inside other messages; as it comes it is unverified."""
 
 SIGNED_GRANT = signature_form(pb.SignedGrant, "grant", "grant")
-signed_grant_message, signed_grant = SIGNED_GRANT.message, SIGNED_GRANT.read
 """A signed grant inside other messages; as it comes it is unverified."""
 
 

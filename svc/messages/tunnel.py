@@ -21,14 +21,13 @@ from svc.messages.forms import (
     bounded,
     chain,
     octets,
-    parse,
     part,
     parts,
     shown,
     signature_form,
     words,
 )
-from svc.messages.gated import SIGNED_GRANT, signed_answer, signed_answer_message
+from svc.messages.gated import SIGNED_ANSWER, SIGNED_GRANT
 from svc.messages.session import LANE_TOKEN
 from svc.model.cluster.registration import (
     MAX_RESOURCES,
@@ -261,10 +260,16 @@ encode_down, decode_down = _DOWN.encode, _DOWN.decode
 
 
 class CarryOpen(NamedTuple):
-    """The session of a carry stream, and its one-use secret."""
+    """How a carry stream begins.
+
+    Attributes:
+        secret: Good for this stream alone.
+        answer: To the person of a gated session, unverified; None: there is none.
+    """
 
     session_uid: str
     secret: bytes
+    answer: Signed | None = None
 
 
 _CARRY = MessageForm(
@@ -274,19 +279,12 @@ _CARRY = MessageForm(
     max_bytes=2 * MAX_SIGNED_BYTES,
     session_uid=WORD,
     secret=octets(SECRET_BYTES),
+    answer=part(SIGNED_ANSWER, optional=True),
 )
 decode_carry_open = _CARRY.decode
+"""The first frame of a carry stream."""
 
 
 def encode_carry_open(session_uid: str, secret: bytes, answer: Signed | None = None) -> bytes:
     """The first frame of a carry stream; of a gated session with the answer to its person."""
-    message = pb.CarryOpen(session_uid=session_uid, secret=secret)
-    if answer is not None:
-        message.answer.CopyFrom(signed_answer_message(answer))
-    return message.SerializeToString()
-
-
-def decode_carry_answer(data: bytes) -> Signed | None:
-    """The answer to the person in that frame, unverified; None: there is none."""
-    message = parse(pb.CarryOpen, data, 2 * MAX_SIGNED_BYTES, "carry open")
-    return signed_answer(message.answer) if message.HasField("answer") else None
+    return _CARRY.encode(CarryOpen(session_uid, secret, answer))

@@ -85,7 +85,7 @@ class _JoiningGateway(Gateway):
 
     async def join_carry(self, call: IRpcCall) -> None:
         _, payload = parse_frame(await call.receive() or b"")
-        uid, secret = decode_carry_open(bytes(payload))
+        uid, secret, _ = decode_carry_open(bytes(payload))
         tunnel: Any = self.routes.tunnel_on(call.peer)
         await tunnel.carry(uid, secret, lambda joint: joint.join(call))
 

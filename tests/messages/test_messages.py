@@ -239,7 +239,7 @@ PAIRS: dict[str, tuple[Any, Writer, Reader]] = {
     "up": (UP, tunnel.encode_up, tunnel.decode_up),
     "down": (DOWN, tunnel.encode_down, tunnel.decode_down),
     "carry": (
-        st.tuples(WORD, DIGEST),
+        st.tuples(WORD, DIGEST, st.none() | SIGNED),
         lambda value: tunnel.encode_carry_open(*value),
         tunnel.decode_carry_open,
     ),

@@ -26,7 +26,7 @@ from svc.messages.gated import (
     read_checkpoint,
 )
 from svc.messages.session import decode_open, decode_request, encode_opened
-from svc.messages.tunnel import decode_carry_answer, decode_carry_open
+from svc.messages.tunnel import decode_carry_open
 from svc.model.policy.requested import COMMAND_OPTIONS
 from svc.model.session.checkpoint import GATED_MS, GrantExtension, SessionCheckpoint
 from svc.model.session.gated import GateNote
@@ -217,9 +217,9 @@ class HostileProxy(Gateway):
 
     async def _carry(self, call: IRpcCall) -> None:
         first = bytes(parse_frame(await call.receive() or b"")[1])
-        uid, secret = decode_carry_open(first)
+        uid, secret, answer = decode_carry_open(first)
         self.carry_call = call
-        answer = self.change_answer(decode_carry_answer(first))
+        answer = self.change_answer(answer)
         await self.person_call.send(open_frame(encode_opened(self.grant, "d" * 32, answer)))
         tunnel: Any = self.routes.tunnel_on(call.peer)
         reading = Deferred.fromCoroutine(self._read(call, self.down))

@@ -264,7 +264,7 @@ class HostileProxy:
                     await held.say(Renewed())
 
     async def _carry(self, call: IRpcCall) -> None:
-        uid, secret = decode_carry_open(bytes(parse_frame(await call.receive() or b"")[1]))
+        uid, secret, _ = decode_carry_open(bytes(parse_frame(await call.receive() or b"")[1]))
         [held] = [each for each in self.tunnels if each.call.peer is call.peer]
         carry = Carry(call)
         held.carried.put((uid, secret, carry))

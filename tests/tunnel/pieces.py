@@ -94,7 +94,7 @@ def serve_carry(tunnel_on: Callable[[object], RegisteredTunnel | None]) -> Serve
             raise SvcError(
                 "no open session waits for this stream", reason="carry_refused", fault=Fault.DENIED
             )
-        session_uid, secret = decode_carry_open(bytes(payload))
+        session_uid, secret, _ = decode_carry_open(bytes(payload))
         end = cast(MessageEnd, call)
 
         def attach(protocol: IProtocol) -> Deferred[None]:

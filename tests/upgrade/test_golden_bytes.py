@@ -158,7 +158,7 @@ PAIRS: Mapping[str, Pair] = {
     "tunnel.notice": (made(tunnel.OpenNotice), tunnel.encode_down, tunnel.decode_down),
     "tunnel.draining": (tunnel.DrainNotice(), tunnel.encode_down, tunnel.decode_down),
     "tunnel.carry": (
-        ("a" * 32, bytes(32)),
+        ("a" * 32, bytes(32), None),
         lambda both: tunnel.encode_carry_open(*both),
         tunnel.decode_carry_open,
     ),

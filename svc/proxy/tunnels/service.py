@@ -15,7 +15,7 @@ from twisted.internet.interfaces import IProtocol
 from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
 from svc.messages.gated import checkpoint_answer_message, read_checkpoint
-from svc.messages.tunnel import decode_carry_answer, decode_carry_open
+from svc.messages.tunnel import decode_carry_open
 from svc.model.principal import Principal, Role
 from svc.proto.gate.v1 import session_pb2
 from svc.proxy.sessions.first_frame import read_open
@@ -80,8 +80,7 @@ class TunnelService(RegistrationParts):
             )
         with tunnel.unassigned_stream():
             first = await read_open(call, self.clock, "carry")
-            uid, secret = decode_carry_open(first)
-            answer = decode_carry_answer(first)
+            uid, secret, answer = decode_carry_open(first)
 
         def attach(protocol: IProtocol) -> Deferred[object]:
             return protocol.carried_by(call, answer)  # type: ignore[attr-defined, no-any-return]
