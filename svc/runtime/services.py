@@ -404,6 +404,8 @@ async def bounded(clock: IReactorTime, seconds: float, awaitable: Awaitable[_T],
         running: Deferred[_T] = awaitable
     else:
         running = Deferred.fromCoroutine(_awaited(awaitable))
+    if running.called and not running.paused:
+        return await running  # it was there already: nothing is to be timed
     late: list[bool] = []
 
     def too_late() -> None:
