@@ -15,8 +15,7 @@ from attrs import define, field
 
 from svc.authority.state.recorder import node, person
 from svc.errors import TooMany
-from svc.ratelimit.bucket import Buckets, Rate
-from svc.ratelimit.limits import Budget, RefusalPolicy
+from svc.ratelimit.limits import Buckets, Budget, Rate, RefusalPolicy
 from svc.ratelimit.quota import KEPT, FairQuota
 
 _UNPROVEN = Rate(per_minute=6_000, burst=3_000)

@@ -21,8 +21,8 @@ from svc.model.audit.events import REFUSALS_SUMMARY
 from svc.model.audit.ledger import ChainRow
 from svc.model.audit.record import Actor, rfc3339
 from svc.model.canonical import Json
-from svc.ratelimit.bucket import Buckets, Rate
 from svc.ratelimit.counter import RefusalCounter, RefusedCount
+from svc.ratelimit.limits import Buckets, Rate
 from svc.runtime.services import AsyncService
 
 _log = Logger(namespace="svc_authority")

@@ -412,7 +412,7 @@ def check_ceiling(grant: Grant, request: SessionRequest, kind: ServedKind) -> No
     Raises:
         SvcError: ``grant_carriage`` or ``grant_ceiling``; nothing of the person's was sent.
     """
-    held = kind.ceiling(request)
+    held = kind.asked(request).ceiling
     asked = {name: value for name, value in request.parameters.items() if name in held}
     for word, holds in (
         ("grant_carriage", grant.is_gated is not kind.opaque),

@@ -8,9 +8,8 @@ from svc.authority.limits import AskRates
 from svc.compose.telemetry import budget_meter
 from svc.config.values import LimitSettings
 from svc.proxy.sessions.limits import ConnectorRates, PersonRates
-from svc.ratelimit.bucket import Rate
 from svc.ratelimit.counter import RefusalCounter
-from svc.ratelimit.limits import RefusalPolicy
+from svc.ratelimit.limits import Rate, RefusalPolicy
 from svc.runtime.context import Runtime
 from svc.telemetry.metrics import Metrics
 

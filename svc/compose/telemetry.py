@@ -119,10 +119,12 @@ def session_meters(metrics: Metrics) -> SessionMeters:
         missed=lambda stage, reason: metrics.counter(
             "svc_route_misses_total", stage=stage, reason=reason
         ).inc(),
-        unrecorded=lambda reason: metrics.counter(
-            "svc_audit_spool_denied_total", reason=reason
-        ).inc(),
     )
+
+
+def unrecorded_meter(metrics: Metrics) -> Callable[[str], object]:
+    """Counts sessions that could not begin, since there is no room for the record of their end."""
+    return lambda reason: metrics.counter("svc_audit_spool_denied_total", reason=reason).inc()
 
 
 def forward_meters(metrics: Metrics) -> ForwardMeters:

@@ -269,7 +269,7 @@ class Admission:
                 "cannot tell apart; run the same version of svc at Authority and here",
             )
         try:
-            asked = kind.ceiling(request)
+            asked = kind.asked(request).ceiling
         except Malformed as error:
             raise refused("request_refused", error.text) from error
         if set(grant.ceiling) != set(asked):

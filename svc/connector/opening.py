@@ -162,14 +162,16 @@ class ConnectorSessions:
 
         Run as a background task; raises nothing but cancellation.
         """
-        with self.spans(SPAN, {TRACEPARENT: notice.traceparent}) as span:
-            arrived = self._under_way(link.proxy_id)
-            opened = self._opened(notice, link, span, arrived)
-            del notice  # of which the session keeps nothing while it lasts
-            try:
-                await opened
-            finally:
-                arrived()
+        arrived = self._under_way(link.proxy_id)
+        span = self.spans(SPAN, {TRACEPARENT: notice.traceparent})
+        opened = self._opened(notice, link, span, arrived)
+        del notice  # of which the session keeps nothing while it lasts
+        try:
+            await opened
+        except BaseException as error:  # where it returns it has done both by itself
+            span.end(error)
+            arrived()
+            raise
 
     async def move(self, offer: LaneOffer, link: NoticeLink) -> None:
         """Move a session to the direct lane that its own Proxy offers.
@@ -203,7 +205,8 @@ class ConnectorSessions:
         relay.right = TargetSide(relay, "right")
         try:
             admitted = self._admit(notice, link)
-            self._note(admitted, span)
+            kind, resource = self.kinds[admitted.target.kind], admitted.grant.resource
+            span.note(action=kind.request_kind, resource=resource, session_uid=uid)
             target = await self._dial(admitted, relay, self.identify(notice.grant))
         except CancelledError:
             relay.abort()
@@ -277,10 +280,6 @@ class ConnectorSessions:
         for session in list(self._open.values()):
             self._closing.append(session.carry)
             session.end(CONNECTOR_STOPPING)
-
-    def _note(self, admitted: AdmittedSession, span: Span) -> None:
-        kind, grant = self.kinds[admitted.target.kind], admitted.grant
-        span.note(action=kind.request_kind, resource=grant.resource, session_uid=grant.session_uid)
 
     def _admit(self, notice: OpenNotice, link: NoticeLink) -> AdmittedSession:
         if self._stopping:

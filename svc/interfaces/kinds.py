@@ -27,7 +27,7 @@ from svc.errors import Malformed, SvcError
 from svc.model.audit.record import Event
 from svc.model.cluster.target import Target
 from svc.model.session.ending import SessionOver
-from svc.model.session.parameters import Parameters, ceiling, facts, resolved
+from svc.model.session.parameters import AskedParameters, Parameters, asked_with
 from svc.model.session.ranges import RequestReader
 from svc.model.session.request import SessionRequest
 
@@ -350,6 +350,8 @@ class ServedKind:
     Attributes:
         dialer: None where this program does not dial; ``gate`` and ``local`` likewise.
         events: Those of its terms, as the audit log knows them.
+        request_kind: What opening it counts as.
+        protocol: The metric label of its sessions.
     """
 
     name: str
@@ -359,36 +361,32 @@ class ServedKind:
     dialer: Any = None
     gate: ServeGated | None = None
     local: Any = None
+    request_kind: str = field(init=False)
+    protocol: str = field(init=False)
 
-    @property
-    def request_kind(self) -> str:
-        """What opening it counts as."""
+    @request_kind.default
+    def _of_its_opening(self) -> str:
         return self.terms.actions[self.terms.open_action]
 
-    def asked(self, request: SessionRequest) -> dict[str, str]:
+    @protocol.default
+    def _label(self) -> str:
+        return self.terms.protocol or "other"
+
+    def asked(self, request: SessionRequest) -> AskedParameters:
         """What a request asks for, with the kind's defaults.
 
         Raises:
             Malformed: it names a parameter that the kind does not take, or one not of its form.
         """
-        return resolved(self.terms.parameters, request.parameters, self.name)
-
-    def facts(self, request: SessionRequest) -> dict[str, str]:
-        """What policies may read of that; raises as :meth:`asked`."""
-        return facts(self.terms.parameters, self.asked(request))
-
-    def ceiling(self, request: SessionRequest) -> dict[str, str]:
-        """What the Connector holds the session to; raises as :meth:`asked`."""
-        return ceiling(self.terms.parameters, self.asked(request))
-
-    @property
-    def protocol(self) -> str:
-        """The metric label of its sessions."""
-        return self.terms.protocol or "other"
+        return asked_with(self.terms.parameters, request.parameters, self.name)
 
 
-def kind_of(kinds: Mapping[str, ServedKind], request: SessionRequest) -> ServedKind:
-    """The kind that a request is for: what Proxy and Authority both ask before they decide.
+def kind_of(
+    kinds: Mapping[str, ServedKind], request: SessionRequest
+) -> tuple[ServedKind, AskedParameters]:
+    """The kind that a request is for, and what it asks for of it.
+
+    Proxy and Authority both look at this before they decide.
 
     Raises:
         Malformed: ``unknown_kind``: none of these, not the action that opens it, or with or
@@ -404,5 +402,4 @@ def kind_of(kinds: Mapping[str, ServedKind], request: SessionRequest) -> ServedK
             "version of its plug-in everywhere",
             reason="unknown_kind",
         )
-    kind.asked(request)
-    return kind
+    return kind, kind.asked(request)

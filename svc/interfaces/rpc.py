@@ -64,6 +64,9 @@ class IRpcCall(Interface):
         "values of a repeated key are joined with a comma (``-bin``: the first is kept)."
     )
     peer: Peer = Attribute("Who calls.")
+    caller: object = Attribute(
+        "Whom admission found the peer to be, as it answered in the turn in which the call began."
+    )
     deadline: float | None = Attribute("When the call ends by itself, in seconds of the clock.")
 
     async def receive() -> bytes | None:
@@ -272,9 +275,10 @@ class IHalfCloseableTransport(Interface):
         """Send what is queued, then the end of writing."""
 
 
-Admit = Callable[[str, Peer], None]
+Admit = Callable[[str, Peer], object]
 """``admit(method, peer)`` runs when a call starts and raises SvcError to refuse it.
 
+The handler begins in the same turn; what is returned is its call's ``caller``.
 Also for a method that is not served, whose name is empty where it is not of a method's form.
 """
 

@@ -37,7 +37,7 @@ class Note(Protocol):
 
 
 class Span(Protocol):
-    """One piece of work; current while it is entered, over at the exit or at ``end``."""
+    """One piece of work; current from its beginning until ``end``."""
 
     @property
     def traceparent(self) -> str:
@@ -50,15 +50,12 @@ class Span(Protocol):
     def end(self, error: BaseException | None = None) -> None:
         """It is over, well or by *error*; what follows is no part of it.  Idempotent."""
 
-    def __enter__(self) -> Span:
-        """Make it current."""
-
-    def __exit__(self, sort: object, error: BaseException | None, traceback: object) -> None:
-        """End it, with what became of it."""
-
 
 Spans = Callable[[str, Mapping[str, MetadataValue]], Span]
-"""``spans(name, headers)`` makes a span whose parent those headers name; never raises."""
+"""``spans(name, headers)`` begins a span whose parent those headers name; never raises.
+
+Whoever begins one ends it, also where its work fails.
+"""
 
 
 def no_note(
@@ -75,12 +72,6 @@ class _NoSpan:
 
     def end(self, error: BaseException | None = None) -> None:
         """Nothing."""
-
-    def __enter__(self) -> _NoSpan:
-        return self
-
-    def __exit__(self, sort: object, error: BaseException | None, traceback: object) -> None:
-        return None
 
 
 def no_trace() -> str:

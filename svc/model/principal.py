@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from enum import Enum
 
-from attrs import frozen
+from attrs import field, frozen
 
 from svc.errors import Malformed
 from svc.model.ids import is_agent_id, is_cluster_name, is_opaque_id, is_resource_id
@@ -60,10 +60,11 @@ class Principal:
     cluster: str
     role: Role
     id: str
+    uri: str = field(init=False, eq=False, repr=False)
+    """The SPIFFE URI that names this principal; asked for at every look for revocations."""
 
-    @property
-    def uri(self) -> str:
-        """The SPIFFE URI that names this principal."""
+    @uri.default
+    def _spiffe_id(self) -> str:
         return f"spiffe://{self.cluster}/{self.role.value}/{self.id}"
 
 

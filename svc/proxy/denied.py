@@ -40,7 +40,7 @@ class DeniedTexts:
         denied = DeniedRequest(
             resource=opened.request.resource,
             action=action,
-            parameters=opened.kind.facts(opened.request),
+            parameters=opened.facts,
             text=text,
         )
         self.keep(opened.person_id, decision_id, denied)

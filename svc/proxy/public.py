@@ -83,20 +83,23 @@ class PublicServices:
         relay = RpcService("gate.v1.Relay", {"Open": streaming(self.lanes.open)})
         return [*self.health.services(), relay, self.tunnels.service(), session]
 
-    def admit(self, method: str, peer: Peer) -> None:
+    def admit(self, method: str, peer: Peer) -> object:
         """Refuse, before a handler runs, what this caller cannot be served at all.
 
         The order is rule R16's: who it is, whether it asked too often, then what it asks.
+
+        Returns:
+            A person's certificate, or the Connector, where the method is for either.
         """
         if method in CHECKS:
-            return
+            return None
         if not peer.chain:
             self.anonymous.charge(self._names.get(method, _UNKNOWN), peer.host)
         if method not in self._names:
-            return  # The server itself says that there is none.
+            return None  # The server itself says that there is none.
         service = method[1:].partition("/")[0]
         if service in SERVICES or service == "gate.v1.Relay":
-            return
+            return None
         if self.plaintext:
             raise SvcError(
                 "this listener has no TLS, so it serves only Health and joining",
@@ -106,10 +109,7 @@ class PublicServices:
         if not peer.chain:
             raise Unauthenticated("a client certificate is required")
         name = method.rpartition("/")[2]
-        if service == _SESSION:
-            self.sessions.admit(name, peer)
-        else:
-            self.tunnels.admit(name, peer)
+        return (self.sessions if service == _SESSION else self.tunnels).admit(name, peer)
 
     async def _why(self, request: pb.SessionWhyRequest, call: IRpcCall) -> pb.SessionWhyResponse:
         self.sessions.person(call)
@@ -142,5 +142,5 @@ class PublicServices:
 
     async def _lane(self, request: pb.SessionLaneRequest, call: IRpcCall) -> pb.SessionLaneResponse:
         person = self.sessions.person(call).principal
-        token = self.sessions.direct.offer(read_lane_request(request), person.id, call.peer)
+        token = self.sessions.offer_lane(read_lane_request(request), person.id, call.peer)
         return pb.SessionLaneResponse(token=token)

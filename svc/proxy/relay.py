@@ -25,9 +25,9 @@ from svc.messages.control import AuthorityGreeting
 from svc.messages.relay import Lane, decode_relay_open
 from svc.model.principal import NODE_ROLES, Principal
 from svc.proxy.anonymous import AnonymousCalls
-from svc.proxy.sessions.first_frame import read_open
 from svc.ratelimit.places import Places
 from svc.ratelimit.source import source_of
+from svc.rpc.first_frame import read_open
 from svc.rpc.frames import open_frame
 from svc.rpc.stream import StreamTransport
 from svc.runtime.dial_failure import dial_failure

@@ -1,8 +1,13 @@
 """Budgets of authenticated callers: asked before anything is decided (rules R12, R16).
 
-Pure; both the Proxy and Authority hold their own, because neither takes the
-other's word.  A refusal costs little: it is counted, and nothing is written
-down for it alone.
+Pure: the time is passed in, seconds of any steady clock.  Each budget is a table
+of token buckets by name, bounded in size.  The names must be those of authenticated
+principals; a name that its bearer may choose would let him begin with a full bucket
+again and again.
+
+Both the Proxy and Authority hold their own, because neither takes the other's
+word.  A refusal costs little: it is counted, and nothing is written down for it
+alone.
 """
 
 from __future__ import annotations
@@ -10,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import ceil
 
-from attrs import define, field
+from attrs import define, field, frozen
 
 from svc.errors import TooMany
 from svc.model.audit.record import Actor
-from svc.ratelimit.bucket import Buckets, Rate, Spacer
 from svc.ratelimit.counter import RefusalCounter
 
 BUDGETS = (
@@ -36,11 +40,124 @@ BUDGETS = (
 )
 """Every budget's word: a metric's label and a summary's reason."""
 
+MAX_NAMES = 65_536
+
 _REFUSED_SECS = 0.005
 """What one refusal costs its caller: so long nothing more of it is read."""
 
 _MOST_SECS = 5.0
 """Shorter than a ping's answer may take: a caller that is held is not taken for dead."""
+
+
+@frozen
+class Rate:
+    """How often.
+
+    Attributes:
+        per_minute: Tokens that come back to a bucket each minute.
+        burst: Tokens that a full bucket holds.
+    """
+
+    per_minute: float
+    burst: float
+
+
+@define
+class Buckets:
+    """A bucket a name; one that is not in the table is full.
+
+    Attributes:
+        max_names: How many names are remembered; past it, the one that was
+            used longest ago is forgotten.
+        idle_secs: After how long without use a name is forgotten; None: once
+            its bucket must be full again.
+        known: By name: the tokens that were left in its bucket, and when.
+    """
+
+    rate: Rate
+    max_names: int = MAX_NAMES
+    idle_secs: float | None = None
+    known: dict[str, tuple[float, float]] = field(factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def wait(self, name: str, now: float, cost: float = 1.0) -> float:
+        """In how many seconds *cost* tokens are there; 0 where they are."""
+        return self._until(self._left(name, now), cost)
+
+    def take(self, name: str, now: float, cost: float = 1.0) -> float:
+        """Take *cost* tokens and return 0, or take none and return the seconds until they are."""
+        left = self._left(name, now)
+        wait = self._until(left, cost) if left < cost else 0.0
+        self._keep(name, now, left if wait else left - cost)
+        return wait
+
+    def charge(self, name: str, now: float, cost: float = 1.0) -> float:
+        """Take *cost* tokens, also those that are not there; the seconds until none is owed.
+
+        No more than a whole bucket is ever owed.
+        """
+        left = max(-self.rate.burst, self._left(name, now) - cost)
+        self._keep(name, now, left)
+        return self._until(left, 0.0)
+
+    def give_back(self, name: str, now: float, cost: float = 1.0) -> None:
+        """Undo a :meth:`take`."""
+        self._keep(name, now, min(self.rate.burst, self._left(name, now) + cost))
+
+    def _left(self, name: str, now: float) -> float:
+        rate = self.rate
+        left, then = self.known.get(name, (rate.burst, now))
+        if now > then:
+            left += (now - then) * rate.per_minute / 60
+        return left if left < rate.burst else rate.burst
+
+    def _until(self, left: float, cost: float) -> float:
+        return max(0.0, cost - left) * 60 / self.rate.per_minute
+
+    def _keep(self, name: str, now: float, left: float) -> None:
+        # Last in the table: those used longest ago are forgotten first.
+        self.known.pop(name, None)
+        self.known[name] = (left, now)
+        self.forget(now)
+
+    def forget(self, now: float) -> None:
+        """Drop the oldest while their time is over, or there are too many."""
+        refilled = (self.rate.burst * 2) * 60 / self.rate.per_minute
+        idle = refilled if self.idle_secs is None else self.idle_secs
+        while self.known:
+            oldest = next(iter(self.known))
+            is_over = now - self.known[oldest][1] >= idle
+            if not is_over and len(self.known) <= self.max_names:
+                return
+            del self.known[oldest]
+
+
+@define
+class Spacer:
+    """Spaces what many calls of one name cost over time.
+
+    Attributes:
+        each: Seconds that one call takes.
+        most: Seconds that are owed at most.
+    """
+
+    each: float
+    most: float
+    max_names: int = MAX_NAMES
+    _free: dict[str, float] = field(factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._free)
+
+    def next(self, name: str, now: float) -> float:
+        """Count one call; the seconds until the next may have its turn."""
+        free = max(now, self._free.pop(name, now)) + self.each
+        self._free[name] = free = min(free, now + self.most)
+        while len(self._free) > self.max_names or self._free[next(iter(self._free))] < now:
+            del self._free[next(iter(self._free))]
+        return free - now
 
 
 @define
@@ -95,7 +212,7 @@ class Budget:
         Raises:
             TooMany: it is not there; then nothing is taken.
         """
-        wait = self.buckets.take(caller.id, self._now, cost)
+        wait = self.buckets.take(caller.id, self.refusals.seconds(), cost)
         if wait:
             raise self.refusals.refusal(self.word, caller, wait)
 
@@ -110,22 +227,25 @@ class Budget:
             TooMany: nothing is left, or not enough.
         """
         cost = max(1.0, min(self.buckets.rate.burst, 1.0 + others))
-        wait = self.buckets.wait(caller.id, self._now, cost)
+        wait = self._wait(caller, cost)
         if wait:
             raise self.refusals.refusal(self.word, caller, wait)
 
     def is_spent(self, caller: Actor) -> bool:
         """Whether nothing is left; takes nothing and counts nothing."""
-        return self.buckets.wait(caller.id, self._now) > 0
+        return self._wait(caller, 1.0) > 0
+
+    def _wait(self, caller: Actor, cost: float) -> float:
+        """In how many seconds so much is there."""
+        buckets = self.buckets
+        if caller.id not in buckets.known and cost <= buckets.rate.burst:
+            return 0.0  # as for nearly everybody who is asked about: nothing was ever charged
+        return buckets.wait(caller.id, self.refusals.seconds(), cost)
 
     def charge(self, caller: Actor) -> None:
         """Take for what has happened, whether it is there or not."""
-        self.buckets.charge(caller.id, self._now)
+        self.buckets.charge(caller.id, self.refusals.seconds())
 
     def give_back(self, caller: Actor, cost: float = 1.0) -> None:
         """Undo a :meth:`spend`, or a part of it: it was not the caller's doing."""
-        self.buckets.give_back(caller.id, self._now, cost)
-
-    @property
-    def _now(self) -> float:
-        return self.refusals.seconds()
+        self.buckets.give_back(caller.id, self.refusals.seconds(), cost)

@@ -7,7 +7,7 @@ from ipaddress import IPv6Address, ip_address, ip_network
 
 from attrs import define, field
 
-from svc.ratelimit.bucket import Buckets, Rate
+from svc.ratelimit.limits import Buckets, Rate
 
 IPV6_PREFIX = 64
 

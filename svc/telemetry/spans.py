@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from contextvars import Token
 
 from opentelemetry import context as contexts
 from opentelemetry import trace
@@ -19,7 +18,7 @@ from twisted.internet.defer import CancelledError
 
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import Metadata, MetadataValue
-from svc.interfaces.tracing import Span, Traces
+from svc.interfaces.tracing import Traces
 from svc.telemetry.tracing import context_of, traceparent
 
 UNTRACED = frozenset(
@@ -57,11 +56,14 @@ _UNTRACED_CALL = nullcontext()
 
 
 class RecordedSpan:
-    """A :class:`svc.interfaces.tracing.Span` that is recorded, or not sampled."""
+    """A :class:`svc.interfaces.tracing.Span` that is recorded, or not sampled.
+
+    As a context manager it ends with what became of the block.
+    """
 
     def __init__(self, span: OtelSpan) -> None:
         self._span = span
-        self._token: Token[contexts.Context] | None = None
+        self._token = contexts.attach(trace.set_span_in_context(span))
         self._is_over = False
 
     @property
@@ -77,7 +79,6 @@ class RecordedSpan:
             _describe(self._span, action, resource, decision, session_uid)
 
     def __enter__(self) -> RecordedSpan:
-        self._token = contexts.attach(trace.set_span_in_context(self._span))
         return self
 
     def __exit__(self, sort: object, error: BaseException | None, traceback: object) -> None:
@@ -91,8 +92,7 @@ class RecordedSpan:
         word = _failed(error)
         if word:
             self._span.set_status(Status(StatusCode.ERROR, word))
-        if self._token is not None:
-            contexts.detach(self._token)
+        contexts.detach(self._token)
         self._span.end()
 
 
@@ -102,7 +102,7 @@ def make_traces(tracer: Tracer) -> Traces:
     Everything in it is synchronous, blocks for nothing and raises nothing.
     """
 
-    def spans(name: str, headers: Mapping[str, MetadataValue]) -> Span:
+    def spans(name: str, headers: Mapping[str, MetadataValue]) -> RecordedSpan:
         return RecordedSpan(tracer.start_span(name, context_of(headers), kind=SpanKind.SERVER))
 
     def traced(

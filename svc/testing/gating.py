@@ -116,7 +116,7 @@ class PlayedSession:
         opened = GatedOpen(request, kind, person_id="a" * 26, source_address="192.0.2.1")
         self.session = gate.session(
             opened,
-            kind.ceiling(request),
+            kind.asked(request).ceiling,
             self._write,
             keep=lambda decision, action, text: self.exact.append(text),
         )

@@ -73,8 +73,7 @@ from svc.pki.issue import make_request, prove_key
 from svc.pki.root import new_key
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
-from svc.ratelimit.bucket import Rate
-from svc.ratelimit.limits import RefusalPolicy
+from svc.ratelimit.limits import Rate, RefusalPolicy
 from svc.runtime.services import BackgroundTasks
 from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
@@ -153,6 +152,7 @@ class Call:
     method = "/test"
     metadata: Any = {}
     deadline = None
+    caller: object = None
 
     def __init__(self, peer: Peer | None = None) -> None:
         self.peer = peer or Peer("127.0.0.1", 1)

@@ -36,7 +36,7 @@ from svc.model.principal import Role
 from svc.model.session.session import Session, SessionState
 from svc.model.signing import Purpose
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.ratelimit.bucket import Rate
+from svc.ratelimit.limits import Rate
 from svc.runtime.services import BackgroundTasks
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of

@@ -17,7 +17,7 @@ from svc.pki.enroll import CertificateIssuer
 from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import bootstrap_pb2
-from svc.ratelimit.bucket import Rate
+from svc.ratelimit.limits import Rate
 from tests.authority.house import ADA, EVE, Call, House, outcome, value_of
 
 TOO_MANY = "too_many_requests"

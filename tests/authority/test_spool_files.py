@@ -18,7 +18,7 @@ from svc.model.audit.record import Actor, AuditRecord
 from svc.model.audit.replay import GAP_SECS
 from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import Json
-from svc.ratelimit.bucket import Rate
+from svc.ratelimit.limits import Rate
 from tests.audit.spools import FaultyDisk, Killed
 from tests.authority.house import House, value_of
 from tests.authority.spools import Leader, Origin

@@ -23,8 +23,11 @@ class AuthorizeSpanTests(SynchronousTestCase):
         """What the span of the call for *ask* says."""
 
         async def served() -> object:
-            with self.recorded.traces.spans("authorize", {}):
+            span = self.recorded.traces.spans("authorize", {})
+            try:
                 return await self.issuance.authorize(ask, self.proxy)
+            finally:
+                span.end()
 
         told(served())
         span = self.recorded.spans[-1]

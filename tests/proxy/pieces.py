@@ -68,9 +68,8 @@ from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.reports import Reports
 from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
 from svc.proxy.uplink.summaries import RefusalSummaries
-from svc.ratelimit.bucket import Rate
 from svc.ratelimit.counter import RefusalCounter
-from svc.ratelimit.limits import RefusalPolicy
+from svc.ratelimit.limits import Rate, RefusalPolicy
 from svc.rpc.client.channel import ClientConnection, RpcChannel
 from svc.rpc.frames import data_head, open_frame
 from svc.rpc.server.server import RpcServerFactory
@@ -297,6 +296,7 @@ class Site:
             journal=self.journal,
             room=self.spool.files.room,
             writable=self._check_disk,
+            unrecorded=lambda reason: self._count("unrecorded", reason),
         )
         self.routes = RouteTable(
             self._told, on_reassigned=lambda one: self.sessions.reassigned(one)
@@ -462,7 +462,6 @@ class Site:
             opened=lambda protocol: self._count("session", protocol),
             active=lambda protocol, by: self._gauge("sessions", by),
             missed=lambda stage, reason: self._count("miss", stage, reason),
-            unrecorded=lambda reason: self._count("unrecorded", reason),
         )
 
     def _told(self, event: TunnelEvent) -> None:

@@ -13,11 +13,13 @@ from svc.messages.control import AuthorityGreeting
 from svc.messages.relay import OPEN_METHOD as RELAY_METHOD
 from svc.messages.relay import Lane, encode_relay_open
 from svc.messages.session import LIST_METHOD, WHY_METHOD
+from svc.messages.tunnel import OpenNotice
 from svc.proto.gate.v1 import health_pb2, session_pb2
 from svc.proxy.sessions.list import MAX_PER_PERSON
 from svc.rpc.frames import EOF, open_frame
 from tests.proxy.lanes import LaneEndpoint
 from tests.proxy.pieces import ProxyTests, Talk, Wire, data
+from tests.support.nothing import nothing
 from tests.support.proof import proves
 
 OURS, STOCK = "/gate.v1.Health/Check", "/grpc.health.v1.Health/Check"
@@ -50,6 +52,13 @@ class AdmissionTests(ProxyTests):
         self.assertEqual(
             self.reason("/gate.v1.Tunnel/Register"), ("unauthenticated", Fault.UNAUTHENTICATED)
         )
+
+    def test_nobody_was_admitted(self) -> None:
+        """A call for which admission found nobody opens nothing, whatever its connection showed."""
+        node = self.site.node()
+        self.patch(self.site.server, "admit", nothing)
+        self.assertEqual(self.site.open().reason, "unauthenticated")
+        self.assertEqual([one for one in node.heard if isinstance(one, OpenNotice)], [])
 
     def test_odd_checks(self) -> None:
         """A check with unknown fields is answered; garbage and several messages are refused."""

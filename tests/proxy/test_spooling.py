@@ -280,6 +280,7 @@ class EndsTests(SpoolingTests):
             journal=site.journal,
             room=site.spool.files.room,
             writable=site.spool.check,
+            unrecorded=lambda reason: None,
         )
         site.sessions.reports = site.reports
         site.link._on_connected[:] = [site.reports.deliver, site.delivery.connected]

@@ -10,9 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Fault, TooMany
 from svc.model.audit.record import Actor
-from svc.ratelimit.bucket import Buckets, Rate, Spacer
 from svc.ratelimit.counter import OTHERS, RefusalCounter
-from svc.ratelimit.limits import BUDGETS, Budget, RefusalPolicy
+from svc.ratelimit.limits import BUDGETS, Buckets, Budget, Rate, RefusalPolicy, Spacer
 from svc.ratelimit.quota import FairQuota
 
 ANN, BOB = Actor("person", "a" * 26), Actor("person", "b" * 26)

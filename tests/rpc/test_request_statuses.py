@@ -20,7 +20,7 @@ from svc.messages.control import AUTHORIZE_METHOD, AuthorizeAnswer, ask_message
 from svc.messages.identity import TOKEN_METHOD, TokenAsk, token_request
 from svc.messages.session import OPEN_METHOD
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.ratelimit.bucket import Rate
+from svc.ratelimit.limits import Rate
 from svc.rpc.frames import open_frame
 from svc.runtime.services import BackgroundTasks
 from svc.telemetry.metrics import Metrics

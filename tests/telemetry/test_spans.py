@@ -144,10 +144,9 @@ class ServedTests(SynchronousTestCase):
         self.assertEqual((NO_TRACES.traced, NO_TRACES.headers), (None, None))
         one = NO_TRACES.spans("a", {})
         self.assertIs(one, NO_TRACES.spans("b", {"traceparent": PARENT}))
-        with one as entered:
-            self.assertEqual(entered.traceparent, "")
-            entered.note(resource="db1")
-            entered.end()
+        self.assertEqual(one.traceparent, "")
+        one.note(resource="db1")
+        one.end()
         self.way = RpcChannel(self.back.client, authority="b")
         self.assertEqual(self.ask(), ["answer"])
         self.assertEqual(self.heard[-1], {})
@@ -159,13 +158,13 @@ class SpanTests(SynchronousTestCase):
     def test_ended_early(self) -> None:
         """What follows an end that came early is no part of the span, and changes nothing."""
         recorded = Recorded()
-        with recorded.traces.spans("open", {}) as span:
-            self.assertTrue(trace.get_current_span().get_span_context().is_valid)
-            span.note(resource="db1")
-            span.end()
-            self.assertFalse(trace.get_current_span().get_span_context().is_valid)
-            span.end(RuntimeError())
-            span.note(resource="db2")
+        span = recorded.traces.spans("open", {})
+        self.assertTrue(trace.get_current_span().get_span_context().is_valid)
+        span.note(resource="db1")
+        span.end()
+        self.assertFalse(trace.get_current_span().get_span_context().is_valid)
+        span.end(RuntimeError())
+        span.note(resource="db2")
         [only] = recorded.spans
         self.assertEqual(dict(only.attributes or {}), {"resource": "db1"})
         self.assertIs(only.status.status_code, StatusCode.UNSET)
@@ -173,8 +172,9 @@ class SpanTests(SynchronousTestCase):
     def test_its_header(self) -> None:
         """A span gives the header that names it as a parent, for what is no call."""
         recorded = Recorded()
-        with recorded.traces.spans("open", {"traceparent": PARENT}) as span:
-            header = span.traceparent
+        span = recorded.traces.spans("open", {"traceparent": PARENT})
+        header = span.traceparent
+        span.end()
         self.assertEqual(header, f"00-{self_of(recorded.spans[0])}-01")
 
     @settings(deadline=None)

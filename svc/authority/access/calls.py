@@ -37,7 +37,7 @@ from svc.model.principal import Role
 from svc.model.session.grant import OPEN_WITHIN_MS
 from svc.model.session.request import is_fresh, stale
 from svc.model.signing import Purpose, Signed, verify
-from svc.ratelimit.bucket import Buckets, Rate
+from svc.ratelimit.limits import Buckets, Rate
 
 _CHANGES = Rate(per_minute=10, burst=20)
 """Requests that one person files and withdraws: each is a row, and records that are kept."""

@@ -52,7 +52,7 @@ class AccessOffers:
         self, person_id: str, resource: Resource, kind: ServedKind, request: SessionRequest
     ) -> ApprovedAccess | None:
         """The approval that covers a session, or None."""
-        asked = kind.asked(request)
+        asked = kind.asked(request).all
         return await self.approvals.find(person_id, resource, request.action, asked)
 
     def use(self, tx: ITransaction, approved: ApprovedAccess | None) -> Sequence[StateEntry]:
@@ -68,7 +68,8 @@ class AccessOffers:
         self, engine: IPolicyEngine, asked: AccessRequest, kind: ServedKind, request: SessionRequest
     ) -> str:
         """What to type to ask for it; with the parameters of the session where they matter."""
-        given = {name: kind.facts(request).get(name, "") for name in request.parameters}
+        facts = kind.asked(request).facts
+        given = {name: facts.get(name, "") for name in request.parameters}
         bare = {name: value for name, value in asked.context.items() if name not in given}
         if self.would_turn(engine, evolve(asked, context=bare)):
             return request_command(request.resource)

@@ -32,7 +32,7 @@ from svc.model.policy.requested import ApprovedAccess
 from svc.model.session.grant import Grant
 from svc.model.session.session import SessionState
 from svc.model.signing import Purpose, Signed
-from svc.ratelimit.bucket import Buckets, Rate
+from svc.ratelimit.limits import Buckets, Rate
 
 _ROUNDS = 3
 _USES = Rate(per_minute=600, burst=200)

@@ -177,6 +177,7 @@ class _Inner:
     peer: Peer
     outer: IRpcCall
     request: bytes | None
+    caller: object = None
     metadata: Mapping[str, MetadataValue] = field(factory=dict)
     response: bytes | None = None
 
@@ -256,8 +257,13 @@ class ForwardedCalls:
 
 async def _served(served: ForwardedMethod, forwarded: Forwarded, call: IRpcCall) -> bytes:
     peer = _caller(forwarded)
-    served.admit(forwarded.method, peer)
-    inner = _Inner(method=forwarded.method, peer=peer, outer=call, request=forwarded.request)
+    inner = _Inner(
+        method=forwarded.method,
+        peer=peer,
+        outer=call,
+        request=forwarded.request,
+        caller=served.admit(forwarded.method, peer),
+    )
     await served.serve(inner)
     if inner.response is None:
         raise SvcError(

@@ -37,8 +37,8 @@ from svc.messages.session import decode_grant, decode_request
 from svc.model.certificate import CertificateFacts
 from svc.model.cluster.node import Node
 from svc.model.policy.access import EntityUid
-from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
-from svc.model.policy.requests import context_at, may_open
+from svc.model.policy.requested import ApprovedAccess
+from svc.model.policy.requests import may_open_at
 from svc.model.principal import CALLERS, Role
 from svc.model.session import ending
 from svc.model.session.checkpoint import (
@@ -295,11 +295,18 @@ class GatedSessions:
             raise Denied("no policy is in force", reason="policy_unavailable")
         asker = self.state_cache.caller(person.principal)
         target = EntityUid(kind.terms.entity_type, opened.grant.resource)
-        context = context_at(self.now(), ask.source_address, kind.facts(request), person.factor_at)
-        if approved is not None:
-            context[APPROVED_REQUEST] = approved.fact
         decision = engine.decide(
-            may_open(kind.request_kind, request.action, asker.id, target, context)
+            may_open_at(
+                self.now(),
+                request_kind=kind.request_kind,
+                action=request.action,
+                person_id=asker.id,
+                target=target,
+                source_address=ask.source_address,
+                asked=kind.asked(request).facts,
+                factor_at=person.factor_at,
+                approved=approved,
+            )
         )
         if not decision.allowed:
             raise Denied("the policy no longer allows it", reason=POLICY_CHANGED)
@@ -327,7 +334,7 @@ class GatedSessions:
         ends = (grant.connector_id, grant.proxy_id)
         if not is_it or ends != (one.connector_id, proxy.id):
             raise Denied("the checkpoint came with another grant", reason="checkpoint_refused")
-        kind = kind_of(self.kinds, request)
+        kind, _ = kind_of(self.kinds, request)
         return _Opened(grant=grant, request=request, person=person, kind=kind)
 
     def _tracked(self, session_uid: str) -> _Tracked:

@@ -56,10 +56,9 @@ from svc.model.cluster.agent import Agent
 from svc.model.cluster.node import Node
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import AccessRequest, Decision
-from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
+from svc.model.policy.requested import ApprovedAccess
 from svc.model.policy.requests import (
     FACTOR_AGE,
-    context_at,
     may_open,
     may_view,
     user,
@@ -263,7 +262,7 @@ class Issuance:
                 stale(request.issued_at_ms, self.now()),
                 reason="request_stale",
             )
-        kind = kind_of(self.kinds, request)
+        kind, asked = kind_of(self.kinds, request)
         asker = self.state_cache.caller(certificate.principal)
         digest = sha256(ask.request).digest()
         self._check_new(digest)
@@ -279,6 +278,7 @@ class Issuance:
             person=asker,
             certificate=certificate,
             kind=kind,
+            asked=asked,
             resource=resource,
             trace_id=self.trace_id(),
         )
@@ -305,11 +305,7 @@ class Issuance:
             )
         reported = ask.proxy_decision.source_address
         now, target, asker = self.now(), verified.target, verified.person.id
-        context = context_at(now, reported, verified.facts, verified.certificate.factor_at)
-        if approved is not None:
-            context[APPROVED_REQUEST] = approved.fact
-        words = verified.kind.request_kind, verified.request.action
-        decision = engine.decide(may_open(*words, asker, target, context))
+        decision = engine.decide(verified.question(now, reported, approved))
         view = engine.decide(may_view(asker, target, now, reported))
         outcome = IssuanceResult(
             decision=decision,
@@ -502,7 +498,7 @@ class Issuance:
             kind=verified.kind.name,
             connector_id=connector.node_id,
             proxy_id=proxy.id,
-            ceiling=verified.kind.ceiling(verified.request),
+            ceiling=verified.asked.ceiling,
             operations=self._operations(verified),
             is_gated=not verified.kind.opaque,
             policy_version=outcome.decision.policy_version,

@@ -17,8 +17,10 @@ from svc.model.certificate import CertificateFacts
 from svc.model.cluster.agent import Agent
 from svc.model.cluster.person import Person
 from svc.model.cluster.resource import Resource
-from svc.model.policy.access import Decision, EntityUid
+from svc.model.policy.access import AccessRequest, Decision, EntityUid
 from svc.model.policy.requested import ApprovedAccess
+from svc.model.policy.requests import may_open_at
+from svc.model.session.parameters import AskedParameters
 from svc.model.session.request import SessionRequest
 
 
@@ -35,6 +37,7 @@ class VerifiedRequest:
     person: Person | Agent
     certificate: CertificateFacts
     kind: ServedKind
+    asked: AskedParameters
     resource: Resource | None
     trace_id: str = ""
     """Of the call that brought it; empty where it is not traced."""
@@ -44,10 +47,21 @@ class VerifiedRequest:
         """What Cedar is asked about."""
         return EntityUid(self.kind.terms.entity_type, self.request.resource)
 
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """Parameters of the session that policies may read."""
-        return self.kind.facts(self.request)
+    def question(
+        self, now: float, source_address: str, approved: ApprovedAccess | None
+    ) -> AccessRequest:
+        """What the policy is asked, with the approved request that is to turn a denial, if any."""
+        return may_open_at(
+            now,
+            request_kind=self.kind.request_kind,
+            action=self.request.action,
+            person_id=self.person.id,
+            target=self.target,
+            source_address=source_address,
+            asked=self.asked.facts,
+            factor_at=self.certificate.factor_at,
+            approved=approved,
+        )
 
     @property
     def record_fields(self) -> Mapping[str, Any]:

@@ -28,6 +28,7 @@ from svc.compose.telemetry import (
     relay_streams,
     session_meters,
     tunnel_meter,
+    unrecorded_meter,
 )
 from svc.config import RoleSettings
 from svc.errors import ConfigError, SvcError
@@ -365,6 +366,7 @@ class ProxyAssembly:
             journal=spooling.journal,
             room=spooling.spool.files.room,
             writable=check,
+            unrecorded=unrecorded_meter(metrics),
         )
 
     def _on_tunnel_event(

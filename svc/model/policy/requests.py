@@ -15,6 +15,7 @@ from attrs import evolve
 
 from svc.model.ids import is_agent_id
 from svc.model.policy.access import AccessRequest, ContextValue, EntityUid, RequestKind
+from svc.model.policy.requested import APPROVED_REQUEST, ApprovedAccess
 
 NAMED_PERSON = "named_person"
 """The fact of a request that its person asks to be made as another one.  A gate says that one's
@@ -25,6 +26,7 @@ REQUESTED_ACTION = "requested_action"
 
 _LONGEST_ADDRESS = 45
 _MOST_ADDRESSES = 4096
+_MOST_CALLERS = 4096
 """Looked up again for each request: those of the people who are connected."""
 
 
@@ -33,6 +35,7 @@ def user(person_id: str) -> EntityUid:
     return EntityUid("User", person_id)
 
 
+@lru_cache(_MOST_CALLERS)
 def caller(id: str) -> EntityUid:
     """A person or an agent as the policy names it."""
     return EntityUid("Agent", id) if is_agent_id(id) else user(id)
@@ -104,6 +107,32 @@ def may_open(
         resource=target,
         context=context,
     )
+
+
+def may_open_at(
+    now: float,
+    *,
+    request_kind: str,
+    action: str,
+    person_id: str,
+    target: EntityUid,
+    source_address: str,
+    asked: Mapping[str, str],
+    factor_at: float | None,
+    approved: ApprovedAccess | None = None,
+) -> AccessRequest:
+    """May this person or agent open a session to *target* now, or keep it?
+
+    Args:
+        asked: Parameters of the session that policies may read.
+        approved: What the session stands on, where an approved request is all that allows it.
+
+    The others are those of :func:`may_open` and :func:`context_at`.
+    """
+    context = context_at(now, source_address, asked, factor_at)
+    if approved is not None:
+        context[APPROVED_REQUEST] = approved.fact
+    return may_open(request_kind, action, person_id, target, context)
 
 
 def may_approve(

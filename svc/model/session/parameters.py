@@ -141,5 +141,26 @@ def ceiling(known: Parameters, asked: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in asked.items() if known[name].enforced}
 
 
+@frozen
+class AskedParameters:
+    """What one session of a kind is asked for with.
+
+    Attributes:
+        all: What was given, then the kind's defaults.
+        facts: Those of them that policies may read.
+        ceiling: Those that the Connector holds the session to.
+    """
+
+    all: Mapping[str, str]
+    facts: Mapping[str, str]
+    ceiling: Mapping[str, str]
+
+
+def asked_with(known: Parameters, given: Mapping[str, str], kind: str) -> AskedParameters:
+    """All that a session of *kind* is asked for with; raises as :func:`resolved`."""
+    found = resolved(known, given, kind)
+    return AskedParameters(all=found, facts=facts(known, found), ceiling=ceiling(known, found))
+
+
 def _bad(text: str) -> Malformed:
     return Malformed(text, reason="bad_parameter")

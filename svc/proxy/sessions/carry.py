@@ -8,7 +8,7 @@ of the end: a close as a close, a break as a break.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IProtocol, IReactorTime
@@ -19,7 +19,7 @@ from zope.interface import implementer
 
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRawEnd, IRpcCall
-from svc.interfaces.transport import ICarriedSession
+from svc.interfaces.transport import ICarriedSession, OpenOrder
 from svc.lanes.join import RelayedBytes, join_streams
 from svc.lanes.rendezvous import Rendezvous
 from svc.lanes.splice import Splice, SpliceEnded
@@ -64,20 +64,28 @@ class Carried(Protocol):
 
     Attributes:
         over: Fires when the session is over; fails with SvcError where it broke.
-        tunnel: Whose stream it is; set by whoever opened it.
+        tunnel: Whose stream it is; None before one was ordered.
         is_left_behind: The tunnel ended under it: its departure notice names it.
         closed_by: The word of an end in order.
+
+    Args:
         on_moved: Called when it has moved to a direct lane.
     """
 
     def __init__(
-        self, call: IRpcCall, grant: Signed, answer: AuthorizeAnswer, *, clock: IReactorTime
+        self,
+        call: IRpcCall,
+        grant: Signed,
+        answer: AuthorizeAnswer,
+        *,
+        clock: IReactorTime,
+        on_moved: Callable[[], object] = lambda: None,
     ) -> None:
         self.over: Deferred[None] = Deferred(lambda _: self._break_off("cancelled"))
         self.tunnel: RegisteredTunnel | None = None
         self.is_left_behind = False
         self.closed_by = CLOSED
-        self.on_moved: Callable[[], object] = lambda: None
+        self._on_moved = on_moved
         self._end_frame_reader = EndFrameReader()
         self._carry: IRpcCall | None = None
         self._joined = RelayedBytes(0, 0)
@@ -142,25 +150,36 @@ class Carried(Protocol):
         self._rendezvous = rendezvous.spliced
         rendezvous.spliced.addCallbacks(self._moved, self._stayed)
 
-    async def opened(self, opening: Deferred[IProtocol]) -> None:
-        """Wait for the stream that *opening* returns; ending the session ends the wait.
+    def open_through(
+        self, tunnel: RegisteredTunnel, order: Callable[[bytes], OpenOrder]
+    ) -> Deferred[IProtocol]:
+        """Order a stream of the tunnel and be joined to it; ending the session ends the wait.
 
-        Raises:
-            SvcError: no stream came, or the session was broken off.
+        Args:
+            order: What the Connector is told, given what the client has said already.
+
+        Returns:
+            Fires once the stream is there; fails with SvcError where none came, or the session
+            was broken off.
         """
-        self._opening = opening
-        try:
-            await opening
-        except CancelledError:
-            if self.over.called:
-                await self.over
-            raise
-        finally:
-            self._opening = None
+        self.tunnel = tunnel
+        endpoint = tunnel.endpoint(order(self._first_flight(tunnel)))
+        self._opening = opening = endpoint.connect(SingleProtocolFactory(self))
+        return opening.addCallbacks(self._has_opened, self._not_opened)
 
-    def first_flight(self) -> bytes:
+    def _has_opened(self, protocol: IProtocol) -> IProtocol:
+        self._opening = None
+        return protocol
+
+    def _not_opened(self, failure: Failure) -> Any:
+        self._opening = None
+        # What broke the session off says why; that it ended this wait, too, is no reason.
+        is_broken_off = failure.check(CancelledError) and self.over.called
+        return self.over if is_broken_off else failure
+
+    def _first_flight(self, tunnel: RegisteredTunnel) -> bytes:
         """What the client has said already, if its tunnel takes that with the order."""
-        if self.tunnel is None or not self.tunnel.takes_first_flight:
+        if not tunnel.takes_first_flight:
             return b""
         flight = cast(IRawEnd, self._call).take_data(MAX_FIRST_FLIGHT)
         if flight:
@@ -232,7 +251,7 @@ class Carried(Protocol):
         if self.over.called:
             lane.abort()
         else:
-            self.on_moved()
+            self._on_moved()
 
     def _stayed(self, _failure: Failure) -> None:
         self._rendezvous = None

@@ -7,23 +7,17 @@ both halves are there.  What ends or breaks the session ends or breaks its lane.
 
 from __future__ import annotations
 
-from attrs import define, field, frozen
+from attrs import define
 
 from svc.errors import Fault, SvcError
 from svc.lanes.preface import Side
 from svc.lanes.rendezvous import RendezvousTable
-from svc.proxy.sessions.carry import Carried
-
-
-@frozen
-class _Session:
-    person_id: str
-    carried: Carried
+from svc.proxy.sessions.live import Live
 
 
 @define
 class DirectLanes:
-    """The sessions that may move.
+    """Offers lanes to sessions that may move.
 
     Attributes:
         rendezvous_table: Where halves meet; None where there are no lanes (turned off,
@@ -31,40 +25,38 @@ class DirectLanes:
     """
 
     rendezvous_table: RendezvousTable | None = None
-    _sessions: dict[str, _Session] = field(factory=dict)
 
-    def add(self, session_uid: str, person_id: str, carried: Carried) -> None:
-        """It passes bytes from now on."""
-        self._sessions[session_uid] = _Session(person_id, carried)
-
-    def remove(self, session_uid: str) -> None:
-        """It is over; nothing where it could not move."""
-        self._sessions.pop(session_uid, None)
-
-    def offer(self, session_uid: str, person_id: str, connection: object) -> bytes:
+    def offer(
+        self, session_uid: str, session: Live | None, person_id: str, connection: object
+    ) -> bytes:
         """The token for the person's half, once the Connector has received its own.
+
+        Args:
+            session: The open one of this uid, if there is one.
+            person_id: Who asks, on *connection*.
 
         Raises:
             SvcError: ``no_direct_lane`` where there is none to be had, ``no_such_session``,
                 ``too_many_lanes``.
         """
-        session = self._sessions.get(session_uid)
+        moving = None if session is None else session.movable
         if (
             session is None
+            or moving is None
             or session.person_id != person_id
-            or session.carried.connection is not connection
+            or moving.connection is not connection
         ):
             raise SvcError(
                 "you have no open session with this id on this connection",
                 reason="no_such_session",
                 fault=Fault.NOT_FOUND,
             )
-        tunnel = session.carried.tunnel
+        tunnel = moving.tunnel
         if (
             self.rendezvous_table is None
             or tunnel is None
             or not (tunnel.takes_lanes and tunnel.open_for_sessions)
-            or not session.carried.may_move
+            or not moving.may_move
         ):
             raise SvcError(
                 "this session stays in the tunnel",
@@ -72,7 +64,7 @@ class DirectLanes:
                 fault=Fault.PRECONDITION,
             )
         rendezvous = self.rendezvous_table.arrange(person_id)
-        session.carried.move_by(rendezvous)
+        moving.move_by(rendezvous)
         tunnel.offer_lane(session_uid, rendezvous.tokens[Side.CONNECTOR])
         return rendezvous.tokens[Side.PERSON]
 

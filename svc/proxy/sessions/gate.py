@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from attrs import define
+from attrs import define, frozen
 
 from svc.errors import SvcError
 from svc.interfaces.gating import RequestVerdict
@@ -24,12 +24,18 @@ from svc.model.policy.requested import (
     exact_command,
     request_command,
 )
-from svc.model.policy.requests import NAMED_PERSON, context_at, may_act_as, may_open, may_view
+from svc.model.policy.requests import (
+    NAMED_PERSON,
+    context_at,
+    may_act_as,
+    may_open,
+    may_open_at,
+    may_view,
+)
 from svc.model.session.identity import DENIED
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
 from svc.policy.requestable import would_turn
-from svc.proxy.sessions.asker import SessionAsker
 from svc.proxy.sessions.gated import (
     GatedOpen,
     GatedRequest,
@@ -46,6 +52,22 @@ from svc.proxy.sessions.watched import WatchedRequests
 
 CONFIRMED_SECS = 60.0
 """Authority is asked again so long after it said that an approval is in force."""
+
+
+@frozen
+class DecidedOpen:
+    """An open as it was decided here.
+
+    Attributes:
+        decision: As Authority is told it.
+        question: What the policy is asked at another time, or with an approved request too.
+        basis: Policy, entities and second by which it was decided.
+    """
+
+    kind: ServedKind
+    decision: ProxyDecision
+    question: Callable[..., AccessRequest]
+    basis: tuple[int, ...]
 
 
 @define
@@ -67,33 +89,51 @@ class Gate:
     request_ids: DecisionIds
     apart: WorkElsewhere
 
-    def kind(self, request: SessionRequest) -> ServedKind:
-        """See :func:`svc.interfaces.kinds.kind_of`."""
-        return kind_of(self.kinds, request)
-
     def decide_open(
-        self, request: SessionRequest, kind: ServedKind, asker: SessionAsker, source: str
-    ) -> ProxyDecision:
+        self, request: SessionRequest, *, person_id: str, factor_at: int | None, source: str
+    ) -> DecidedOpen:
         """Decide one open.
 
+        Args:
+            factor_at: When the person presented a second factor; None where nobody knows.
+            source: The address that the person comes from.
+
         Raises:
+            Malformed: see :func:`svc.interfaces.kinds.kind_of`.
             SvcError: no decision is possible now; counted as ``error``.
         """
+        kind, asked = kind_of(self.kinds, request)
         try:
             engine = self.engine()
         except SvcError:
             self.on_decision(kind.request_kind, "error")
             raise
-        decision = engine.decide(self._question(request, kind, asker, source))
-        self.on_decision(kind.request_kind, decision.decision)
-        return ProxyDecision(
-            decision_id=random_id(self.entropy),
-            decision=decision.decision,
-            reason="" if decision.allowed else "denied",
-            policies=decision.policies,
-            policy_version=decision.policy_version,
-            entities_digest=decision.entities_digest,
+        now = self.now()
+        question = partial(
+            may_open_at,
+            request_kind=kind.request_kind,
+            action=request.action,
+            person_id=person_id,
+            target=EntityUid(kind.terms.entity_type, request.resource),
             source_address=source,
+            asked=asked.facts,
+            factor_at=factor_at,
+        )
+        decision = engine.decide(question(now))
+        self.on_decision(kind.request_kind, decision.decision)
+        return DecidedOpen(
+            kind=kind,
+            question=question,
+            basis=_basis(engine, now),
+            decision=ProxyDecision(
+                decision_id=random_id(self.entropy),
+                decision=decision.decision,
+                reason="" if decision.allowed else "denied",
+                policies=decision.policies,
+                policy_version=decision.policy_version,
+                entities_digest=decision.entities_digest,
+                source_address=source,
+            ),
         )
 
     def session(
@@ -244,8 +284,8 @@ class Gate:
             return "", False
         return command, lacks_text
 
-    def stands(self, verdict: RequestVerdict) -> bool:
-        """Whether a verdict of a moment ago was given by what is decided by now."""
+    def stands(self, verdict: RequestVerdict | DecidedOpen) -> bool:
+        """Whether what was decided a moment ago was decided by what is decided by now."""
         try:
             return verdict.basis == self._basis()
         except SvcError:
@@ -261,9 +301,7 @@ class Gate:
             raise
 
     def _basis(self) -> tuple[int, ...]:
-        """Policy, entities and second."""
-        engine = self.engine()
-        return engine.version, engine.revision, int(self.now())
+        return _basis(self.engine(), self.now())
 
     def still_allows_request(
         self,
@@ -356,18 +394,11 @@ class Gate:
         target = EntityUid(kind.terms.entity_type, asked.resource)
         # What another person could do is not known to depend on our person's second factor.
         factor_at = opened.factor_at if person_id == opened.person_id else None
-        about = context_at(self.now(), opened.source_address, kind.facts(asked), factor_at)
+        about = context_at(self.now(), opened.source_address, opened.facts, factor_at)
         context = {**facts, **about}
         return may_open(kind.terms.actions[action], action, person_id, target, context)
 
-    def still_allows(
-        self,
-        request: SessionRequest,
-        kind: ServedKind,
-        asker: SessionAsker,
-        source: str,
-        approved: ApprovedAccess | None = None,
-    ) -> bool:
+    def still_allows(self, opened: DecidedOpen, approved: ApprovedAccess | None = None) -> bool:
         """Whether an open session would be allowed now; not counted, since nobody requested it.
 
         Args:
@@ -376,19 +407,9 @@ class Gate:
         Raises:
             SvcError: no decision is possible now.
         """
-        asked = self._question(request, kind, asker, source, approved)
-        return self.engine().decide(asked).allowed
+        return self.engine().decide(opened.question(self.now(), approved=approved)).allowed
 
-    def _question(
-        self,
-        request: SessionRequest,
-        kind: ServedKind,
-        asker: SessionAsker,
-        source: str,
-        approved: ApprovedAccess | None = None,
-    ) -> AccessRequest:
-        target = EntityUid(kind.terms.entity_type, request.resource)
-        context = context_at(self.now(), source, kind.facts(request), asker.factor_at)
-        if approved is not None:
-            context[APPROVED_REQUEST] = approved.fact
-        return may_open(kind.request_kind, request.action, asker.person_id, target, context)
+
+def _basis(engine: CompiledPolicy, now: float) -> tuple[int, ...]:
+    """Policy, entities and second: what is asked again on the same ones is answered the same."""
+    return engine.version, engine.revision, int(now)

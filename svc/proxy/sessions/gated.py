@@ -40,6 +40,7 @@ from svc.proxy.sessions.remembered import RememberedDecisions
 from svc.proxy.sessions.watched import WatchedRequests
 from svc.rpc.call import MessageEnd
 from svc.rpc.gated import PassingStream
+from svc.tunnel.transport import RegisteredTunnel
 
 _log = Logger(namespace="svc_proxy")
 
@@ -65,8 +66,15 @@ class GatedOpen:
     remembered: RememberedDecisions[GatedRequest] = field(
         factory=RememberedDecisions, init=False, eq=False, repr=False
     )
+    facts: Mapping[str, str] = field(init=False, eq=False)
+    """What policies may read of its parameters."""
+
     numbers: SessionNumbers = field(init=False, eq=False)
     """Of its recorded requests."""
+
+    @facts.default
+    def _asked(self) -> Mapping[str, str]:
+        return self.kind.asked(self.request).facts
 
     @numbers.default
     def _from_one(self) -> SessionNumbers:
@@ -385,6 +393,10 @@ class GatedCarried(Carried):
         """See Carried; the gate can say why."""
         self._session.ending = self._session.ending or reason
         super().break_off(reason)
+
+    def _first_flight(self, tunnel: RegisteredTunnel) -> bytes:
+        """None: a gate must see what the client says."""
+        return b""
 
     @property
     def may_move(self) -> bool:

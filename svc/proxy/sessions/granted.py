@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from attrs import frozen
+from attrs import field, frozen
 from twisted.logger import Logger
 
 from svc.errors import Denied, Fault, SvcError, Unavailable
@@ -15,16 +15,23 @@ from svc.interfaces.transport import OpenOrder
 from svc.messages.control import AuthorizeAnswer, ProxyDecision
 from svc.messages.session import decode_grant
 from svc.model.certificate import CertificateFacts
+from svc.model.cluster.resource import Assigned
 from svc.model.principal import Principal
 from svc.model.session.grant import Grant
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.pki.issue import der
-from svc.proxy.sessions.asker import SessionAsker
+from svc.proxy.sessions.gate import DecidedOpen
 
 _log = Logger(namespace="svc_proxy")
 
-AUTHORITY_LACKS = frozenset(
+REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
+"""How Authority refuses a request; then it wrote no session down."""
+
+_AWAY = frozenset({Fault.DEADLINE, Fault.CANCELLED, Fault.UNAVAILABLE, Fault.UNKNOWN})
+"""How a call fails whose answer nobody knows."""
+
+_AUTHORITY_LACKS = frozenset(
     {"store_unavailable", "store_full", "policy_unavailable", "audit_head_unsigned"}
 )
 """What an Authority that is there lacks."""
@@ -48,15 +55,19 @@ class PendingSession:
     data: bytes
     signature: bytes
     request: SessionRequest
-    kind: ServedKind
-    decision: ProxyDecision
+    decided: DecidedOpen
     span: Span
     certificate: CertificateFacts
+    kind: ServedKind = field(init=False)
+    decision: ProxyDecision = field(init=False)
 
-    @property
-    def asker(self) -> SessionAsker:
-        """Whom the policy is asked about."""
-        return SessionAsker.of(self.certificate)
+    @kind.default
+    def _decided_of(self) -> ServedKind:
+        return self.decided.kind
+
+    @decision.default
+    def _decided_as(self) -> ProxyDecision:
+        return self.decided.decision
 
     def order(self, grant: Signed, first_flight: bytes) -> OpenOrder:
         """What its Connector is told."""
@@ -73,15 +84,25 @@ class PendingSession:
 
 @frozen
 class Granted:
-    """One session that Authority granted: the grant as signed, and what it says."""
+    """One session that Authority granted: the grant as signed, and what it says.
+
+    Attributes:
+        assigned: What it is for, as its Connector is meant to serve it.
+        approval_end: When the approval ends that the session stands on; never without one.
+    """
 
     signed: Signed
     grant: Grant
     answer: AuthorizeAnswer
+    assigned: Assigned = field(init=False)
+    approval_end: float = field(init=False)
 
-    @property
-    def approval_end(self) -> float:
-        """When the approval ends that the session stands on; never without one."""
+    @assigned.default
+    def _meant(self) -> Assigned:
+        return self.grant.assigned
+
+    @approval_end.default
+    def _approved_until(self) -> float:
         return inf if self.answer.approved is None else self.answer.approved.ends_at
 
 
@@ -122,6 +143,13 @@ def as_told(refusal: SvcError, decision: ProxyDecision) -> SvcError:
             reason="authority_unreachable",
         )
     return refusal.with_(decision_id=decision.decision_id)
+
+
+def as_unanswered(failure: SvcError) -> SvcError:
+    """A failure after which nobody knows whether Authority wrote the session down."""
+    if failure.fault in _AWAY and failure.reason not in _AUTHORITY_LACKS:
+        return Unavailable("Authority did not answer; try again", reason="authority_unreachable")
+    return failure
 
 
 def peer_chain(call: IRpcCall) -> tuple[bytes, ...]:

@@ -16,8 +16,7 @@ from attrs import define, field
 from svc.model.audit.record import Actor
 from svc.model.cluster.agent import caller_kind
 from svc.model.principal import Principal
-from svc.ratelimit.bucket import Rate
-from svc.ratelimit.limits import Budget, RefusalPolicy
+from svc.ratelimit.limits import Budget, Rate, RefusalPolicy
 
 _COSTS = {
     "Open": 1.0,
@@ -112,10 +111,9 @@ class PersonRates:
         """
         self.denials.charge(person_of(person))
 
-    def granted(self, person: Principal, decision: str) -> None:
-        """A session opens: where our own decision denied it, an approval turned it."""
-        if decision != "allow":
-            self.denials.give_back(person_of(person))
+    def turned(self, person: Principal) -> None:
+        """An approval turned a denial of ours: the session opens."""
+        self.denials.give_back(person_of(person))
 
 
 @define

@@ -14,6 +14,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.errors import Denied, SvcError
+from svc.proxy.sessions.carry import Carried
 
 _log = Logger(namespace="svc_proxy")
 
@@ -30,12 +31,16 @@ class Live:
         break_off: Ends it for a reason.
         node_id: The Connector's that carries it.
         check_assigned: The part of *check* that looks at what this Connector is to serve.
+        person_id: Whose it is.
+        movable: What may move to a direct lane; None: it stays in the tunnel.
     """
 
     check: Callable[[], object]
     break_off: Callable[[str], object]
     node_id: str
     check_assigned: Callable[[], object]
+    person_id: str = ""
+    movable: Carried | None = None
 
 
 @define
@@ -93,6 +98,10 @@ class LiveSessions:
         """It was granted."""
         self._live[uid] = live
         self._by_node.setdefault(live.node_id, {})[uid] = None
+
+    def get(self, uid: str) -> Live | None:
+        """The session of this uid, if it is open here."""
+        return self._live.get(uid)
 
     def remove(self, uid: str) -> None:
         """It is over."""

@@ -31,13 +31,10 @@ from svc.messages.session import OPEN_METHOD, decode_open, decode_request
 from svc.model.certificate import CertificateFacts
 from svc.model.principal import CALLERS, Principal
 from svc.model.session.ending import DRAINING, ENDINGS, NOT_OPENED, PROXY_REVOKED
-from svc.model.session.grant import Grant
 from svc.model.session.tunnels import Miss
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.proxy.sessions.asker import SessionAsker
-from svc.proxy.sessions.carry import Carried, SingleProtocolFactory
+from svc.proxy.sessions.carry import Carried
 from svc.proxy.sessions.direct import DirectLanes
-from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.sessions.gate import Gate
 from svc.proxy.sessions.gated import (
     GatedCarried,
@@ -47,11 +44,12 @@ from svc.proxy.sessions.gated import (
     WriteGated,
 )
 from svc.proxy.sessions.granted import (
-    AUTHORITY_LACKS,
     MISSES,
+    REFUSED,
     Granted,
     PendingSession,
     as_told,
+    as_unanswered,
     peer_chain,
     read_granted,
     refusal_in,
@@ -60,7 +58,8 @@ from svc.proxy.sessions.limits import PersonRates
 from svc.proxy.sessions.live import Live, LiveSessions
 from svc.proxy.sessions.prolonged import ProlongedSession, ProlongedSessions
 from svc.proxy.uplink.approvals import SessionApprovals
-from svc.proxy.uplink.reports import Reports, counting_refusals
+from svc.proxy.uplink.reports import Reports
+from svc.rpc.first_frame import read_open
 from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.routes import RouteTable
 
@@ -68,13 +67,8 @@ _log = Logger(namespace="svc_proxy")
 
 _AUTHORIZE_SECS = 10.0
 
-_AWAY = frozenset({Fault.DEADLINE, Fault.CANCELLED, Fault.UNAVAILABLE, Fault.UNKNOWN})
-"""How a call fails whose answer nobody knows."""
-
-_REFUSED = frozenset({Fault.INVALID, Fault.UNAUTHENTICATED, Fault.DENIED})
-"""How Authority refuses a request; then it wrote no session down."""
-
 ASSIGNMENT_CHANGED = "assignment_changed"
+_SPAN = OPEN_METHOD.lstrip("/")
 
 
 async def _not_recorded(decided: GatedRequest | GatedNote, session_uid: str) -> None:
@@ -89,13 +83,11 @@ class SessionMeters:
         opened: Protocol label of a session that was joined.
         active: Protocol label, and +1 or -1.
         missed: Stage and reason of a route miss.
-        unrecorded: Reason why no session could begin: there is no room for the record of its end.
     """
 
     opened: Callable[[str], object]
     active: Callable[[str, int], object]
     missed: Callable[[str, str], object]
-    unrecorded: Callable[[str], object]
 
 
 @define
@@ -180,13 +172,18 @@ class SessionOpens:
         """The sessions that a greeting claims: open ones, and those with an unreported end."""
         return (*self._open, *self.reports.uids)
 
-    def admit(self, name: str, peer: Peer) -> None:
+    def admit(self, name: str, peer: Peer) -> CertificateFacts:
         """Spend what a call of this method costs; before its handler, its span, its decision.
+
+        Returns:
+            The person who makes the call, checked now (R13).
 
         Raises:
             SvcError: nobody who may ask at all, or TooMany.
         """
-        self.rates.spend(self._person(peer).principal, name)
+        person = self._person(peer)
+        self.rates.spend(person.principal, name)
+        return person
 
     def person(self, call: IRpcCall) -> CertificateFacts:
         """The person who makes a call, checked now (R13).
@@ -205,11 +202,17 @@ class SessionOpens:
 
     async def open(self, call: IRpcCall) -> None:
         """Serve one session from its first frame to its end."""
-        with self.spans(OPEN_METHOD.lstrip("/"), call.metadata) as span:
-            await self._counted(call, span)
+        person = call.caller  # admitted in this turn
+        if not isinstance(person, CertificateFacts):
+            raise Unauthenticated("a person's certificate is required; run `svc join`")
+        span = self.spans(_SPAN, call.metadata)
+        try:
+            await self._counted(call, person, span)  # which ends it once the session is open
+        except BaseException as error:
+            span.end(error)
+            raise
 
-    async def _counted(self, call: IRpcCall, span: Span) -> None:
-        person = self.person(call)
+    async def _counted(self, call: IRpcCall, person: CertificateFacts, span: Span) -> None:
         person_id = person.principal.id
         if self._is_draining:
             raise Unavailable("this Proxy is stopping; try another", reason="draining")
@@ -235,13 +238,11 @@ class SessionOpens:
             del self._per_person[person_id]
 
     async def _admitted(self, call: IRpcCall, person: CertificateFacts, span: Span) -> None:
-        with counting_refusals(self.meters.unrecorded):
-            self.reports.check()
+        self.reports.check()
         with self.rates.deciding(person.principal):
             opening = await self._decided(call, person, span)
         request = opening.request
-        with counting_refusals(self.meters.unrecorded):
-            self.reports.expect(request.session_uid, person.principal.id)
+        self.reports.expect(request.session_uid, person.principal.id)
         self._open[request.session_uid] = opening.kind.protocol
         try:
             granted = await self._granted(opening)
@@ -257,27 +258,29 @@ class SessionOpens:
         request = decode_request(data, relayed=True)
         if request.session_uid in self._open:
             raise Denied("this session is already open", reason="request_replayed")
-        kind = self.gate.kind(request)
         # Again: those that came together with it may have been denied since it was admitted.
-        self.rates.check(person.principal)
-        decision = self.gate.decide_open(request, kind, SessionAsker.of(person), call.peer.host)
+        who = person.principal
+        self.rates.check(who)
+        decided = self.gate.decide_open(
+            request, person_id=who.id, factor_at=person.factor_at, source=call.peer.host
+        )
+        decision = decided.decision.decision
         span.note(
-            action=kind.request_kind,
+            action=decided.kind.request_kind,
             resource=request.resource,
-            decision=decision.decision,
+            decision=decision,
             session_uid=request.session_uid,
         )
-        if decision.decision != "allow":
+        if decision != "allow":
             # Before Authority answers: others of the person may be on their way already.
-            self.rates.denied(person.principal)
+            self.rates.denied(who)
         return PendingSession(
-            person=person.principal,
+            person=who,
             chain=peer_chain(call),
             data=data,
             signature=signature,
             request=request,
-            kind=kind,
-            decision=decision,
+            decided=decided,
             span=span,
             certificate=person,
         )
@@ -316,19 +319,16 @@ class SessionOpens:
         except SvcError as e:
             if e.reason == TooMany.reason:
                 raise  # refused before anything was decided or written down
-            if e.fault in _REFUSED:
+            if e.fault in REFUSED:
                 self._count_denied(opening)
                 raise as_told(e, opening.decision) from None
             self._never_opened(opening)
-            if e.fault in _AWAY and e.reason not in AUTHORITY_LACKS:
-                raise Unavailable(
-                    "Authority did not answer; try again", reason="authority_unreachable"
-                ) from None
-            raise
+            raise as_unanswered(e) from None
         if granted is None:
             self._count_denied(opening)
             raise self._refused(answer, opening.span)
-        self.rates.granted(opening.person, opening.decision.decision)
+        if opening.decision.decision != "allow":
+            self.rates.turned(opening.person)
         return granted
 
     def _count_denied(self, opening: PendingSession) -> None:
@@ -354,7 +354,7 @@ class SessionOpens:
         try:
             await self._open_lane(opening, granted, carried)
             opening.span.end()
-            await self._carry(opening, granted, carried)
+            await self._passing(opening, granted, carried)
             reason = carried.closed_by
         except CancelledError:
             reason = "cancelled"
@@ -375,14 +375,15 @@ class SessionOpens:
         kind, request = opening.kind, opening.request
         joined = call, granted.signed, granted.answer
         if kind.gate is None:
-            return Carried(*joined, clock=self.clock)
+            moved = partial(self.reports.moved, request.session_uid)
+            return Carried(*joined, clock=self.clock, on_moved=moved)
         opened = GatedOpen(
             request,
             kind,
             person_id=opening.person.id,
             source_address=opening.decision.source_address,
             approved=granted.answer.approved,
-            factor_at=opening.asker.factor_at,
+            factor_at=opening.certificate.factor_at,
         )
         approvals = SessionApprovals(granted.signed, lambda: self.channel(), self.clock)
         spend = partial(self.rates.requested, opening.person)
@@ -399,17 +400,16 @@ class SessionOpens:
                 reason=tunnel.value,
                 fault=MISSES[tunnel.value],
             )
-        if not tunnel.inventory.holds(granted.grant.assigned):
+        if not tunnel.inventory.holds(granted.assigned):
             raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
         # What changed while Authority was asked was looked at for others, but not for it.
         # Here too a Proxy that denied it by the policy alone decides it with the approval.
         self._check(opening, granted)
-        carried.tunnel = tunnel
-        flight = b"" if opening.kind.gate is not None else carried.first_flight()
-        order = opening.order(granted.signed, flight)
-        await carried.opened(tunnel.endpoint(order).connect(SingleProtocolFactory(carried)))
+        if granted.answer.approved is not None or not self.gate.stands(opening.decided):
+            self._check_policy(opening, granted)
+        await carried.open_through(tunnel, partial(opening.order, granted.signed))
 
-    async def _carry(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
+    async def _passing(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         protocol = opening.kind.protocol
         uid, grant = opening.request.session_uid, granted.grant
         ending = GrantEnd(
@@ -423,17 +423,14 @@ class SessionOpens:
         ending.hold_until(grant.end_before_ms)
         if grant.is_gated:
             self.prolonged.add(uid, ProlongedSession(opening, granted, end=ending))
-        if opening.kind.opaque:
-            carried.on_moved = lambda: self.reports.moved(uid)
-            self.direct.add(uid, opening.person.id, carried)
         self.meters.opened(protocol)
         self.meters.active(protocol, 1)
         try:
             await carried.over
         finally:
-            self.direct.remove(uid)
             self.meters.active(protocol, -1)
-            self.prolonged.remove(uid)
+            if grant.is_gated:
+                self.prolonged.remove(uid)
             ending.stop()
 
     def _live_one(self, opening: PendingSession, granted: Granted, carried: Carried) -> Live:
@@ -441,29 +438,43 @@ class SessionOpens:
             check=lambda: self._check_passing(opening, granted, carried),
             break_off=carried.break_off,
             node_id=granted.grant.connector_id,
-            check_assigned=lambda: self._check_assigned(granted.grant),
+            check_assigned=lambda: self._check_assigned(granted),
+            person_id=opening.person.id,
+            movable=carried if opening.kind.opaque else None,
         )
+
+    def offer_lane(self, session_uid: str, person_id: str, connection: object) -> bytes:
+        """See :meth:`DirectLanes.offer`."""
+        session = self._live.get(session_uid)
+        return self.direct.offer(session_uid, session, person_id, connection)
 
     def _check_passing(self, opening: PendingSession, granted: Granted, carried: Carried) -> None:
         self._check(opening, granted)
+        self._check_policy(opening, granted)
         carried.check()
 
-    def _check_assigned(self, grant: Grant) -> None:
-        if not self.routes.still_assigned(grant.connector_id, grant.assigned):
+    def _check_assigned(self, granted: Granted) -> None:
+        if not self.routes.still_assigned(granted.grant.connector_id, granted.assigned):
             raise Denied(ENDINGS[ASSIGNMENT_CHANGED], reason=ASSIGNMENT_CHANGED)
 
     def _check(self, opening: PendingSession, granted: Granted) -> None:
-        """Whether a session may go on, or begin: by what is frozen in it, and what holds now.
+        """Whether a session may go on, or begin, but for what the policy says.
 
         Raises:
             Denied: it may not.
-            SvcError: that cannot be decided now; what passes bytes goes on, nothing begins.
         """
         if self._over:
             raise Denied(ENDINGS[self._over], reason=self._over)
         request = opening.request
         self.check_person(opening.person, request.certificate_sha256, request.session_uid)
-        self._check_assigned(granted.grant)
-        source, approved = opening.decision.source_address, granted.answer.approved
-        if not self.gate.still_allows(request, opening.kind, opening.asker, source, approved):
+        self._check_assigned(granted)
+
+    def _check_policy(self, opening: PendingSession, granted: Granted) -> None:
+        """Whether the policy allows now what was asked for.
+
+        Raises:
+            Denied: it does not.
+            SvcError: that cannot be decided now; what passes bytes goes on, nothing begins.
+        """
+        if not self.gate.still_allows(opening.decided, granted.answer.approved):
             raise Denied("the policy no longer allows it", reason="policy_changed")

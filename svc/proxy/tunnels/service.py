@@ -18,10 +18,12 @@ from svc.messages.gated import checkpoint_answer_message, read_checkpoint
 from svc.messages.tunnel import decode_carry_open
 from svc.model.principal import Principal, Role
 from svc.proto.gate.v1 import session_pb2
-from svc.proxy.sessions.first_frame import read_open
 from svc.proxy.tunnels.parts import RegistrationParts
 from svc.proxy.tunnels.register import RegistrationCall
+from svc.rpc.first_frame import read_open
 from svc.tunnel.transport import CARRY_REFUSED
+
+_CONNECTORS = frozenset({Role.CONNECTOR})
 
 
 @define
@@ -37,22 +39,27 @@ class TunnelService(RegistrationParts):
         }
         return RpcService("gate.v1.Tunnel", methods)
 
-    def admit(self, name: str, peer: Peer) -> None:
+    def admit(self, name: str, peer: Peer) -> Principal:
         """Spend what a call of this method costs, before its handler.
+
+        Returns:
+            The Connector of the peer's certificate, checked now (R13).
 
         Raises:
             SvcError: no Connector, or TooMany.
         """
-        self.rates.spend(self._node(peer), name)
-
-    def node_of(self, call: IRpcCall) -> Principal:
-        """The Connector of the call's certificate, checked now (R13)."""
-        return self._node(call.peer)
-
-    def _node(self, peer: Peer) -> Principal:
         if not peer.chain:
             raise Unauthenticated("a tunnel requires a Connector's certificate")
-        return self.verifier.verify(peer.chain, {Role.CONNECTOR}).principal
+        node = self.verifier.verify(peer.chain, _CONNECTORS).principal
+        self.rates.spend(node, name)
+        return node
+
+    @staticmethod
+    def node_of(call: IRpcCall) -> Principal:
+        """The Connector that was admitted in the turn in which the call began."""
+        if not isinstance(call.caller, Principal):
+            raise Unauthenticated("a tunnel requires a Connector's certificate")
+        return call.caller
 
     async def _register(self, call: IRpcCall) -> None:
         await RegistrationCall(self, call, self.node_of(call)).run()

@@ -115,6 +115,7 @@ class EndsJournal:
 
     Attributes:
         clock: Times the moment.
+        failed: Why ends that wait could not be written down; no session may begin meanwhile.
     """
 
     file: EndsFile
@@ -127,7 +128,7 @@ class EndsJournal:
     _lines: int = 0
     _is_sound: bool = False
     _is_unread: bool = False
-    _failed: SvcError | None = None
+    failed: SvcError | None = field(default=None, init=False)
     _writing: DeferredLock = field(factory=DeferredLock)
     _timer: IDelayedCall | None = None
 
@@ -168,7 +169,7 @@ class EndsJournal:
         await self._writing.acquire()
         try:
             await self._write()
-            self._failed = None
+            self.failed = None
         except OSError as e:
             self._is_sound = False
             self._refused(e)
@@ -182,17 +183,8 @@ class EndsJournal:
             reason=error.strerror or str(error),
             file=str(error.filename or self.file.path),
         )
-        self._failed = disk_full() if durable.is_full(error) else _unwritten()
+        self.failed = disk_full() if durable.is_full(error) else _unwritten()
         self._soon(_AGAIN_SECS)
-
-    def check(self) -> None:
-        """No session may begin while ends that wait cannot be written down.
-
-        Raises:
-            SvcError: they could not be.
-        """
-        if self._failed is not None:
-            raise self._failed
 
     def stop(self) -> None:
         """Write no more by itself."""

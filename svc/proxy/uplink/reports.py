@@ -13,8 +13,7 @@ nobody has more than a share of the places (rule R12).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TypeVar
 
@@ -69,6 +68,8 @@ class Reports:
         journal: Where what waits is written down.
         room: Of the disk, that ends and the rows of the spool share.
         writable: Raises SvcError while nothing can be recorded here.
+        unrecorded: Called with the reason where no session can begin, because the record of its
+            end would have no room (rules R9 and R12).
     """
 
     channel: Callable[[], IRpcChannel]
@@ -79,6 +80,7 @@ class Reports:
     journal: EndsJournal
     room: SpoolQuota
     writable: Callable[[], object]
+    unrecorded: Callable[[str], object]
     _notices: deque[Departure] = field(factory=deque)
     _ends: deque[CountedEnd] = field(factory=deque)
     _places: FairQuota = field(factory=lambda: FairQuota(MAX_ENDS))
@@ -120,10 +122,23 @@ class Reports:
         Raises:
             SvcError: the disk does not take it, or there is no room for what others cause.
         """
-        self.writable()
-        self.journal.check()
+        self._check_disk()
         if not self.room.has_for_others:
-            raise full()
+            raise self._full()
+
+    def _check_disk(self) -> None:
+        try:
+            self.writable()
+            if self.journal.failed is not None:
+                raise self.journal.failed
+        except (SpoolFull, Unavailable) as e:
+            self.unrecorded(e.reason)
+            raise
+
+    def _full(self) -> SpoolFull:
+        refusal = full()
+        self.unrecorded(refusal.reason)
+        return refusal
 
     def expect(self, uid: str, person_id: str) -> None:
         """Keep a place for the end of a session that is about to be asked for, here and on disk.
@@ -134,7 +149,7 @@ class Reports:
             SpoolFull: so it is with room on the disk.
             Unavailable: the disk refuses what is to be recorded.
         """
-        self.check()
+        self._check_disk()
         if uid in self._owed:
             return
         if not self._places.take(person_id):
@@ -144,7 +159,7 @@ class Reports:
             )
         if not self.room.take(END_BYTES, person_id):
             self._places.give_back(person_id)
-            raise full()
+            raise self._full()
         self._owed[uid] = person_id
         self._shared.add(uid)
 
@@ -304,16 +319,6 @@ class Reports:
                 raise
             _log.error("Authority refuses a report", reason=e.reason, text=e.text)
             return None
-
-
-@contextmanager
-def counting_refusals(on_refused: Callable[[str], object]) -> Iterator[None]:
-    """Refuse sessions whose end could not be recorded (rules R9 and R12); *on_refused* gets why."""
-    try:
-        yield
-    except (SpoolFull, Unavailable) as e:
-        on_refused(e.reason)
-        raise
 
 
 def _deferred(answer: pb.EndSessionsResponse | pb.DepartureAnswer | None) -> frozenset[str]:

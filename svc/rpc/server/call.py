@@ -35,12 +35,14 @@ class ServerCall(MessageEnd):
         super().__init__(connection, stream, head.method)
         self.metadata: Mapping[str, MetadataValue] = head.metadata
         self.peer = connection.peer
+        self.caller: object = None
         self._connection = connection
         self.deadline: float | None = None
         self._clock = connection.clock
         self._serving: Deferred[None] | None = None
         self._timer: IDelayedCall | None = None
         self._first_message_timer: IDelayedCall | None = None
+        self._has_received = False
         self._trailing: Headers = []
         self._on_cancel: list[Callable[[SvcError], object]] = []
         if head.timeout is not None:
@@ -72,22 +74,26 @@ class ServerCall(MessageEnd):
     def fail_raw(self, refusal: SvcError) -> None:
         self._stream.forget_queued()
 
-    def begin(self, serve: Serve, traced: Traced | None = None) -> None:
-        """Start the handler and the deadline."""
+    def begin(self, serve: Serve, traced: Traced | None = None, caller: object = None) -> None:
+        """Start the handler and the deadline, for whom admission found."""
+        self.caller = caller
         if self.deadline is not None:
             left = self.deadline - self._clock.seconds()
             if left <= 0:
                 self._answer(deadline_exceeded())
                 return
             self._timer = self._clock.callLater(left, self._time_is_up)
-        first_message_secs = self._connection.wire.limits.stalled_secs
-        self._first_message_timer = self._clock.callLater(first_message_secs, self._nothing_came)
         self._serving = Deferred.fromCoroutine(_run(serve, self, traced))
+        if not (self._has_received or self._serving.called):
+            # Most calls come with their first message, which the handler has taken by now.
+            seconds = self._connection.wire.limits.stalled_secs
+            self._first_message_timer = self._clock.callLater(seconds, self._nothing_came)
         self._serving.addCallbacks(self._served, self._failed)
 
     async def receive(self) -> bytes | None:
         """As of every end; the first message must come in time, whatever the caller's deadline."""
         message = await super().receive()
+        self._has_received = True
         self._stop_first_message_timer()
         return message
 

@@ -84,7 +84,7 @@ class ServerConnection(WireProtocol):
         try:
             # Before anything is said of the method: also a call of one that is not there has
             # to be somebody's, and counts.
-            self._factory.admit(event.head.method, self.peer)
+            caller = self._factory.admit(event.head.method, self.peer)
             serve = self._factory.find(event.head.method)
             if self._shutdown.is_draining and self._factory.is_lasting(event.head.method):
                 raise draining()
@@ -97,7 +97,7 @@ class ServerConnection(WireProtocol):
             _log.failure("admission failed", method=event.head.method)
             call.refuse(SvcError("the call failed", reason="internal", fault=Fault.INTERNAL))
         else:
-            call.begin(serve, self._factory.traced)
+            call.begin(serve, self._factory.traced, caller)
 
     def met(self) -> None:
         """A peer without certificate gets less, and is not kept when it asks nothing."""

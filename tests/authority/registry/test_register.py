@@ -26,7 +26,7 @@ from svc.model.cluster.resource import Assigned, Resource
 from svc.model.principal import Role
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import admin_pb2 as pb
-from svc.ratelimit.bucket import Rate
+from svc.ratelimit.limits import Rate
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import GONE, KINDS, Call, Holder, House, outcome, refusal_of, value_of
 from tests.pki.support import CLUSTER

@@ -10,7 +10,7 @@ from svc.interfaces.gating import IGatedSession, IGatedStream
 from svc.messages.tunnel import OpenNotice
 from svc.model.session.ending import SessionOver
 from svc.model.session.ranges import RequestChain
-from svc.ratelimit.bucket import Rate
+from svc.ratelimit.limits import Rate
 from svc.rpc.frames import data_frame, end_frame
 from tests.kinds.served import tcp
 from tests.proxy.pieces import ProxyTests, Talk

@@ -19,8 +19,8 @@ from svc.model.signing import Purpose
 from svc.pki.identity import TransportIdentity
 from svc.proxy.shutdown import ProxyShutdown
 from svc.proxy.uplink.reports import GATHER_SECS, MAX_ENDS
-from svc.ratelimit.bucket import Rate
 from svc.ratelimit.counter import OTHERS
+from svc.ratelimit.limits import Rate
 from svc.rpc.frames import open_frame
 from svc.runtime.services import PeriodicTask
 from tests.audit.spools import files, names

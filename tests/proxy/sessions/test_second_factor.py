@@ -8,7 +8,6 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.policy.entities import Facts, GroupFacts, PersonFacts
-from svc.proxy.sessions.asker import SessionAsker
 from svc.proxy.sessions.gated import GatedOpen
 from tests.proxy.sessions.board import BOARD, REQUEST, WEB, board_gate, board_policy
 
@@ -36,9 +35,11 @@ class GateFactorTests(SynchronousTestCase):
 
     def outcomes(self, opened: GatedOpen) -> list[bool]:
         """Whether a session may be opened, may go on, and a request in it may pass."""
-        asker = SessionAsker(ADA, opened.factor_at)
-        may_open = self.gate.decide_open(opened.request, WEB, asker, "").decision == "allow"
-        goes_on = self.gate.still_allows(opened.request, WEB, asker, "")
+        asked = self.gate.decide_open(
+            opened.request, person_id=ADA, factor_at=opened.factor_at, source=""
+        )
+        may_open = asked.decision.decision == "allow"
+        goes_on = self.gate.still_allows(asked)
         decided = self.gate.decide_request(opened, "webAccess", FACTS_OF_REQUEST)
         self.assertEqual(
             decided.request.context.get("mfa_age_seconds"),
