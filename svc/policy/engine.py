@@ -297,9 +297,9 @@ class CompiledPolicy:
         plan = self._plan(request)
         return RequestScope(plan.slice.ids, frozenset(fact.name for fact in plan.reads))
 
-    def reads_any(self, request: AccessRequest, names: frozenset[str]) -> bool:
-        """Whether a policy that can concern *request*, which can be asked, reads such a fact."""
-        return any(fact.name in names for fact in self._plan(request).reads)
+    def reads(self, request: AccessRequest, name: str) -> bool:
+        """Whether a policy that can concern *request*, which can be asked, reads that fact."""
+        return any(fact.name == name for fact in self._plan(request).reads)
 
     def reasons(self) -> dict[str, str]:
         """Each policy's ``@reason`` by its ``@id``, for explanations."""

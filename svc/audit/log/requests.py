@@ -18,7 +18,7 @@ from attrs import frozen
 from svc.audit.log.entries import SessionOf, no_session, sides_of
 from svc.audit.log.record import PERSONAL, is_hidden
 from svc.audit.log.verify import ChainFault, PersonalOf, batch_at
-from svc.model.audit.batch import BATCH_EVENT, RequestBatch, is_batch
+from svc.model.audit.batch import BATCH_EVENT, RequestBatch, RequestHeader, is_batch
 from svc.model.audit.events import REQUEST_DECISION, SESSION_REFUSED, SESSION_START
 from svc.model.audit.ledger import ChainRow, PersonalValue
 
@@ -65,8 +65,6 @@ def recorded_requests(
 ) -> Iterator[RecordedRequest]:
     """Every request that these rows record, in their order.
 
-    The one place that knows in which form requests are recorded.
-
     Args:
         session_of: Whose session a request of a batch was made in, and of what.
 
@@ -75,23 +73,57 @@ def recorded_requests(
             session of a request is not known.
     """
     for batch in batches:
-        if not batch:
+        for row in request_rows(batch, personal_of):
+            yield from row.requests(session_of)
+
+
+@frozen
+class RequestRow:
+    """A row that records requests, and what stands beside it."""
+
+    row: ChainRow
+    record: Mapping[str, Any]
+    beside: Sequence[PersonalValue]
+
+    @property
+    def is_batch(self) -> bool:
+        """Whether it may record more than one."""
+        return is_batch(self.record)
+
+    def requests(self, session_of: SessionOf) -> Iterator[RecordedRequest]:
+        """Its requests.
+
+        Raises:
+            ChainFault: it is no record as this gateway writes it, or a session is not known.
+        """
+        if self.is_batch:
+            yield from _entries(self.row.seq, self.batch(), session_of)
+        else:
+            yield _read(self.row.seq, self.record, self.beside)
+
+    def batch(self) -> RequestBatch:
+        """The batch that it is.  Raises ChainFault."""
+        return batch_at(self.row, self.record, self.beside)
+
+
+def request_rows(batch: Sequence[ChainRow], personal_of: PersonalOf) -> Iterator[RequestRow]:
+    """The rows among these that record requests.
+
+    The one place that knows in which form requests are recorded.
+
+    Raises:
+        ChainFault: a row that may be one is no record.
+    """
+    personal: Mapping[int, Sequence[PersonalValue]] | None = None
+    for row in batch:
+        if not any(mark in row.canonical for mark in _MARKS):
             continue
-        personal: Mapping[int, Sequence[PersonalValue]] | None = None
-        for row in batch:
-            if not any(mark in row.canonical for mark in _MARKS):
-                continue
-            record = _record(row)
-            of_batch = is_batch(record)
-            if not of_batch and (record.get("event") not in _EVENTS or "request" not in record):
-                continue
-            if personal is None:
-                personal = personal_of(batch[0].seq, batch[-1].seq)
-            beside = personal.get(row.seq, ())
-            if of_batch:
-                yield from _entries(row.seq, batch_at(row, record, beside), session_of)
-            else:
-                yield _read(row.seq, record, beside)
+        record = _record(row)
+        if not is_batch(record) and (record.get("event") not in _EVENTS or "request" not in record):
+            continue
+        if personal is None:
+            personal = personal_of(batch[0].seq, batch[-1].seq)
+        yield RequestRow(row, record, personal.get(row.seq, ()))
 
 
 def _entries(seq: int, batch: RequestBatch, session_of: SessionOf) -> Iterator[RecordedRequest]:
@@ -101,33 +133,60 @@ def _entries(seq: int, batch: RequestBatch, session_of: SessionOf) -> Iterator[R
         header, at = batch.header(index), entry["session"]
         known = sides.get(at)
         if known is None:
-            session = session_of(header.session_uid)
-            if session is None:
-                raise ChainFault(seq, "record", f"the session of its request {index} is not known")
-            known = sides[at] = sides_of(header, session)
-        context = entry.get("context")
-        if not isinstance(context, dict):
-            continue
-        values = {value.path: value.value for value in batch.values(index)}
-        told, erased = _opened(context, values)
-        yield RecordedRequest(
-            seq=seq,
-            time=str(entry.get("time")),
-            session_uid=header.session_uid,
-            form={
-                "action": entry["cedar_action"],
-                "request_kind": entry["action"],
-                "context": told,
-                **known,
-            },
-            erased=erased,
-            decision=str(entry.get("decision")),
-            policies=tuple(map(str, entry.get("policies", ()))),
-            policy_version=header.policy_version,
-            entities_digest=header.entities_digest,
-            told_by=BY_PROXY,
-            index=index,
-        )
+            known = sides[at] = session_sides(seq, index, header, session_of)
+        if isinstance(entry.get("context"), dict):
+            values = {value.path: value.value for value in batch.values(index)}
+            yield entry_request(seq, index, entry, header, sides=known, values=values)
+
+
+def session_sides(
+    seq: int, index: int, header: RequestHeader, session_of: SessionOf
+) -> Mapping[str, Any]:
+    """Who asks, and of what, in the session of entry *index* of record *seq*.
+
+    Raises:
+        ChainFault: the session is not known.
+    """
+    session = session_of(header.session_uid)
+    if session is None:
+        raise ChainFault(seq, "record", f"the session of its request {index} is not known")
+    return sides_of(header, session)
+
+
+def entry_request(
+    seq: int,
+    index: int,
+    entry: Mapping[str, Any],
+    header: RequestHeader,
+    *,
+    sides: Mapping[str, Any],
+    values: Mapping[str, str],
+) -> RecordedRequest:
+    """The request that an entry of a batch records, which has facts.
+
+    Args:
+        sides: As :func:`session_sides` gives them.
+        values: What of its personal values is not erased, by their paths.
+    """
+    told, erased = _opened(entry["context"], values)
+    return RecordedRequest(
+        seq=seq,
+        time=str(entry.get("time")),
+        session_uid=header.session_uid,
+        form={
+            "action": entry["cedar_action"],
+            "request_kind": entry["action"],
+            "context": told,
+            **sides,
+        },
+        erased=erased,
+        decision=str(entry.get("decision")),
+        policies=tuple(map(str, entry.get("policies", ()))),
+        policy_version=header.policy_version,
+        entities_digest=header.entities_digest,
+        told_by=BY_PROXY,
+        index=index,
+    )
 
 
 def _record(row: ChainRow) -> Mapping[str, Any]:

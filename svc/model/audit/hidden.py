@@ -73,8 +73,13 @@ def hash_of_value(path: str, salt: bytes, value: str, known: dict[tuple[str, str
 
 def hidden_paths(entry: Mapping[str, Any]) -> list[str]:
     """Where an entry holds a hash for a personal value, in order."""
+    return sorted(hidden_in_order(entry))
+
+
+def hidden_in_order(entry: Mapping[str, Any]) -> list[str]:
+    """The same, in the order in which they stand in the entry."""
     context = entry.get("context")
-    return sorted(_hidden("request.context", context)) if type(context) is dict else []
+    return _hidden("request.context", context) if type(context) is dict else []
 
 
 def _hidden(path: str, values: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ from attrs import frozen
 
 from svc.model.audit.record import rfc3339
 from svc.model.canonical import encode
-from svc.ops.replay.reading import ReplayCoverage
+from svc.ops.replay.coverage import ReplayCoverage
 from svc.ops.replay.span import ReplaySpan, stretch
 from svc.ops.replay.workers import TURN, ReplayJoin, ReplayStretch, replay_workers
 from svc.ops.store import StorePlace

@@ -19,8 +19,9 @@ from attrs import define, field, frozen
 
 from svc.errors import Fault, SvcError
 from svc.model.audit.record import GENESIS
+from svc.ops.replay.coverage import ReplayCoverage
 from svc.ops.replay.process import ReplayProcess
-from svc.ops.replay.reading import RecordedRequestReader, ReplayCoverage
+from svc.ops.replay.reading import RecordedRequestReader
 from svc.ops.replay.span import ReplaySpan
 from svc.ops.store import StorePlace
 from svc.ops.turns import uncollected
@@ -203,7 +204,7 @@ class ReplayFeeder:
                 gc.collect()
 
     def _turn(self, first: int, reader: RecordedRequestReader, decides: ReplayProcess) -> TurnRead:
-        reader.first_prev, reader.coverage = None, ReplayCoverage()
+        reader.first_prev = None
         reader.give(first, self.stretch.end_of(first), decides.send)
         decides.send(TURN_END.encode())
-        return TurnRead(reader.first_prev, reader.last_hash, reader.coverage)
+        return TurnRead(reader.first_prev, reader.last_hash, reader.covered())

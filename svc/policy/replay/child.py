@@ -23,7 +23,13 @@ from svc.policy.compile import compile_policy, read_policies
 from svc.policy.engine import CompiledPolicy
 from svc.policy.prescan import PolicyLimits
 from svc.policy.refusals import REASONS
-from svc.policy.replay.lines import MAX_LINE, TURN_END, VOLATILE, SliceWindow
+from svc.policy.replay.lines import (
+    MAX_LINE,
+    TURN_END,
+    VOLATILE,
+    QuestionWindow,
+    SliceWindow,
+)
 from svc.policy.replay.outcome import (
     ERASED,
     NO_ENTITIES,
@@ -33,7 +39,7 @@ from svc.policy.replay.outcome import (
 )
 from svc.policy.replay.slices import SlicedEngines, entities_of_slice
 from svc.policy.terms_json import terms_from_form
-from svc.policy.vocabulary import ActionShape, vocabulary_of_terms
+from svc.policy.vocabulary import vocabulary_of_terms
 
 _loads = json.JSONDecoder().decode
 
@@ -41,10 +47,7 @@ REQUESTS_A_SECOND = 500
 """A request takes a tenth of the time that this gives it."""
 
 _MANY = 1000
-"""So many lines are read before they get their time."""
-
-MOST_COMPARED = 8 * 1024 * 1024
-"""Characters of requests that are remembered with what was said of them."""
+"""So many requests are read before they get their time."""
 
 
 def main() -> int:
@@ -87,19 +90,16 @@ def _line(stdin: BinaryIO) -> bytes:
 
 def _lines(stdin: BinaryIO, *, confined: bool) -> Iterator[str]:
     """All of them; the time that the process may take grows with their number."""
-    taken = 0
+    taken, due = 0, _MANY
     if confined:
         gc.freeze()  # what was parsed stays: no search for cycles has to look at it again
     while line := _line(stdin):
-        taken += 1
-        if confined and taken % _MANY == 0:
+        # Of a line of requests: one each.
+        taken += 1 + (line.count(b" ") // 2 if line[:1] == b"R" else 0)
+        if confined and taken >= due:
+            due = taken + _MANY
             limit_cpu(CPU_SECONDS + taken // REQUESTS_A_SECOND)
         yield line.decode()
-
-
-def _is_askable(shape: ActionShape, facts: Mapping[str, Any]) -> bool:
-    checks = shape.checks
-    return all(name in checks and checks[name](value) for name, value in facts.items())
 
 
 def _replayed(job: Any, lines: Iterator[str]) -> Iterator[Mapping[str, Any]]:
@@ -125,18 +125,32 @@ def _replayed(job: Any, lines: Iterator[str]) -> Iterator[Mapping[str, Any]]:
 
 @frozen
 class Compared:
-    """A request, but for its volatile facts, and what both policies say of it whatever those are.
-
-    Attributes:
-        shape: Says what its volatile facts have to be.
-    """
+    """What both policies say of a question, whatever its volatile fact is."""
 
     person: str
     resource: str
     action: str
     before: Verdicted
     after: Verdicted
-    shape: ActionShape
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both say it by the same policies."""
+        return self.before == self.after
+
+
+@define
+class Asked:
+    """A question; what is said of it, if that holds for every request that asks it.
+
+    Attributes:
+        text: Its JSON; needed until something is said that holds.
+        is_same: Whether that is the same before and after.
+    """
+
+    text: str
+    compared: Compared | None = None
+    is_same: bool = False
 
 
 @define
@@ -151,22 +165,32 @@ class Replay:
     active: SlicedEngines
     findings: ReplayFindings = field(factory=ReplayFindings)
     _slices: SliceWindow = field(factory=SliceWindow, init=False)
-    _compared: dict[str, Compared] = field(factory=dict, init=False)
-    _size: int = field(default=0, init=False)
+    _questions: QuestionWindow[str, Asked] = field(factory=QuestionWindow, init=False)
 
     def take(self, line: str) -> None:
-        """One line: a slice, or a request."""
+        """One line: a slice, a question, or requests that ask such."""
         if line[0] == "S":
             digest, _, text = line[1:-1].partition(" ")
             self._slices.add(digest, text)
-            return
-        number, volatile, rest = line[1:-1].split("\t")
-        seq, facts = int(number), _loads(volatile)
-        known = self._compared.get(rest)
-        if known is not None and _is_askable(known.shape, facts):
-            self._tell(seq, known)
+        elif line[0] == "Q":
+            number, _, text = line[1:-1].partition("\t")
+            self._questions.add(number, Asked(text), len(text))
         else:
-            self._request(seq, facts, rest)
+            self._requests(*line[1:-1].split("\t"))
+
+    def _requests(self, number: str, asked: str, nows: str) -> None:
+        seq, same, kept = int(number), 0, self._questions.kept
+        facts: list[str] | None = None
+        for at, one in enumerate(map(kept.__getitem__, asked.split(" "))):
+            if one.is_same:
+                same += 1
+            elif one.compared is not None:
+                self._tell(seq, one.compared)
+            else:
+                if facts is None:
+                    facts = nows.split(" ")
+                self._request(seq, one, facts[at])
+        self.findings.decided += same
 
     def _tell(self, seq: int, known: Compared) -> None:
         self.findings.compare(
@@ -178,17 +202,18 @@ class Replay:
             after=known.after,
         )
 
-    def _request(self, seq: int, facts: Mapping[str, Any], rest: str) -> None:
-        digest, form, erased, decision, policies, version = _loads(rest)
-        form["context"].update(facts)
-        request, lacking = _request_of(form), frozenset(erased)
+    def _request(self, seq: int, asked: Asked, now: str) -> None:
+        digest, sides, entry, erased, version, is_apart = _loads(asked.text)
+        if is_apart:
+            entry["context"][VOLATILE] = int(now)
+        request, lacking = _request_of(sides, entry), frozenset(erased)
         after = self._decided(self.candidate, digest, request, lacking)
         if isinstance(after, str):
             self.findings.cannot_decide(seq, after)
             return
         is_ours = version == self.active.base.version
         before = (
-            Verdicted(decision, tuple(policies))
+            Verdicted(entry["decision"], tuple(entry.get("policies", ())))
             if is_ours
             else self._decided(self.active, digest, request, lacking)
         )
@@ -201,23 +226,13 @@ class Replay:
             action=request.action,
             before=before,
             after=after,
-            shape=self.candidate.base.vocabulary.shapes[request.action],
         )
         self._tell(seq, compared)
         engines = (self.candidate,) if is_ours else (self.candidate, self.active)
         # Asked of the policy over these entities: without them, groups have nobody.
         over = [one.over(digest, None) for one in engines]
-        if not any(one is None or one.reads_any(request, VOLATILE) for one in over):
-            self._remember(rest, compared)
-
-    def _remember(self, rest: str, compared: Compared) -> None:
-        """The oldest are let go."""
-        self._compared[rest] = compared
-        self._size += len(rest)
-        while self._size > MOST_COMPARED:
-            oldest = next(iter(self._compared))
-            del self._compared[oldest]
-            self._size -= len(oldest)
+        if not any(one is None or one.reads(request, VOLATILE) for one in over):
+            asked.compared, asked.is_same, asked.text = compared, compared.is_same, ""
 
     def _decided(
         self, engines: SlicedEngines, digest: str, request: AccessRequest, erased: frozenset[str]
@@ -240,15 +255,15 @@ class Replay:
         return engines.over(digest, None if text is None else entities_of_slice(digest, text))
 
 
-def _request_of(form: Any) -> AccessRequest:
+def _request_of(sides: Any, entry: Any) -> AccessRequest:
     """The request; its values are checked by the vocabulary before anything is decided."""
-    who, what = form["principal"], form["resource"]
+    who, what = sides["principal"], sides["resource"]
     return AccessRequest(
-        request_kind=form["request_kind"],
+        request_kind=entry["action"],
         principal=EntityUid(who["type"], who["id"]),
-        action=form["action"],
+        action=entry["cedar_action"],
         resource=EntityUid(what["type"], what["id"]),
-        context=form["context"],
+        context=entry["context"],
     )
 
 

@@ -1,18 +1,20 @@
 """The lines in which recorded requests go to the process that decides them again.
 
-The first line is the job.  Then come requests (``R``) and, before the first that was
-decided over it, each slice of entities (``S``).  Both ends keep a :class:`SliceWindow`
-and so agree, without a word, which slices need not be sent again.  A request is its number,
-the facts that differ in nearly each (:data:`VOLATILE`), and the rest, with tabs between: the
-rest of many is the same, and is decided once.  Where a turn ends, :data:`TURN_END` says so.
+The first line is the job.  A question (``Q``) is all of a request but what differs in nearly
+each: its record and the fact :data:`VOLATILE`.  It has a number, by which a line of requests
+(``R``) names it for each request of a record that asks it: most ask what was asked before.
+Before the first question over it comes each slice of entities (``S``).  Both ends keep a
+:class:`SliceWindow` and a :class:`QuestionWindow`, and so agree, without a word, what need not be
+sent again.  Where a turn ends, :data:`TURN_END` says so.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
 from json import encoder
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from attrs import asdict, define, field, frozen
 
@@ -48,9 +50,16 @@ def _dumps(value: object) -> str:
     return _ENCODER.encode(value) if _CHUNKS is None else "".join(_CHUNKS(value, 0))
 
 
-VOLATILE = frozenset({"now"})
+VOLATILE = "now"
 MOST_SLICES = 4096
 MOST_BYTES = 64 * 1024 * 1024
+
+MOST_ASKED = 8 * 1024 * 1024
+"""Characters of questions that are remembered."""
+
+_LARGEST = 10**15
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
 
 
 @define
@@ -70,6 +79,26 @@ class SliceWindow:
     def get(self, digest: str) -> str | None:
         """The text, if it is kept."""
         return self._texts.get(digest)
+
+
+@define
+class QuestionWindow(Generic[_K, _V]):
+    """What is known of the questions that were sent last, to a size of their texts."""
+
+    kept: OrderedDict[_K, _V] = field(factory=OrderedDict, init=False)
+    _sizes: OrderedDict[_K, int] = field(factory=OrderedDict, init=False)
+    _size: int = field(default=0, init=False)
+
+    def add(self, key: _K, value: _V, size: int) -> list[_V]:
+        """One more was sent, of so many characters; the oldest, which are let go."""
+        self.kept[key], self._sizes[key] = value, size
+        self._size += size
+        gone = list[_V]()
+        while self._size > MOST_ASKED and len(self.kept) > 1:
+            oldest, length = self._sizes.popitem(last=False)
+            self._size -= length
+            gone.append(self.kept.pop(oldest))
+        return gone
 
 
 @frozen(hash=False)
@@ -103,18 +132,73 @@ def slice_line(digest: str, text: str) -> bytes:
     return line
 
 
-def request_line(
-    seq: int,
-    digest: str,
-    form: Mapping[str, Any],
-    erased: Sequence[str],
-    decided: tuple[str, Sequence[str], int],
-) -> bytes:
-    """A request, and how it was decided: the decision, its policies and the policy's version."""
-    context = form["context"]
-    apart = {name: context[name] for name in VOLATILE if name in context}
-    if apart:
-        kept = {name: value for name, value in context.items() if name not in apart}
-        form = {**form, "context": kept}
-    rest = _dumps([digest, form, erased, *decided])
-    return f"R{seq}\t{_dumps(apart)}\t{rest}\n".encode("ascii")
+@frozen(hash=False)
+class ReplayQuestion:
+    """What is asked.
+
+    Attributes:
+        text: Its JSON.
+        now: The volatile fact, for which another number may stand in the text; empty where the
+            text is all.
+    """
+
+    text: str
+    now: str
+
+    @classmethod
+    def of(
+        cls,
+        digest: str,
+        form: Mapping[str, Any],
+        erased: Sequence[str],
+        decided: tuple[str, Sequence[str], int],
+    ) -> ReplayQuestion:
+        """That of a request.
+
+        Args:
+            decided: The decision, its policies and the policy's version.
+        """
+        context, now = form["context"], ""
+        apart = context.get(VOLATILE)
+        if type(apart) is int and 0 <= apart < _LARGEST:
+            now, context = str(apart), {**context, VOLATILE: 0}
+        decision, policies, version = decided
+        entry = {
+            "action": form["request_kind"],
+            "cedar_action": form["action"],
+            "context": context,
+            "decision": decision,
+            "policies": policies,
+        }
+        sides = {"principal": form["principal"], "resource": form["resource"]}
+        return cls.of_entry(
+            (digest, sides_text(sides), version), _dumps(entry), now, _dumps(erased)
+        )
+
+    @classmethod
+    def of_entry(
+        cls, asked: tuple[str, str, int], entry: str, now: str, erased: str = "[]"
+    ) -> ReplayQuestion:
+        """That of a request which stands in an entry of a batch.
+
+        Args:
+            asked: The digest of the slice, what :func:`sides_text` gives, the policy's version.
+            entry: As JSON, with its personal values.
+        """
+        digest, sides, version = asked
+        is_apart = "true" if now else "false"
+        return cls(f'["{digest}",{sides},{entry},{erased},{version},{is_apart}]', now)
+
+    def line(self, number: str) -> bytes:
+        """The line that gives it this number."""
+        return f"Q{number}\t{self.text}\n".encode()
+
+
+def sides_text(sides: Mapping[str, Any]) -> str:
+    """Person and resource of a request, as JSON."""
+    return _dumps(sides)
+
+
+def requests_line(seq: int, numbers: Sequence[str], nows: Sequence[str]) -> bytes:
+    """Requests of one record: the number of each one's question, and the volatile fact of each."""
+    return f"R{seq}\t{' '.join(numbers)}\t{' '.join(nows)}\n".encode("ascii")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from hashlib import sha256
 from io import BytesIO
 from random import Random
 from typing import Any
@@ -21,7 +22,15 @@ from svc.policy.entities import cedar_json
 from svc.policy.prescan import PolicyLimits
 from svc.policy.replay import lines
 from svc.policy.replay.child import answer
-from svc.policy.replay.lines import TURN_END, ReplayJob, SliceWindow, request_line, slice_line
+from svc.policy.replay.lines import (
+    TURN_END,
+    QuestionWindow,
+    ReplayJob,
+    ReplayQuestion,
+    SliceWindow,
+    requests_line,
+    slice_line,
+)
 from svc.policy.replay.outcome import (
     MOST_EVENTS,
     MOST_SILENT,
@@ -52,13 +61,17 @@ def recorded(
     version: int = VERSION,
     erased: Any = (),
 ) -> bytes:
-    """A request as the active policy decided it, with its slice."""
+    """A request as the active policy decided it, with its slice and its question."""
     found = active.decide(request)
     text = cedar_json(active.entity_slice(request))
     decided = (found.decision, found.policies, version)
     form = request_form(request)
-    return slice_line(found.entities_digest, text) + request_line(
-        seq, found.entities_digest, form, erased, decided
+    question = ReplayQuestion.of(found.entities_digest, form, erased, decided)
+    number = sha256(question.text.encode()).hexdigest()
+    return (
+        slice_line(found.entities_digest, text)
+        + question.line(number)
+        + requests_line(seq, (number,), (question.now,))
     )
 
 
@@ -159,7 +172,8 @@ class ReplayTests(SynchronousTestCase):
         for candidate, changed in ((ALL + NIGHT, 0), (ALL + late, 1), (ALL + of_group, 1)):
             found = replayed(candidate, ALL, *lines)
             self.assertEqual((found["decided"], found["changed"]), (4, changed), candidate)
-        wrong = recorded(active, asked[0], 4).replace(b'"now":100', b'"now":"x"')
+        wrong = recorded(active, asked[0], 4).replace(b'"now":0', b'"now":"x"')
+        wrong = wrong.replace(b",true]", b",false]")
         found = replayed(ALL, ALL, *lines, wrong)
         self.assertEqual((found["decided"], found["undecidable"]["not_in_vocabulary"]), (4, 1))
 
@@ -187,7 +201,8 @@ class ReplayTests(SynchronousTestCase):
         """Without its entities, with others, or without its action a request is undecidable."""
         active = engine(ALL, VERSION)
         line = recorded(active, ask("u1"), 1)
-        _, alone = line.splitlines(keepends=True)
+        _, *parts = line.splitlines(keepends=True)
+        alone = b"".join(parts)
         altered = line.replace(b"name1", b"name2")
         for given_lines, why in (
             (alone, "entities_not_recorded"),
@@ -286,6 +301,14 @@ class BoundsTests(SynchronousTestCase):
             self.assertIsNotNone(kept[digest])
             self.assertEqual(kept, [here.get(str(n)) for n in range(10)])
             self.assertLessEqual(len([one for one in kept if one is not None]), 4)
+
+    def test_questions(self) -> None:
+        """Both ends let go of the same questions, the oldest, and never of the one just sent."""
+        self.patch(lines, "MOST_ASKED", 100)
+        window: QuestionWindow[str, int] = QuestionWindow()
+        self.assertEqual([window.add(str(n), n, 40) for n in range(4)], [[], [], [0], [1]])
+        self.assertEqual(window.add("4", 4, 1000), [2, 3])
+        self.assertEqual(window.kept, {"4": 4})
 
     def test_slices(self) -> None:
         """What is no slice of that digest is none; one that is no line is refused."""
