@@ -7,7 +7,7 @@ sees ciphertext only (rule R5).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from attrs import frozen
@@ -29,10 +29,11 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.join.lane import opened_lane
 from svc.messages.relay import Lane
 from svc.model.certificate import CertificateRefused
-from svc.pki.handshake import PinnedRoot
+from svc.pki.handshake import Contexts, PeerVerifier
 from svc.pki.join import blame_the_clock
-from svc.pki.tls import H2, ClientCertificates, ClientTLS, Contexts
-from svc.pki.verify import root_cluster
+from svc.pki.peers import PinnedRoot
+from svc.pki.tls import H2, ClientTLS
+from svc.pki.verify import Shown, der_of, root_cluster
 from svc.rpc.client.channel import CANNOT_CONNECT, dial
 from svc.rpc.client.endpoints import dialed
 from svc.rpc.connection import HANDSHAKE_SECONDS
@@ -58,18 +59,18 @@ class PinnedCluster:
     pin: str
     cluster: str
     now: Callable[[], float]
-    anchor: None = None
 
     def trusts(self, root: bytes) -> bool:
         """See PeerCheck."""
         return PinnedRoot("", self.pin, self.now).trusts(root)
 
-    def accept(self, chain: Sequence[bytes]) -> None:
+    def accept(self, chain: Shown) -> None:
         """See PeerCheck."""
         cluster = self.cluster
-        if not cluster and self.trusts(chain[-1]):
+        root = der_of(chain[-1])
+        if not cluster and self.trusts(root):
             # The pin fixes the root, and the root names its cluster.
-            cluster = root_cluster(chain[-1])
+            cluster = root_cluster(root)
         PinnedRoot(cluster, self.pin, self.now).accept(chain)
 
 
@@ -84,7 +85,7 @@ class _UnverifiedTls:
     """
 
     def __init__(self) -> None:
-        self._contexts = Contexts(None, server=False, alpn=H2, asks=ClientCertificates.NONE)
+        self._contexts = Contexts(None, server=False, alpn=H2, mode=SSL.VERIFY_NONE)
 
     def clientConnectionForTLS(self, tlsProtocol: Any) -> SSL.Connection:
         """Called by Twisted for each connection."""
@@ -127,11 +128,8 @@ async def ask_directly(
     """
     refused: list[SvcError] = []
     tls = ClientTLS(
-        contexts=Contexts(None, server=False, alpn=H2),
-        check=pinned,
-        alpn=H2,
-        server_name=None,
-        refused=refused.append,
+        Contexts(None, server=False, alpn=H2),
+        PeerVerifier(check=pinned, required=True, alpn=H2, refused=refused.append),
     )
 
     try:

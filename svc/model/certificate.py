@@ -6,13 +6,12 @@ Values only.  Reading a certificate and judging its chain is done in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
 
 from attrs import field, frozen
 
 from svc.errors import Fault, SvcError
-from svc.model.clocks import since, utc
-from svc.model.principal import Principal, Role
+from svc.model.principal import Principal
 from svc.model.signing import PublicKey
 
 
@@ -76,31 +75,6 @@ class CertificateFacts:
     def seconds_left(self, now: float) -> float:
         """Seconds until the certificate ends; negative once it has."""
         return self.not_after - now
-
-    def check(self, now: float, roles: Set[Role]) -> None:
-        """Check again what changes with time and use (R13); costs about a microsecond.
-
-        Raises:
-            CertificateRefused: not of *roles*, expired, or not yet valid; it is refused for its
-                time only where all else is as it should be.
-        """
-        if self.principal.role not in roles:
-            raise CertificateRefused(
-                "the certificate is for another role", reason="certificate_role"
-            )
-        if now >= self.not_after:
-            raise CertificateRefused(
-                f"the certificate expired at {utc(self.not_after)}, "
-                f"{since(now - self.not_after)} ago by this machine's clock",
-                reason=EXPIRED,
-            )
-        if now < self.not_before:
-            raise CertificateRefused(
-                f"this machine's clock says {utc(now)} and is at least "
-                f"{since(self.issued_at - now)} behind: the certificate begins at "
-                f"{utc(self.not_before)}; set the clock",
-                reason=NOT_YET_VALID,
-            )
 
 
 @frozen

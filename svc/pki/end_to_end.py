@@ -9,13 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from svc.model.certificate import CertificateFacts
-from svc.model.principal import CALLERS, Principal, Role
-from svc.pki.handshake import KnownRoot, Refused, exactly, log_refusal, this_certificate
+from attrs import frozen
+
+from svc.model.certificate import CertificateRefused
+from svc.model.principal import CALLERS, Role
+from svc.pki.handshake import Contexts, PeerVerifier, Refused, log_refusal
 from svc.pki.identity import TransportIdentity
-from svc.pki.tls import ClientTLS, Contexts, ServerTLS
+from svc.pki.tls import ClientTLS, ServerTLS
+from svc.pki.verify import ChainVerifier, Shown
 
 E2E = (b"svc-e2e",)
+_CONNECTORS = frozenset({Role.CONNECTOR})
 
 
 class ConnectorEnd:
@@ -33,10 +37,9 @@ class ConnectorEnd:
         Args:
             person_certificate_sha256: The grant's word, 32 bytes.
         """
-        expect = this_certificate(person_certificate_sha256)
-        check = KnownRoot(self._verifier, CALLERS, expect)
+        check = OnePerson(self._verifier, person_certificate_sha256)
         return ServerTLS(
-            contexts=self._contexts, check=check, required=True, alpn=E2E, refused=refused
+            self._contexts, PeerVerifier(check=check, required=True, alpn=E2E, refused=refused)
         )
 
 
@@ -62,11 +65,49 @@ class PersonEnd:
             connector_id: Gives the grant's word when the peer shows its certificate;
                 raises SvcError where there is no grant, and so refuses the peer.
         """
-
-        def expect(facts: CertificateFacts) -> None:
-            exactly(Principal(self._verifier.cluster, Role.CONNECTOR, connector_id()))(facts)
-
-        check = KnownRoot(self._verifier, frozenset({Role.CONNECTOR}), expect)
+        check = OneConnector(self._verifier, connector_id)
         return ClientTLS(
-            contexts=self._contexts, check=check, alpn=E2E, server_name=None, refused=refused
+            self._contexts, PeerVerifier(check=check, required=True, alpn=E2E, refused=refused)
         )
+
+
+@frozen
+class OnePerson:
+    """Accepts one certificate of a person or agent, by the SHA-256 of its DER."""
+
+    verifier: ChainVerifier
+    sha256: bytes
+
+    def accept(self, chain: Shown) -> None:
+        """See PeerCheck."""
+        if self.verifier.verify(chain, CALLERS).sha256 != self.sha256:
+            raise CertificateRefused(
+                "the peer presented a different certificate from the expected one",
+                reason="certificate_name",
+            )
+
+    def trusts(self, root: bytes) -> bool:
+        """See PeerCheck."""
+        return root == self.verifier.root
+
+
+@frozen
+class OneConnector:
+    """Accepts the Connector of this id, which is known once its certificate comes."""
+
+    verifier: ChainVerifier
+    connector_id: Callable[[], str]
+
+    def accept(self, chain: Shown) -> None:
+        """See PeerCheck."""
+        peer = self.verifier.verify(chain, _CONNECTORS).principal
+        # Its role and cluster are what the verifier has just checked.
+        if peer.id != self.connector_id():
+            raise CertificateRefused(
+                "the peer's certificate is for a different identity from the expected one",
+                reason="certificate_name",
+            )
+
+    def trusts(self, root: bytes) -> bool:
+        """See PeerCheck."""
+        return root == self.verifier.root

@@ -5,158 +5,49 @@ own verifier then has the last word in the same callback, by our own clock.  A
 refusal there is a TLS alert, and the application's protocol sees nothing but
 the end of its connection.  A second look when the handshake is done catches
 every way around the callback (a resumed session, a peer without certificate).
+
+Each connection is of OpenSSL's context for our material of that moment; past the end of our own
+certificate none begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
-from typing import Protocol, overload
+from collections.abc import Callable, Sequence
 from weakref import WeakKeyDictionary
 
 from attrs import define, field, frozen
+from cryptography import x509
 from OpenSSL import SSL, crypto
 from twisted.logger import Logger
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
 from svc.errors import SvcError
-from svc.model.certificate import CertificateFacts, CertificateRefused
-from svc.model.principal import Principal, Role
-from svc.pki.verify import ChainVerifier, ca_pin
+from svc.model.certificate import CertificateRefused
+from svc.pki.identity import IdentityMaterial, TransportIdentity
+from svc.pki.peers import PeerCheck
+from svc.pki.verify import Shown, der_of
 
 _log = Logger(namespace="svc_pki")
 
 # OpenSSL's X509_V_ERR_*: times are judged by our clock, not by the system's.
 _NOT_YET_VALID, _EXPIRED, _SELF_SIGNED_IN_CHAIN = 9, 10, 19
 
-Expect = Callable[[CertificateFacts], None]
-"""A further check of a verified peer; raises SvcError to refuse it."""
+_PARTIAL_WRITE = 0x1
+"""SSL_MODE_ENABLE_PARTIAL_WRITE of SSL_CTX_set_mode(3)."""
+
+_SUITES = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+_SUITES_12 = (
+    b"ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:"
+    b"ECDHE-RSA-AES128-GCM-SHA256:ECDHE-RSA-AES256-GCM-SHA384:ECDHE-RSA-CHACHA20-POLY1305"
+)
+"""Of TLS 1.2 what HTTP/2 permits: ephemeral keys, authenticated encryption (RFC 9113 9.2.2)."""
+
+MUST_SHOW: int = SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT
+"""Of a peer that is not served without a certificate."""
 
 Refused = Callable[[SvcError], object]
 """Hears why a peer was refused; the peer itself learns no more than a TLS alert."""
-
-
-class PeerCheck(Protocol):
-    """What decides on a peer's chain: leaf first, root last."""
-
-    def accept(self, chain: Sequence[bytes]) -> None:
-        """Return to accept; raise SvcError to refuse.
-
-        Args:
-            chain: In DER; what is not looked at costs nothing.
-        """
-
-    def trusts(self, root: bytes) -> bool:
-        """Whether a root that only the peer's chain contains may be trusted; its DER."""
-
-    @property
-    def anchor(self) -> bytes | None:
-        """DER of the root that chains must end in; None while only its pin is known."""
-
-
-@frozen
-class KnownRoot:
-    """Accepts chains to the pinned root whose leaf has one of *roles* and is as expected."""
-
-    verifier: ChainVerifier
-    roles: Set[Role]
-    expect: Expect
-
-    def accept(self, chain: Sequence[bytes]) -> None:
-        """See PeerCheck."""
-        self.expect(self.verifier.verify(chain, self.roles))
-
-    def trusts(self, root: bytes) -> bool:
-        """See PeerCheck."""
-        return root == self.verifier.root
-
-    @property
-    def anchor(self) -> bytes | None:
-        """See PeerCheck."""
-        return self.verifier.root
-
-
-@frozen
-class PinnedRoot:
-    """Accepts an authority of *cluster* whose chain ends in the root that *pin* names."""
-
-    cluster: str
-    pin: str
-    now: Callable[[], float]
-
-    def accept(self, chain: Sequence[bytes]) -> None:
-        """See PeerCheck."""
-        root = chain[-1]
-        if not self.trusts(root):
-            raise CertificateRefused("the chain does not end in the pinned root")
-        ChainVerifier(self.cluster, root, self.now).verify(chain, frozenset({Role.AUTHORITY}))
-
-    def trusts(self, root: bytes) -> bool:
-        """See PeerCheck."""
-        return ca_pin(root) == self.pin
-
-    @property
-    def anchor(self) -> bytes | None:
-        """See PeerCheck."""
-        return None
-
-
-class _ShownChain(Sequence[bytes]):
-    """A chain as OpenSSL has it; written out where it is looked at.
-
-    Of a leaf that was verified before nobody looks at what is above it.
-    """
-
-    def __init__(self, shown: list[crypto.X509]) -> None:
-        self._shown = shown
-
-    def __len__(self) -> int:
-        return len(self._shown)
-
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[bytes]: ...
-
-    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
-        if isinstance(index, slice):
-            return [_der(one) for one in self._shown[index]]
-        return _der(self._shown[index])
-
-
-def _der(certificate: crypto.X509) -> bytes:
-    return crypto.dump_certificate(crypto.FILETYPE_ASN1, certificate)
-
-
-def anyone(facts: CertificateFacts) -> None:
-    """Expect nothing further of a verified peer."""
-
-
-def exactly(principal: Principal) -> Expect:
-    """Expect this one principal."""
-
-    def check(facts: CertificateFacts) -> None:
-        if facts.principal != principal:
-            raise CertificateRefused(
-                "the peer's certificate is for a different identity from the expected one",
-                reason="certificate_name",
-            )
-
-    return check
-
-
-def this_certificate(sha256: bytes) -> Expect:
-    """Expect this one certificate, 32 bytes of SHA-256 over its DER."""
-
-    def check(facts: CertificateFacts) -> None:
-        if facts.sha256 != sha256:
-            raise CertificateRefused(
-                "the peer presented a different certificate from the expected one",
-                reason="certificate_name",
-            )
-
-    return check
 
 
 def log_refusal(error: SvcError) -> None:
@@ -164,23 +55,21 @@ def log_refusal(error: SvcError) -> None:
     _log.info("TLS handshake refused", reason=error.reason, error=error.text)
 
 
+@frozen(kw_only=True)
 class PeerVerifier:
     """Decides on peers.
 
-    Args:
+    Attributes:
         check: Decides on the peer's chain; None where no certificate is asked for.
         required: Whether a peer without certificate is refused.
         alpn: The protocols of which one must have been agreed; empty lets any pass.
         refused: Hears why.
     """
 
-    def __init__(
-        self, check: PeerCheck | None, required: bool, alpn: tuple[bytes, ...], refused: Refused
-    ) -> None:
-        self._check = check
-        self._required = required
-        self._alpn = alpn
-        self._refused = refused
+    check: PeerCheck | None
+    required: bool
+    alpn: tuple[bytes, ...]
+    refused: Refused
 
     def on_certificate(
         self, state: HandshakeState, certificate: crypto.X509, error: int, depth: int
@@ -195,24 +84,23 @@ class PeerVerifier:
         except Exception:
             # Whatever a strange certificate brings about is a no; it must not pass through OpenSSL.
             _log.failure("a peer's certificate cannot be checked")
-            self._refused(CertificateRefused("the peer's certificate cannot be checked"))
+            self.refused(CertificateRefused("the peer's certificate cannot be checked"))
             return False
 
     def _hears(
         self, state: HandshakeState, certificate: crypto.X509, error: int, depth: int
     ) -> bool:
-        if self._check is None:
+        if self.check is None:
             return False
         if error:
             return error in (_NOT_YET_VALID, _EXPIRED) or (
-                error == _SELF_SIGNED_IN_CHAIN and self._check.trusts(_der(certificate))
+                error == _SELF_SIGNED_IN_CHAIN and self.check.trusts(der_of(certificate))
             )
         state.chain[depth] = certificate
         if depth > 0:
             return True
         chain, state.chain = state.chain, {}
-        shown = _ShownChain([chain[depth] for depth in sorted(chain)])
-        state.accepted = self._verdict(self._check, shown)
+        state.accepted = self._verdict(self.check, [chain[depth] for depth in sorted(chain)])
         return state.accepted
 
     def on_done(self, connection: SSL.Connection, state: HandshakeState) -> None:
@@ -222,22 +110,22 @@ class PeerVerifier:
             CertificateRefused: *refused* has heard why.
         """
         unseen = connection.get_peer_certificate() is None
-        if not state.accepted and (self._required or not unseen):
+        if not state.accepted and (self.required or not unseen):
             self._refuse("the peer's certificate was not checked")
-        elif self._alpn and connection.get_alpn_proto_negotiated() not in self._alpn:
+        elif self.alpn and connection.get_alpn_proto_negotiated() not in self.alpn:
             self._refuse("no application protocol was agreed")
 
-    def _verdict(self, check: PeerCheck, chain: Sequence[bytes]) -> bool:
+    def _verdict(self, check: PeerCheck, chain: Shown) -> bool:
         try:
             check.accept(chain)
         except SvcError as error:
-            self._refused(error)
+            self.refused(error)
             return False
         return True
 
     def _refuse(self, text: str) -> None:
         error = CertificateRefused(text)
-        self._refused(error)
+        self.refused(error)
         raise error
 
 
@@ -250,32 +138,73 @@ class HandshakeState:
     accepted: bool = False
 
 
-class HandshakeStates:
-    """The handshakes under way of some contexts.
+class Contexts:
+    """One OpenSSL context for each material an identity has had, made when first needed.
 
     OpenSSL's callbacks are a context's, and lead from here to the verifier of each connection: one
     of each sort for a connection would weigh kilobytes for as long as the connection lives.
+
+    Args:
+        identity: Whose certificate is shown; None shows none.
+        server_name: Sent as SNI where a front routes by it; a DNS name.
+        mode: What OpenSSL asks of a peer, as ``SSL_CTX_set_verify`` takes it; a client that takes
+            whoever answers asks for nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        identity: TransportIdentity | None,
+        *,
+        server: bool,
+        alpn: Sequence[bytes],
+        send_root: bool = False,
+        anchor: bytes | None = None,
+        also_tls12: bool = False,
+        server_name: str | None = None,
+        mode: int = MUST_SHOW,
+    ) -> None:
+        self._identity = identity
+        self._mode = mode
+        self._server_name = server_name
+        self._server = server
+        self._alpn = tuple(alpn)
+        self._send_root = send_root
+        self._also_tls12 = also_tls12
+        self._anchor = anchor if identity is None else identity.verifier.root
+        self._made: dict[bool, tuple[IdentityMaterial | None, SSL.Context]] = {}
         self._open: WeakKeyDictionary[SSL.Connection, HandshakeState] = WeakKeyDictionary()
 
-    def verify_handshakes(self, context: SSL.Context, mode: int, *, watched: bool) -> None:
-        """Verify every handshake of *context*; call this before the first one.
+    def begin(self, verifier: PeerVerifier) -> Handshake:
+        """A handshake that whoever runs it confirms once it is done.
+
+        OpenSSL tells of some twenty steps to get there, and of none of them here.
+        """
+        return Handshake(self.connection(verifier, watched=False), self)
+
+    def connection(self, verifier: PeerVerifier | None, *, watched: bool = True) -> SSL.Connection:
+        """A connection of the current material, its side set.
+
+        It fails at its first step where our own certificate is not valid now (X-48).
 
         Args:
-            mode: What OpenSSL asks of a peer, as ``SSL_CTX_set_verify`` takes it.
-            watched: Whether the end of a handshake is heard of here, for Twisted's protocols,
-                which know no verifiers; otherwise whoever runs it calls :meth:`confirm`.  OpenSSL
-                tells of some twenty steps to get there.
+            verifier: Decides on its peer; None, which only contexts that ask for no certificate let
+                pass: nobody does.
+            watched: Whether the end of the handshake is heard of here, for Twisted's protocols,
+                which know no verifiers; otherwise whoever runs it calls :meth:`confirm`.
         """
-        context.set_verify(mode, self._on_certificate)
-        if watched:
-            context.set_info_callback(self._on_state)
-
-    def open(self, connection: SSL.Connection, verifier: PeerVerifier) -> None:
-        """Let *verifier* verify *connection*, whose handshake has not started yet."""
-        self._open[connection] = HandshakeState(verifier)
+        material = None
+        if self._identity is not None:
+            try:
+                material = self._identity.usable()
+            except CertificateRefused as problem:
+                return self._refusing(problem, verifier)
+        made = self._made.get(watched)
+        if made is None or made[0] is not material:
+            made = self._made[watched] = material, self._make(material, watched)
+        connection = self._sided(made[1])
+        if verifier is not None:
+            self._open[connection] = HandshakeState(verifier)
+        return connection
 
     def confirm(self, connection: SSL.Connection) -> None:
         """The second look, when the handshake is done and before a byte of the peer's is read.
@@ -287,6 +216,65 @@ class HandshakeStates:
         if state is None:
             raise CertificateRefused("nothing checks this connection's peer")
         state.verifier.on_done(connection, state)
+
+    def _sided(self, context: SSL.Context) -> SSL.Connection:
+        connection = SSL.Connection(context, None)
+        if self._server:
+            connection.set_accept_state()
+        else:
+            connection.set_connect_state()
+            if self._server_name is not None:
+                connection.set_tlsext_host_name(self._server_name.encode("ascii"))
+        return connection
+
+    def _refusing(
+        self, problem: CertificateRefused, verifier: PeerVerifier | None
+    ) -> SSL.Connection:
+        """A connection that fails at its first step.
+
+        Raising instead would leave the socket and whoever waits for it hanging:
+        Twisted asks for the connection before it has a transport to close.
+        """
+        text = f"our own certificate is not valid now, so no TLS connection begins: {problem.text}"
+        refused = log_refusal if verifier is None else verifier.refused
+        refused(CertificateRefused(text, reason=problem.reason))
+        context = _bare_context()
+        context.set_options(SSL.OP_NO_TLSv1_3)
+        return self._sided(context)
+
+    def _make(self, material: IdentityMaterial | None, watched: bool) -> SSL.Context:
+        context = _bare_context()
+        if self._also_tls12:
+            context.set_min_proto_version(SSL.TLS1_2_VERSION)
+            context.set_cipher_list(_SUITES_12)
+        if self._anchor is not None:
+            store = context.get_cert_store()
+            assert store is not None
+            root = x509.load_der_x509_certificate(self._anchor)
+            store.add_cert(crypto.X509.from_cryptography(root))
+        if material is not None:
+            leaf, *above = material.certificates
+            context.use_certificate(leaf)
+            context.use_privatekey(material.key)
+            if self._send_root and self._anchor is not None:
+                above.append(x509.load_der_x509_certificate(self._anchor))
+            for each in above:
+                context.add_extra_chain_cert(each)
+        if self._alpn and self._server:
+            context.set_alpn_select_callback(self._choose)
+        elif self._alpn:
+            context.set_alpn_protos(list(self._alpn))
+        context.set_verify(self._mode, self._on_certificate)
+        if watched:
+            context.set_info_callback(self._on_state)
+        return context
+
+    def _choose(self, _: SSL.Connection, offered: list[bytes]) -> bytes:
+        for protocol in self._alpn:
+            if protocol in offered:
+                return protocol
+        # An SSL.Error is what Twisted's TLS layer expects of a failed handshake.
+        raise SSL.Error([("svc", "alpn", "no application protocol in common")])
 
     def _on_certificate(
         self, connection: SSL.Connection, certificate: crypto.X509, error: int, depth: int, ok: int
@@ -305,3 +293,30 @@ class HandshakeStates:
                 # What the connection serves, as whoever asked for it said: Twisted, or a session.
                 tls: TLSMemoryBIOProtocol = connection.get_app_data()
                 tls.failVerification(Failure())
+
+
+@frozen
+class Handshake:
+    """One connection, of either side; see :class:`svc.rpc.tls.VerifiedHandshake`."""
+
+    connection: SSL.Connection
+    _contexts: Contexts
+
+    def confirm(self) -> None:
+        """See there."""
+        self._contexts.confirm(self.connection)
+
+
+def _bare_context() -> SSL.Context:
+    context = SSL.Context(SSL.TLS_METHOD)
+    context.set_min_proto_version(SSL.TLS1_3_VERSION)
+    context.set_max_proto_version(SSL.TLS1_3_VERSION)
+    context.set_tls13_ciphersuites(_SUITES)
+    # A second handshake inside a connection (TLS 1.2 has one) would be judged by nobody.
+    context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_RENEGOTIATION | SSL.OP_NO_COMPRESSION)
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+    # What is written goes to memory, which takes all of it: pyOpenSSL's mode for sockets would
+    # have us come again for every 16 KiB.
+    context.clear_mode(_PARTIAL_WRITE)
+    return context

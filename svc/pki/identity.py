@@ -18,11 +18,10 @@ from zope.interface import implementer
 from svc.errors import ConfigError
 from svc.interfaces.identity import IIdentity
 from svc.model.certificate import CertificateFacts, CertificateRefused
-from svc.model.principal import Principal
 from svc.model.signing import Purpose, Signed, sign
 from svc.pki import profile
 from svc.pki.identity_store import IdentityStore
-from svc.pki.verify import ChainVerifier, root_cluster
+from svc.pki.verify import ChainVerifier, require_valid, root_cluster
 
 
 @frozen
@@ -61,14 +60,20 @@ class TransportIdentity:
         material: As :func:`check_material` gave it.
         verifier: Judges our peers, and our own new material.
         now: Wall time.
+
+    Attributes:
+        material: What is current, valid or not; :meth:`usable` gives it to whoever uses it.
+        principal: Who we are; the same for the life of the identity.
     """
 
     def __init__(
         self, material: IdentityMaterial, verifier: ChainVerifier, now: profile.WallTime
     ) -> None:
-        self._material = material
         self._now = now
         self._on_renewed: list[Callable[[CertificateFacts], object]] = []
+        self._use(material)
+        self.principal = material.facts.principal
+        self._roles = frozenset({self.principal.role})
         self.verifier = verifier
 
     @classmethod
@@ -90,23 +95,14 @@ class TransportIdentity:
         except CertificateRefused as refused:
             raise ConfigError("state_dir", f"the identity in it: {refused.text}") from None
 
-    @property
-    def material(self) -> IdentityMaterial:
-        """What the next handshake uses."""
-        return self._material
+    def usable(self) -> IdentityMaterial:
+        """What a handshake or a signature may use now.
 
-    @property
-    def facts(self) -> CertificateFacts:
-        return self._material.facts
-
-    @property
-    def principal(self) -> Principal:
-        """Who we are; the same for the life of the identity."""
-        return self._material.facts.principal
-
-    @property
-    def chain(self) -> tuple[bytes, ...]:
-        return self._material.chain
+        Raises:
+            CertificateRefused: our leaf has expired, or is not valid yet (X-48).
+        """
+        require_valid(self.facts, self._now(), self._roles)
+        return self.material
 
     @property
     def expired(self) -> bool:
@@ -117,7 +113,7 @@ class TransportIdentity:
     def problem(self) -> CertificateRefused | None:
         """Why the leaf must not be used now; None: it may."""
         try:
-            self.facts.check(self._now(), frozenset({self.principal.role}))
+            self.usable()
         except CertificateRefused as refusal:
             return refusal
         return None
@@ -126,8 +122,8 @@ class TransportIdentity:
         return self.facts.seconds_left(self._now())
 
     def sign(self, purpose: Purpose, data: bytes) -> Signed:
-        self.facts.check(self._now(), frozenset({self.principal.role}))
-        return Signed(data, sign(self._material.key, purpose, data), self.chain)
+        material = self.usable()
+        return Signed(data, sign(material.key, purpose, data), material.chain)
 
     def on_renewed(self, callback: Callable[[CertificateFacts], object]) -> None:
         self._on_renewed.append(callback)
@@ -144,13 +140,16 @@ class TransportIdentity:
             raise CertificateRefused(
                 "the new certificate is for a different identity", reason="certificate_name"
             )
-        offered.facts.check(self._now(), frozenset({self.principal.role}))
+        require_valid(offered.facts, self._now(), self._roles)
         if offered.facts.generation <= self.facts.generation:
             raise CertificateRefused("the new certificate does not have a newer generation")
         return offered
 
     def replace(self, material: IdentityMaterial) -> None:
         """Activate accepted material and notify the followers."""
-        self._material = material
+        self._use(material)
         for callback in self._on_renewed:
             callback(material.facts)
+
+    def _use(self, material: IdentityMaterial) -> None:
+        self.material, self.facts, self.chain = material, material.facts, material.chain

@@ -21,7 +21,7 @@ from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity import TransportIdentity, check_material
 from svc.pki.identity_store import IdentityStore
 from svc.pki.issue import make_request
-from svc.pki.verify import ChainVerifier, ca_pin
+from svc.pki.verify import ChainVerifier, ca_pin, require_valid
 
 
 def adopt_identity(
@@ -53,7 +53,7 @@ def adopt_identity(
         raise CertificateRefused("the answer contains a different root from the pinned one")
     verifier = ChainVerifier(cluster, root, now)
     material = check_material(key, chain, verifier)
-    material.facts.check(now(), roles)
+    require_valid(material.facts, now(), roles)
     store.pin(root)
     store.write(key, chain)
     return TransportIdentity(material, verifier, now)

@@ -11,7 +11,7 @@ is remembered.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from hashlib import sha256
 from typing import TypeVar
 
@@ -20,11 +20,18 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.x509.oid import SignatureAlgorithmOID
+from OpenSSL import crypto
 from zope.interface import implementer
 
 from svc.errors import Malformed
 from svc.interfaces.identity import Certificates, IChainVerifier
-from svc.model.certificate import CertificateFacts, CertificateRefused
+from svc.model.certificate import (
+    EXPIRED,
+    NOT_YET_VALID,
+    CertificateFacts,
+    CertificateRefused,
+)
+from svc.model.clocks import since, utc
 from svc.model.principal import Principal, Role, parse_principal
 from svc.model.signing import Purpose, Signed, is_p256
 from svc.model.signing import verify as verify_signature
@@ -33,6 +40,11 @@ from svc.pki.issue import der, facts_of
 
 MAX_CERTIFICATE_BYTES = 8192
 MAX_REMEMBERED = 4096
+
+Shown = Certificates | Sequence[bytes | crypto.X509]
+"""A chain as it comes to hand, from OpenSSL too; above a leaf that is known nothing is read."""
+
+_PURPOSES = frozenset({Role.PURPOSE})
 _Kept = TypeVar("_Kept")
 _Extension = TypeVar("_Extension", bound=x509.ExtensionType)
 
@@ -67,9 +79,9 @@ class ChainVerifier:
     def __attrs_post_init__(self) -> None:
         self._root = check_root(self.root, self.cluster)
 
-    def verify(self, chain: Certificates, roles: Set[Role]) -> CertificateFacts:
+    def verify(self, chain: Shown, roles: Set[Role]) -> CertificateFacts:
         facts = self.examine(chain)
-        facts.check(self.now(), roles)
+        require_valid(facts, self.now(), roles)
         return facts
 
     def verify_signed(self, signed: Signed, purpose: Purpose) -> CertificateFacts:
@@ -82,13 +94,13 @@ class ChainVerifier:
             CertificateRefused: for the chain; BadSignature: for the signature.
         """
         facts = self.examine(signed.chain)
-        facts.check(at, frozenset({Role.PURPOSE}))
+        require_valid(facts, at, _PURPOSES)
         if facts.principal.id != profile.SIGNED_BY.get(purpose):
             raise _refused("role", f"this purpose key does not sign {purpose.value}")
         verify_signature(facts.public_key, purpose, signed.payload, signed.signature)
         return facts
 
-    def examine(self, chain: Certificates) -> CertificateFacts:
+    def examine(self, chain: Shown) -> CertificateFacts:
         """The facts of the chain's leaf whatever the time: for showing, never for trusting.
 
         Raises:
@@ -98,11 +110,11 @@ class ChainVerifier:
             raise _refused(
                 "chain", "a chain must be leaf, issuing CA and root, or purpose and root"
             )
-        leaf = _der(chain[0])
+        leaf = der_of(chain[0])
         digest = sha256(leaf).digest()
         facts = self._leafs.get(digest)
         if facts is None:
-            facts = self._read(leaf, [_der(each) for each in chain[1:]])
+            facts = self._read(leaf, [der_of(each) for each in chain[1:]])
             _remember(self._leafs, digest, facts)
         return facts
 
@@ -147,6 +159,30 @@ class ChainVerifier:
             kind=principal.id,
             not_before=max(_begin(certificate), _begin(self._root)),
             not_after=min(_end(certificate), _end(self._root)),
+        )
+
+
+def require_valid(facts: CertificateFacts, at: float, roles: Set[Role]) -> None:
+    """Check again what changes with time and use (R13); costs about a microsecond.
+
+    Raises:
+        CertificateRefused: not of *roles*, expired, or not yet valid; it is refused for its
+            time only where all else is as it should be.
+    """
+    if facts.principal.role not in roles:
+        raise _refused("role", "the certificate is for another role")
+    if at >= facts.not_after:
+        raise CertificateRefused(
+            f"the certificate expired at {utc(facts.not_after)}, "
+            f"{since(at - facts.not_after)} ago by this machine's clock",
+            reason=EXPIRED,
+        )
+    if at < facts.not_before:
+        raise CertificateRefused(
+            f"this machine's clock says {utc(at)} and is at least "
+            f"{since(facts.issued_at - at)} behind: the certificate begins at "
+            f"{utc(facts.not_before)}; set the clock",
+            reason=NOT_YET_VALID,
         )
 
 
@@ -200,6 +236,15 @@ def root_cluster(data: bytes) -> str:
     cluster = uris[0].removeprefix("spiffe://")
     check_root(data, cluster)
     return cluster
+
+
+def der_of(certificate: bytes | x509.Certificate | crypto.X509) -> bytes:
+    """The DER of a certificate, however it comes to hand."""
+    if isinstance(certificate, bytes):
+        return certificate
+    if isinstance(certificate, crypto.X509):
+        return crypto.dump_certificate(crypto.FILETYPE_ASN1, certificate)
+    return der(certificate)
 
 
 def ca_pin(root: bytes) -> str:
@@ -344,10 +389,6 @@ def _remember(cache: dict[bytes, _Kept], digest: bytes, value: _Kept) -> None:
     if len(cache) >= MAX_REMEMBERED:
         del cache[next(iter(cache))]
     cache[digest] = value
-
-
-def _der(certificate: bytes | x509.Certificate) -> bytes:
-    return certificate if isinstance(certificate, bytes) else der(certificate)
 
 
 def _begin(certificate: x509.Certificate) -> float:

@@ -19,15 +19,15 @@ from svc.errors import SvcError
 from svc.join.channel import PinnedCluster
 from svc.model.certificate import CertificateFacts, CertificateRefused
 from svc.model.principal import Principal, Role
-from svc.pki.handshake import PinnedRoot, exactly, log_refusal
+from svc.pki.handshake import Contexts, PeerVerifier, log_refusal
 from svc.pki.identity import check_material
 from svc.pki.issue import der
+from svc.pki.peers import PinnedRoot, exactly
 from svc.pki.root import new_key
 from svc.pki.tls import (
     H2,
     ClientCertificates,
     ClientTLS,
-    Contexts,
     client_context,
     server_context,
 )
@@ -390,11 +390,13 @@ class OwnLeafTests(SynchronousTestCase):
 def _joining(pin: str, world: World, cluster: str) -> ClientTLS:
     """As whoever joins the cluster asks its Authority."""
     return ClientTLS(
-        contexts=Contexts(None, server=False, alpn=H2),
-        check=PinnedCluster(pin.lower(), cluster, world.now),
-        alpn=H2,
-        server_name=None,
-        refused=log_refusal,
+        Contexts(None, server=False, alpn=H2),
+        PeerVerifier(
+            check=PinnedCluster(pin.lower(), cluster, world.now),
+            required=True,
+            alpn=H2,
+            refused=log_refusal,
+        ),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from OpenSSL import SSL
 from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.error import ConnectingCancelledError, ConnectionDone, DNSLookupError
 from twisted.internet.interfaces import IOpenSSLClientConnectionCreator, IStreamClientEndpoint
@@ -15,7 +16,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from zope.interface import implementer
 
 from svc.errors import Unavailable
-from svc.pki.tls import H2, ClientCertificates, Contexts
+from svc.pki.handshake import Contexts
+from svc.pki.tls import H2
 from svc.rpc.client.channel import dial
 
 ALERT = b"\x15\x03\x03\x00\x02\x02\x28"
@@ -49,7 +51,7 @@ class Connected:
         self.transport = StringTransport()
 
     def connect(self, factory: Any) -> Deferred[Any]:
-        context = Contexts(None, server=False, alpn=H2, asks=ClientCertificates.NONE)
+        context = Contexts(None, server=False, alpn=H2, mode=SSL.VERIFY_NONE)
 
         class Unjudged:
             def clientConnectionForTLS(self, tls: Any) -> Any:

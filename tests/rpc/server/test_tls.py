@@ -294,7 +294,7 @@ class TlsServerTests(TlsCase):
 
     def test_no_verifier(self) -> None:
         """A connection that no verifier took accepts no certificate."""
-        self.meet(lambda: Doubtful(self.server._contexts.connection(None, watched=False)))
+        self.meet(lambda: Doubtful(self.server.contexts.connection(None, watched=False)))
         self.move()
         self.assertEqual((self.ear.is_met, self.line.state), (False, "closed"))
         self.assertTrue(self.lose(ConnectionDone).check(SSL.Error))
