@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from attrs import define, field
 
 OVERDUE_SECONDS = 5.0
@@ -10,35 +12,33 @@ OVERDUE_SECONDS = 5.0
 
 @define
 class Deadlines:
-    """When a head is due over the records that none covers, and when it is overdue."""
+    """When a head is due over the records that none covers, and when it is overdue.
 
-    _next: float | None = field(default=None, init=False)
-    _begun: float | None = field(default=None, init=False)
+    Attributes:
+        overdue_at: From when on a head is overdue; infinite where none is due.
+    """
 
-    @property
-    def over(self) -> float | None:
-        """From when on a head is overdue; None where none is due."""
-        due = [one for one in (self._next, self._begun) if one is not None]
-        return min(due) + OVERDUE_SECONDS if due else None
-
-    def is_over(self, now: float) -> bool:
-        """Whether a head is overdue."""
-        return self.over is not None and now >= self.over
+    overdue_at: float = field(default=inf, init=False)
+    _next: float = field(default=inf, init=False)
+    _begun: float = field(default=inf, init=False)
 
     def at(self, due: float) -> None:
         """A record came that wants a head by then."""
-        self._next = due if self._next is None else min(due, self._next)
+        self._set(min(due, self._next), self._begun)
 
     def begun(self) -> None:
         """A head over all these records is begun; what comes from now on wants another."""
-        due = [one for one in (self._next, self._begun) if one is not None]
-        self._next, self._begun = None, min(due, default=None)
+        self._set(inf, min(self._next, self._begun))
 
     def done(self) -> None:
         """It is kept, or was not needed."""
-        self._begun = None
+        self._set(self._next, inf)
 
     def put_off(self, now: float) -> None:
         """Somebody else is to sign over what was begun; that it is ours again may be found."""
-        if self._begun is not None:
-            self._begun = now
+        if self._begun < inf:
+            self._set(self._next, now)
+
+    def _set(self, following: float, begun: float) -> None:
+        self._next, self._begun = following, begun
+        self.overdue_at = min(following, begun) + OVERDUE_SECONDS

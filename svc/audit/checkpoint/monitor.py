@@ -134,18 +134,8 @@ class LogWatch(AsyncService):
         self.own.left(before, end)
 
     def committed(self, end: ChainHead, records: int = 0) -> int:
-        """Say where a committed transaction left the log; on the reactor.
-
-        Args:
-            records: How many it appended.
-
-        Returns:
-            How many want a head since the last call: those of transactions before it whose
-            answer was lost, or that nobody waited for, are among them, each counted once.
-        """
-        before = self.own.known.seq
-        self.own.committed(end)
-        return records if self.own.to_sign is None else self.own.known.seq - before
+        """See :meth:`WriterPosition.committed`."""
+        return self.own.committed(end, records)
 
     def require(self, end: ChainHead, rows: Rows = _no_rows) -> None:
         """Return if a write may go on from *end*; in the store's thread, in each write.
@@ -309,9 +299,7 @@ class LogWatch(AsyncService):
 
     def _heard_late(self, end: ChainHead) -> None:
         """A commit whose answer was lost, or that nobody waited for: its records want a head."""
-        records = end.seq - self.own.known.seq
-        if self.own.to_sign is not None and records > 0:
-            self.own.committed(end)
+        if self.own.to_sign is not None and (records := self.own.committed(end)):
             self.appended(records)
 
     async def _check(self, mark: RequiredRecord) -> AuditBroken | None:

@@ -11,6 +11,7 @@ never appends.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from math import inf
 
 from attrs import define, evolve, field
 from twisted.internet.defer import CancelledError, DeferredLock
@@ -179,7 +180,7 @@ class HeadWriter(AsyncService):
         Raises:
             HeadsUnsigned: the newest attempt failed, or a head is overdue, whatever the reason.
         """
-        if self._refusal is not None or self._due.is_over(self.clock.seconds()):
+        if self._refusal is not None or self.clock.seconds() >= self._due.overdue_at:
             raise HeadsUnsigned(
                 "the Authority cannot sign its audit log now, and grants nothing until it can; "
                 "its operator finds the reason in its log"
@@ -306,17 +307,17 @@ class HeadWriter(AsyncService):
 
     def _set_alarm(self) -> None:
         """Wake at the time from which a head is overdue, if it is not there by then."""
-        over = self._due.over if self._refusal is None else None
-        if self._alarm is not None and (over is None or self._alarm.getTime() > over):
+        over = self._due.overdue_at if self._refusal is None else inf
+        if self._alarm is not None and not self._alarm.getTime() <= over < inf:
             self._alarm.cancel()
             self._alarm = None
-        if self._alarm is None and over is not None and self.running:
+        if self._alarm is None and over < inf and self.running:
             wait = max(0.0, over - self.clock.seconds())
             self._alarm = self.clock.callLater(wait, self._see_overdue)
 
     def _see_overdue(self) -> None:
         self._alarm = None
-        if self._due.is_over(self.clock.seconds()):
+        if self.clock.seconds() >= self._due.overdue_at:
             why = self._reported or "writing it has not finished"
             _log.error("an audit head is overdue", reason=why)
             self._refused(HeadsUnsigned(f"an audit head is overdue: {why}"))

@@ -46,27 +46,25 @@ class WriterPosition:
 
     Transactions run in the store's thread and are committed for the reactor's, so a lock
     guards what both change.  Nothing is refused before :meth:`take_over`.
+
+    Attributes:
+        known: The end of the log after our last committed transaction, or after the takeover.
     """
 
-    _known: ChainHead = field(factory=ChainHead, init=False)
+    known: ChainHead = field(factory=ChainHead, init=False)
     _is_exact: bool = field(default=False, init=False)
     _unsure: set[ChainHead] = field(factory=set, init=False)
     _lock: Lock = field(factory=Lock, init=False)
 
     @property
-    def known(self) -> ChainHead:
-        """The end of the log after our last committed transaction, or after the takeover."""
-        return self._known
-
-    @property
     def to_sign(self) -> ChainHead | None:
         """The last record that is ours; None before the takeover."""
-        return self._known if self._is_exact else None
+        return self.known if self._is_exact else None
 
     def take_over(self, end: ChainHead) -> None:
         """Lead from *end*, whose records were verified; nobody else may write from now on."""
         with self._lock:
-            self._known, self._is_exact = end, True
+            self.known, self._is_exact = end, True
 
     def left(self, before: ChainHead, end: ChainHead) -> None:
         """A transaction that is about to commit appended after *before*; in its thread."""
@@ -75,12 +73,22 @@ class WriterPosition:
             self._unsure = {one for one in self._unsure if one.seq <= before.seq}
             self._unsure.add(end)
 
-    def committed(self, end: ChainHead) -> None:
-        """A transaction with this end of the log is durable; called on the reactor."""
-        with self._lock:
-            if end.seq > self._known.seq:
-                self._known = end
+    def committed(self, end: ChainHead, records: int = 0) -> int:
+        """A transaction with this end of the log is durable; called on the reactor.
+
+        Args:
+            records: How many it appended.
+
+        Returns:
+            How many want a head since the last call: those of transactions before it whose
+            answer was lost, or that nobody waited for, are among them, each counted once.
+        """
+        before = self.known.seq
+        if end.seq > before:
+            with self._lock:
+                self.known = end
                 self._unsure = {one for one in self._unsure if one.seq > end.seq}
+        return self.known.seq - before if self._is_exact else records
 
     def require(self, end: ChainHead, rows: Rows) -> None:
         """Return if everything up to *end* is ours; in the thread of a transaction.
@@ -88,20 +96,20 @@ class WriterPosition:
         Raises:
             ForeignRecord: it is not.
         """
-        known = self._known
+        known = self.known
         if not self.is_ours(end):
             raise ForeignRecord.at(self.first_foreign(rows(known.seq + 1, NAMED)))
 
     def is_ours(self, end: ChainHead) -> bool:
         """Whether the log may end there; records before the known end are checked elsewhere."""
         with self._lock:
-            is_past = self._is_exact and end.seq > self._known.seq
+            is_past = self._is_exact and end.seq > self.known.seq
             return not is_past or end in self._unsure
 
     def first_foreign(self, rows: Iterable[ChainRow]) -> int:
         """The first record that is not ours, of *rows* past the known end."""
         with self._lock:
-            unsure, last = set(self._unsure), self._known.seq
+            unsure, last = set(self._unsure), self.known.seq
         for row in rows:
             if ChainHead(row.seq, row.hash) in unsure:
                 last = row.seq

@@ -9,9 +9,9 @@ because :class:`FencedStore` compares epoch, owner and process inside every writ
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
@@ -270,16 +270,20 @@ class FencedStore:
         Raises:
             LeaseLost: we do not lead, or lead no more; nothing was written.
         """
+        return await self.store.run(desc, self.fenced(fn))
+
+    def fenced(self, fn: Callable[[ITransaction], _T]) -> Callable[[ITransaction], _T]:
+        """*fn*, in a transaction that holds only under the lease of now; raises as :meth:`run`."""
         mine = self.lease()
 
         def fenced(tx: ITransaction) -> _T:
             tx.lease.require(mine)
             return fn(tx)
 
-        return await self.store.run(desc, fenced)
+        return fenced
 
-    async def read(self, desc: str, fn: Callable[[ITransaction], _T]) -> _T:
-        return await self.store.read(desc, fn)
+    def read(self, desc: str, fn: Callable[[ITransaction], _T]) -> Coroutine[Any, Any, _T]:
+        return self.store.read(desc, fn)
 
     async def close(self) -> None:
         await self.store.close()

@@ -49,7 +49,7 @@ class LogGuardedStore(FencedStore):
             return result, end.seq - before.seq, end
 
         try:
-            result, records, end = await FencedStore.run(self, desc, counted)
+            result, records, end = await self.store.run(desc, self.fenced(counted))
         except AuditBroken as broken:
             if broken.reason in (RolledBack.reason, ForeignRecord.reason, RecordLost.reason):
                 self.watch.found(broken)

@@ -1,26 +1,217 @@
 """A store whose jobs run in threads: one writes, the others read.
 
 Which database it is stands in the batches the threads run.
+
+A job is one caller's function on its way through the store.  It is claimed by the thread that runs
+it or given up by its caller, whichever is first; the lock is what decides.  A job given up before
+it was claimed never runs; one given up while it runs is rolled back if that is still possible.
+
+The thread that writes takes whatever has gathered while one batch ran as the next batch: under load
+many jobs share one commit, alone a job waits for nobody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar, cast
+from collections.abc import Callable, Coroutine, Sequence
+from enum import Enum
+from queue import Empty, SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Protocol, TypeVar, cast
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import StoreUnavailable
+from svc.interfaces.crash import CrashPoint
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
-from svc.store.engine.jobs import Job
 
 T = TypeVar("T")
 
+BATCH_LIMIT = 256
+
+
+class _State(Enum):
+    WAITING = "waiting"
+    RUNNING = "running"
+    SEALED = "sealed"
+    GIVEN_UP = "given up"
+
+
+@define(eq=False)
+class Job:
+    """What to run, and whom to tell."""
+
+    desc: str
+    fn: Callable[[ITransaction], Any]
+    answer: Deferred[Any]
+    outcome: Any = None
+    _state: _State = _State.WAITING
+    _lock: Lock = field(factory=Lock)
+
+    def claim(self) -> bool:
+        """Whether it may run now; called once, by the thread that would run it."""
+        return self._move(_State.WAITING, _State.RUNNING)
+
+    def seal(self) -> bool:
+        """Whether its writes may be kept; from here on giving up comes too late."""
+        return self._move(_State.RUNNING, _State.SEALED)
+
+    def unseal(self) -> None:
+        """Its transaction was undone before it was committed, and will be run again."""
+        self.outcome = None
+        self._move(_State.SEALED, _State.RUNNING)
+
+    def give_up(self) -> bool:
+        """Stop waiting for it; whether it is certain that nothing is written."""
+        with self._lock:
+            if self._state is _State.SEALED:
+                return False
+            self._state = _State.GIVEN_UP
+            return True
+
+    def deliver(self) -> None:
+        """Tell the caller, on the reactor's thread, unless it stopped waiting."""
+        if self.answer.called:
+            return
+        if isinstance(self.outcome, Failure):
+            self.answer.errback(self.outcome)
+        else:
+            self.answer.callback(self.outcome)
+
+    def _move(self, expected: _State, state: _State) -> bool:
+        with self._lock:
+            if self._state is not expected:
+                return False
+            self._state = state
+            return True
+
+
+class Batch(Protocol):
+    """What the thread runs: :class:`WriteBatch` or :class:`ReadBatch`."""
+
+    def perform(self, jobs: Sequence[Job]) -> None:
+        """Run *jobs*; each has its outcome when this returns.  Never raises."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
+@define(eq=False)
+class Worker:
+    """One thread over one batch runner; started when made, ended by :meth:`stop`."""
+
+    _batch: Batch
+    _call_from_thread: Callable[..., object]
+    _crash_point: CrashPoint
+    _queue: SimpleQueue[list[Job] | None] = field(init=False, factory=SimpleQueue)
+    _held: list[Job] | None = field(init=False, default=None)
+    _stopped: Deferred[None] = field(init=False, factory=Deferred)
+
+    def start(self, name: str) -> None:
+        """Start the thread; called once."""
+        Thread(target=self._work, name=name, daemon=True).start()
+
+    def submit(self, job: Job) -> None:
+        """Queue a job; its answer fires on the reactor's thread."""
+        if self._held is None:
+            self._queue.put([job])
+        else:
+            self._held.append(job)
+
+    def stop(self) -> Deferred[None]:
+        """Finish what is queued, close, and end; fires on the reactor's thread."""
+        if self._held:
+            self._queue.put(self._held[:])
+            self._held.clear()
+        self._queue.put(None)
+        return self._stopped
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            jobs, going = self._gather()
+            if jobs:
+                self._batch.perform(jobs)
+                self._call_from_thread(self._deliver, jobs)
+        self._batch.close()
+        self._call_from_thread(self._stopped.callback, None)
+
+    def _gather(self) -> tuple[list[Job], bool]:
+        """Wait for a job, then take what is there; False once stop was asked for."""
+        jobs: list[Job] = []
+        item = self._queue.get()
+        try:
+            while item is not None:
+                jobs += item
+                if len(jobs) >= BATCH_LIMIT:
+                    return jobs, True
+                item = self._queue.get_nowait()
+        except Empty:
+            return jobs, True
+        return jobs, False
+
+    def _deliver(self, jobs: Sequence[Job]) -> None:
+        """Tell every caller; what they ask for next goes on as one batch.
+
+        Otherwise the first of them would wake the thread and have a commit to
+        itself, and all the others would wait for that disk write too.
+        """
+        self._crash_point("before_answer")
+        held: list[Job] = []
+        self._held = held
+        try:
+            for job in jobs:
+                job.deliver()
+        finally:
+            self._held = None
+            for start in range(0, len(held), BATCH_LIMIT):
+                self._queue.put(held[start : start + BATCH_LIMIT])
+
+
+@define(eq=False)
+class Readers:
+    """Threads behind one queue, each over a batch runner of its own: the next free one takes the
+    next job.  Ended by :meth:`stop`.
+    """
+
+    _call_from_thread: Callable[..., object]
+    _queue: SimpleQueue[Job | None] = field(init=False, factory=SimpleQueue)
+    _left: int = field(init=False, default=0)
+    _stopped: Deferred[None] = field(init=False, factory=Deferred)
+
+    def start(self, name: str, batches: list[Batch]) -> None:
+        """Start a thread for each of *batches*; called once."""
+        self._left = len(batches)
+        for batch in batches:
+            Thread(target=self._work, args=(batch,), name=name, daemon=True).start()
+
+    def submit(self, job: Job) -> None:
+        """Queue a job; its answer fires on the reactor's thread."""
+        self._queue.put(job)
+
+    def stop(self) -> Deferred[None]:
+        """Finish what is queued, close, and end; fires on the reactor's thread."""
+        for _ in range(self._left):
+            self._queue.put(None)
+        return self._stopped
+
+    def _work(self, batch: Batch) -> None:
+        while (job := self._queue.get()) is not None:
+            batch.perform([job])
+            self._call_from_thread(job.deliver)
+        batch.close()
+        self._call_from_thread(self._ended)
+
+    def _ended(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            self._stopped.callback(None)
+
 
 class Threads(Protocol):
-    """What runs jobs: a :class:`svc.store.engine.worker.Worker`, or threads that share a queue."""
+    """What runs jobs: a :class:`Worker`, or :class:`Readers`."""
 
     def submit(self, job: Job) -> None:
         """Queue a job; its answer fires on the reactor's thread."""
@@ -45,11 +236,11 @@ class ThreadedStore:
     _release: Callable[[], object]
     _stopping: bool = field(init=False, default=False)
 
-    async def run(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        return await self._ask(self._writer, desc, fn)
+    def run(self, desc: str, fn: Callable[[ITransaction], T]) -> Coroutine[Any, Any, T]:
+        return self._ask(self._writer, desc, fn)
 
-    async def read(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
-        return await self._ask(self._reader, desc, fn)
+    def read(self, desc: str, fn: Callable[[ITransaction], T]) -> Coroutine[Any, Any, T]:
+        return self._ask(self._reader, desc, fn)
 
     async def close(self) -> None:
         if not self._stopping:

@@ -26,7 +26,7 @@ from twisted.python.failure import Failure
 from svc.errors import RecordLost, StoreUnavailable, SvcError
 from svc.interfaces.crash import CrashPoint
 from svc.interfaces.store import ChainHash
-from svc.store.engine.jobs import Job
+from svc.store.engine.threaded import Job
 from svc.store.postgres.connect import LOCKS, WRITING, PostgresDialer
 from svc.store.postgres.connection import (
     PostgresConnection,

@@ -30,9 +30,7 @@ from svc.interfaces.store import (
 from svc.model.store.migration import MigrationReport, MigrationStatus, StoreStanding
 from svc.model.store.rehearsal import Rehearsal
 from svc.store.engine.lock import POLL_SECS, pause
-from svc.store.engine.readers import Readers
-from svc.store.engine.threaded import ThreadedStore
-from svc.store.engine.worker import Batch, Worker
+from svc.store.engine.threaded import Batch, Readers, ThreadedStore, Worker
 from svc.store.migrate import Migration, apply_pending, discover, migrations_folder, status_of
 from svc.store.postgres.batch import PostgresReadBatch, PostgresWriteBatch, look
 from svc.store.postgres.connect import (

@@ -19,7 +19,7 @@ from twisted.python.failure import Failure
 from svc.errors import RecordLost, StoreFull, StoreUnavailable
 from svc.interfaces.crash import CrashPoint
 from svc.interfaces.store import ChainHash
-from svc.store.engine.jobs import Job
+from svc.store.engine.threaded import Job
 from svc.store.sql.audit import Appended, HeadMemory
 from svc.store.sql.transaction import Transaction
 from svc.store.sqlite.connection import NO_FILE, WHOSE, SqliteStatements, StoreFile, is_undone

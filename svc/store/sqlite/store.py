@@ -16,10 +16,8 @@ from zope.interface import implementer
 
 from svc.interfaces.crash import CrashPoint
 from svc.interfaces.store import ChainHash, IReadOnlyStore, IStore, ITransaction, StoreNeeds
-from svc.store.engine.jobs import Job
 from svc.store.engine.lock import FileLock
-from svc.store.engine.threaded import ThreadedStore, closed
-from svc.store.engine.worker import Worker
+from svc.store.engine.threaded import Job, ThreadedStore, Worker, closed
 from svc.store.sql.transaction import Transaction
 from svc.store.sqlite.batch import ReadBatch, WriteBatch
 from svc.store.sqlite.connection import SqliteReader, SqliteStatements, StoreFile, unavailable
