@@ -264,7 +264,8 @@ class ControlService:
         with self.rates.reporting(proxy.id):
             ended, moved = read_ended(request)
             outcomes = await self.ends.reported(proxy.id, ended)
-            await self.ends.moved(proxy.id, moved)
+            if moved:
+                await self.ends.moved(proxy.id, moved)
         return pb.EndSessionsResponse(outcomes=outcome_messages(outcomes))
 
     async def _departed(self, request: pb.DepartureNotice, call: IRpcCall) -> pb.DepartureAnswer:

@@ -15,6 +15,7 @@ from attrs import define, field
 
 from svc.authority.state.recorder import node, person
 from svc.errors import TooMany
+from svc.model.audit.record import Actor
 from svc.ratelimit.limits import Buckets, Budget, Rate, RefusalPolicy
 from svc.ratelimit.quota import KEPT, FairQuota
 
@@ -37,7 +38,28 @@ _REPORTS_AT_ONCE = 8
 """Reports of one Proxy in work: it sends one after the other, and over two connections at most."""
 
 _SOON_SECS = 1.0
-_NO_END = 2**53
+
+
+@define
+class Places:
+    """So many places for each Proxy, however many others have theirs in use."""
+
+    most: int
+    _held: dict[str, int] = field(factory=dict)
+
+    def take(self, proxy_id: str) -> bool:
+        """Take one; False where all of its own are taken."""
+        held = self._held.get(proxy_id, 0)
+        if held >= self.most:
+            return False
+        self._held[proxy_id] = held + 1
+        return True
+
+    def give_back(self, proxy_id: str) -> None:
+        """Give one back that :meth:`take` gave."""
+        left = self._held.pop(proxy_id) - 1
+        if left:
+            self._held[proxy_id] = left
 
 
 @define
@@ -67,17 +89,16 @@ class AskRates:
     entries: Budget
     at_once: int
     _claims: Buckets
-    _proxies: FairQuota = field(init=False)
+    _proxies: Places = field(init=False)
     _persons: FairQuota = field(init=False)
-    _reports: FairQuota = field(init=False)
+    _reports: Places = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # What is kept of the places is for the ends of sessions and what is Authority's own:
         # both go to the store without asking here.
         self._persons = FairQuota(KEPT * self.at_once)
-        # Each Proxy has its own, however many others have theirs in use.
-        self._proxies = FairQuota(_NO_END, most=self.at_once)
-        self._reports = FairQuota(_NO_END, most=_REPORTS_AT_ONCE)
+        self._proxies = Places(self.at_once)
+        self._reports = Places(_REPORTS_AT_ONCE)
 
     @classmethod
     def of(
@@ -120,8 +141,12 @@ class AskRates:
         Raises:
             TooMany: as many as it may have are in work.
         """
-        with self._held(self._proxies, proxy_id, "asks"):
+        if not self._proxies.take(proxy_id):
+            raise self._full("asks", node(proxy_id))
+        try:
             yield
+        finally:
+            self._proxies.give_back(proxy_id)
 
     @contextmanager
     def reporting(self, proxy_id: str) -> Iterator[None]:
@@ -130,8 +155,12 @@ class AskRates:
         Raises:
             TooMany: as many as it may have are in work.
         """
-        with self._held(self._reports, proxy_id, "reports"):
+        if not self._reports.take(proxy_id):
+            raise self._full("reports", node(proxy_id))
+        try:
             yield
+        finally:
+            self._reports.give_back(proxy_id)
 
     @contextmanager
     def queueing(
@@ -172,13 +201,12 @@ class AskRates:
             TooMany: it brought too many that were not, or the person has nothing left
                 to be denied by: no signature is looked at.
         """
-        proxy, now = node(proxy_id), self.refusals.seconds()
-        wait = self._claims.wait(_claim(proxy_id, person_id), now)
+        wait = self._claims.wait(_claim(proxy_id, person_id), self.refusals.seconds())
         if wait:
-            raise self.refusals.refusal("unproven", proxy, wait)
+            raise self.refusals.refusal("unproven", node(proxy_id), wait)
         if self.denials.is_spent(person(person_id)):
             # Counted for the Proxy: it is not proven that the person asked.
-            raise self.refusals.refusal("denials", proxy, _SOON_SECS)
+            raise self._full("denials", node(proxy_id))
 
     def disproved(self, proxy_id: str, person_id: str | None) -> None:
         """A request proved nothing; the person it named, where its certificate was good."""
@@ -189,14 +217,12 @@ class AskRates:
     # -- a person
 
     def proven(self, person_id: str) -> None:
-        """A request is proven to be this person's.
+        """A request is proven to be this person's; :meth:`claims` has looked at their denials.
 
         Raises:
-            TooMany: it has asked too much, or was denied too often.
+            TooMany: it has asked too much.
         """
-        caller = person(person_id)
-        self.denials.check(caller)
-        self.opens.spend(caller)
+        self.opens.spend(person(person_id))
 
     def denied(self, person_id: str) -> None:
         """A request of the person was not granted, whichever way."""
@@ -209,21 +235,15 @@ class AskRates:
         Raises:
             TooMany: the person has its share of the places.
         """
-        with self._held(self._persons, person_id, "asks", is_person=True):
-            yield
-
-    @contextmanager
-    def _held(
-        self, quota: FairQuota, holder: str, word: str, is_person: bool = False
-    ) -> Iterator[None]:
-        if not quota.take(holder):
-            caller = person(holder) if is_person else node(holder)
-            refusal: TooMany = self.refusals.refusal(word, caller, _SOON_SECS)
-            raise refusal
+        if not self._persons.take(person_id):
+            raise self._full("asks", person(person_id))
         try:
             yield
         finally:
-            quota.give_back(holder)
+            self._persons.give_back(person_id)
+
+    def _full(self, word: str, caller: Actor) -> TooMany:
+        return self.refusals.refusal(word, caller, _SOON_SECS)
 
 
 def _claim(proxy_id: str, person_id: str) -> str:

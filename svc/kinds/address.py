@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from ipaddress import IPv6Address
 
 from svc.errors import ConfigError
@@ -39,6 +40,7 @@ def refuse_unknown(table: Mapping[str, object], known: frozenset[str], path: str
         raise ConfigError(f"{path}.{unknown[0]}", "this kind of resource has no such key")
 
 
+@lru_cache(4096)
 def split_address(address: str) -> tuple[str, int]:
     """Host (without brackets) and port of what :func:`read_address` gave."""
     host, _, port = address.rpartition(":")

@@ -101,7 +101,9 @@ class TransportIdentity:
         Raises:
             CertificateRefused: our leaf has expired, or is not valid yet (X-48).
         """
-        require_valid(self.facts, self._now(), self._roles)
+        facts, now = self.facts, self._now()
+        if not facts.not_before <= now < facts.not_after:
+            require_valid(facts, now, self._roles)  # which says what is wrong
         return self.material
 
     @property

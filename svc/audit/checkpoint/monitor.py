@@ -92,6 +92,7 @@ class LogWatch(AsyncService):
             A file may have been replaced while we held it open, so what we would write goes
             nowhere: it does not.
         every: Seconds between two looks.
+        own: Where our own writes left the log; whoever writes says so there.
     """
 
     chain: IChain
@@ -128,14 +129,6 @@ class LogWatch(AsyncService):
     async def stop(self) -> None:
         """Look no more."""
         await self._looks.stopService()
-
-    def left(self, before: ChainHead, end: ChainHead) -> None:
-        """Say where a transaction would leave the log; in the store's thread, before its commit."""
-        self.own.left(before, end)
-
-    def committed(self, end: ChainHead, records: int = 0) -> int:
-        """See :meth:`WriterPosition.committed`."""
-        return self.own.committed(end, records)
 
     def require(self, end: ChainHead, rows: Rows = _no_rows) -> None:
         """Return if a write may go on from *end*; in the store's thread, in each write.

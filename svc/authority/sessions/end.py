@@ -93,8 +93,10 @@ class SessionEnds:
         """What a Proxy says of its sessions that stand on approvals, whatever their rows say."""
         ledger = self.recorder.ledger
         theirs = (one for one in ledger.view.sessions.values() if one.proxy_id == proxy_id)
-        self._forget([one.uid for one in theirs if is_over(one.uid)])
-        ledger.sessions_over(proxy_id, is_over)
+        over = [one.uid for one in theirs if is_over(one.uid)]
+        if over:
+            self._forget(over)
+            ledger.sessions_over(proxy_id, is_over)
 
     async def moved(self, proxy_id: str, uids: Iterable[str]) -> None:
         """A Proxy reports which of its open sessions have moved to a direct lane."""

@@ -14,7 +14,7 @@ from attrs import define
 from zope.interface import implementer
 
 from svc.audit.checkpoint.monitor import LogWatch, RolledBack
-from svc.audit.checkpoint.writer_position import ForeignRecord
+from svc.audit.checkpoint.writer_position import ForeignRecord, WriterPosition
 from svc.authority.ha.lease import FencedStore
 from svc.errors import AuditBroken, RecordLost, StoreFull
 from svc.interfaces.audit import IChain
@@ -30,11 +30,13 @@ class LogGuardedStore(FencedStore):
 
     Attributes:
         watch: Refuses to go on from what is not the known log.
+        position: Keeps where our own writes left the log.
         committed: Called with how many, where there are any; must not raise.
         full: Told that there is no room for what was to be written.
     """
 
     watch: LogWatch
+    position: WriterPosition
     committed: Callable[[int], object]
     full: Callable[[StoreFull], object]
 
@@ -45,7 +47,7 @@ class LogGuardedStore(FencedStore):
             self.watch.require(before, tx.audit.rows)
             result = fn(tx)
             end = tx.audit.head()
-            self.watch.left(before, end)
+            self.position.left(before, end)
             return result, end.seq - before.seq, end
 
         try:
@@ -57,7 +59,7 @@ class LogGuardedStore(FencedStore):
         except StoreFull as fault:
             self.full(fault)
             raise
-        records = self.watch.committed(end, records)
+        records = self.position.committed(end, records)
         if records:
             self.committed(records)
         return result

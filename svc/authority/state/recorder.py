@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 from attrs import define, field
@@ -26,6 +27,9 @@ MAX_POLICIES = 256
 PEOPLE = frozenset({"person", "group"})
 """Sorts of rows that say who is in the cluster, and in which group."""
 
+_MOST_ACTORS = 4096
+"""Kept of each sort: every look at a budget and every record names one."""
+
 ANONYMOUS = Actor("anonymous", "-")
 
 
@@ -34,11 +38,13 @@ def operator(uid: int) -> Actor:
     return Actor("operator", f"local:{uid}")
 
 
+@lru_cache(_MOST_ACTORS)
 def person(person_id: str) -> Actor:
     """A person, or an agent by its id."""
     return Actor(caller_kind(person_id), person_id)
 
 
+@lru_cache(_MOST_ACTORS)
 def node(node_id: str) -> Actor:
     """A node of the registry."""
     return Actor("node", node_id)

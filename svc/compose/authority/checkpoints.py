@@ -175,6 +175,7 @@ class _CheckpointAssembly:
             store=f.opened.store,
             lease=f.leadership.held,
             watch=watch,
+            position=watch.own,
             committed=writer.appended,
             full=full,
         )

@@ -106,7 +106,7 @@ class WatchTests(WatchCase):
 
     def test_put_back(self) -> None:
         """The first missing record is named within a pass; a store that is right again heals it."""
-        self.watch.committed(self.end())
+        self.watch.own.committed(self.end())
         self.assertEqual(self.passes(), "")
         whole = self.log.log
         self.log.put_back(7)
@@ -125,7 +125,7 @@ class WatchTests(WatchCase):
             async def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
                 raise StoreUnavailable("down for a test")
 
-        self.watch.committed(self.end())
+        self.watch.own.committed(self.end())
         here, self.watch.chain = self.watch.chain, Away()
         self.assertEqual(self.passes(), "")
         self.watch.chain = here
@@ -138,7 +138,7 @@ class WatchTests(WatchCase):
         """What was found of a file is not forgotten: writes would go to the one we hold open."""
         watch = self.made(heals=False)
         self.start(watch)
-        watch.committed(self.end())
+        watch.own.committed(self.end())
         whole = self.log.log
         self.log.put_back(7)
         self.clock.advance(LOOK_SECS)
@@ -154,7 +154,7 @@ class WatchTests(WatchCase):
 
     def test_other_history(self) -> None:
         """A store that holds other records is found, though it has more of them."""
-        self.watch.committed(self.end())
+        self.watch.own.committed(self.end())
         self.log.put_back(11)
         self.log.drawn = 99
         self.log.fill(5, short_record)
@@ -164,8 +164,8 @@ class WatchTests(WatchCase):
         """A write goes on only from the end that is known, or a later one."""
         end = self.end()
         self.watch.require(ChainHead())
-        self.watch.committed(end)
-        self.watch.committed(ChainHead(3, b"older"))
+        self.watch.own.committed(end)
+        self.watch.own.committed(ChainHead(3, b"older"))
         self.watch.require(end)
         self.watch.require(ChainHead(13, b"x" * 32))
         for behind in (ChainHead(11, b"x" * 32), ChainHead(12, b"x" * 32), ChainHead()):
@@ -187,12 +187,12 @@ class WatchTests(WatchCase):
         watch.own.take_over(self.end())
         before = self.end()
         self.log.fill(1, short_record)
-        watch.left(before, self.end())
+        watch.own.left(before, self.end())
         late: list[int] = []
         watch.appended = late.append
         self.assertEqual(self.passes(), "", "its answer is on the way, or lost")
         self.assertEqual((late, watch.own.known), ([1], self.end()), "a head is to cover it")
-        watch.committed(self.end())
+        watch.own.committed(self.end())
         self.assertEqual(self.passes(), "")
         whole = list(self.log.log)
         self.log.fill(2, short_record)

@@ -30,6 +30,7 @@ def guarded(store: IStore, watch: LogWatch, committed: Callable[[int], object]) 
         store=store,
         lease=lambda: lease,
         watch=watch,
+        position=watch.own,
         committed=committed,
         full=list[StoreFull]().append,
     )
