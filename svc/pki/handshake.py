@@ -109,8 +109,7 @@ class PeerVerifier:
         Raises:
             CertificateRefused: *refused* has heard why.
         """
-        unseen = connection.get_peer_certificate() is None
-        if not state.accepted and (self.required or not unseen):
+        if not state.accepted and (self.required or connection.get_peer_certificate() is not None):
             self._refuse("the peer's certificate was not checked")
         elif self.alpn and connection.get_alpn_proto_negotiated() not in self.alpn:
             self._refuse("no application protocol was agreed")
