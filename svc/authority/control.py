@@ -66,6 +66,8 @@ from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_authority")
 
+_PROXIES = frozenset({Role.PROXY})
+
 _ASKING = frozenset({AUTHORIZE_METHOD, WHY_METHOD, CONTROL_ACCESS_METHOD, USE_APPROVAL_METHOD})
 """What has to prove who asks, or name a session that is open; the rest is the Proxy's own, and the
 ends of sessions."""
@@ -157,7 +159,10 @@ class ControlService:
     def _proxy(self, peer: Peer) -> Node:
         if not peer.chain:
             raise Unauthenticated("the control listener accepts only Proxy certificates")
-        return self.state_cache.node(self.verifier.verify(peer.chain, {Role.PROXY}).principal)
+        principal = self.verifier.verify(peer.chain, _PROXIES).principal
+        proxy = self.state_cache.proxies.get(principal.id)
+        # Whoever is none of them is told why by the registry.
+        return self.state_cache.node(principal) if proxy is None else proxy
 
     async def _checkpoint(
         self, request: pb.CheckpointRequest, call: IRpcCall

@@ -6,7 +6,7 @@ what a signed record stands behind enters it (rule R8).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TypeVar
 
 from attrs import define, evolve, field, frozen
@@ -45,6 +45,7 @@ class ClusterStateCache:
     Attributes:
         ledger: What is in force by the signed records; brought forward at each look.
         advanced: Told when it went on.
+        proxies: Those whose calls are served, by id; made anew as the registry changes.
     """
 
     store: IReadOnlyStore
@@ -52,6 +53,7 @@ class ClusterStateCache:
     now: Callable[[], float]
     advanced: Callable[[], object]
     state: ClusterState = field(factory=ClusterState)
+    proxies: Mapping[str, Node] = field(factory=dict, init=False)
     _on_change: list[Callable[[ClusterState], object]] = field(factory=list)
     _digests: Digests = field(factory=Digests)
     _reading: DeferredLock = field(factory=DeferredLock)
@@ -147,6 +149,11 @@ class ClusterStateCache:
         self._install(read.links)
         if read.state != self.state:
             self.state = read.state
+            self.proxies = {
+                id: one
+                for id, one in read.state.nodes.items()
+                if one.role == Role.PROXY.value and one.state is NodeState.ACTIVE
+            }
             for changed in self._on_change:
                 changed(self.state)
         return self.state
