@@ -41,7 +41,7 @@ _SOON_SECS = 1.0
 
 
 @define
-class Places:
+class ProxyPlaces:
     """So many places for each Proxy, however many others have theirs in use."""
 
     most: int
@@ -89,16 +89,16 @@ class AskRates:
     entries: Budget
     at_once: int
     _claims: Buckets
-    _proxies: Places = field(init=False)
+    _proxies: ProxyPlaces = field(init=False)
     _persons: FairQuota = field(init=False)
-    _reports: Places = field(init=False)
+    _reports: ProxyPlaces = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         # What is kept of the places is for the ends of sessions and what is Authority's own:
         # both go to the store without asking here.
         self._persons = FairQuota(KEPT * self.at_once)
-        self._proxies = Places(self.at_once)
-        self._reports = Places(_REPORTS_AT_ONCE)
+        self._proxies = ProxyPlaces(self.at_once)
+        self._reports = ProxyPlaces(_REPORTS_AT_ONCE)
 
     @classmethod
     def of(

@@ -19,7 +19,6 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from svc.audit.checkpoint.deadlines import Deadlines
 from svc.audit.checkpoint.head import NO_HEAD, AnchorKey, head_time, sign_head
 from svc.audit.checkpoint.merkle import Tree, leaf_hash, resume
 from svc.errors import AuditBroken, Fault, LeaseLost, StoreUnavailable, SvcError
@@ -39,6 +38,9 @@ KEY_RETRY_SECONDS = 10.0
 
 KEY_REFUSALS = frozenset({"audit_key_expired", "audit_key_not_begun"})
 
+OVERDUE_SECONDS = 5.0
+"""A head may come so much later than it is due; then nothing is granted until it is there."""
+
 BATCH = 512
 
 _log = Logger(namespace="svc_audit")
@@ -49,6 +51,40 @@ class HeadsUnsigned(SvcError):
 
     fault = Fault.UNAVAILABLE
     reason = "audit_head_unsigned"
+
+
+@define
+class Deadlines:
+    """When a head is due over the records that none covers, and when it is overdue.
+
+    Attributes:
+        overdue_at: From when on a head is overdue; infinite where none is due.
+    """
+
+    overdue_at: float = field(default=inf, init=False)
+    _next: float = field(default=inf, init=False)
+    _begun: float = field(default=inf, init=False)
+
+    def at(self, due: float) -> None:
+        """A record came that wants a head by then."""
+        self._set(min(due, self._next), self._begun)
+
+    def begun(self) -> None:
+        """A head over all these records is begun; what comes from now on wants another."""
+        self._set(inf, min(self._next, self._begun))
+
+    def done(self) -> None:
+        """It is kept, or was not needed."""
+        self._set(self._next, inf)
+
+    def put_off(self, now: float) -> None:
+        """Somebody else is to sign over what was begun; that it is ours again may be found."""
+        if self._begun < inf:
+            self._set(self._next, now)
+
+    def _set(self, following: float, begun: float) -> None:
+        self._next, self._begun = following, begun
+        self.overdue_at = min(following, begun) + OVERDUE_SECONDS
 
 
 @define(slots=False, eq=False)
