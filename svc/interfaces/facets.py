@@ -16,6 +16,8 @@ from svc.model.audit.ledger import (
     ChainRow,
     EntitySlice,
     PersonalValue,
+    StoredRow,
+    StoredValue,
 )
 from svc.model.audit.state import StateHead, StateRow
 from svc.model.cluster.key_revision import KeyRevision, KeyState
@@ -361,6 +363,19 @@ class IAuditLog(Interface):
         Args:
             among: Only those of these digests, of whom at most 500 are asked for at once.
         """
+
+
+class IStoredLog(Interface):
+    """The hash chain and what is beside it as they are stored, for whoever judges all of it.
+
+    Nothing is looked at as it is read, and no object is made of it: a log has millions of rows.
+    """
+
+    def rows(from_seq: int, limit: int) -> Sequence[StoredRow]:
+        """At most *limit* links from *from_seq* on, in order."""
+
+    def values(first: int, last: int) -> Sequence[StoredValue]:
+        """The personal values of the records *first* to *last*, in order of record and path."""
 
 
 class ILogRepair(Interface):

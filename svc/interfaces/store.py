@@ -36,6 +36,7 @@ from svc.interfaces.facets import (
     ISchema,
     ISessions,
     IStateLog,
+    IStoredLog,
     ITokens,
 )
 from svc.interfaces.inventory import IBindings, IInventories
@@ -80,6 +81,7 @@ class ITransaction(Interface):
     policy_approvals: IPolicyApprovals = Attribute("What people decided about them.")
     sessions: ISessions = Attribute("Sessions, open and ended.")
     audit: IAuditLog = Attribute("The hash chain of audit records.")
+    stored: IStoredLog = Attribute("The same as it is stored, unread.")
     heads: IHeads = Attribute("Signed heads, for the other Authorities.")
     keyrings: IKeyrings = Attribute("Certificates of issuing and purpose keys.")
     state: IStateLog = Attribute("The signed records that change protected rows.")

@@ -7,12 +7,13 @@ folded from the edge.  Pure; proofs are not made here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from attrs import define, field
 
 EMPTY_ROOT = sha256(b"").digest()
+_HASH = 32
 
 
 def leaf_hash(canonical: bytes, signature: bytes = b"") -> bytes:
@@ -21,6 +22,18 @@ def leaf_hash(canonical: bytes, signature: bytes = b"") -> bytes:
     Records that the leader writes itself have no signature of their own.
     """
     return sha256(b"\0" + len(canonical).to_bytes(4, "big") + canonical + signature).digest()
+
+
+def leaf_hashes(records: Iterable[bytes], signatures: Iterable[bytes | None]) -> list[bytes]:
+    """As :func:`leaf_hash`, of each of the records."""
+    return [
+        sha256(
+            b"\0" + len(canonical).to_bytes(4, "big") + canonical + signature
+            if signature
+            else b"\0" + len(canonical).to_bytes(4, "big") + canonical
+        ).digest()
+        for canonical, signature in zip(records, signatures, strict=True)
+    ]
 
 
 def fold(edge: Sequence[bytes]) -> bytes:
@@ -53,6 +66,22 @@ class Tree:
             size >>= 1
         edge.append(leaf)
         self.size += 1
+
+    def extend(self, leaves: bytes) -> None:
+        """Take the next leaf hashes, 32 bytes each, level by level."""
+        nodes = [leaves[at : at + _HASH] for at in range(0, len(leaves), _HASH)]
+        edge, size = self.edge, self.size
+        self.size += len(nodes)
+        kept = list[bytes]()
+        while nodes:
+            if size & 1:
+                nodes.insert(0, edge.pop())
+            if len(nodes) & 1:
+                kept.append(nodes.pop())
+            pairs = iter(nodes)
+            nodes = [sha256(b"\1" + left + next(pairs)).digest() for left in pairs]
+            size >>= 1
+        edge += reversed(kept)
 
 
 def resume(size: int, edge: Sequence[bytes], root: bytes) -> Tree | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from attrs import define, field
@@ -46,6 +46,7 @@ _LONGEST = 8192
 _MOST_LEVELS = 8
 
 _EVENT = b'"event":"'
+_EVENT_LENGTH = len(_EVENT)
 _TEXT = "[ !#-[\\]-~]*+"
 _NUMBER = "(?:0|-?[1-9][0-9]{0,14}+)"
 _IS_TEXT = re.compile(_TEXT)
@@ -97,6 +98,20 @@ class KnownRecords:
                 return form, found
             self._credit -= price
         return None
+
+    def reading(self, records: Iterable[bytes]) -> Iterator[Alike | None]:
+        """As :meth:`read`, of one after the other; what is judged meanwhile finds the next."""
+        for canonical in records:
+            if self._credit == _MOST_CREDIT and len(canonical) <= _LONGEST:
+                # As nearly always: nothing is to be earned, and the first form is the one.
+                begin = canonical.find(_EVENT) + _EVENT_LENGTH
+                forms = self._forms.get(canonical[begin : canonical.find(b'"', begin)])
+                if forms:
+                    found = forms[0].pattern.fullmatch(canonical)
+                    if found is not None:
+                        yield forms[0], found
+                        continue
+            yield self.read(canonical)
 
     def judged(self, canonical: bytes, record: Mapping[str, Any]) -> None:
         """Remember a good record of no known form; the second of its form finds the next."""

@@ -12,7 +12,7 @@ from svc.model.audit.batch import (
     RequestBatch,
     RequestHeader,
 )
-from svc.model.audit.events import ERASING, REQUEST_DECISION
+from svc.model.audit.events import DECIDED, ERASING, REQUEST_DECISION
 from svc.model.audit.hidden import hidden_paths
 from svc.model.canonical import decode
 from svc.model.cluster.agent import caller_kind
@@ -140,3 +140,15 @@ def erased_values(record: Mapping[str, Any]) -> list[str]:
     details = record.get("details")
     named = details.get("erased") if isinstance(details, Mapping) else None
     return list(named) if isinstance(named, list) else []
+
+
+def decided_over(record: Mapping[str, object]) -> str | None:
+    """The digest of the slice of entities that the store keeps for this record, if it does."""
+    digest = record.get("entities_digest")
+    return digest if event_of(record) in DECIDED and isinstance(digest, str) else None
+
+
+def event_of(record: Mapping[str, object]) -> str:
+    """What happened; empty where a record that is not ours names no event."""
+    event = record.get("event")
+    return event if isinstance(event, str) else ""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from json.scanner import make_scanner
@@ -50,6 +50,10 @@ PERSONAL = "personal"
 _SCAN: Callable[[str, int], tuple[object, int]] = make_scanner(cast("Any", json.JSONDecoder()))
 _IS_TEXT = re.compile(r'"[^"\\\x00-\x1f]*"').fullmatch
 """Finds most JSON texts to be JSON, in a third of the time."""
+
+_ONE = r"(?:T|\{T:T(?:,T:T)*+\})".replace("T", r'"[^"\\\x00-\x1f]*+"')
+_ARE_TEXTS = re.compile(rf"{_ONE}(?:\n{_ONE})*+").fullmatch
+"""The same of many, with line breaks between; and of objects of such texts."""
 
 _CREDENTIAL = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*"
@@ -167,6 +171,14 @@ def is_hashed(value: PersonalValue, digest: object) -> bool:
     if len(salt) != SALT_BYTES or digest != personal_hash(salt, text):
         return False
     return _IS_TEXT(text) is not None or _is_json(text)
+
+
+def are_json(texts: Sequence[str]) -> bool:
+    """Whether each of *texts* is JSON, as :func:`is_hashed` wants it.  Most are seen at once."""
+    joined = "\n".join(texts)
+    if joined.count("\n") == len(texts) - 1 and _ARE_TEXTS(joined) is not None:
+        return True
+    return all(_IS_TEXT(text) is not None or _is_json(text) for text in texts)
 
 
 def _is_json(text: str) -> bool:

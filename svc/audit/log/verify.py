@@ -18,12 +18,12 @@ from attrs import define, evolve, field, frozen
 from svc.audit.checkpoint.head import NO_HEAD, head_time
 from svc.audit.checkpoint.merkle import Tree, leaf_hash
 from svc.audit.log.alike import Alike, KnownRecords
-from svc.audit.log.entries import erased_values, missing_values
+from svc.audit.log.entries import decided_over, erased_values, event_of, missing_values
 from svc.audit.log.record import is_hashed, is_hidden, marker
 from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.model.audit.batch import RequestBatch, is_batch, read_batch
-from svc.model.audit.events import DECIDED, ERASING
+from svc.model.audit.events import ERASING
 from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ, GENESIS, Head, SignedHead, chain_hash
 
@@ -131,7 +131,7 @@ def verified_range(
     last = GENESIS if prev is None else prev
     hashes: list[bytes] = []
     leaves: list[bytes] = []
-    told, fault = _SaidBeside(is_whole=personal is not None), None
+    told, fault = SaidBeside(is_whole=personal is not None), None
     try:
         for seq, row in enumerate(rows, first):
             last = follow(row, seq, last)
@@ -161,7 +161,7 @@ def verified_range(
 
 
 @define
-class _SaidBeside:
+class SaidBeside:
     """What records say of what is kept beside them, and by whom they are; see VerifiedRange."""
 
     is_whole: bool
@@ -179,7 +179,7 @@ class _SaidBeside:
             self.slices.setdefault(digest, row.seq)
         if self.is_whole and "batch" in record and is_batch(record):
             self.missing += missing_values(row.seq, batch_at(row, record, beside))
-        if _event_of(record) in ERASING:
+        if event_of(record) in ERASING:
             self.erased += erased_values(record)
         if "spool" in record:
             self.by_others = True
@@ -238,7 +238,7 @@ def verify(
     kept = _Heads(heads=iter(heads), verify_head=verify_head, cluster=cluster, latest=latest)
     outside = _Heads(iter(witnesses), verify_head, cluster, linked=False)
     tree, last, size = Tree(), GENESIS, 0
-    append, due, by_others = tree.append, _nearest(kept, outside), False
+    due, by_others = _nearest(kept, outside), False
     slices: dict[str, int] = {}
     missing, erased = dict[str, None](), set[str]()
     for part in checked:
@@ -249,12 +249,15 @@ def verify(
             slices.setdefault(digest, seq)
         if part.prev is not None and part.prev != last:
             raise ChainFault(size + 1, "prev_link", NOT_BEFORE)
-        for at in range(0, len(part.leaves), LEAF_BYTES):
-            size += 1
-            append(part.leaves[at : at + LEAF_BYTES])
+        begin, count = 0, len(part.leaves) // LEAF_BYTES
+        while begin < count:
+            end = begin + due - size if size < due < size + count - begin else count
+            tree.extend(part.leaves[begin * LEAF_BYTES : end * LEAF_BYTES])
+            size += end - begin
+            begin = end
             if size == due:
                 for heads_of in (kept, outside):
-                    heads_of.match(tree, part.hashes[at : at + LEAF_BYTES])
+                    heads_of.match(tree, part.hashes[(end - 1) * LEAF_BYTES : end * LEAF_BYTES])
                 due = _nearest(kept, outside)
         last = part.hashes[-LEAF_BYTES:] or last
         if part.fault is not None:
@@ -353,18 +356,6 @@ def check_said(row: ChainRow, personal: Sequence[PersonalValue], alike: Alike) -
 
 def _not_hidden(row: ChainRow, value: PersonalValue) -> ChainFault:
     return ChainFault(row.seq, "personal", f"the value at {value.path!r} is not the one hashed")
-
-
-def decided_over(record: Mapping[str, object]) -> str | None:
-    """The digest of the slice of entities that the store keeps for this record, if it does."""
-    digest = record.get("entities_digest")
-    return digest if _event_of(record) in DECIDED and isinstance(digest, str) else None
-
-
-def _event_of(record: Mapping[str, object]) -> str:
-    """What happened; empty where a record that is not ours names no event."""
-    event = record.get("event")
-    return event if isinstance(event, str) else ""
 
 
 @define

@@ -6,6 +6,8 @@ chain, the search and the erasing of personal values need.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from attrs import field, frozen
 
 GENESIS = bytes(32)
@@ -25,6 +27,13 @@ class ChainRow:
     hash: bytes
     canonical: bytes
     signature: bytes = field(default=b"", repr=False)
+
+
+StoredRow: TypeAlias = tuple[int, bytes, bytes, bytes | str, bytes | None]
+"""Number, hash before, hash, record and signature, as a store gave them: nothing is looked at."""
+
+StoredValue: TypeAlias = tuple[int, str, bytes, str]
+"""Number, path, salt and value of a personal value, as a store gave them."""
 
 
 @frozen

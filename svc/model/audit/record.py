@@ -11,7 +11,7 @@ is ``svc.audit.log.record``; this module must not hold policy about contents.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from functools import lru_cache
@@ -44,6 +44,7 @@ __all__ = [
     "Shape",
     "SignedHead",
     "chain_hash",
+    "chain_hashes",
     "rfc3339",
 ]
 
@@ -237,6 +238,20 @@ def chain_hash(seq: int, prev: bytes, canonical: bytes) -> bytes:
     return sha256(
         CHAIN_DOMAIN + seq.to_bytes(8, "big") + prev + len(canonical).to_bytes(4, "big") + canonical
     ).digest()
+
+
+def chain_hashes(first: int, prevs: Iterable[bytes], records: Iterable[bytes]) -> list[bytes]:
+    """As :func:`chain_hash`, of each of the rows from *first* on."""
+    return [
+        sha256(
+            CHAIN_DOMAIN
+            + seq.to_bytes(8, "big")
+            + prev
+            + len(canonical).to_bytes(4, "big")
+            + canonical
+        ).digest()
+        for seq, (prev, canonical) in enumerate(zip(prevs, records, strict=True), first)
+    ]
 
 
 def rfc3339(unix_time: float) -> str:

@@ -21,7 +21,7 @@ from svc.audit.checkpoint.head import head_time
 from svc.audit.checkpoint.latest import GREATEST
 from svc.audit.checkpoint.rewind import restorations
 from svc.audit.checkpoint.startup_request import StartupRequestFile
-from svc.audit.log.verify import verified_ranges, verify
+from svc.audit.log.verify import verify
 from svc.audit.state.anchor import check_anchor
 from svc.audit.state.in_force import StateView
 from svc.authority.state.rewind import RESTORE_REQUEST, RestoreRequest, restore_request_file
@@ -40,7 +40,7 @@ from svc.ops.backup.place import (
     BackupPlace,
     own_within,
 )
-from svc.ops.verify.rows import batches, personal_of
+from svc.ops.verify.rows import checked_rows
 from svc.pki import files
 from svc.runtime import durable
 from svc.runtime.state_directory import StateDirectory
@@ -205,7 +205,7 @@ class RestoreRun:
             self.backup.check_stamp(head)
         keeper = material.keeper
         verified = verify(
-            verified_ranges(batches(tx.audit), personal_of(tx.audit)),
+            checked_rows(tx),
             keeper.heads(),
             material.verify_head,
             latest=keeper.latest(),

@@ -25,7 +25,7 @@ from svc.audit.log.covered import (
 )
 from svc.audit.log.entries import RequestSession
 from svc.audit.log.export import consistency, entry_inclusion, inclusion
-from svc.audit.log.verify import ChainFault, Verified, VerifiedRange, verified_ranges, verify
+from svc.audit.log.verify import ChainFault, Verified, VerifiedRange, verify
 from svc.config import RoleSettings
 from svc.errors import AuditBroken, ConfigError, NoSuchRow, SvcError
 from svc.interfaces.audit import HeadVerifier, OriginVerifier
@@ -38,7 +38,7 @@ from svc.ops.show import session_of
 from svc.ops.store import StorePlace, store_place
 from svc.ops.turns import uncollected
 from svc.ops.verify.origins import check_origins
-from svc.ops.verify.rows import MANY, batches, checked_in_parallel, personal_of
+from svc.ops.verify.rows import MANY, checked_in_parallel, checked_rows
 from svc.ops.verify.slices import check_slices
 from svc.pki.audit_signatures import head_verifier, origin_verifier
 from svc.pki.files import load_certificates
@@ -89,7 +89,7 @@ class OutsideLog:
             with uncollected():
                 found = self.store.look(
                     "audit verify",
-                    lambda tx: judged(verified_ranges(batches(tx.audit), personal_of(tx.audit))),
+                    lambda tx: judged(checked_rows(tx)),
                 )
         if found.by_others:
             check_origins(self.store, self.origins, found.records)

@@ -7,7 +7,7 @@ of its own: the rows up to the end that was seen first change no more.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from attrs import field, frozen
 
@@ -19,6 +19,7 @@ from svc.model.audit.ledger import ChainRow, PersonalValue
 from svc.model.audit.record import FIRST_SEQ
 from svc.ops.store import StorePlace, why_unreadable
 from svc.ops.turns import TURN_TIMEOUT_SECS, done_by_turns
+from svc.ops.verify.at_once import verified_at_once
 
 BATCH = 128
 """Records that one process has in memory at a time: more do not stay in a processor's cache."""
@@ -75,8 +76,7 @@ class LogParts:
         last = min(first + self.length - 1, self.size)
 
         def look(tx: ITransaction) -> list[VerifiedRange]:
-            rows = batches(tx.audit, first, last + 1 - first)
-            found = list(verified_ranges(rows, personal_of(tx.audit), first, self._known))
+            found = list(checked_rows(tx, first, last + 1 - first, self._known))
             there = sum(len(part.leaves) for part in found) // LEAF_BYTES
             if first + there <= last and not any(part.fault for part in found):
                 fault = (first + there, "gap", "the store has no record at this position")
@@ -84,6 +84,52 @@ class LogParts:
             return found
 
         return self.store.look("audit verify", look)
+
+
+def checked_rows(
+    tx: ITransaction,
+    first: int = FIRST_SEQ,
+    limit: int | None = None,
+    known: KnownRecords | None = None,
+) -> Iterator[VerifiedRange]:
+    """At most *limit* rows from *first* on, checked; they end with the first fault.
+
+    Args:
+        known: How records were written that were good.
+    """
+    known = KnownRecords() if known is None else known
+    end = None if limit is None else first + limit
+    while end is None or first < end:
+        count = BATCH if end is None else min(BATCH, end - first)
+        found = _good_at_once(tx, first, count, known)
+        parts = [found] if found is not None else _one_by_one(tx, first, count, known)
+        begin = first
+        for part in parts:
+            yield part
+            if part.fault is not None:
+                return
+            first += len(part.leaves) // LEAF_BYTES
+        if first == begin:
+            return
+
+
+def _good_at_once(
+    tx: ITransaction, first: int, count: int, known: KnownRecords
+) -> VerifiedRange | None:
+    """At most *count* rows; None unless there are some, and all can be read and are good."""
+    with suppress(Exception):  # read one by one, it will be named
+        rows = tx.stored.rows(first, count)
+        if rows:
+            values = tx.stored.values(first, first + len(rows) - 1)
+            return verified_at_once(first, rows, values, known)
+    return None
+
+
+def _one_by_one(
+    tx: ITransaction, first: int, count: int, known: KnownRecords
+) -> Iterator[VerifiedRange]:
+    """The same rows; whatever is wrong with one is named."""
+    return verified_ranges(batches(tx.audit, first, count), personal_of(tx.audit), first, known)
 
 
 def batches(

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from svc.audit.log.entries import erased_slice
-from svc.audit.log.verify import decided_over
+from svc.audit.log.entries import decided_over, erased_slice
 from svc.errors import AuditBroken, Malformed
 from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
+from typing import cast
 
 from attrs import define, field, frozen
 from zope.interface import implementer
 
 from svc.errors import AuditBroken, Malformed, RecordLost
-from svc.interfaces.facets import IAuditLog, ILogRepair
+from svc.interfaces.facets import IAuditLog, ILogRepair, IStoredLog
 from svc.interfaces.store import ChainHash
 from svc.model.audit.batch import BESIDE
 from svc.model.audit.events import DECIDED
@@ -25,6 +26,8 @@ from svc.model.audit.ledger import (
     ChainRow,
     EntitySlice,
     PersonalValue,
+    StoredRow,
+    StoredValue,
 )
 from svc.model.audit.spool import SpoolRow
 from svc.store.sql.columns import RowColumns
@@ -97,6 +100,34 @@ class HeadMemory:
     head: ChainHead | None = None
 
 
+@implementer(IStoredLog)
+@frozen
+class StoredLog:
+    """See :class:`IStoredLog`."""
+
+    _db: Statements
+    select: str = field(init=False)
+
+    @select.default
+    def _columns(self) -> str:
+        """A record is read as bytes: one that somebody made no text must not hide the others."""
+        canonical = self._db.raw("canonical")
+        return f"SELECT seq, prev_hash, hash, {canonical}, signature FROM audit_log "
+
+    def rows(self, from_seq: int, limit: int) -> list[StoredRow]:
+        where = "WHERE seq >= ? ORDER BY seq LIMIT ?"
+        return cast("list[StoredRow]", self._db.all(self.select + where, from_seq, limit))
+
+    def values(self, first: int, last: int) -> list[StoredValue]:
+        rows = self._db.all(
+            "SELECT seq, path, salt, value FROM personal_values"
+            " WHERE seq BETWEEN ? AND ? ORDER BY seq, path",
+            first,
+            last,
+        )
+        return cast("list[StoredValue]", rows)
+
+
 @implementer(IAuditLog)
 @frozen
 class AuditLog:
@@ -106,13 +137,11 @@ class AuditLog:
     _chain_hash: ChainHash
     _memory: HeadMemory | None = None
     _appended: Appended | None = None
-    _select: str = field(init=False)
+    _stored: StoredLog = field(init=False)
 
-    @_select.default
-    def _columns(self) -> str:
-        """A record is read as bytes: one that somebody made no text must not hide the others."""
-        canonical = self._db.raw("canonical")
-        return f"SELECT seq, prev_hash, hash, {canonical}, signature FROM audit_log "
+    @_stored.default
+    def _of_database(self) -> StoredLog:
+        return StoredLog(self._db)
 
     def append(
         self,
@@ -172,26 +201,19 @@ class AuditLog:
         return _HEAD.one(self._db, "ORDER BY seq DESC LIMIT 1") or ChainHead()
 
     def rows(self, from_seq: int, limit: int) -> tuple[ChainRow, ...]:
-        rows = self._db.all(self._select + "WHERE seq >= ? ORDER BY seq LIMIT ?", from_seq, limit)
-        return tuple(map(_link, rows))
+        return tuple(map(_link, self._stored.rows(from_seq, limit)))
 
     def tail(self, limit: int) -> tuple[ChainRow, ...]:
-        rows = self._db.all(self._select + "ORDER BY seq DESC LIMIT ?", limit)
+        rows = self._db.all(self._stored.select + "ORDER BY seq DESC LIMIT ?", limit)
         return tuple(map(_link, reversed(rows)))
 
     def by_decision(self, decision_id: str) -> tuple[ChainRow, ...]:
-        rows = self._db.all(self._select + "WHERE decision_id = ? ORDER BY seq", decision_id)
+        rows = self._db.all(self._stored.select + "WHERE decision_id = ? ORDER BY seq", decision_id)
         return tuple(map(_link, rows))
 
     def personal(self, first: int, last: int) -> Mapping[int, tuple[PersonalValue, ...]]:
-        rows = self._db.all(
-            "SELECT seq, path, salt, value FROM personal_values"
-            " WHERE seq BETWEEN ? AND ? ORDER BY seq, path",
-            first,
-            last,
-        )
         found: dict[int, tuple[PersonalValue, ...]] = {}
-        for seq, path, salt, value in rows:
+        for seq, path, salt, value in self._stored.values(first, last):
             one = PersonalValue(path, bytes(salt), value)
             found[seq] = (*found[seq], one) if seq in found else (one,)
         return found

@@ -11,7 +11,7 @@ from zope.interface import implementer
 from svc.interfaces.store import ChainHash, ITransaction
 from svc.store.sql.access_requests import AccessRequests
 from svc.store.sql.agents import AgentCertificateRows, Agents, Delegations
-from svc.store.sql.audit import Appended, AuditLog, HeadMemory, LogRepair
+from svc.store.sql.audit import Appended, AuditLog, HeadMemory, LogRepair, StoredLog
 from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
@@ -68,6 +68,7 @@ class Transaction:
         self.proposals = Proposals(db)
         self.policy_approvals = PolicyApprovals(db)
         self.sessions = Sessions(db)
+        self.stored = StoredLog(db)
         self.audit = AuditLog(db=db, chain_hash=chain_hash, memory=head, appended=appended)
         self.repair = LogRepair(db, head)
         self.heads = Heads(db)

@@ -41,6 +41,7 @@ from svc.interfaces.facets import (
     IPolicies,
     ISchema,
     ISessions,
+    IStoredLog,
     ITokens,
 )
 from svc.interfaces.inventory import IBindings, IInventories
@@ -70,6 +71,7 @@ FACETS = {
     "policies": IPolicies,
     "sessions": ISessions,
     "audit": IAuditLog,
+    "stored": IStoredLog,
     "repair": ILogRepair,
     "heads": IHeads,
     "keyrings": IKeyrings,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from svc.audit.log.verify import ChainFault, Verified, VerifiedRange, verified_ranges, verify
 from svc.errors import AuditBroken
 from svc.interfaces.store import ITransaction
-from svc.ops.verify.rows import batches, checked_in_parallel, personal_of
+from svc.ops.verify.rows import batches, checked_in_parallel, checked_rows, personal_of
 from tests.audit.logs import verify_head
 from tests.ops.verify.stored import CHANGES, ROWS, SOME_CHANGES, TURN, StoredLogTests
 
@@ -35,8 +35,15 @@ class ParallelTests(StoredLogTests):
         with checked_in_parallel(self.place, size, jobs, turn) as checked:
             return verify(checked, self.heads, verify_head)
 
+    def at_once(self) -> Verified:
+        def look(tx: ITransaction) -> Verified:
+            return verify(checked_rows(tx), self.heads, verify_head)
+
+        return self.place.look("verify", look)
+
     def test_whole(self) -> None:
         """What one process verifies three verify, and none of them is left."""
+        self.assertEqual(self.at_once(), self.in_one())
         self.assertEqual(self.in_three(), self.in_one())
         self.assertEqual(self.in_three().records, ROWS)
         self.assertEqual(active_children(), [])
@@ -49,7 +56,9 @@ class ParallelTests(StoredLogTests):
                 self.change(f"{change} WHERE seq = ?", seq)
                 one = self.assertRaises(AuditBroken, self.in_one)
                 three = self.assertRaises(AuditBroken, self.in_three)
+                at_once = self.assertRaises(AuditBroken, self.at_once)
                 self.assertEqual(three.text, one.text, (change, seq))
+                self.assertEqual(at_once.text, one.text, (change, seq))
                 self.file.write_bytes(kept)
         self.assertEqual(self.in_three(), self.in_one())
 
@@ -58,9 +67,9 @@ class ParallelTests(StoredLogTests):
     def test_any_change(self, changes: list[tuple[str, int]], turn: int, jobs: int) -> None:
         """Whatever is changed and wherever turns begin, several name it as one does."""
         with self.changed(changes):
-            self.assertEqual(
-                said(lambda: self.in_three(turn, jobs)), said(self.in_one), (changes, turn, jobs)
-            )
+            one, where = said(self.in_one), (changes, turn, jobs)
+            self.assertEqual(said(lambda: self.in_three(turn, jobs)), one, where)
+            self.assertEqual(said(self.at_once), one, where)
 
     def test_stopped(self) -> None:
         """The work of processes that hang is done by the one that waits for them."""
