@@ -99,12 +99,18 @@ def _has_few_levels(data: bytes) -> bool:
 
 def is_shallow(value: object, levels: int = MAX_DEPTH) -> bool:
     """Whether *value*, as JSON is read, has no more levels."""
-    if type(value) is not dict and type(value) is not list:
-        return True
-    inner = list(value.values()) if type(value) is dict else value
-    return levels > 0 and all(
-        is_shallow(one, levels - 1) for one in inner if type(one) is dict or type(one) is list
-    )
+    within: list[Any] = [value] if type(value) is dict or type(value) is list else []
+    while within:
+        if levels <= 0:
+            return False
+        levels -= 1
+        within = [
+            one
+            for each in within
+            for one in (each.values() if type(each) is dict else each)
+            if type(one) is dict or type(one) is list
+        ]
+    return True
 
 
 def _is_plain(value: object, levels: int) -> bool:

@@ -17,6 +17,7 @@ from attrs import field, frozen
 from svc.audit.ingest.entries import JudgedEntry, KnownEntries
 from svc.audit.ingest.facts import FactForm, check_context
 from svc.audit.ingest.sampled import Pick, SampledAllow, SessionRow, sampled_allow
+from svc.audit.ingest.values import check_values
 from svc.audit.log.entries import DECISIONS, MAX_POLICIES
 from svc.audit.log.forms import check_time, exact_text, is_second, text
 from svc.audit.log.record import MAX_TEXT, is_storable
@@ -24,19 +25,17 @@ from svc.errors import Malformed
 from svc.model.audit.batch import (
     ENTRIES,
     LARGEST,
-    MAX_TEXT_BYTES,
     SESSIONS,
     VALUES,
     BatchClaims,
     RequestHeader,
     RequestValue,
     digest_of,
-    listed,
     read_headers,
     texts_beside,
 )
 from svc.model.audit.decision_ids import greatest_id, least_id, origin_digits
-from svc.model.audit.hidden import hash_of_value, hidden_at
+from svc.model.audit.hidden import hidden_at
 from svc.model.audit.plain_json import read_item, read_plain, write_plain
 from svc.model.audit.spool import SpoolRow
 from svc.model.canonical import MAX_DEPTH, is_shallow
@@ -121,7 +120,7 @@ class BatchChecks:
         entries, written = self._entries(texts[ENTRIES], of_header, claims)
         claims.check_entries([one.encode() for one in written])
         claims.check_numbers((one.session, one.session_n) for one in entries)
-        values = _checked_values(texts[VALUES], entries)
+        check_values(texts[VALUES], entries)
         ids = sorted({one.decision_id for one in entries})
         if len(ids) != len(entries):
             raise Malformed("request batch: a decision id is in it twice")
@@ -132,7 +131,7 @@ class BatchChecks:
         return CheckedBatch(
             ids=tuple(ids),
             ranged=tuple(_ranged(uids[one.session], one) for one in entries),
-            sampled=self._sampled(headers, entries, written, values),
+            sampled=self._sampled(headers, entries, written, texts[VALUES]),
         )
 
     def _kind_of(self, header: RequestHeader, origin: str) -> GatedKind:
@@ -198,14 +197,17 @@ class BatchChecks:
         headers: Sequence[RequestHeader],
         entries: Sequence[JudgedEntry],
         written: Sequence[str],
-        values: Sequence[RequestValue],
+        values: str,
     ) -> tuple[SampledAllow, ...]:
         """Some of the allowed requests, and all that say that they stood on an approval.
 
         The uses of an approval are counted.
+
+        Args:
+            values: The text of the personal values, which were checked.
         """
-        found = []
-        of_entry = {at: list(some) for at, some in groupby(values, key=attrgetter("index"))}
+        found: list[SampledAllow] = []
+        of_entry: dict[int, list[RequestValue]] | None = None
         for index, entry in enumerate(entries):
             if not entry.is_allowed:
                 continue
@@ -215,28 +217,13 @@ class BatchChecks:
             header = headers[entry.session]
             session = self.session_row(header.session_uid)
             assert session is not None  # or the batch had not been good
+            if of_entry is None:
+                read = map(RequestValue.of, read_plain(values))
+                of_entry = {at: list(some) for at, some in groupby(read, key=attrgetter("index"))}
             told = {one.path: one.value for one in of_entry.get(index, ())}
             form = read_plain(written[index])
             found.append(sampled_allow(form, header, session, told, is_picked=is_picked))
         return tuple(found)
-
-
-def _checked_values(text: str, entries: Sequence[JudgedEntry]) -> list[RequestValue]:
-    """The personal values in *text*, which are those that *entries* hide."""
-    found, _ = listed(text, MAX_TEXT_BYTES)
-    due = [
-        (index, path, hashed)
-        for index, entry in enumerate(entries)
-        for path, hashed in zip(entry.paths, entry.hidden, strict=True)
-    ]
-    values = [RequestValue.of(one) for one in found]
-    if [(one.index, one.path) for one in values] != [(index, path) for index, path, _ in due]:
-        raise Malformed("request batch: the personal values beside it are not those that it hides")
-    known = dict[tuple[str, str], bytes]()
-    for value, (_, path, hashed) in zip(values, due, strict=True):
-        if hash_of_value(path, value.salt, value.value, known) != hashed:
-            raise Malformed("request batch: a personal value is not the one that was hashed")
-    return values
 
 
 def _read(entry: Mapping[str, Any], paths: Sequence[str]) -> JudgedEntry:

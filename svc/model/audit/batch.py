@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
 from itertools import groupby, pairwise
-from operator import attrgetter
+from operator import attrgetter, gt
 from typing import Any
 
 from attrs import field, frozen
@@ -47,6 +47,7 @@ _SESSION = b"svc-request-session-v1\0"
 _HEADER = {"entities_digest", "policy_version", "resource_type", "salt", "session_uid"}
 _PARTS = frozenset(["count", "last_id", "root", "sessions"])
 _MAX_WORD, _MAX_PATH = 128, 256
+_IS_HEX = re.compile("[0-9a-f]*+").fullmatch
 _UID = re.compile(r'"session_uid":"([0-9a-f]{32})"')
 _HEADER_TEXT = re.compile(
     r'\{"entities_digest":"([0-9a-f]{64})","policy_version":(0|[1-9][0-9]{0,14}),'
@@ -293,8 +294,9 @@ class BatchClaims:
             )
         if not isinstance(form["last_id"], str) or not is_random_id(form["last_id"]):
             raise Malformed("request batch: it does not say which decision id is its last")
-        spans, commitments = [], []
-        for one in sessions:
+        plain = _plain_sessions(sessions)
+        spans, commitments = ([], []) if plain is None else plain
+        for one in sessions if plain is None else ():
             if type(one) is not list or len(one) != 3:
                 raise Malformed("request batch: a session is malformed")
             digest, first, last = one
@@ -361,10 +363,14 @@ def texts_beside(beside: Sequence[PersonalValue]) -> Mapping[str, str]:
 
 def read_headers(text: str, claims: BatchClaims) -> tuple[RequestHeader, ...]:
     """The headers that *claims* commits to.  Raises Malformed."""
-    headers, written, at = list[RequestHeader](), list[str](), 1
-    while (found := _HEADER_TEXT.match(text, at)) is not None:
-        digest, version, type_, salt, uid = found.groups()
-        headers.append(
+    found = _HEADER_TEXT.findall(text)
+    written = [
+        f'{{"entities_digest":"{digest}","policy_version":{version},"resource_type":"{type_}",'
+        f'"salt":"{salt}","session_uid":"{uid}"}}'
+        for digest, version, type_, salt, uid in found
+    ]
+    if f"[{','.join(written)}]" == text:
+        headers = [
             RequestHeader(
                 session_uid=uid,
                 policy_version=int(version),
@@ -372,10 +378,9 @@ def read_headers(text: str, claims: BatchClaims) -> tuple[RequestHeader, ...]:
                 resource_type=type_,
                 salt=bytes.fromhex(salt),
             )
-        )
-        written.append(found[0])
-        at = found.end() + 1
-    if f"[{','.join(written)}]" != text:
+            for digest, version, type_, salt, uid in found
+        ]
+    else:
         # Not as they are nearly always: what is wrong, if anything, is said here.
         forms, written = listed(text, claims.count)
         headers = list(map(RequestHeader.of, forms))
@@ -427,6 +432,22 @@ def without(beside: Sequence[PersonalValue], index: int, path: str) -> PersonalV
             text = write_plain(kept)
             return None if text == one.value else PersonalValue(VALUES, one.salt, text)
     return None
+
+
+def _plain_sessions(
+    sessions: list[Any],
+) -> tuple[list[tuple[int, int]], list[bytes]] | None:
+    """Spans and commitments, where nothing is wrong with any; whoever gets None looks at each."""
+    if set(map(type, sessions)) != {list} or set(map(len, sessions)) != {3}:
+        return None
+    digests, firsts, lasts = zip(*sessions, strict=True)
+    if set(map(type, digests)) != {str} or set(map(type, (*firsts, *lasts))) != {int}:
+        return None
+    if min(firsts) <= 0 or max(lasts) > LARGEST or any(map(gt, firsts, lasts)):
+        return None
+    if set(map(len, digests)) != {64} or _IS_HEX("".join(digests)) is None:
+        return None
+    return list(zip(firsts, lasts, strict=True)), list(map(bytes.fromhex, digests))
 
 
 def _checked(digest: Any) -> Any:

@@ -57,7 +57,8 @@ def entries_root(leaves: Sequence[bytes]) -> bytes:
 
 
 def _risen(level: Sequence[bytes]) -> list[bytes]:
-    above = [node(level[at], level[at + 1]) for at in range(0, len(level) - 1, 2)]
+    pairs = zip(level[::2], level[1::2], strict=False)  # of an odd number the last stands alone
+    above = [sha256(_NODE + left + right).digest() for left, right in pairs]
     return [*above, level[-1]] if len(level) & 1 else above
 
 

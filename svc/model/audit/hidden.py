@@ -62,13 +62,18 @@ def hash_of_value(path: str, salt: bytes, value: str, known: dict[tuple[str, str
     """
     hashed = known.get((path, value))
     if hashed is None:
-        try:
-            data = value.encode("utf-8")
-        except UnicodeEncodeError:
-            raise Malformed("request batch: a personal value is not Unicode") from None
-        fact_from_form(decode(data), levels=MAX_LEVELS - len(_names(path)) + _TOP)
-        hashed = known[path, value] = hashed_of(path, value)
+        hashed = known[path, value] = hashed_value(path, value)
     return salted_hash(salt, hashed)
+
+
+def hashed_value(path: str, value: str) -> bytes:
+    """As :func:`hashed_of`, if *value* is the one form of what a fact may be; or Malformed."""
+    try:
+        data = value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise Malformed("request batch: a personal value is not Unicode") from None
+    fact_from_form(decode(data), levels=MAX_LEVELS - len(_names(path)) + _TOP)
+    return hashed_of(path, value)
 
 
 def hidden_paths(entry: Mapping[str, Any]) -> list[str]:

@@ -18,9 +18,9 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from svc.errors import Malformed
 from svc.model.session.ending import DECISION_MISSING, DECISION_REFUSED, EDIT_REFUSED
@@ -36,8 +36,7 @@ _CHAIN = b"svc-request-chain-v1\0"
 _ENTRY = struct.Struct(">QQI32sB")
 
 
-@frozen
-class RequestRange:
+class RequestRange(NamedTuple):
     """The bytes that one decision is about, as its record states them.
 
     Attributes:

@@ -7,8 +7,9 @@ other: a checkpoint is settled once all records up to it have come.
 from __future__ import annotations
 
 from collections import deque
+from typing import NamedTuple
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from svc.model.session.checkpoint import SessionCheckpoint
 from svc.model.session.ranges import RequestRange, first_head, next_head
@@ -26,8 +27,7 @@ MAX_CLAIMS = 64
 _HEAD = 32
 
 
-@frozen
-class RangedRecord:
+class RangedRecord(NamedTuple):
     """What the record of a request says of its session.
 
     Attributes:

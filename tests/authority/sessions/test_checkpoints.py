@@ -196,7 +196,7 @@ class CheckpointTests(SynchronousTestCase):
         self.house.refresh()
         mine, self.proxy = self.proxy, self.house.row(edge2)
         self.assertEqual(self.refused(self.checkpoint()), "checkpoint_refused")
-        self.record(evolve(ONE, size=8))
+        self.record(ONE._replace(size=8))
         self.said(self.checkpoint(1, ONE, is_last=True))
         self.assertFalse(self.is_distrusted())
         self.proxy = mine
@@ -239,7 +239,7 @@ class CheckpointTests(SynchronousTestCase):
 
     def test_the_next_leader(self) -> None:
         """It reads from the log who is distrusted, and for how long."""
-        self.record(evolve(ONE, n=2))
+        self.record(ONE._replace(n=2))
         other, third = "o" * 26, "t" * 26
         for n in range(MOST_INCIDENTS + 1):
             self.gated.trust.unconfirmed("f" * 32, other, "no_last_checkpoint", n * 1000.0)
@@ -287,7 +287,7 @@ class CheckpointTests(SynchronousTestCase):
 
     def test_records_that_are_not_so(self) -> None:
         """It is on record, ends the session, and the Proxy opens no further gated one."""
-        self.record(evolve(ONE, size=8))
+        self.record(ONE._replace(size=8))
         answer = self.said(self.checkpoint(1, ONE))
         self.assertEqual((answer.extension, answer.reason), (None, "session_mismatch"))
         self.assertEqual(self.mismatches(), ["different_record"])
@@ -300,7 +300,7 @@ class CheckpointTests(SynchronousTestCase):
 
     def test_a_record_is_left_out_or_invented(self) -> None:
         """Found when the next one comes, or after the person's end."""
-        self.record(evolve(ONE, n=2))
+        self.record(ONE._replace(n=2))
         self.assertEqual(self.mismatches(), ["missing_record"])
         self.setUp()
         last = self.checkpoint(1, is_last=True, is_whole=True)
@@ -335,7 +335,7 @@ class CheckpointTests(SynchronousTestCase):
             self.setUp()
             self.house.store.mood = mood
             with self.assertRaises(SvcError):
-                self.record(evolve(ONE, n=2))
+                self.record(ONE._replace(n=2))
             self.house.store.mood = "well"
             with self.assertRaises(SvcError) as caught:
                 self.gated.trust.require_trusted(self.proxy.id)
@@ -348,7 +348,7 @@ class CheckpointTests(SynchronousTestCase):
 
     def test_a_mismatch_found_at_a_checkpoint_while_no_write_is_done(self) -> None:
         """The session ends all the same; the next checkpoint puts it on record."""
-        self.record(evolve(ONE, size=8))
+        self.record(ONE._replace(size=8))
         run, self.house.store.mood = self.house.store.read, "down"
 
         async def reads(desc: str, fn: Any) -> Any:
@@ -371,13 +371,13 @@ class CheckpointTests(SynchronousTestCase):
         other = self.house.ask(self.house.ada, half=bytes(32), session_uid="5" * 32)
         value_of(self.issuance.authorize(other, self.proxy))
         told = [
-            RangedRecord(session_uid=self.uid, range_=evolve(ONE, n=2), allowed=True),
+            RangedRecord(session_uid=self.uid, range_=ONE._replace(n=2), allowed=True),
             RangedRecord(session_uid="5" * 32, range_=ONE, allowed=True),
         ]
         self.house.store.mood = "down"
         self.failureResultOf(Deferred.fromCoroutine(self.gated.recorded(told)), SvcError)
         self.house.store.mood = "well"
-        two = RangedRecord(session_uid="5" * 32, range_=evolve(ONE, n=2), allowed=True)
+        two = RangedRecord(session_uid="5" * 32, range_=ONE._replace(n=2), allowed=True)
         value_of(self.gated.recorded([two]))
         found = [one for one in self.house.records() if one["event"] == "session.mismatch"]
         self.assertEqual([one["session_uid"] for one in found], [self.uid])

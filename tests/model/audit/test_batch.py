@@ -20,6 +20,7 @@ from svc.model.audit import batch as batches
 from svc.model.audit.batch import (
     BESIDE,
     VALUES,
+    BatchClaims,
     read_batch,
     without,
 )
@@ -218,6 +219,27 @@ class BatchTests(SynchronousTestCase):
                 read_batch({**record, "batch": {**record["batch"], **change}}, beside)
         with self.assertRaisesRegex(Malformed, "missing"):
             read_batch(record, beside[1:])
+
+    def test_sessions(self) -> None:
+        """A session in the signed row that is not in its form is refused, whatever is beside it."""
+        digest = "0a" * 32
+        wrong: tuple[tuple[str, tuple[Any, ...]], ...] = (
+            ("a session is malformed", (None, {}, [], [digest, 1], [digest, 1, 1, 1])),
+            (
+                "the numbers of a session are malformed",
+                ([digest, 0, 1], [digest, 2, 1], [digest, True, 1], [digest, 1, 2**53]),
+            ),
+            (
+                "a digest or a salt is malformed",
+                ([digest.upper(), 1, 1], [digest[2:], 1, 1], [" " + digest, 1, 1], [7, 1, 1]),
+            ),
+        )
+        for why, odd in wrong:
+            for one in odd:
+                record, _ = two_sessions()
+                record["batch"]["sessions"][1] = one
+                refused = self.assertRaises(Malformed, BatchClaims.of, record)
+                self.assertIn(why, refused.text, one)
 
     def test_value_erased(self) -> None:
         """One value of one entry is taken away; the batch is read without it."""
