@@ -37,10 +37,16 @@ class ISchema(Interface):
         """The ledger, in order."""
 
     def fact(name: str) -> str | None:
-        """A fact of this store (``cluster``, ``log_id``), or None."""
+        """A fact of this store (``cluster``, ``log_id``, ``open_tunnel.SEQ``), or None."""
 
     def settle(name: str, value: str) -> str:
         """Set a fact unless it is set; return the value that now holds."""
+
+    def facts(prefix: str) -> tuple[str, ...]:
+        """The names of the facts that begin with *prefix* and a dot, in order."""
+
+    def drop(name: str) -> bool:
+        """Remove a fact that no longer holds; whether it was set."""
 
 
 class ILease(Interface):

@@ -117,6 +117,10 @@ class StaleTests(SynchronousTestCase):
         until("sessions again", lambda: through(person).stdout == "through")
         until("the person is told so", lambda: person.svc("status", "--refresh").status == 0)
         self.assertEqual(person.status()["no_new_sessions"], [])
+        # The tunnel of before the kill is at its end on record, too.
+        shown = gateway.operator("audit", "show", "--last", "50", "--json").json
+        ended = [one for one in shown if one["event"] == "tunnel.ended"]
+        self.assertIn("leader_gone", [one.get("reason") for one in ended])
 
     def check_status(self, person: GatewayPerson) -> None:
         """``svc status`` tells that no session opens and why, before one is tried."""

@@ -26,7 +26,7 @@ from svc.authority.registry.admission import (
     divide,
     verify_registration,
 )
-from svc.authority.registry.ends import TunnelEndRecords
+from svc.authority.registry.ends import TunnelEndRecords, note_open
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node
@@ -108,14 +108,14 @@ class RegistrationIntake:
             admitted = verify_registration(signed, expected, self.verifier, self.state_cache.state)
             # It is the Connector's own, made for this challenge: now it may count for it.
             self.rates.registrations.spend(node(admitted.node.id))
-            inventory = await self._record(proxy, admitted)
+            inventory, seq = await self._record(proxy, admitted)
         except SvcError as refusal:
             if refusal.fault in _NOT_A_VERDICT:
                 raise
             await self._refuse(call, proxy, seen, refusal)
             return
         # No await between the commit and the index: a revocation comes before or after both.
-        await self._keep(call, proxy, seen, admitted, inventory)
+        await self._keep(call, proxy, seen, admitted, inventory, seq)
 
     async def _first_word(self, call: IRpcCall) -> TunnelSeen:
         data = await bounded(self.clock, _FIRST_WORD_SECS, call.receive(), "tunnel")
@@ -194,11 +194,11 @@ class RegistrationIntake:
             details={"proxy_id": proxy.id, "connector_id": seen.peer_node_id},
         )
 
-    async def _record(self, proxy: Node, admitted: AdmittedRegistration) -> Inventory:
-        """Write it down; what the Connector is told to serve."""
+    async def _record(self, proxy: Node, admitted: AdmittedRegistration) -> tuple[Inventory, int]:
+        """Write it down; what the Connector is told to serve, and where the log has it."""
         at = self.now()
 
-        def record(tx: ITransaction) -> int:
+        def record(tx: ITransaction) -> tuple[int, int]:
             known = self._known(tx, admitted.node.id)
             if known is None or known.state is NodeState.REVOKED:
                 raise ProvenRefusal(
@@ -206,9 +206,9 @@ class RegistrationIntake:
                 )
             return self._record_accepted(tx, proxy, admitted, at)
 
-        generation = await self.store.run("register a tunnel", record)
+        generation, seq = await self.store.run("register a tunnel", record)
         self.state_cache.served(admitted.node.id, admitted.ids, at)
-        return Inventory(generation, frozenset(admitted.served))
+        return Inventory(generation, frozenset(admitted.served)), seq
 
     def _known(self, tx: ITransaction, node_id: str) -> Node | None:
         try:
@@ -225,6 +225,7 @@ class RegistrationIntake:
         seen: TunnelSeen,
         admitted: AdmittedRegistration,
         inventory: Inventory,
+        seq: int,
     ) -> None:
         """Keep an accepted registration until the stream ends, however it does."""
         self._last_refusal.pop(admitted.node.id, None)
@@ -238,6 +239,7 @@ class RegistrationIntake:
             since=self.clock.seconds(),
             evict=partial(_once, evicted),
             inventory=inventory.generation,
+            seq=seq,
         )
         self.registrations.add(registered)
         _log.info(
@@ -278,6 +280,8 @@ class RegistrationIntake:
         """One that was to be made again and was not has ended; a replaced one has not."""
         if self.registrations.remove(registered):
             self._ended(proxy, registered)
+        else:
+            self.ends.replaced(registered.seq, node_id=registered.node_id, proxy_id=proxy.id)
 
     def _is_outdated(self, admitted: AdmittedRegistration) -> bool:
         """Whether the catalog changed between the judgement and its record."""
@@ -286,13 +290,13 @@ class RegistrationIntake:
 
     def _record_accepted(
         self, tx: ITransaction, proxy: Node, admitted: AdmittedRegistration, at: float
-    ) -> int:
-        """Write it down; the generation of what the node is meant to serve."""
+    ) -> tuple[int, int]:
+        """Write it down; the generation of what the node is meant to serve, and the record."""
         # Who has lost its count is still told an inventory: 0 would end every check against it.
         generation = max(1, tx.inventories.generation(admitted.node.id))
         tx.catalog.registered(admitted.node.id, admitted.ids, admitted.undeclared(at), at)
         tx.nodes.seen(admitted.node.id, at, admitted.registration.version)
-        self.recorder.append(
+        row = self.recorder.append(
             tx,
             TUNNEL_REGISTERED,
             node(admitted.node.id),
@@ -304,12 +308,15 @@ class RegistrationIntake:
                 "inventory_generation": generation,
             },
         )
-        return generation
+        note_open(tx, row)
+        return generation, row.seq
 
     def _ended(self, proxy: Node, registered: Registered) -> None:
         _log.info("registration ended", node=registered.node_id, proxy=proxy.id)
         lasted = self.clock.seconds() - registered.since
-        self.ends.ended(registered.node_id, proxy.id, lasted)
+        self.ends.ended(
+            registered.seq, node_id=registered.node_id, proxy_id=proxy.id, lasted=lasted
+        )
 
 
 def _once(evicted: Deferred[str | None], reason: str) -> None:

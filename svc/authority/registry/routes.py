@@ -25,6 +25,7 @@ class Registered:
         inventory: The generation of what it is meant to serve that it was told.
         evict: Called with a reason word to take the registration back, or with
             ``AGAIN`` to have it made again.
+        seq: Where the log has it.
     """
 
     node_id: str
@@ -35,6 +36,7 @@ class Registered:
     since: float
     evict: Callable[[str], object] = field(repr=False)
     inventory: int = 0
+    seq: int = 0
 
 
 @define

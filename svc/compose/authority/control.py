@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from svc.authority.control import ControlService
-from svc.authority.registry.ends import TunnelEndRecords
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
@@ -72,7 +71,7 @@ def control_service(
         now=now,
         entropy=entropy,
         lease_secs=int(p.settings.tunnel.lease_secs),
-        ends=TunnelEndRecords(store=p.store, recorder=p.recorder, clock=clock, tasks=p.tasks),
+        ends=rooms.tunnel_ends,
         rates=rooms.rates,
         refusals=rooms.refusals,
     )

@@ -136,7 +136,11 @@ async def each_of(*parts: Callable[[], Awaitable[object]]) -> None:
 
 @define(slots=False, eq=False)
 class Startup(AsyncService):
-    """What an Authority does between opening its store and serving, and again and again after."""
+    """What an Authority does between opening its store and serving, and again and again after.
+
+    Attributes:
+        end_tunnels: Records the ends of tunnels that the leaders before left open.
+    """
 
     parts: Parts
     role: AuthorityRole
@@ -144,6 +148,7 @@ class Startup(AsyncService):
     policy: PolicyInForce
     policies: PolicyAdmin
     ends: SessionEnds
+    end_tunnels: Callable[[], Awaitable[object]]
     trust: ProxyTrust
     publisher: SnapshotPublisher
     stopped_by: Callable[[SvcError], object]
@@ -164,6 +169,7 @@ class Startup(AsyncService):
         await self.policies.ensure_first(me)
         await self.reload()
         await self.accounts.begin()
+        await self.end_tunnels()
         await self.ends.await_claims()
         nodes = self.state_cache.state.nodes.values()
         await self.trust.load(one.id for one in nodes if one.role == Role.PROXY.value)

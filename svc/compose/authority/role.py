@@ -185,6 +185,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         policy=rooms.policy,
         policies=rooms.changing.policies,
         ends=rooms.ends,
+        end_tunnels=rooms.tunnel_ends.record_left,
         trust=rooms.gated.trust,
         publisher=rooms.publisher,
         stopped_by=stopped_by,
@@ -225,7 +226,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         queue.final_pass,
         queue.draining,
         FinalSummary(rooms.refusals),
-        control.intake.ends,
+        rooms.tunnel_ends,
         PeriodicTask(
             clock=clock,
             interval=snapshot.reload_secs,

@@ -23,6 +23,7 @@ from svc.authority.policy.recent import RecentEngines
 from svc.authority.policy.reload import ChangeFollower
 from svc.authority.policy.snapshot import SnapshotPublisher
 from svc.authority.refusals import RefusalRecords
+from svc.authority.registry.ends import TunnelEndRecords
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.checkpoints import SWEEP_SECS, GatedSessions
@@ -66,6 +67,7 @@ class SharedServices:
     state_cache: ClusterStateCache
     writer: StateWriter
     registrations: Registrations
+    tunnel_ends: TunnelEndRecords
     publisher: SnapshotPublisher
     policy: PolicyInForce
     reasons: PolicyReasons
@@ -235,6 +237,9 @@ def shared_services(p: Parts) -> SharedServices:
         state_cache=state_cache,
         writer=writer,
         registrations=registrations,
+        tunnel_ends=TunnelEndRecords(
+            store=p.store, recorder=p.recorder, clock=clock, tasks=p.tasks
+        ),
         publisher=publisher,
         policy=policy,
         reasons=PolicyReasons(state_cache=state_cache, engine=engine_of(policy), store=p.store),

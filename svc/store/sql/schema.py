@@ -36,3 +36,15 @@ class Schema:
             value,
         )
         return self.fact(name) or value
+
+    def facts(self, prefix: str) -> tuple[str, ...]:
+        # "/" follows "." in the order of both databases, so this reads a range of the primary key.
+        rows = self._db.all(
+            "SELECT name FROM store_facts WHERE name >= ? AND name < ? ORDER BY name",
+            f"{prefix}.",
+            f"{prefix}/",
+        )
+        return tuple(str(name) for (name,) in rows)
+
+    def drop(self, name: str) -> bool:
+        return bool(self._db.change("DELETE FROM store_facts WHERE name = ?", name))

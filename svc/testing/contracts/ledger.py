@@ -246,6 +246,17 @@ class LedgerContract:
 
         self.assertEqual(await self.store.run("settle", settle), (None, "a.example", "a.example"))
 
+    async def test_facts_by_their_prefix(self: Any) -> None:
+        """Facts are listed by the word before their dot; one that was dropped is not set."""
+
+        def story(tx: ITransaction) -> Any:
+            for name in ("open.2", "open.1", "open", "opener.1", "ope.1", "OPEN.1"):
+                tx.schema.settle(name, "-")
+            dropped = (tx.schema.drop("open.2"), tx.schema.drop("open.2"))
+            return tx.schema.facts("open"), dropped, tx.schema.fact("open.2")
+
+        self.assertEqual(await self.store.run("facts", story), (("open.1",), (True, False), None))
+
     async def test_lease(self: Any) -> None:
         """Each change of the lease compares what it replaces; the epoch only grows."""
 

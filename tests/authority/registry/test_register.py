@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from attrs import evolve
 from twisted.internet.defer import Deferred
@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.state.recorder import operator
 from svc.errors import SvcError
+from svc.interfaces.store import ITransaction
 from svc.messages.control import (
     AGAIN,
     Evict,
@@ -356,6 +357,52 @@ class IntakeTests(SynchronousTestCase):
         self.house.store.mood = "well"
         self.successResultOf(self.intake.ends.stopService())
         self.assertEqual(len(self.ended()), 1)
+
+    def next_leader(self) -> int:
+        """How many ends the next leader records that this one left."""
+        following = self.house.intake(BackgroundTasks()).ends
+        return cast(int, value_of(following.record_left()))
+
+    def test_the_leader_is_killed(self) -> None:
+        """The next leader records the ends of the tunnels that the one before left, once."""
+        self.verdict()
+        self.assertEqual(self.next_leader(), 1)
+        [ended] = self.ended()
+        told = {"proxy_id": self.house.proxy.id, "connector_id": self.house.connector.id}
+        self.assertEqual(ended["details"], told)
+        self.assertEqual(ended["reason"], "leader_gone")
+        self.assertEqual(self.next_leader(), 0)
+
+    def test_the_leader_stopped_while_the_store_was_away(self) -> None:
+        """An end that was lost with its process is recorded by the next leader."""
+        self.verdict()
+        self.house.store.mood = "down"
+        self.call.give(None)
+        self.successResultOf(self.intake.ends.stopService())
+        self.house.store.mood = "well"
+        self.assertEqual((self.next_leader(), len(self.ended())), (1, 1))
+
+    def test_nothing_is_left_of_what_ended(self) -> None:
+        """Whoever leads next records no end of a tunnel that ended, or was registered again."""
+        self.verdict()
+        self.house.registrations.ask_again(self.house.connector.id)
+        self.verdict()
+        self.house.clock.pump([1] * 11)
+        self.call.give(None)
+        self.assertEqual((self.next_leader(), len(self.ended())), (0, 1))
+
+    def test_only_what_the_log_says_was_registered_has_an_end(self) -> None:
+        """A fact that somebody put into the store is dropped, and records nothing."""
+        self.verdict()
+        self.call.give(None)
+
+        def put(tx: ITransaction) -> None:
+            for name in ("open_tunnel.x", "open_tunnel.99", "open_tunnel.2"):
+                tx.schema.settle(name, "")
+
+        self.house.run(put)
+        self.assertEqual((self.next_leader(), len(self.ended())), (0, 1))
+        self.assertEqual(self.house.run(lambda tx: tx.schema.facts("open_tunnel")), ())
 
     def test_revoked_proxy_loses_its_registrations(self) -> None:
         """What a revoked Proxy registered is not served through it any more."""
