@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +84,13 @@ def join(
     place = prepare(Path(directory or home(globals_.environ)).absolute())
     joined = run(
         lambda reactor: take_identity(
-            runtime(globals_, reactor), place, addresses, direct, pin, token
+            runtime(globals_, reactor),
+            place,
+            addresses,
+            direct,
+            pin,
+            token,
+            partial(click.echo, err=True),
         )
     )
     option = "" if directory is None else f" --dir {shlex.quote(str(joined.config.parent))}"

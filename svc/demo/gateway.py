@@ -35,6 +35,11 @@ Found = Callable[
 ]
 """Makes a cluster for ``svc all`` in a directory; see :class:`DemoGateway`."""
 
+
+def _quiet(_: str) -> None:
+    """The directory is new: nobody else has its identity."""
+
+
 _START_SECS = 20.0
 _ATTEMPTS = 5
 
@@ -178,7 +183,7 @@ class DemoGateway:
         place = prepare(self.client_config.parent)
         proxies: tuple[Address, ...] = settings.endpoints.proxy
         token = parse_token(self._token)
-        await take_identity(self.runtime, place, proxies, None, self.ca_pin, token)
+        await take_identity(self.runtime, place, proxies, None, self.ca_pin, token, _quiet)
         client: Any = make_client(self.runtime, client_settings(str(self.client_config), {}))
         client.privilegedStartService()
         self._client = client

@@ -121,7 +121,7 @@ class LocalLogin:
         key = store.pending_key()
         asked = await self._asked(name, make_request(key))
         answer = await self.machine.unary(SIGN_IN_METHOD, asked, pb.LocalSignInResponse)
-        return self._taken(store, key, answer)
+        return await self._taken(store, key, answer)
 
     async def by_passkey(self, adds_to: str | None = None) -> SignedInHere:
         """Sign in with a passkey, in a browser.
@@ -154,7 +154,7 @@ class LocalLogin:
             answer = await self.machine.unary(
                 COMPLETE_PASSKEY_METHOD, completed, pb.LocalSignInResponse
             )
-            return self._taken(store, key, answer)
+            return await self._taken(store, key, answer)
 
         return await self._visited(begin, end)
 
@@ -236,7 +236,7 @@ class LocalLogin:
             return await self._enrolled(store, key, asked)
         begun = await self.machine.unary(BEGIN_METHOD, asked, pb.BeginEnrollmentResponse)
         answer = await self._completed(name, begun)
-        return self._taken(store, key, answer)
+        return await self._taken(store, key, answer)
 
     async def _enrolled(
         self, store: IdentityStore, key: Any, asked: pb.BeginEnrollmentRequest
@@ -251,7 +251,7 @@ class LocalLogin:
 
         async def end(attempt: str, query: str) -> SignedInHere:
             completed = pb.CompleteEnrollmentRequest(attempt=attempt, query=query)
-            return self._taken(store, key, await self._complete(completed))
+            return await self._taken(store, key, await self._complete(completed))
 
         return await self._visited(begin, end)
 
@@ -296,10 +296,10 @@ class LocalLogin:
         asked.assertion.CopyFrom(await key.sign(wanted))
         asked.attempt = given.attempt
 
-    def _taken(
+    async def _taken(
         self, store: IdentityStore, key: Any, answer: pb.LocalSignInResponse
     ) -> SignedInHere:
-        person = self.machine.adopt(store, key, answer.signed_in)
+        person = await self.machine.adopt(store, key, answer.signed_in)
         if 0 < len(answer.device) <= _MAX_DEVICE:
             durable.replace(self._device_path, answer.device)
         return SignedInHere(person, answer.recovery_codes_left, tuple(answer.recovery_codes))

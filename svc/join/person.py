@@ -19,6 +19,7 @@ from svc.errors import ConfigError, UsageError
 from svc.join.answer import Enrolled, KeptAnswer
 from svc.join.channel import PinnedCluster, ask_authority
 from svc.join.enroll import JoinRequest, enroll_over
+from svc.join.held import JOIN_SECS, held
 from svc.model.cluster.token import JoinToken
 from svc.model.principal import CALLERS, Role
 from svc.pki.files import check_directory
@@ -28,8 +29,6 @@ from svc.pki.issue import make_request
 from svc.runtime import durable
 from svc.runtime.context import Runtime
 from svc.runtime.services import bounded
-
-_JOIN_SECS = 50.0
 
 
 @frozen
@@ -49,12 +48,14 @@ class JoinPlace:
     Attributes:
         pin: SHA-256 of the cluster root in hex.
         store: Of *directory*.
+        show: Told if another process here has to be waited for.
     """
 
     directory: Path
     proxies: tuple[Address, ...]
     pin: str
     store: IdentityStore
+    show: Callable[[str], object]
 
 
 def parse_addresses(option: str, texts: Iterable[str]) -> tuple[Address, ...]:
@@ -113,15 +114,26 @@ async def join_person(
         enroll: One way to Authority; called once, or not at all.
 
     Raises:
+        IdentityBusy: another process has the identity here and does not let it go.
         SvcError: refused or not reached; nothing was replaced.
     """
+    with await held(runtime.reactor, here.store, here.show, "svc join"):
+        return await _joined(runtime, here, token, enroll)
+
+
+async def _joined(
+    runtime: Runtime,
+    here: JoinPlace,
+    token: JoinToken,
+    enroll: Callable[[JoinRequest], Awaitable[Enrolled]],
+) -> JoinedPerson:
     store, directory = here.store, here.directory
     kept = KeptAnswer(store, token)
     enrolled = kept.read()
     if enrolled is None:
         asking = JoinRequest(here.pin, token, make_request(store.pending_key()))
         answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
-        enrolled = await bounded(runtime.reactor, _JOIN_SECS, answer, "joining")
+        enrolled = await bounded(runtime.reactor, JOIN_SECS, answer, "joining")
         kept.write(enrolled)
     identity = kept.adopt(enrolled, cluster="", pin=here.pin, roles=CALLERS, now=runtime.now)
     facts = identity.facts
@@ -147,11 +159,13 @@ async def take_identity(
     authority: Address | None,
     pin: str,
     token: JoinToken,
+    show: Callable[[str], object],
 ) -> JoinedPerson:
     """Join, and write identity and configuration; an earlier one stays until that is done.
 
     Args:
         authority: Authority's join listener, to join without a Proxy.
+        show: As of :class:`JoinPlace`.
 
     Raises:
         SvcError: refused or not reached; nothing was replaced.
@@ -172,6 +186,7 @@ async def take_identity(
         proxies=proxies,
         pin=check_pin(pin),
         store=IdentityStore(directory),
+        show=show,
     )
     return await join_person(runtime, here, token, enroll)
 

@@ -23,6 +23,7 @@ from svc.config import Address
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.join.channel import PinnedCluster, ask_authority
+from svc.join.held import held
 from svc.join.loopback import LoopbackRedirect, ended_words
 from svc.join.person import check_pin, write_config
 from svc.join.profiles import KeptProfile, ToldProfile
@@ -147,7 +148,7 @@ class MachineSignIn:
         async def end(visit: BrowserVisit, query: str) -> SignedInPerson:
             asked = pb.SignInCompleteRequest(attempt=visit.attempt, query=query)
             answer = await self.unary(COMPLETE_METHOD, asked, pb.SignInResponse)
-            return self.adopt(store, key, answer)
+            return await self.adopt(store, key, answer)
 
         return await self.visited(begin, end, open_browser, lambda done: done.name)
 
@@ -214,7 +215,7 @@ class MachineSignIn:
                     raise
                 continue
             if answer.HasField("signed_in"):
-                return self.adopt(store, key, answer.signed_in)
+                return await self.adopt(store, key, answer.signed_in)
             wait = float(answer.wait)
         raise SvcError(
             "nobody signed in with the code in time; run `svc login` again",
@@ -236,7 +237,8 @@ class MachineSignIn:
             version=__version__,
             sent_at_ms=int(self.runtime.now() * 1000),
         )
-        return self.adopt(store, key, await self.unary(ASSERT_METHOD, asked, pb.SignInResponse))
+        answer = await self.unary(ASSERT_METHOD, asked, pb.SignInResponse)
+        return await self.adopt(store, key, answer)
 
     async def unary(self, method: str, asked: Any, answer: type[Any]) -> Any:
         """One call in a connection of its own."""
@@ -306,8 +308,17 @@ class MachineSignIn:
     async def _ask(self, ask: Callable[[IRpcChannel], Any]) -> Any:
         return await self.place.ask(self.runtime, ask)
 
-    def adopt(self, store: IdentityStore, key: Any, answer: pb.SignInResponse) -> SignedInPerson:
-        """Store the certificate that Authority answered with, for the key that it is for."""
+    async def adopt(
+        self, store: IdentityStore, key: Any, answer: pb.SignInResponse
+    ) -> SignedInPerson:
+        """Store the certificate that Authority answered with, for the key that it is for.
+
+        Only this much of a sign-in keeps others from the identity: a person may take long before.
+        """
+        with await held(self.runtime.reactor, store, self.show, "svc login"):
+            return self._adopt(store, key, answer)
+
+    def _adopt(self, store: IdentityStore, key: Any, answer: pb.SignInResponse) -> SignedInPerson:
         identity: TransportIdentity = adopt_identity(
             store,
             key,

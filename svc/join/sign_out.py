@@ -10,22 +10,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 from pathlib import Path
 
-from twisted.internet.task import deferLater
-
 from svc.client.signin import SignInFile
-from svc.errors import SvcError
+from svc.join.held import held
 from svc.join.sign_in import Show
 from svc.pki.identity import TransportIdentity
-from svc.pki.identity_store import IdentityBusy, IdentityStore
-from svc.pki.renewal import FIRST_RETRY
+from svc.pki.identity_store import IdentityStore
 from svc.runtime.context import Runtime
-
-_WAIT_SECS = FIRST_RETRY + 5.0
-"""Longer than any renewal takes: it is given up after ``FIRST_RETRY`` seconds."""
-_LOOK_AGAIN_SECS = 0.1
 
 
 async def sign_out(
@@ -48,33 +40,8 @@ async def sign_out(
         SvcError: it came by no sign-in, or Authority is not reached; nothing was removed.
     """
     store = IdentityStore(directory)
-    with await _held(runtime, store, show):
+    with await held(runtime.reactor, store, show, "svc logout"):
         await end(TransportIdentity.load(store, runtime.now))
         SignInFile(directory).write(0)
         if not keep_files:
             shutil.rmtree(directory / "identity")
-
-
-async def _held(runtime: Runtime, store: IdentityStore, show: Show) -> ExitStack:
-    """Holds the identity until it is closed."""
-    clock, is_told = runtime.reactor, False
-    ends = clock.seconds() + _WAIT_SECS
-    while True:
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(store.hold())
-                return stack.pop_all()
-            except IdentityBusy as busy:
-                if clock.seconds() >= ends:
-                    raise _still_held(busy) from None
-        if not is_told:
-            show("svc up is renewing the certificate of this sign-in; waiting until it has")
-            is_told = True
-        await deferLater(clock, _LOOK_AGAIN_SECS)
-
-
-def _still_held(busy: SvcError) -> IdentityBusy:
-    return IdentityBusy(
-        f"{busy.text}, and has not finished within {_WAIT_SECS:g} seconds; nothing was changed: "
-        "run `svc logout` again, or end the `svc up` that runs here first"
-    )

@@ -46,7 +46,7 @@ class StoredIdentity:
 
 
 class IdentityBusy(SvcError):
-    """Another process is renewing or removing the identity."""
+    """Another process is making, renewing or removing the identity."""
 
     fault = Fault.ABORTED
     reason = "identity_busy"
@@ -72,7 +72,7 @@ class IdentityStore:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Keep others that hold it from renewing or removing the identity meanwhile.
+        """Keep others that hold it from making, renewing or removing the identity meanwhile.
 
         The file lies beside the directory of the identity, which a sign-out removes.
 
@@ -87,7 +87,8 @@ class IdentityStore:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise IdentityBusy(
-                    f"{self._lock.parent}: another process is renewing or removing the identity"
+                    f"{self._lock.parent}: another process is making, renewing or removing the "
+                    "identity"
                 ) from None
             yield
         finally:

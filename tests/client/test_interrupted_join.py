@@ -103,6 +103,7 @@ class PersonTests(InterruptedCase):
             proxies=PROXIES,
             pin=authority.world.keys.ca_pin,
             store=self.store(),
+            show=self.fail,
         )
         return self.outcome(join_person(self.runtime(), place, authority.token, self.way))
 

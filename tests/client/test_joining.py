@@ -470,6 +470,7 @@ class PersonTests(SynchronousTestCase):
         self.home.mkdir(mode=0o700)
         self.directory = prepare(self.home / ".svc")
         self.store = IdentityStore(self.directory)
+        self.shown: list[str] = []
         world = self.authority.world
         self.runtime = Runtime(
             reactor=world.clock,
@@ -485,11 +486,19 @@ class PersonTests(SynchronousTestCase):
             endpoint: Any = proxy
             return enroll_through_proxy(endpoint, clock, now, asking)
 
-        pin, token = self.authority.world.keys.ca_pin, self.authority.token
-        place = JoinPlace(
-            directory=self.directory, proxies=(Address("127.0.0.1", 1),), pin=pin, store=self.store
+        token = self.authority.token
+        return self.authority.settle(join_person(self.runtime, self.place, token, enroll))
+
+    @property
+    def place(self) -> JoinPlace:
+        """Where the person joins."""
+        return JoinPlace(
+            directory=self.directory,
+            proxies=(Address("127.0.0.1", 1),),
+            pin=self.authority.world.keys.ca_pin,
+            store=self.store,
+            show=self.shown.append,
         )
-        return self.authority.settle(join_person(self.runtime, place, token, enroll))
 
     def test_joins(self) -> None:
         """A person's token becomes an identity and a configuration, all of it private."""
@@ -518,6 +527,40 @@ class PersonTests(SynchronousTestCase):
         (second,) = self.join()
         self.assertEqual(self.store.load().chain, second.identity.chain)
         self.assertNotEqual(second.identity.chain, first.identity.chain)
+
+    def test_beside_another(self) -> None:
+        """A join waits for another process that changes the identity, and asks for nothing yet."""
+        world = self.authority.world
+        first = world.issued(Role.USER, self.store.pending_key()).chain
+        self.store.pin(world.keys.root_der)
+
+        async def enroll(asking: JoinRequest) -> Any:
+            began.append(asking)
+            raise Unavailable("nobody there")
+
+        began: list[JoinRequest] = []
+        with self.store.hold():
+            joining = Deferred.fromCoroutine(
+                join_person(self.runtime, self.place, self.authority.token, enroll)
+            )
+            self.authority.clock.pump([1.0] * 30)
+            self.assertNoResult(joining)
+            self.assertEqual((began, len(self.shown)), ([], 1))
+            self.store.write(self.store.pending_key(), first)
+        self.authority.clock.pump([1.0])
+        self.failureResultOf(joining, Unavailable)
+        self.assertEqual((len(began), self.store.load().chain), (1, first))
+
+    def test_never_let_go(self) -> None:
+        """A join that waited in vain says what to do; its token is good still."""
+        with self.store.hold():
+            waiting = self.join()
+            self.authority.clock.pump([1.0] * 60)
+        (failure,) = waiting
+        self.assertEqual(failure.value.reason, "identity_busy")
+        self.assertIn("run `svc join` again", failure.value.text)
+        (person,) = self.join()
+        self.assertEqual(person.name, "ann")
 
     def test_running_resident_takes_it(self) -> None:
         """What runs uses the new identity of the same person without a restart."""

@@ -13,11 +13,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.client.signin import RenewedSignIn, SignInFile
 from svc.compose.sign_in import sign_in_renewal
 from svc.errors import Unavailable
+from svc.join.sign_in import MachineSignIn, SignInPlace
 from svc.join.sign_out import sign_out
 from svc.model.principal import Role
 from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity import TransportIdentity
 from svc.pki.identity_store import IdentityBusy, IdentityStore
+from svc.pki.root import new_key
+from svc.proto.gate.v1 import sign_in_pb2 as pb
 from svc.runtime.context import Runtime
 from tests.pki.support import World
 from tests.support.nothing import nothing
@@ -139,11 +142,49 @@ class SignOutTests(SynchronousTestCase):
         self.assertEqual(self.store.load().chain, self.first)
         self.begin_to_renew()
 
+    def signed_in(self) -> tuple[tuple[bytes, ...], Deferred[Any]]:
+        """The chain of a sign-in that Authority answered, and ``svc login`` as it takes that."""
+        key = new_key()
+        chain = self.world.issued(Role.USER, key).chain
+        place = SignInPlace(
+            directory=self.directory,
+            proxies=(),
+            authority=None,
+            pin=self.world.keys.ca_pin,
+            writes_config=False,
+        )
+        answer = pb.SignInResponse(
+            name="ann", root=self.world.keys.root_der, chain=chain, renew_until=9
+        )
+        machine = MachineSignIn(self.runtime, place, self.shown.append)
+        return chain, Deferred.fromCoroutine(machine.adopt(self.store, key, answer))
+
+    def test_signed_in_while_it_is_renewed(self) -> None:
+        """What a sign-in brings is in place once a renewal under way has ended, all of it."""
+        self.begin_to_renew()
+        chain, taking = self.signed_in()
+        self.world.clock.pump([0.1] * 5)
+        self.assertNoResult(taking)
+        renewed = self.answered(self.asked[0])
+        self.assertEqual(self.store.load().chain, renewed)
+        self.settle(lambda: taking.called)
+        self.assertEqual(self.successResultOf(taking).name, "ann")
+        self.assertEqual((self.store.load().chain, self.file.renew_until()), (chain, 9.0))
+
+    def test_signed_in_beside_another(self) -> None:
+        """A sign-in waits in vain for a process that keeps the identity, and writes nothing."""
+        with self.store.hold():
+            _, taking = self.signed_in()
+            self.world.clock.pump([0.1] * 600)
+        told = self.failureResultOf(taking, IdentityBusy).value
+        self.assertIn("run `svc login` again", told.text)
+        self.assertEqual(self.store.load().chain, self.first)
+
     def test_never_let_go(self) -> None:
         """A process that keeps the identity is named as the reason after a while."""
         with self.store.hold():
             leaving = self.sign_out()
-            self.world.clock.pump([0.1] * 400)
+            self.world.clock.pump([0.1] * 600)
         told = self.failureResultOf(leaving, IdentityBusy).value
         self.assertIn("run `svc logout` again", told.text)
         self.assertEqual((self.ended, self.store.load().chain), ([], self.first))
