@@ -17,7 +17,9 @@ from glob import escape
 from pathlib import Path
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_TRIED_BYTES = 65_536
+TRIED_BYTES = 65_536
+"""What is written to see whether a disk takes anything at all."""
+
 _LEFT_SECS = 600.0
 
 
@@ -26,16 +28,26 @@ def is_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _FULL
 
 
-def try_room(directory: Path) -> None:
-    """Return if a little can be written in *directory*; leaves nothing there.
+def try_room(directory: Path, size: int = TRIED_BYTES) -> None:
+    """Return if a little can be written in *directory*, and *size* bytes fit; leaves nothing there.
 
     Raises:
         OSError: it cannot; :func:`is_full` says whether that is for want of room.
     """
     with tempfile.TemporaryFile(dir=directory) as file:
-        file.write(bytes(_TRIED_BYTES))
+        file.write(bytes(min(size, TRIED_BYTES)))
         file.flush()
+        if size > TRIED_BYTES:
+            _reserve(file.fileno(), size)
         os.fsync(file.fileno())
+
+
+def _reserve(descriptor: int, size: int) -> None:
+    """Take room for a file of *size* bytes: without writing them all, where the system can."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:
+        os.write(descriptor, bytes(size - TRIED_BYTES))
 
 
 @contextmanager

@@ -42,6 +42,7 @@ class FaultyDisk(Disk):
         errors: By call (``write``, ``sync``, ``wipe``, ``truncate``, ``sync_directory``,
             ``try_room``): what the next one raises.
         bad_syncs: By their number in :attr:`syncs`: those that fail.
+        free: Bytes that a new file, or a try, may have.
     """
 
     def __init__(self) -> None:
@@ -49,6 +50,7 @@ class FaultyDisk(Disk):
         self.errors: dict[str, BaseException] = {}
         self.syncs = 0
         self.bad_syncs: set[int] = set()
+        self.free: int | None = None
 
     def write(self, descriptor: int, data: bytes) -> None:
         if self.cut is not None:
@@ -69,6 +71,7 @@ class FaultyDisk(Disk):
         if "wipe" in self.errors:
             super().wipe(descriptor, begin, begin + (end - begin) // 2)
         self._fail("wipe")
+        self._fit(end)
         super().wipe(descriptor, begin, end)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -78,8 +81,13 @@ class FaultyDisk(Disk):
     def sync_directory(self, path: Path) -> None:
         self._fail("sync_directory")
 
-    def try_room(self, path: Path) -> None:
+    def try_room(self, path: Path, size: int) -> None:
         self._fail("try_room")
+        self._fit(size)
+
+    def _fit(self, size: int) -> None:
+        if self.free is not None and size > self.free:
+            raise OSError(errno.ENOSPC, "no")
 
     def _fail(self, call: str) -> None:
         if call in self.errors:

@@ -127,6 +127,23 @@ class FullSpoolTests(ProxyTests):
         self.successResultOf(Deferred.fromCoroutine(self.site.spool.mend()))
         self.opened()
 
+    def test_a_disk_without_room_for_requests(self) -> None:
+        """No session opens whose requests could not be written ahead: that takes a whole file."""
+        told: list[bool] = []
+        self.site.spool.has_room = lambda: told.append(True)
+        self.site.disk.free = 4 * 65_536
+        for _ in range(2):
+            self.successResultOf(Deferred.fromCoroutine(self.site.spool.mend()))
+            talk = self.site.open()
+            assert talk.error is not None
+            self.assertEqual(talk.reason, FULL)
+            self.assertIn("the disk of the Proxy is full", talk.error.text)
+        self.assertEqual(told, [])
+        self.site.disk.free += 65_536
+        self.successResultOf(Deferred.fromCoroutine(self.site.spool.mend()))
+        self.assertEqual(told, [True])
+        self.opened()
+
     def test_ends_that_cannot_be_written(self) -> None:
         """While ends that wait cannot be written down no session begins."""
         path = self.site.spools / "ends"

@@ -97,6 +97,26 @@ class ReplaceTests(SynchronousTestCase):
         durable.try_room(self.directory)
         self.assertEqual(self.names(), [])
 
+    def test_room_for_more(self) -> None:
+        """Room is asked for as much as is needed, and nothing is left of that."""
+        code = (
+            "import resource, sys\nfrom pathlib import Path\nfrom svc.runtime import durable\n"
+            "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
+            "resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 17, hard))\n"
+            "durable.try_room(Path(sys.argv[1]))\n"
+            "durable.try_room(Path(sys.argv[1]), 1 << 17)\n"
+            "try: durable.try_room(Path(sys.argv[1]), (1 << 17) + 1)\n"
+            "except OSError as e: print(durable.is_full(e))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(self.directory.absolute())],
+            check=True,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual((done.stdout, self.names()), ("True\n", []))
+
     def test_new(self) -> None:
         """What is there already is not written over, nor what a link leads to."""
         (self.directory / "link").symlink_to(self.path)

@@ -119,10 +119,15 @@ class SpoolFiles:
         """
         return closed() if self._is_closed else self._commit((), [])
 
-    def try_disk(self) -> Outcome:
-        """Check for a full disk while nobody writes; return why nothing could be written."""
+    def try_disk(self, *, is_ahead: bool) -> Outcome:
+        """Check for a full disk while nobody writes; return why nothing could be written.
+
+        Args:
+            is_ahead: Requests are written ahead, so that the next one may need a new file for that.
+        """
+        needed = durable.TRIED_BYTES + (self._ahead.next_file_bytes if is_ahead else 0)
         try:
-            self.disk.try_room(self.root)
+            self.disk.try_room(self.root, needed)
         except OSError as e:
             if durable.is_full(e):
                 return disk_full()

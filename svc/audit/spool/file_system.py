@@ -36,9 +36,9 @@ class Disk:
         """Return once the names in a directory are durable."""
         durable.sync_directory(path)
 
-    def try_room(self, path: Path) -> None:
-        """Return if a little can be written in a directory."""
-        durable.try_room(path)
+    def try_room(self, path: Path, size: int) -> None:
+        """Return if *size* bytes fit into a directory."""
+        durable.try_room(path, size)
 
 
 def is_at(path: Path, descriptor: int) -> bool:

@@ -101,7 +101,7 @@ class Spool:
 
     async def open(self) -> None:
         """Find what former lives left and begin a spool; a disk that refuses is only logged."""
-        refusal = await self.in_thread(self.files.open)
+        refusal = await self._opened()
         if refusal is not None:
             _log.error(
                 "an audit spool could not be started", reason=refusal.reason, text=refusal.text
@@ -114,11 +114,26 @@ class Spool:
         Where there is one, see that the disk has room for more: nobody may have written lately.
         """
         if self._failed is None:
-            self._look_for_room(await self.in_thread(self.files.try_disk))
+            self._look_for_room(await self.in_thread(self._try_disk))
             self._report()
         else:
-            self._report(await self.in_thread(self.files.open))
+            self._report(await self._opened())
         self._retry()
+
+    async def _opened(self) -> SvcError | None:
+        """Begin a spool; returns why there is none."""
+
+        def begun() -> tuple[Outcome, Outcome]:
+            refusal = self.files.open()
+            return refusal, None if refusal is not None else self._try_disk()
+
+        refusal, no_room = await self.in_thread(begun)
+        if refusal is None:
+            self._look_for_room(no_room)
+        return refusal
+
+    def _try_disk(self) -> Outcome:
+        return self.files.try_disk(is_ahead=self.waits)
 
     def check(self) -> None:
         """What would have to be recorded must not be begun while nothing can be.

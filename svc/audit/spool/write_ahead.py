@@ -138,6 +138,11 @@ class WriteAhead:
         places = [AheadPlace(file, at) for at in range(first, self._written)]
         return [*places, AheadPlace(file, self._written, end=file.size)]
 
+    @property
+    def next_file_bytes(self) -> int:
+        """What the disk must still have for the next file; 0 where none is made any more."""
+        return self.file_bytes if len(self._files) < 2 else 0
+
     def in_rows(self, places: Sequence[AheadPlace]) -> None:
         """These requests are in durable rows; :meth:`settle` is called before any other row is."""
         for one in places:
