@@ -19,7 +19,14 @@ from attrs import define, field
 from twisted.logger import Logger
 
 from svc.audit.spool.batches import in_batches
-from svc.audit.spool.entries import Extent, Outcome, SpoolEntry, SpoolRequest, Waiting
+from svc.audit.spool.entries import (
+    Extent,
+    Outcome,
+    SpoolEntry,
+    SpoolRequest,
+    SpoolWrite,
+    Waiting,
+)
 from svc.audit.spool.file_system import Disk
 from svc.audit.spool.framing import framed
 from svc.audit.spool.quota import SEGMENT_COST, SpoolQuota
@@ -37,8 +44,8 @@ from svc.audit.spool.write_ahead import WriteAhead
 from svc.errors import SvcError
 from svc.messages.spooled import row_message
 from svc.model.audit.record import AuditRecord
-from svc.model.audit.request import RequestRecord, SessionNumbers
-from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
+from svc.model.audit.request import RequestRecord
+from svc.model.audit.spool import SpoolPlace
 from svc.model.ids import random_id
 from svc.runtime import durable
 
@@ -59,28 +66,6 @@ MAX_FORMER = 250
 
 class _Gone(Exception):
     """The files were taken away under us."""
-
-
-@define
-class _Batch:
-    """Rows that are written together, until they are durable."""
-
-    place: SpoolPlace
-    """Of the next row."""
-    rows: list[Numbered] = field(factory=list)
-    data: bytearray = field(factory=bytearray)
-    held: dict[str, int] = field(factory=dict)
-    numbers: dict[SessionNumbers, int] = field(factory=dict)
-    taken: int = 0
-    """Bytes of the room that were taken for it here."""
-    paid: list[tuple[SpoolRequest, int]] = field(factory=list)
-    """Requests, for which room was taken before, and what each needs of it."""
-
-    def add(self, row: SpoolRow, data: bytes) -> None:
-        """Take the row that was made for the place."""
-        self.rows.append((self.place.n, row))
-        self.data += data
-        self.place = SpoolPlace(self.place.spool_id, self.place.n + 1, row_hash(row.canonical))
 
 
 @define(eq=False)
@@ -276,6 +261,14 @@ class SpoolFiles:
             self.room.found(sum(one.cost for one in spool.segments))
         self.room.found(sum(one.cost for one in self._left))
         self._is_found = True
+        if not self.room.has_for_others:
+            _log.error(
+                "an earlier run left more audit records than proxy.spool_max_bytes has room for: "
+                "no session opens until the Authority has accepted some of them; to open sessions "
+                "before that, raise proxy.spool_max_bytes and restart",
+                used=self.room.used,
+                most=self.room.most,
+            )
 
     def _tail(self) -> LiveSpool:
         """The spool to write to, with a file that is open."""
@@ -299,8 +292,19 @@ class SpoolFiles:
         live = self._live = LiveSpool(StoredSpool(spool_id, path))
         return live
 
+    def _take(self, size: int, holder: str | None = None) -> bool:
+        """Take room, if there is any.
+
+        What former lives left enters rows whatever room there is: it has its room already, and
+        nothing else would ever make any.
+        """
+        if self._left and holder is None:
+            self.room.found(size)
+            return True
+        return self.room.take(size, holder)
+
     def _open_segment(self, live: LiveSpool) -> None:
-        if not self.room.take(SEGMENT_COST):
+        if not self._take(SEGMENT_COST):
             self._give_up_empty(live)
             raise full()
         stored = live.stored
@@ -311,7 +315,7 @@ class SpoolFiles:
 
     def _write(self, live: LiveSpool, entries: Sequence[Waiting], outcomes: list[Outcome]) -> None:
         stored = live.stored
-        batch = _Batch(SpoolPlace(stored.spool_id, stored.last + 1, live.prev))
+        batch = SpoolWrite(SpoolPlace(stored.spool_id, stored.last + 1, live.prev))
         try:
             self._ahead.settle()
             if not stored.last:
@@ -335,23 +339,23 @@ class SpoolFiles:
         live.prev = batch.place.prev
         self._acknowledged(live, batch)
 
-    def _add(self, batch: _Batch, entry: SpoolEntry) -> None:
+    def _add(self, batch: SpoolWrite, entry: SpoolEntry) -> None:
         """Make the row of an entry, where there is room for it.  Raises SvcError."""
-        if not self.room.has(1, entry.holder):
+        if not self._left and not self.room.has(1, entry.holder):
             raise full()
         place, record = batch.place, entry.record
         if not isinstance(record, AuditRecord):
             record = record(place.spool_id, place.n)
         row = self.maker.row(record, place)
         data = framed(place.n, row_message(row).SerializeToString())
-        if not self.room.take(len(data), entry.holder):
+        if not self._take(len(data), entry.holder):
             raise full()
         batch.taken += len(data)
         if entry.holder is not None:
             batch.held[entry.holder] = batch.held.get(entry.holder, 0) + len(data)
         batch.add(row, data)
 
-    def _add_requests(self, batch: _Batch, requests: Sequence[SpoolRequest]) -> None:
+    def _add_requests(self, batch: SpoolWrite, requests: Sequence[SpoolRequest]) -> None:
         """Make the rows of requests for which room was taken."""
         for part in in_batches(requests):
             row = self.maker.batch([one.sealed for one in part], batch.place, batch.numbers)
@@ -385,7 +389,7 @@ class SpoolFiles:
         if not live.is_there:
             raise _Gone
 
-    def _acknowledged(self, live: LiveSpool, batch: _Batch) -> None:
+    def _acknowledged(self, live: LiveSpool, batch: SpoolWrite) -> None:
         stored = live.stored
         segment = stored.segments[-1]
         self._stored[stored.spool_id] = stored

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from attrs import define, frozen
+from attrs import define, field, frozen
 
 from svc.audit.spool.write_ahead import AheadPlace
 from svc.errors import SvcError
 from svc.model.audit.record import AuditRecord
-from svc.model.audit.request import SealedRequest
+from svc.model.audit.request import SealedRequest, SessionNumbers
+from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 
 Outcome = SvcError | None
 """Why a record was not written; None where it is on the disk."""
@@ -46,6 +47,28 @@ class SpoolRequest:
 
 Waiting = SpoolEntry | SpoolRequest
 """What is written together: rows of their own first, and the requests in batches after them."""
+
+
+@define
+class SpoolWrite:
+    """Rows that are written together, until they are durable."""
+
+    place: SpoolPlace
+    """Of the next row."""
+    rows: list[tuple[int, SpoolRow]] = field(factory=list)
+    data: bytearray = field(factory=bytearray)
+    held: dict[str, int] = field(factory=dict)
+    numbers: dict[SessionNumbers, int] = field(factory=dict)
+    taken: int = 0
+    """Bytes of the room that were taken for it here."""
+    paid: list[tuple[SpoolRequest, int]] = field(factory=list)
+    """Requests, for which room was taken before, and what each needs of it."""
+
+    def add(self, row: SpoolRow, data: bytes) -> None:
+        """Take the row that was made for the place."""
+        self.rows.append((self.place.n, row))
+        self.data += data
+        self.place = SpoolPlace(self.place.spool_id, self.place.n + 1, row_hash(row.canonical))
 
 
 @frozen

@@ -70,6 +70,20 @@ class LifeTests(LifeCase):
         segments = [one for spool in self.spool._stored.values() for one in spool.segments]
         self.assertEqual(self.spool.room.used, sum(one.cost for one in segments))
 
+    def test_less_room_than_was_left(self) -> None:
+        """What passed enters rows however little room there is now; its delivery makes room."""
+        self.passed(20)
+        with capturedLogs() as logs:
+            self.spool = self.next_life(room=40_000)
+        [told] = [one["log_format"] for one in logs if "proxy.spool_max_bytes" in one["log_format"]]
+        self.assertIn("raise proxy.spool_max_bytes", told)
+        self.assertEqual(self.recorded(), list(range(1, 21)))
+        self.assertEqual(written(self.spool, "a", holder=PERSON), ["audit_spool_full"])
+        for one in self.spool.spools():
+            self.spool.covered(one.spool_id, one.last)
+        self.assertLess(self.spool.room.used, 20_000)
+        self.assertEqual(written(self.spool, "b"), [""])
+
     def test_killed_between(self) -> None:
         """Rows that were durable just before the end are not told again."""
         self.spool.commit(self.passed(2))
