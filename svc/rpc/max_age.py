@@ -149,12 +149,13 @@ class Freshness:
     async def follow(
         self, current: Callable[[], Shown | None], replace: Callable[[], Awaitable[object]]
     ) -> None:
-        """Replace the connection in use each time it is due; cancel it, or let it see the end.
+        """Replace the connection in use each time it is due, until there is none.
 
         Args:
             current: What the connection in use shows; None once there is none
-                to replace: a cancellation alone does not reach a coroutine
-                that is itself the cause of the end.
+                to replace, before this is cancelled: a cancellation alone does not reach a
+                coroutine that is itself the cause of the end, and one that comes while there
+                is a connection was meant for something else.
             replace: Dials, moves and returns; what it raises is logged, and it
                 is called again soon.
         """
@@ -166,11 +167,11 @@ class Freshness:
             try:
                 await replace()
                 continue
-            except CancelledError:
-                raise
             except SvcError as e:
                 _log.info("a connection could not be replaced yet", reason=e.reason, text=e.text)
-            except Exception:
+            except Exception as e:
+                if isinstance(e, CancelledError) and current() is None:
+                    raise
                 # Whatever it was: the connection would be used past the end of a certificate.
                 _log.failure("a connection could not be replaced yet", reason="internal")
             if (shown := current()) is not None:

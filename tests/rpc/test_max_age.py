@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Unavailable
@@ -128,6 +128,15 @@ class FreshnessTests(SynchronousTestCase):
         self.advance(1500)
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 2)
         self.assertEqual(len(self.replaced), 3)
+        self.assertGreater(self.fresh.left(self.current), 0)
+
+    def test_cancelled_by_another(self) -> None:
+        """So it is where somebody cancelled what the replacement waits for."""
+        self.failing, self.failure = 2, CancelledError()
+        self.follow()
+        renew(self.world, self.ours)
+        self.advance(1500)
+        self.assertEqual(len(self.flushLoggedErrors(CancelledError)), 2)
         self.assertGreater(self.fresh.left(self.current), 0)
 
     def test_leaves_of_seconds(self) -> None:

@@ -268,9 +268,10 @@ class AuthorityLink(Service):
             while True:
                 await self._frame()
         finally:
+            # First: by this they know that they are cancelled for good.
+            followed, self._followed = self._followed, None
             for each in moving:
                 each.cancel()
-            followed, self._followed = self._followed, None
             if followed is not None:
                 self._ended_at = followed.at
                 await followed.channel.close()
@@ -326,13 +327,17 @@ class AuthorityLink(Service):
             await self._dialing.acquire()
             try:
                 await self._move_to_leader()
-            except CancelledError:
-                raise
             except Exception as e:
+                if self._is_over(e):
+                    raise
                 # Without this loop no further leader would be moved to; the probes set its pace.
                 self._log_over(e, self.pool.turn)
             finally:
                 self._dialing.release()
+
+    def _is_over(self, failed: Exception) -> bool:
+        """Whether a move was cancelled because its connection ended, and by nobody else."""
+        return isinstance(failed, CancelledError) and self._followed is None
 
     async def _move_to_leader(self) -> None:
         at, before = self.pool.preferred, self.pool.turn
@@ -341,9 +346,9 @@ class AuthorityLink(Service):
         self.pool.turn_to(at)
         try:
             await self._reached()
-        except CancelledError:
-            raise
         except Exception as e:
+            if self._is_over(e):
+                raise
             self._log_over(e, at)
             self.pool.turn_back(before)
         else:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -410,6 +410,18 @@ class ProbeTests(Members):
         self.epochs[self.home] = 3
         self.site.pass_time(6)
         self.assertEqual((link.member, self.moves), (self.home, 2))
+
+    def test_a_move_cancelled_by_another(self) -> None:
+        """So it is where somebody cancelled what a move waits for, and the connection stands."""
+        link, there = self.site.link, self.others[0]
+        self.failing[there] = CancelledError()
+        self.epochs = {there: 2}
+        self.site.pass_time(12)
+        self.assertEqual(len(self.flushLoggedErrors(CancelledError)), 2)
+        self.assertEqual((link.member, link.pool.current), (self.home, self.home))
+        self.failing.clear()
+        self.site.pass_time(6)
+        self.assertEqual((link.member, self.moves), (there, 1))
 
     async def _broken(self) -> RpcChannel:
         raise ZeroDivisionError
