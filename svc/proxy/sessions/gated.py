@@ -30,7 +30,7 @@ from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import ContextValue
 from svc.model.policy.requested import ApprovedAccess, can_be_asked, exact_command, text_digest
 from svc.model.session.ending import GATED_FAULTS
-from svc.model.session.ranges import RangeDecision, RequestRange
+from svc.model.session.ranges import RangeDecision
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
 from svc.proxy.sessions.carry import Carried
@@ -180,7 +180,8 @@ def not_kept(decision_id: str, action: str, text: bytes) -> None:
 WriteGated = Callable[[GatedRequest | GatedNote, str], Awaitable[object] | None]
 """Makes a record durable, given the session's uid, or raises SvcError.
 
-What is to be awaited until the request may pass; None where it may at once.
+What is to be awaited until the request may pass; None where it may at once.  Those of one session
+may pass in the order in which they are numbered in their records.
 """
 
 
@@ -230,9 +231,7 @@ class GatedSession:
     ending: str = field(default="", init=False)
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
-    _numbered: int = field(default=0, init=False)
     _announced: int = field(default=0, init=False)
-    _durable: dict[int, RangeDecision] = field(factory=dict, init=False)
 
     @property
     def resource(self) -> str:
@@ -274,15 +273,11 @@ class GatedSession:
                     decided, decision="deny", policies=by, reason=refused, lacks_text=False
                 )
             self.counted(decided.request.request_kind, decided.decision)
-            range_ = self._placed(decided, size)
-            try:
-                waiting = self.write(decided, self.opened.request.session_uid)
-                if waiting is not None:
-                    await waiting
-            except BaseException:
-                self._unrecorded(range_)
-                raise
-            self._announce(range_, allowed=decided.decision == "allow")
+            decided.range, decided.frames = self.requests.request_range(size)
+            waiting = self.write(decided, self.opened.request.session_uid)
+            if waiting is not None:
+                await waiting
+            self._announce(decided.range, allowed=decided.decision == "allow")
             if decided.request_hint and can_be_asked(text):
                 self.keep(decided.decision_id, action, text)
         except CancelledError:
@@ -305,27 +300,16 @@ class GatedSession:
             return denied
         return self.decides(opened, action, facts, found, text)
 
-    def _placed(self, decided: GatedRequest, size: int) -> RequestRange:
-        """Say in the decision which bytes it is about; it has the next number."""
-        range_ = self.requests.request_range(self._numbered + 1, size)
-        self._numbered = range_.n
-        decided.range = range_.offset, range_.offset + range_.size
-        decided.frames = range_.tags
-        return range_
+    def _announce(self, range_: tuple[int, int], *, allowed: bool) -> None:
+        """Tell the Connector of what is on record.
 
-    def _unrecorded(self, range_: RequestRange) -> None:
-        # Of a number that is lost amid others the Connector never hears: it ends the session.
-        if self._numbered == range_.n:
-            self._numbered -= 1
-
-    def _announce(self, range_: RequestRange, *, allowed: bool) -> None:
-        """Tell the Connector of what is on record, in the order of the numbers."""
-        self._durable[range_.n] = RangeDecision(
-            n=range_.n, offset=range_.offset, size=range_.size, allowed=allowed
+        Its number is the one that its record has: both count what became durable, in that order.
+        """
+        first, end = range_
+        self._announced += 1
+        self.requests.announce(
+            RangeDecision(n=self._announced, offset=first, size=end - first, allowed=allowed)
         )
-        while (announced := self._durable.pop(self._announced + 1, None)) is not None:
-            self._announced += 1
-            self.requests.announce(announced)
 
     def stands(self, verdict: RequestVerdict) -> bool:
         """See IGatedSession."""

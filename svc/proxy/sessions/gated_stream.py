@@ -22,7 +22,7 @@ from svc.model.session.edits import MAX_EDIT_BYTES, MAX_VALUE_CHARACTERS, Edit
 from svc.model.session.ending import FRAME_ORDER
 from svc.model.session.frames import MAX_FRAMES_HELD, FrameMarks, TaggedFrame, TaggedKind
 from svc.model.session.gated import MAX_NOTED, GateNote
-from svc.model.session.ranges import MAX_RANGE, RangeDecision, RequestRange
+from svc.model.session.ranges import MAX_RANGE, RangeDecision
 from svc.proxy.sessions.directions import BytesAwaited
 from svc.rpc.gated import PassingStream
 from svc.wire.machine import Part
@@ -141,18 +141,17 @@ class GatedStream(Protocol):
         short = {word: value[:MAX_VALUE_CHARACTERS] for word, value in values.items()}
         return Edit(offset=self.passed, size=size, name=name, values=short)
 
-    def request_range(self, n: int, size: int) -> RequestRange:
-        """The range of a request that begins with the first byte held.
+    def request_range(self, size: int) -> tuple[tuple[int, int], bytes]:
+        """Of a request that begins with the first byte held: its first byte and the one after it.
 
         Args:
-            n: Which decision of the session it is.
             size: How many bytes it has; 0: those that ``until`` read last, or else the first.
+
+        Returns:
+            With the digest of the tags of the frames that have them.
         """
-        held = len(self._held)
-        size = min(size or self._read or 1, held)
-        return RequestRange(
-            n=n, offset=self.passed, size=size, tags=self._marks.digest(self.passed, size)
-        )
+        size = min(size or self._read or 1, len(self._held))
+        return (self.passed, self.passed + size), self._marks.digest(self.passed, size)
 
     def announce(self, decision: RangeDecision) -> None:
         """Tell the other end of a decision, before any byte that follows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import shutil
 import tempfile
@@ -24,7 +25,13 @@ from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.session.edits import MAX_VALUE_CHARACTERS
 from svc.model.session.frames import MAX_FRAMES_HELD, TaggedKind
 from svc.model.session.gated import GateNote
-from svc.model.session.ranges import RequestChain, RequestRange, first_head, next_head
+from svc.model.session.ranges import (
+    RangeDecision,
+    RequestChain,
+    RequestRange,
+    first_head,
+    next_head,
+)
 from svc.proxy.sessions.gated import (
     GatedNote,
     GatedOpen,
@@ -489,13 +496,14 @@ class DecideTests(SynchronousTestCase):
         first = self.writing = Deferred()
         earlier = so_far(self.session.decide("redisRead", {}, 4))
         so_far(self.session.requests.pass_on(0))
-        self.writing = None
+        second = self.writing = Deferred()
         self.word = "deny"
         later = so_far(self.session.decide("redisRead", {}, 4))
-        self.assertEqual(([len(earlier), len(later)], out.messages), ([0, 1], 0))
+        self.assertEqual(([len(earlier), len(later)], out.messages), ([0, 0], 0))
         first.callback(None)
+        second.callback(None)
         ranges = []
-        for n, one in zip((2, 1), self.written, strict=True):
+        for n, one in enumerate(self.written, 1):
             assert isinstance(one, GatedRequest)
             assert one.range is not None
             assert one.frames is not None
@@ -545,6 +553,31 @@ class DecideTests(SynchronousTestCase):
         (written,) = self.written
         assert isinstance(written, GatedRequest)
         self.assertEqual(written.range, (0, 0))
+
+    def test_refused_together(self) -> None:
+        """Requests that one write refuses leave no gap either; the next has its record's number."""
+        directory = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, directory)
+        disk, clock = FaultyDisk(), Clock()
+        held = files(Path(directory) / "spool", disk)
+        self.assertIsNone(held.open())
+        spool = Spool(held, inline, committed=nothing, has_room=nothing, clock=clock)
+        self.session.write = recording(spool, origin=ORIGIN, now=lambda: 1.0, entropy=entropy)
+        announced: list[RangeDecision] = []
+
+        def announce(decision: RangeDecision) -> None:
+            announced.append(decision)
+
+        self.session.requests.announce = announce  # type: ignore[method-assign]
+        disk.errors["sync"] = OSError(errno.ENOSPC, "no")
+        refused = [self.verdict() for _ in range(3)]
+        clock.advance(0)
+        self.assertEqual([one.reason for [one] in refused], ["audit_spool_full"] * 3)
+        passed = [self.verdict() for _ in range(2)]
+        clock.advance(0)
+        self.assertEqual([one.allowed for [one] in passed], [True] * 2)
+        self.assertEqual([one.n for one in announced], [1, 2])
+        self.assertEqual(self.opened.numbers.ahead, 2)
 
     def test_a_share_of_the_spool(self) -> None:
         """One person's requests fill their own share; others' are recorded, and so are ends."""
