@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -77,6 +76,7 @@ from tests.pki.support import Counted
 from tests.policy.asking import asked_inline
 from tests.rpc.memory import Pair
 from tests.support.nothing import nothing
+from tests.support.temporary import process_directory
 
 CLUSTER = "c1.example.test"
 NOW = 1_900_000_000.0
@@ -331,7 +331,7 @@ class Authority:
 
     def _accounts(self, people: PeopleAdmin) -> AccountAdmin:
         now = lambda: NOW  # noqa: E731
-        path = Path(tempfile.mkdtemp(prefix="svc-code-")) / CODE_FILE
+        path = process_directory("svc-code-") / CODE_FILE
         return AccountAdmin(
             people=people,
             secrets=SealedSecrets(

@@ -157,10 +157,17 @@ class BuildTests(SynchronousTestCase):
 
     def test_plain(self) -> None:
         """Figures of a build without optimisations are marked, and the mark is explained."""
-        build = build_of({"CONFIG_ARGS": "'--enable-shared' '--with-lto=no'", "PY_CFLAGS": None})
+        plain = {"PGO_PROF_USE_FLAG": "-fprofile-use", "PY_CFLAGS": None}
+        build = build_of({"CONFIG_ARGS": "'--enable-shared' '--with-lto=no'", **plain})
         self.assertEqual((build.has_pgo, build.has_lto, build.mark), (False, False, "*"))
         self.assertIn("'--enable-shared'", build.text())
         self.assertIn("* after a figure of ours", build.text())
+
+    def test_untold(self) -> None:
+        """A packager's build that says nothing of it is called unknown, and marks no figure."""
+        build = build_of({"CONFIG_ARGS": "'--prefix=/usr'", "PGO_PROF_USE_FLAG": ""})
+        self.assertEqual((build.has_pgo, build.has_lto, build.mark), (None, None, ""))
+        self.assertIn("PGO unknown, LTO unknown\n", build.text())
 
 
 class TurnTests(SynchronousTestCase):

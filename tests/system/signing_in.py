@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-import tempfile
 from contextlib import closing
 from functools import cache
-from pathlib import Path
 
 from attrs import define
 
@@ -14,6 +12,7 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, svc_command, until
 from svc.testing.gateway.settings import GatewayTarget
+from tests.support.temporary import process_directory
 from tests.system.provider import Browser, IdentityProvider, Page, provider
 from tests.system.world import around
 
@@ -81,7 +80,7 @@ def groups_of(gateway: Gateway, name: str) -> list[str]:
 @cache
 def stage() -> SignInStage:
     """The stage of this process's tests."""
-    return signing_in(provider(Path(tempfile.mkdtemp(prefix="svc-provider-"))), LEAF_SECS)
+    return signing_in(provider(process_directory("svc-provider-")), LEAF_SECS)
 
 
 def signing_in(found: IdentityProvider, leaf_secs: int) -> SignInStage:

@@ -10,8 +10,6 @@ import json
 import re
 import shlex
 from datetime import datetime
-from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 from unittest import TestCase
 
@@ -22,6 +20,7 @@ from svc.testing.gateway.postgres import SETTINGS, PostgresServer
 from svc.testing.gateway.processes import TIMEOUT_SECS, Child, Ran, run, svc_command, until
 from svc.testing.gateway.settings import CONNECTOR, POLICY, PROXY, SHORT, GatewayTarget
 from tests.support.postgres import connected, programs
+from tests.support.temporary import process_directory
 from tests.support.tools import stock_tool
 from tests.system.board import Site
 from tests.system.piped import ITSELF
@@ -65,7 +64,7 @@ class DayTests(TestCase):
     def setUp(self) -> None:
         self.curl, self.psql = stock_tool("curl"), stock_tool("psql")
         stock_tool("sshd")
-        here = provider(Path(mkdtemp(prefix="svc-provider-")))
+        here = provider(process_directory("svc-provider-"))
         numbers = {
             **here.keys,
             "oidc.groups_claim": "groups",

@@ -9,12 +9,12 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.testing.gateway.processes import Child, Ran, run, until
 from svc.testing.gateway.settings import POLICY
+from tests.support.temporary import process_directory
 from tests.support.tools import stock_tool
 from tests.system.kube_api.stage import LOOK, kube
 
@@ -54,7 +54,7 @@ DIFFS_SINCE = 28
 
 def minor(path: str) -> int:
     """Which 1.x a kubectl is."""
-    said = run([path, "version", "--client", "-o", "json"], Path(mkdtemp())).checked().stdout
+    said = run([path, "version", "--client", "-o", "json"], process_directory()).checked().stdout
     return int(re.match(r"\d+", json.loads(said)["clientVersion"]["minor"])[0])  # type: ignore[index]
 
 
@@ -94,7 +94,7 @@ class KubectlTests(SynchronousTestCase):
 
     def test_objects(self) -> None:
         """Objects are applied, compared and listed, and a watch shows what happens to them."""
-        place = Path(mkdtemp()) / "map.yaml"
+        place = process_directory() / "map.yaml"
         for self.path in kubectls():
             self.assertIn("configmaps", self.kubectl("api-resources").checked().stdout)
             with self.running("get", "configmaps", "-w") as watch:
@@ -166,7 +166,7 @@ class KubectlTests(SynchronousTestCase):
         self.assertIn("/dev/pts/", self.kube.ran(command, environ).checked().stdout)
 
     def _copies(self, environ: Mapping[str, str]) -> None:
-        pod, own = self.kube.cluster.pod, Path(mkdtemp())
+        pod, own = self.kube.cluster.pod, process_directory()
         (own / "there").write_bytes(b"some bytes")
         self.kubectl("cp", str(own / "there"), f"front:{pod}/copy", environ=environ).checked()
         self.kubectl("cp", f"front:{pod}/copy", str(own / "back"), environ=environ).checked()

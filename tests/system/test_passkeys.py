@@ -7,7 +7,6 @@ import json
 import os
 import re
 import socket
-import tempfile
 from base64 import b64encode
 from functools import cache
 from hashlib import sha256
@@ -27,6 +26,7 @@ from svc.testing.gateway.processes import until
 from svc.testing.gateway.settings import AUTHORITY, POLICY, GatewayTarget
 from tests.support.chromium import Chromium, Page
 from tests.support.public_name import certificate_of
+from tests.support.temporary import process_directory
 from tests.support.tools import stock_tool
 from tests.system.typed import PASSWORD, TypedLogin, first_words, new_person
 from tests.system.world import around
@@ -100,7 +100,7 @@ class NamedGateway:
 @cache
 def named() -> NamedGateway:
     """The one of this process."""
-    return NamedGateway(Path(tempfile.mkdtemp(prefix="svc-name-")))
+    return NamedGateway(process_directory("svc-name-"))
 
 
 class PasskeyTests(SynchronousTestCase):

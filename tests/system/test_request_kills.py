@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from tempfile import mkdtemp
 from threading import Event, Thread
 
 import psycopg
@@ -32,6 +31,7 @@ from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.postgres import SETTINGS, USER, PostgresServer, find_programs
 from svc.testing.gateway.processes import TIMEOUT_SECS, Child, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, POLICY, PROXY, GatewayTarget
+from tests.support.temporary import process_directory
 from tests.support.tools import missing
 from tests.system.kube_api.server import PODS, TOKEN
 from tests.system.request_targets import LOAD
@@ -80,7 +80,7 @@ class Both:
     person: GatewayPerson = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        place = Path(mkdtemp())
+        place = process_directory()
         self.heard = place / "heard"
         words = [sys.executable, "-m", "tests.system.request_targets", *map(str, self.ports)]
         words.append(str(self.heard))

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import time
 from collections.abc import Mapping
 from functools import cache
@@ -60,6 +59,7 @@ from svc.join.sign_in import (
 from svc.pki.issue import make_request
 from svc.proto.gate.v1 import sign_in_pb2 as pb
 from svc.runtime.context import Runtime
+from tests.support.temporary import process_directory
 from tests.system.provider import IdentityProvider, provider
 from tests.system.signing_in import check_refusals, stage
 
@@ -76,7 +76,7 @@ ADA = {"email": "ada@example.org", "email_verified": True}
 class Laptop:
     """A machine that may say to the Authority whatever it likes, through the Proxy."""
 
-    directory: Path = field(factory=lambda: Path(tempfile.mkdtemp(prefix="svc-laptop-")))
+    directory: Path = field(factory=lambda: process_directory("svc-laptop-"))
 
     async def begin(self, flow: str = "code") -> Any:
         """Begin a sign-in; what the Authority says of it."""
@@ -117,7 +117,7 @@ class Laptop:
 @cache
 def other_provider() -> IdentityProvider:
     """Another one: a stranger's, or the honest one of another cluster."""
-    return provider(Path(tempfile.mkdtemp(prefix="svc-provider-")))
+    return provider(process_directory("svc-provider-"))
 
 
 def changed(url: str, **changes: str | None) -> str:

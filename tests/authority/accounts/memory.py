@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pyotp
@@ -30,6 +28,7 @@ from svc.runtime.threads import inline
 from tests.authority.house import Call, value_of
 from tests.authority.signin.memory import SignInHouse
 from tests.pki.support import CLUSTER
+from tests.support.temporary import process_directory
 
 CHEAP = PasswordCost(memory_kib=8, passes=1)
 PASSWORD = "correct horse battery"
@@ -70,7 +69,7 @@ class AccountHouse:
             answer_step=0.0,
         )
         self.provider.service.renewals.local = self.sign_ins.confirmed
-        self.directory = Path(tempfile.mkdtemp(prefix="svc-accounts-"))
+        self.directory = process_directory("svc-accounts-")
         self.first = FirstAdministratorCode(
             path=self.directory / CODE_FILE, now=now, entropy=house.entropy, in_thread=inline
         )

@@ -7,12 +7,11 @@ import select
 import time
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from tempfile import mkdtemp
 from threading import Thread
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.support.temporary import process_directory
 from tests.system.kube_api.channels import (
     SpdyChannels,
     WebSocket,
@@ -314,7 +313,7 @@ class Cluster(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), ApiServer)
         self.heard: list[tuple[str, str, list[tuple[str, str]]]] = []
         self.objects = Objects()
-        self.pod = Path(mkdtemp())
+        self.pod = process_directory()
         self.patience = 60.0
         self.refuses_upgrades = False
         (self.pod / "log").write_text("first line\n", "ascii")

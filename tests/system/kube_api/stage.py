@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 
 from attrs import define, field
 
@@ -13,6 +12,7 @@ from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import Child, Ran, run
 from svc.testing.gateway.settings import POLICY, GatewayTarget
+from tests.support.temporary import process_directory
 from tests.system.kube_api.server import TOKEN, Cluster
 
 KINDS = ["ssh", "tcp", "kube"]
@@ -41,7 +41,7 @@ class Kube:
     person: GatewayPerson = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        token = Path(mkdtemp()) / "cluster-token"
+        token = process_directory() / "cluster-token"
         token.write_text(TOKEN, "ascii")
         token.chmod(0o600)
         target = GatewayTarget(
@@ -85,7 +85,7 @@ class Kube:
             name=" ".join(words),
             words=[path, "--kubeconfig", str(self.kubeconfig), *words],
             home=self.person.home,
-            log=Path(mkdtemp()) / "kubectl.log",
+            log=process_directory() / "kubectl.log",
             environ=environ,
         )
         started.start()
