@@ -9,6 +9,7 @@ from hashlib import sha256
 from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 
+from svc.authority.signin.provider import TokenAnswer
 from svc.authority.signin.refusals import SignInRefused
 from svc.authority.signin.strict_json import encode_base64url
 from svc.model.ids import Entropy
@@ -40,7 +41,8 @@ class Attempt:
         device_code: The provider's.
         interval: Seconds between two polls.
         due: When the provider may be polled again, on the clock.
-        is_polled: Whether the provider is being asked right now.
+        is_polled: Whether the provider is being asked right now, or its answer judged.
+        tokens: What it gave, while nobody has been let in by it.
         enrollment: What a person with a one-time code is about to set.
         browser: What a browser is to do with a passkey.
     """
@@ -56,6 +58,7 @@ class Attempt:
     interval: int = 0
     due: float = 0.0
     is_polled: bool = False
+    tokens: TokenAnswer | None = field(default=None, repr=False)
     enrollment: object | None = field(default=None, repr=False)
     browser: object | None = field(default=None, repr=False)
 

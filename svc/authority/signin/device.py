@@ -77,29 +77,41 @@ class DeviceSignIns:
         left = attempt.due - self.clock.seconds()
         if left > 0 or attempt.is_polled:
             return pb.SignInPollResponse(wait=max(1, ceil(left)))
-        bound = Bound.of(attempt)
         attempt.is_polled = True
         try:
-            tokens = await self._tokens(attempt)
+            signed_in = await self._signed_in(attempt)
         except SvcError as refusal:
             if refusal.fault is not Fault.UNAVAILABLE:
                 self.attempts.end(attempt)
-                await self.entrance.record(bound, refusal)
             raise
         finally:
             attempt.is_polled = False
             attempt.due = self.clock.seconds() + attempt.interval
-        if tokens is None:
+        if signed_in is None:
             return pb.SignInPollResponse(wait=attempt.interval)
         self.attempts.end(attempt)
-        provider = self.entrance.configured
+        return pb.SignInPollResponse(signed_in=signed_in)
+
+    async def _signed_in(self, attempt: Attempt) -> pb.SignInResponse | None:
+        """Who has signed in; None: nobody yet."""
+        bound, provider = Bound.of(attempt), self.entrance.configured
+        # A code is good for one answer: the poll that follows a failure goes on with it.
+        tokens = attempt.tokens
+        if tokens is None:
+            try:
+                tokens = attempt.tokens = await self._tokens(attempt)
+            except SvcError as refusal:
+                if refusal.fault is not Fault.UNAVAILABLE:
+                    await self.entrance.record(bound, refusal)
+                raise
+        if tokens is None:
+            return None
         expected = ExpectedToken(
             issuer=provider.issuer,
             audience=provider.client_id,
             access_token=tokens.access_token,
         )
-        signed_in = await self.entrance.admit(bound, tokens.id_token, expected, tokens.refresh)
-        return pb.SignInPollResponse(signed_in=signed_in)
+        return await self.entrance.admit(bound, tokens.id_token, expected, tokens.refresh)
 
     async def _tokens(self, attempt: Attempt) -> TokenAnswer | None:
         """The tokens; None while the person has not signed in yet."""

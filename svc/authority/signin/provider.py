@@ -219,13 +219,15 @@ class Provider:
         return await self._fetch_keys(keys)
 
     async def _keys_again(self, known: ProviderKeys) -> ProviderKeys:
-        at = self.clock.seconds()
         if self._keys is not known:
             return self._keys or known  # somebody else has just fetched them
-        if self._again_at is not None and at - self._again_at < KEYS_AGAIN_SECS:
+        at = self._again_at
+        if at is not None and self.clock.seconds() - at < KEYS_AGAIN_SECS:
             refuse("key", "the provider's key set does not have its key; it was fetched just now")
-        self._again_at = at
-        return await self._fetch_keys(known)
+        fetched = await self._fetch_keys(known)
+        # Keys that did not come say nothing of what the provider has now.
+        self._again_at = self.clock.seconds()
+        return fetched
 
     async def _fetch_keys(self, known: ProviderKeys | None) -> ProviderKeys:
         metadata = await self.metadata()

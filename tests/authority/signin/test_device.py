@@ -6,6 +6,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.errors import Fault
 from tests.authority.house import refusal_of, value_of
 from tests.authority.signin.memory import DEVICE, SignInHouse
 from tests.support.proof import proves
@@ -100,6 +101,21 @@ class DeviceTests(SynchronousTestCase):
         """Once the person has signed in, the machine has a certificate; once only."""
         begun = self.begun()
         self.at.agent.answer("/token", self.at.tokens())
+        self.at.house.clock.advance(5)
+        answer = value_of(self.at.poll(begun))
+        self.assertEqual(answer.signed_in.name, "ada@example.org")
+        self.assertEqual(refusal_of(self.at.poll(begun)).reason, "attempt_unknown")
+
+    def test_the_store_fails_as_the_person_is_let_in(self) -> None:
+        """What the provider gave for the code is not lost: the next poll goes on with it."""
+        begun = self.begun()
+        self.at.agent.answer("/token", self.at.tokens())
+        self.at.house.clock.advance(5)
+        self.at.house.store.mood = "down"
+        self.assertEqual(refusal_of(self.at.poll(begun)).fault, Fault.UNAVAILABLE)
+        self.at.house.store.mood = "well"
+        self.at.agent.answer("/token", {"error": "invalid_grant"}, status=400)
+        self.assertEqual(value_of(self.at.poll(begun)).wait, 5)
         self.at.house.clock.advance(5)
         answer = value_of(self.at.poll(begun))
         self.assertEqual(answer.signed_in.name, "ada@example.org")

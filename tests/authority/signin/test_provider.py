@@ -13,6 +13,7 @@ from twisted.web.client import ResponseNeverReceived
 from svc.authority.signin.http import MAX_ANSWER
 from svc.authority.signin.id_token import ExpectedToken
 from svc.authority.signin.reach import ProviderReach
+from svc.errors import Fault
 from tests.authority.house import outcome, refusal_of, value_of
 from tests.authority.signin.memory import METADATA, WELL_KNOWN, SignInHouse
 from tests.authority.signin.tokens import CLIENT, ISSUER, key_set, rsa_jwk, signed
@@ -119,6 +120,17 @@ class KeyTests(SynchronousTestCase):
         self.at.agent.answer("/jwks", key_set(rsa_jwk(), rsa_jwk(kid="r2")))
         value_of(self.verify("r2"))
         self.assertEqual(self.at.agent.count("/jwks"), 2)
+
+    def test_not_fetched(self) -> None:
+        """A try at the keys that failed is no look at them: the next one comes soon."""
+        value_of(self.verify("r1"))
+        self.at.agent.answer("/jwks", {}, status=503)
+        self.assertEqual(refusal_of(self.verify("r2")).fault, Fault.UNAVAILABLE)
+        self.assertEqual(refusal_of(self.verify("r2")).fault, Fault.UNAVAILABLE)
+        self.at.agent.answer("/jwks", key_set(rsa_jwk(), rsa_jwk(kid="r2")))
+        self.at.house.clock.advance(5)
+        value_of(self.verify("r2"))
+        self.assertEqual(self.at.agent.count("/jwks"), 3)
 
     def test_unknown(self) -> None:
         """Unknown keys have them fetched once a minute, however many there are."""
