@@ -91,13 +91,14 @@ class AgentAssertions:
             return None
         key = entrance.issuer.examine(request.csr)
         try:
-            found = await self._verified(issuer, request.id_token)
+            found = await self._verified(issuer, request.id_token, key.sha256)
             if found is None:
                 return None
             issued = await entrance.store.run(
                 "enroll an agent", partial(self._enroll, agent=found, csr=request.csr)
             )
         except SvcError as refusal:
+            self.taken.failed(request.id_token, key.sha256, refusal)
             await entrance.record(Bound(Flow.TOKEN, request.csr, key.sha256), refusal)
             raise
         await entrance.refresh()
@@ -115,7 +116,7 @@ class AgentAssertions:
         agents = self.entrance.state_cache.state.agents.values()
         return [one for one in agents if issuer and one.assertion.issuer == issuer]
 
-    async def _verified(self, issuer: str, token: str) -> Agent | None:
+    async def _verified(self, issuer: str, token: str, key_sha256: bytes) -> Agent | None:
         """The agent that a token is of, which is taken; None: it may be a person's."""
         claims = await self.platforms.of(issuer).signed_claims(token)
         check_times(claims, self.now())
@@ -127,7 +128,7 @@ class AgentAssertions:
                 only_audience=True,
             )
             check_claims(claims, expected, self.now())
-            self.taken.take(token, claims)
+            self.taken.take(token, key_sha256, claims)
         return agent
 
     def _agent_of(self, issuer: str, claims: Mapping[str, Any]) -> Agent | None:

@@ -173,8 +173,12 @@ class SignInService:
             audience=self.entrance.rules.cluster,
             only_audience=True,
         )
-        take = partial(self.taken.take, request.id_token)
-        return await self.entrance.admit(bound, request.id_token, expected, take=take)
+        take = partial(self.taken.take, request.id_token, key_sha256)
+        try:
+            return await self.entrance.admit(bound, request.id_token, expected, take=take)
+        except SvcError as refusal:
+            self.taken.failed(request.id_token, key_sha256, refusal)
+            raise
 
     async def _renew(self, request: pb.SignInRenewRequest, call: IRpcCall) -> pb.SignInResponse:
         return await self.renewals.renew(request)

@@ -253,9 +253,9 @@ class SignInHouse:
         """Ask whether the person has signed in on the other device."""
         return await self.service._poll(pb.SignInPollRequest(attempt=begun.attempt), Call())
 
-    async def assertion(self, token: str) -> Any:
-        """Sign a machine in."""
-        request = pb.SignInAssertRequest(csr=make_request(new_key()), id_token=token)
+    async def assertion(self, token: str, csr: bytes = b"") -> Any:
+        """Sign a machine in; by a key of its own where *csr* is of none."""
+        request = pb.SignInAssertRequest(csr=csr or make_request(new_key()), id_token=token)
         return await self.service._assert(request, Call())
 
     def renewal(self, key: Any, chain: Any, new: Any = None) -> dict[str, Any]:

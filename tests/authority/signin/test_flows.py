@@ -11,9 +11,10 @@ from svc.authority.signin.assertion import TakenAssertions
 from svc.authority.signin.attempts import Flow
 from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.recorder import operator
-from svc.errors import SvcError
+from svc.errors import Fault, SvcError
 from svc.model.cluster.account import ADMINISTRATORS
 from svc.model.cluster.person import Person
+from svc.pki.issue import make_request
 from svc.pki.root import new_key
 from svc.proto.gate.v1 import sign_in_pb2 as pb
 from svc.proto.gate.v1.admin_pb2 import (
@@ -275,6 +276,16 @@ class MachineTests(SynchronousTestCase):
         value_of(self.at.assertion(token))
         self.assertEqual(refusal_of(self.at.assertion(token)).reason, "assertion_replayed")
         value_of(self.at.assertion(self.token(jti="2")))
+
+    def test_the_store_fails(self) -> None:
+        """One by which nobody was let in is good for the same key once more, and for no other."""
+        token, csr = self.token(), make_request(new_key())
+        self.at.house.store.mood = "down"
+        self.assertEqual(refusal_of(self.at.assertion(token, csr)).fault, Fault.UNAVAILABLE)
+        self.at.house.store.mood = "well"
+        self.assertEqual(refusal_of(self.at.assertion(token)).reason, "assertion_replayed")
+        value_of(self.at.assertion(token, csr))
+        self.assertEqual(refusal_of(self.at.assertion(token, csr)).reason, "assertion_replayed")
 
     def test_after_a_takeover(self) -> None:
         """What the leader before may have taken is refused, and everything until somebody leads."""
