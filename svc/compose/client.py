@@ -130,7 +130,11 @@ def _assembled(
         address=str(sockets.path / CONTROL_SOCKET),
         endpoint=UNIXServerEndpoint(reactor, sockets.address(CONTROL_SOCKET), mode=0o600),
         factory=ControlFactory(
-            guard=UnixGuard(uid), answer=status.answer, carry=handed.carry, spawn=tasks.spawn
+            guard=UnixGuard(uid),
+            answer=status.answer,
+            carry=handed.carry,
+            spawn=tasks.spawn,
+            clock=reactor,
         ),
     )
     fresh = PeriodicTask(

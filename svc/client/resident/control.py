@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from twisted.internet.interfaces import IFileDescriptorReceiver
+from twisted.internet.interfaces import IDelayedCall, IFileDescriptorReceiver, IReactorTime
 from twisted.internet.protocol import Factory, connectionDone
 from twisted.logger import Logger
 from twisted.protocols.basic import LineOnlyReceiver
@@ -30,6 +30,12 @@ from svc.pki.files import check_directory
 _log = Logger(namespace="svc_client")
 
 _MAX_ANSWER = 64 * 1024 * 1024
+
+QUESTION_SECS = 15.0
+"""How long a caller may take to ask."""
+
+TAKE_SECS = 60.0
+"""How long it may take to read what was answered."""
 
 Answer = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 """``await answer(question)``; raises SvcError for a question it does not take."""
@@ -53,23 +59,30 @@ class ControlProtocol(LineOnlyReceiver):
         answer: Answer,
         carry: Carry,
         spawn: Callable[[str, Coroutine[Any, Any, object]], object],
+        clock: IReactorTime,
     ) -> None:
         self._guard = guard
         self._answer = answer
         self._carry = carry
         self._spawn = spawn
+        self._clock = clock
+        self._deadline: IDelayedCall | None = None
         self._asked = False
+        self._is_lost = False
         self._caller = Caller(lambda data: self.transport.write(data))
 
     def connectionMade(self) -> None:
         """Let in whom the guard lets in."""
         if not self._guard(self.transport):
             self.transport.abortConnection()
+            return
+        self._leave_after(QUESTION_SECS)
 
     def lineReceived(self, line: bytes) -> None:
         """The question; of further ones, only the word of a caller whose session stands."""
         if not self._asked:
             self._asked = True
+            self._leave_after(None)
             self._spawn("control question", self._served(line))
         elif line == GO.encode("ascii"):
             self._caller.went()
@@ -81,12 +94,23 @@ class ControlProtocol(LineOnlyReceiver):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """The caller has gone, and what it asked for with it."""
+        self._is_lost = True
+        self._leave_after(None)
         self._caller.lost()
+
+    def _leave_after(self, seconds: float | None) -> None:
+        """Cut the caller off after a time; None: no longer."""
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+        self._deadline = None
+        if seconds is not None and not self._is_lost:
+            self._deadline = self._clock.callLater(seconds, self.transport.abortConnection)
 
     async def _served(self, line: bytes) -> None:
         try:
             await self._caller.serve(lambda: self._serve(line))
         finally:
+            self._leave_after(TAKE_SECS)
             self.transport.loseConnection()
 
     async def _serve(self, line: bytes) -> None:
@@ -112,8 +136,9 @@ class ControlFactory(Factory):
         answer: Answer,
         carry: Carry,
         spawn: Callable[[str, Coroutine[Any, Any, object]], object],
+        clock: IReactorTime,
     ) -> None:
-        self._made = guard, answer, carry, spawn
+        self._made = guard, answer, carry, spawn, clock
 
     def buildProtocol(self, addr: object) -> ControlProtocol:
         """One a caller."""

@@ -17,7 +17,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from svc.client.ended import CutSessions
 from svc.client.places import CONTROL_SOCKET
-from svc.client.resident.control import ControlFactory, ask_resident
+from svc.client.resident.control import QUESTION_SECS, TAKE_SECS, ControlFactory, ask_resident
 from svc.client.resident.endpoint import Endpoint
 from svc.client.resident.handed import Caller
 from svc.client.resident.local import SocketDirectory, UnixGuard
@@ -47,6 +47,7 @@ class ControlTests(SynchronousTestCase):
         self.refuse: SvcError | None = None
         self.callers: list[Caller] = []
         self.carrying: Deferred[None] = Deferred()
+        self.clock: Any = Clock()
 
     async def answer(self, question: dict[str, Any]) -> dict[str, Any]:
         self.questions.append(question)
@@ -67,8 +68,10 @@ class ControlTests(SynchronousTestCase):
             answer=self.answer,
             carry=self.carry,
             spawn=self.spawn,
+            clock=self.clock,
         )
         protocol: Any = factory.buildProtocol(None)
+        self.addCleanup(protocol.connectionLost)
         transport = Transport()
         protocol.makeConnection(transport)
         if not transport.aborted:
@@ -82,6 +85,22 @@ class ControlTests(SynchronousTestCase):
         self.assertEqual(json.loads(transport.value()), {"running": True})
         self.assertEqual(transport.value().count(b"\n"), 1)
         self.assertTrue(transport.disconnecting)
+
+    def test_silent(self) -> None:
+        """Who asks nothing is cut off, and so is who does not read the answer."""
+        for words, seconds in (((), QUESTION_SECS), ((b'{"ask": "status"}\n',), TAKE_SECS)):
+            transport = self.ask(*words)
+            self.clock.advance(seconds - 0.1)
+            self.assertFalse(transport.aborted)
+            self.clock.advance(0.1)
+            self.assertTrue(transport.aborted)
+
+    def test_nothing_is_left(self) -> None:
+        """Nothing waits for a caller that has gone, nor while its session stands."""
+        protocol, _ = self.caller()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        protocol.connectionLost()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_one_question(self) -> None:
         """Further questions of one caller are not read."""
@@ -115,6 +134,7 @@ class ControlTests(SynchronousTestCase):
             answer=self.answer,
             carry=self.carry,
             spawn=lambda what, coro: Deferred.fromCoroutine(coro),
+            clock=self.clock,
         )
         protocol: Any = factory.buildProtocol(None)
         transport = Transport()
@@ -152,7 +172,11 @@ class ControlTests(SynchronousTestCase):
     def test_pipes_without_a_question(self) -> None:
         """The pipes of a caller that asks nothing, or something else, are closed."""
         factory = ControlFactory(
-            guard=lambda transport: True, answer=self.answer, carry=self.carry, spawn=self.spawn
+            guard=lambda transport: True,
+            answer=self.answer,
+            carry=self.carry,
+            spawn=self.spawn,
+            clock=self.clock,
         )
         for words in (b"", b'{"ask": "status"}\n'):
             protocol: Any = factory.buildProtocol(None)
