@@ -24,7 +24,7 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
         services: Served beside a Proxy's own on its public listener, under the same limits and
             admission; no command and no configuration gives any.
 
-    Everything that document 1 refuses at start is refused here before the
+    Everything that a role must not start with is refused here before the
     reactor runs; refusals go through the log, in its format.
     """
     if globals_.config is None:

@@ -92,7 +92,7 @@ def make_connector(
     state: StateDirectory,
     stopped_by: Callable[[SvcError], object],
 ) -> ConnectorRole:
-    """Wire a Connector; refuses at once what document 1 refuses at start."""
+    """Wire a Connector; refuses at once what it must not start with."""
     if not settings.endpoints.proxy:
         raise ConfigError("endpoints.proxy", "required for a Connector: the Proxies it dials")
     kinds = load_kinds(settings.plugins.kinds, KindSide.DIALER)

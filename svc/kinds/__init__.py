@@ -1,4 +1,4 @@
-"""The built-in resource kinds ``tcp`` and ``ssh``, and what kinds share.
+"""The built-in resource kinds, and what they share.
 
 A kind knows its terms and its endpoint, and no role.  Begin with ``opaque`` and ``tcp``.
 """

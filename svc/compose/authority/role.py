@@ -72,7 +72,7 @@ def make_authority(
     state: StateDirectory,
     stopped_by: Callable[[SvcError], object],
 ) -> AuthorityRole:
-    """Wire an Authority; refuses at once what document 1 refuses at start.
+    """Wire an Authority; refuses at once what it must not start with.
 
     Blocks for keys, store and migrations; called before the reactor runs.
 

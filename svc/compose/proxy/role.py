@@ -109,7 +109,7 @@ def make_proxy(
     stopped_by: Callable[[SvcError], object],
     services: Iterable[RpcService] = (),
 ) -> ProxyRole:
-    """Wire a Proxy; refuses at once what document 1 refuses at start.
+    """Wire a Proxy; refuses at once what it must not start with.
 
     Args:
         services: Served beside its own on the public listener, under its limits and admission.
