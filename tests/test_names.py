@@ -16,9 +16,16 @@ from svc.telemetry.series import SERIES
 from tests.support.proof import proves
 
 ROOT = Path(__file__).parents[1] / "svc"
-FOREIGN = {"RUST_LOG", "STATE_DIRECTORY"}
-"""Variables that the documents and the service manager name."""
+FOREIGN = {
+    "RUST_LOG",
+    "STATE_DIRECTORY",
+    "KUBERNETES_SERVICE_HOST",
+    "SUDO_UID",
+    "XDG_CONFIG_HOME",
+}
+"""Variables that the documents, the service manager, an orchestrator and a desktop name."""
 NO_VARIABLES = {
+    "CAP_NET_BIND_SERVICE",
     "CHAIN_DOMAIN",
     "FIRST_SEQ",
     "END_STREAM",
@@ -29,8 +36,8 @@ NO_VARIABLES = {
     "OBJECT_TABCONSTRAINT",
     "OBJECT_TRIGGER",
 }
-"""Names in ``__all__``, a flag of HTTP/2, an option of sockets, words of PostgreSQL: read
-from no environment."""
+"""Names in ``__all__``, a flag of HTTP/2, an option of sockets, a capability, words of
+PostgreSQL: read from no environment."""
 
 
 class TermTests(SynchronousTestCase):
@@ -77,6 +84,7 @@ def found(pattern: str) -> set[str]:
 class NamesTests(SynchronousTestCase):
     """What strings the program holds."""
 
+    @proves("G-GEN-02")
     def test_prefixes(self) -> None:
         """Series, variables, targets, units, headers and directories begin with svc or SVC_."""
         self.assertEqual([one.name for one in SERIES if not one.name.startswith("svc_")], [])

@@ -34,7 +34,7 @@ or looks at the store itself; `svc authority` alone runs the role. The configura
 serves as well. The socket answers the role's own user and root. Root needs a configuration that it
 owns: it takes none that another user can change, since a configuration names what is read, written
 and loaded as root. Where the role's user owns it, run the command as that user:
-`sudo -u svc svc --config FILE authority status`.
+`sudo -u svc-authority svc --config FILE authority status`.
 
 | Status | Meaning |
 |---|---|

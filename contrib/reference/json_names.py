@@ -69,6 +69,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "second_factors": "what a person proves besides the password",
         "signed_out": "whether the sign-in of this machine has ended",
         "directory": "path of a directory",
+        "account": "the account that runs a service",
         "root_key": "path of the root's private key",
         # requests for access
         "asked_reason": "why a person asks for access",

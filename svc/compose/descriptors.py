@@ -22,6 +22,11 @@ SPARE = 256
 """For the store, targets, logs and whatever else is no connection of a listener."""
 
 
+def needed(connections: int, others: int = 0) -> int:
+    """How many descriptors a process may need; the arguments are those of :func:`make_room`."""
+    return connections + others + SPARE
+
+
 def make_room(
     connections: int,
     others: int = 0,
@@ -47,12 +52,12 @@ def make_room(
             soft = hard
         except (OSError, ValueError):
             pass  # some systems allow less than they say; the warning tells
-    if soft != resource.RLIM_INFINITY and soft < connections + others + SPARE:
+    if soft != resource.RLIM_INFINITY and soft < needed(connections, others):
         _log.warn(
             "the limit of open files is below what limits.max_connections (and a quarter as many "
             "direct lanes) may need",
             open_files=soft,
-            needed=connections + others + SPARE,
+            needed=needed(connections, others),
         )
 
 

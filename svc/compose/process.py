@@ -83,7 +83,7 @@ def make_process(
     """
     roles = ROLES_OF_ALL if settings.role == "all" else (settings.role,)
     metrics = Metrics(roles, settings.profile)
-    make_room(settings.limits.max_connections, _of_lanes(settings))
+    make_room(settings.limits.max_connections, of_lanes(settings))
     state = StateDirectory(Path(settings.state_dir))
     state.claim()
     try:
@@ -171,7 +171,7 @@ def _assembled(
     return process
 
 
-def _of_lanes(settings: RoleSettings) -> int:
+def of_lanes(settings: RoleSettings) -> int:
     """Descriptors that direct lanes and their pipes may take in a Proxy."""
     if settings.role not in ("proxy", "all"):
         return 0

@@ -177,8 +177,8 @@ def _state_dir(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[Co
     if SHARED in given:
         yield SharedStateDir(
             "STATE_DIRECTORY",
-            f"the systemd unit provides the shared {SHARED}; install the unit of this release, "
-            f"which provides {SHARED}/{role}",
+            f"the systemd unit provides the shared {SHARED}; run `svc --config FILE service "
+            f"install {role}` as root, which writes a unit that provides {SHARED}/{role}",
         )
     path = lookup(tree, "state_dir")
     if not isinstance(path, str) or not path.startswith("/"):

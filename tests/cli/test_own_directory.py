@@ -12,7 +12,16 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.cli.terminal import terminal
 from tests.cli.tree import every_command
 
-_NOT_PERSONS = ("authority", "proxy", "connector", "all", "init", "demo", "_policy-guard")
+_NOT_PERSONS = (
+    "authority",
+    "proxy",
+    "connector",
+    "all",
+    "init",
+    "demo",
+    "service",
+    "_policy-guard",
+)
 _ASK = "from svc.cli import *; from svc.cli.confirmation import *; confirm('Really?')"
 
 

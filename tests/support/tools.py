@@ -40,6 +40,8 @@ PACKAGES: Mapping[str, str] = {
     "java": "default-jre-headless",
     "/usr/share/java/postgresql.jar": "libpostgresql-jdbc-java",
     "chromium": "chromium",
+    "systemctl": "systemd",
+    "systemd-analyze": "systemd",
 }
 
 #: Daemons live where an ordinary user's PATH does not look.

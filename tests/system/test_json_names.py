@@ -39,13 +39,15 @@ ELSEWHERE = {
     "svc login": "tests.system.test_sign_in",
     "svc logout": "tests.system.test_sign_in",
     "svc request": "tests.system.test_access_requests",
+    "svc service install": "tests.cli.test_services",
+    "svc service uninstall": "tests.cli.test_services",
     **dict.fromkeys(
         (f"svc requests {word}" for word in ("approve", "deny", "list", "show", "withdraw")),
         "tests.system.test_access_requests",
     ),
 }
-"""What a gateway refuses that is sound, or has no gated session, no provider, or one person only.
-There every document is compared with the same list."""
+"""What a gateway refuses that is sound, or has no gated session, no provider, no service manager,
+or one person only.  There every document is compared with the same list."""
 
 RECORDS = {
     "svc authority audit show",

@@ -1,0 +1,183 @@
+"""Writes a unit, has the service manager read it and enables it; starts and stops nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from attrs import frozen
+
+from svc.errors import ConfigError
+from svc.runtime.durable import replace
+from svc.setup.units.machine import ServiceHost, ServiceRefused, account_named, acting_as
+from svc.setup.units.planning import WantedUnit, plan_unit
+from svc.setup.units.program import Program, UnfitPlaces, check_program
+from svc.setup.units.unit import ServiceUnit
+
+_MODE = 0o644
+
+
+@frozen
+class InstalledUnit:
+    """What an installation did.
+
+    Attributes:
+        changed: Whether the file has other bytes now, or is new.
+    """
+
+    unit: ServiceUnit
+    path: Path
+    changed: bool
+
+
+def planned(
+    machine: ServiceHost, wanted: WantedUnit, program: Program, found: UnfitPlaces
+) -> ServiceUnit:
+    """The unit that an installation would write, read as whoever runs the command.
+
+    Raises:
+        SvcError: it could not run.
+    """
+    check_program(program, wanted.role, found)
+    return plan_unit(wanted, wanted.account_in(machine.units(wanted.is_own)), program, found)
+
+
+def install(
+    machine: ServiceHost, wanted: WantedUnit, program: Program, found: UnfitPlaces
+) -> InstalledUnit:
+    """Write and enable the unit; a second call finds nothing to change.
+
+    Raises:
+        SvcError: nothing was changed.
+    """
+    machine.check(wanted.role, wanted.is_own)
+    check_program(program, wanted.role, found)
+    units = machine.units(wanted.is_own)
+    name = wanted.account_in(units)
+    if wanted.is_own:
+        unit = plan_unit(wanted, name, program, found)
+    else:
+        account = account_named(name, wanted.role)
+        with acting_as(account):
+            _check_read(wanted.config, name)
+            unit = plan_unit(wanted, name, program, found)
+            _check_directories(unit)
+    path = units / unit.name
+    scope = _scope(wanted)
+    with _writing(path):
+        units.mkdir(parents=True, exist_ok=True)
+        before = path.read_bytes() if path.exists() else None
+        after = unit.text.encode()
+        _write(path, after)
+    try:
+        machine.systemctl([*scope, "daemon-reload"])
+        machine.systemctl([*scope, "enable", unit.name])
+    except ServiceRefused:
+        with suppress(ServiceRefused, OSError):
+            if before is None:
+                machine.systemctl([*scope, "disable", unit.name])
+        _undo(machine, path, before, scope)
+        raise
+    return InstalledUnit(unit, path, before != after)
+
+
+def uninstall(machine: ServiceHost, wanted: WantedUnit) -> Path | None:
+    """Disable the unit and remove its file; what runs goes on.
+
+    Returns:
+        The file that was removed; None without one.
+
+    Raises:
+        ServiceRefused: nothing was changed.
+    """
+    machine.check(wanted.role, wanted.is_own)
+    units = machine.units(wanted.is_own)
+    path = units / wanted.name(wanted.account_in(units))
+    if not os.path.lexists(path):
+        return None
+    scope = _scope(wanted)
+    machine.systemctl([*scope, "disable", path.name])
+    with _writing(path):
+        path.unlink()
+    machine.systemctl([*scope, "daemon-reload"])
+    return path
+
+
+def _scope(wanted: WantedUnit) -> list[str]:
+    return ["--user"] if wanted.is_own else []
+
+
+def _check_read(config: str, account: str) -> None:
+    """Refuse a configuration that the account cannot read.
+
+    Raises:
+        ConfigError: naming the file, or the directory above it.
+    """
+    _check_entered(Path(config), account, "--config")
+    if os.path.exists(config) and not os.access(config, os.R_OK, effective_ids=True):
+        raise ConfigError(
+            config, f"{account} cannot read it; run: chgrp {account} {config}; chmod 640 {config}"
+        )
+
+
+def _check_directories(unit: ServiceUnit) -> None:
+    """Refuse directories that the account cannot use.
+
+    Raises:
+        ConfigError: naming one.
+    """
+    if unit.state_directory:
+        _check_entered(Path("/var/lib") / unit.state_directory, unit.account, "state_dir")
+    for directory in unit.writable:
+        _check_entered(Path(directory), unit.account, directory)
+        if not os.path.isdir(directory):
+            make = f"install -d -o {unit.account} -m 700 {directory}"
+            raise ConfigError(directory, f"the directory does not exist; run: {make}")
+        if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
+            raise ConfigError(
+                directory,
+                f"{unit.account} cannot write to it; make it that account's, or name another with "
+                "--account",
+            )
+
+
+def _check_entered(path: Path, account: str, where: str) -> None:
+    for above in reversed(path.parents):
+        if above.exists() and not os.access(above, os.X_OK, effective_ids=True):
+            raise ConfigError(where, f"{account} cannot enter {above}; run: chmod a+x {above}")
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ServiceRefused(
+            f"{error.filename or path}: cannot be written: {error.strerror}; nothing was changed",
+            reason="unit_file",
+        ) from None
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Whole or not at all; everybody may read a unit."""
+    if path.is_symlink():
+        raise ServiceRefused(
+            f"{path}: is a symbolic link; `systemctl unmask {path.name}` or remove it, and run "
+            "this again",
+            reason="unit_file",
+        )
+    replace(path, data)
+    path.chmod(_MODE)
+
+
+def _undo(machine: ServiceHost, path: Path, before: bytes | None, scope: list[str]) -> None:
+    """Leave the file as it was found."""
+    with suppress(OSError):
+        if before is None:
+            path.unlink()
+        else:
+            _write(path, before)
+    with suppress(ServiceRefused):
+        machine.systemctl([*scope, "daemon-reload"])

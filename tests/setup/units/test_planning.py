@@ -1,0 +1,155 @@
+"""What no unit is made of: programs and configurations that a service could not run."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from pathlib import Path
+
+from attrs import evolve
+
+from svc.errors import ConfigError, SvcError
+from svc.setup.units.machine import ServiceRefused
+from svc.setup.units.planning import WantedUnit, installed_account, state_directory
+from svc.setup.units.program import Program, check_program, lies_in, places, this_program
+from tests.setup.units.pieces import ACCOUNT, SERVERS, UnitCase, text_for
+from tests.support.proof import proves
+
+
+class ProgramTests(UnitCase):
+    """The program that a unit runs."""
+
+    @proves("U-PHA-07")
+    def test_home_or_temporary(self) -> None:
+        """A server's unit runs no program of which any part lies in a home or a temporary place."""
+        found = places({})
+        for place in ("/tmp/svc", "/home/u/svc", "/root/x", "/var/tmp/a/b", "/dev/shm/svc"):
+            for parts in ((place, "/usr/bin/python3"), ("/opt/svc/bin/svc", place)):
+                for role in SERVERS:
+                    refusal = self.assertRaises(
+                        ServiceRefused, check_program, Program(parts[:1], parts), role, found
+                    )
+                    self.assertEqual(refusal.reason, "program_place")
+                    self.assertIn(place, refusal.text)
+        check_program(Program(("/opt/svc/bin/svc",), ("/opt/svc/bin/svc",)), "authority", found)
+
+    def test_client_at_home(self) -> None:
+        """A client's program may lie in a home, never in a temporary directory."""
+        found = places({})
+        check_program(Program(("/home/u/svc",), ("/home/u/svc",)), "client", found)
+        self.assertRaises(
+            ServiceRefused, check_program, Program(("/tmp/svc",), ("/tmp/svc",)), "client", found
+        )
+
+    def test_link_into_a_home(self) -> None:
+        """A link does not hide where the program lies."""
+        home = self.root / "home"
+        (home / "u").mkdir(parents=True)
+        (home / "u/svc").touch()
+        (self.root / "opt").symlink_to(home / "u")
+        self.assertEqual(lies_in(str(self.root / "opt/svc"), (str(home),)), str(home))
+        self.assertIsNone(lies_in("/homestead/svc", ("/home",)))
+
+    def test_this_program(self) -> None:
+        """The program is named by absolute paths, and by all that it is made of."""
+        program = this_program()
+        self.assertTrue(all(os.path.isabs(part) for part in program.parts))
+        self.assertTrue(os.access(program.words[0], os.X_OK))
+
+
+class StateDirectoryTests(UnitCase):
+    """Which state directory a unit gives."""
+
+    @proves("G-OPEN-70")
+    def test_matrix(self) -> None:
+        """A role has its own directory below the shared one, or one below that, and no other."""
+        for given, expected in (
+            ("/var/lib/svc/proxy", "svc/proxy"),
+            ("/var/lib/svc/proxy/", "svc/proxy"),
+            ("/var/lib/svc/proxy/a/b", "svc/proxy/a/b"),
+            ("/var/lib/svc/connector/../proxy", "svc/proxy"),
+        ):
+            self.assertEqual(state_directory("proxy", given), expected)
+        for given in (
+            "/var/lib/svc",
+            "/var/lib/svc/",
+            "/var/lib/svc/other",
+            "/var/lib/svc/connector",
+            "/var/lib/svc/proxy-2",
+            "/var/lib/svc/proxy/../authority",
+            "/var/lib/svc/proxy/../..",
+            "/var/lib/other/proxy",
+            "/srv/svc/proxy",
+            "/",
+        ):
+            refusal = self.assertRaises(ConfigError, state_directory, "proxy", given)
+            self.assertEqual(refusal.where, "state_dir")
+            self.assertIn("/var/lib/svc/proxy", refusal.text)
+
+    def test_configuration(self) -> None:
+        """The configuration's state directory is the unit's, or nothing is planned."""
+        below = text_for("proxy").replace("svc/proxy", "svc/proxy/blue")
+        self.assertEqual(self.planned("proxy", below).state_directory, "svc/proxy/blue")
+        other = text_for("proxy").replace("svc/proxy", "svc/authority")
+        self.assertRaises(ConfigError, self.planned, "proxy", other)
+
+
+class ConfigurationTests(UnitCase):
+    """The role's configuration, read as the role reads it."""
+
+    def test_malformed(self) -> None:
+        """What ends the start of the role is told before anything is installed."""
+        for role in SERVERS:
+            text = f"{text_for(role)}limits.drain_secs = -1\n"
+            refusal = self.assertRaises(SvcError, self.planned, role, text)
+            self.assertIn("limits.drain_secs", refusal.text)
+
+    def test_hidden_files(self) -> None:
+        """A file that the unit hides from the role is named by its key; the unit hides homes."""
+        for line, key in (
+            ('join.token_file="/home/u/token"\njoin.ca_pin="' + "ab" * 32 + '"\n', "join.token"),
+            ('oidc.ca_file="/home/u/ca.pem"\n', "oidc.ca_file"),
+        ):
+            role = "proxy" if key.startswith("join") else "authority"
+            refusal = self.assertRaises(ConfigError, self.planned, role, text_for(role) + line)
+            self.assertIn(key, refusal.text)
+            self.assertIn("/home", refusal.text)
+        store = text_for("authority").replace("/var/lib/svc/authority/store", "/home/u/store")
+        self.assertRaises(ConfigError, self.planned, "authority", store)
+
+    def test_store_elsewhere(self) -> None:
+        """The unit lets the role write to the directory of a store that lies elsewhere."""
+        text = text_for("authority").replace("/var/lib/svc/authority/store", "/srv/store/store")
+        self.assertEqual(self.planned("authority", text).writable, ("/srv/store",))
+
+    def test_environment_is_not_read(self) -> None:
+        """Variables of the shell that installs count for nothing: the unit's process has none."""
+        self.patch(os, "environ", {**os.environ, "SVC_STATE_DIR": '"/var/lib/svc/authority"'})
+        self.assertEqual(self.planned("proxy").state_directory, "svc/proxy")
+
+
+class AccountTests(UnitCase):
+    """Who runs a unit."""
+
+    def test_usual_given_installed(self) -> None:
+        """As given; as the installed unit says; or one of the role's own; never root."""
+        units = self.root / "units"
+        units.mkdir()
+        usual = WantedUnit("proxy", self.config("proxy"))
+        self.assertEqual(usual.account_in(units), "svc-proxy")
+        old = units / "svc-proxy.service"
+        for user, account in (("svc", "svc"), ("root", "svc-proxy"), ("", "svc-proxy")):
+            old.write_text(f"[Service]\nUser={user}\nStateDirectory=svc\n")
+            self.assertEqual(usual.account_in(units), account)
+        self.assertEqual(evolve(usual, account="other").account_in(units), "other")
+        self.assertEqual(installed_account(units / "none"), "")
+
+    def test_client(self) -> None:
+        """A client is run by whoever owns its configuration; root's needs a name."""
+        wanted = WantedUnit("client", self.config("client"))
+        if os.stat(wanted.config).st_uid == 0:
+            refusal = self.assertRaises(ServiceRefused, wanted.account_in, Path("/nowhere"))
+            self.assertIn("--account", refusal.text)
+            os.chown(wanted.config, pwd.getpwnam(ACCOUNT).pw_uid, -1)
+            self.assertEqual(wanted.account_in(Path("/nowhere")), ACCOUNT)
+        self.assertEqual(evolve(wanted, account="ada").account_in(Path("/nowhere")), "ada")
