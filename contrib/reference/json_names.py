@@ -224,6 +224,9 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "verified": "whether the log verifies",
         # the person's side
         "address": "host and port",
+        "addresses": "the Proxies of a configuration, each as host and port",
+        "selected": "whether commands use this configuration",
+        "rule": "what chose the configuration: --config, SVC_CONFIG, selected, own or system",
         "endpoints": "local endpoints",
         "proxy": "the connection to a Proxy",
         "ended": "sessions that were cut off",

@@ -42,6 +42,7 @@ _COMMANDS = {
     "why": "svc.cli.why:why",
     "request": "svc.cli.access:request",
     "requests": "svc.cli.access:requests",
+    "contexts": "svc.cli.contexts:contexts",
     "service": "svc.cli.services:service",
     "_policy-guard": "svc.cli.hidden:policy_guard",
 }

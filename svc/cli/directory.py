@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -12,7 +13,7 @@ from attrs import evolve
 
 from svc.cli import Globals
 from svc.client.own_options import own_options, with_options
-from svc.client.places import CLIENT_FILE
+from svc.client.places import CLIENT_FILE, home, selected
 from svc.errors import SvcError
 
 P = ParamSpec("P")
@@ -54,6 +55,22 @@ def own_directory_option(command: Callable[P, R]) -> Callable[P, R]:
             raise refusal.with_(text=text) from refusal.__cause__
 
     return _option(run)
+
+
+def new_identity_directory(directory: Path | None, environ: Mapping[str, str]) -> Path:
+    """Where an identity is to be written: ``--dir``, else the person's own directory.
+
+    Raises:
+        UsageError: commands would not use what is written there, since another is selected.
+    """
+    own = home(environ)
+    path = selected(environ)
+    if directory is None and path not in (None, os.path.join(own, CLIENT_FILE)):
+        raise click.UsageError(
+            f"--dir: required here, since `svc contexts use` has selected {path}; give --dir {own} "
+            "for an identity beside that one"
+        )
+    return Path(directory or own).absolute()
 
 
 def own_options_here() -> str:

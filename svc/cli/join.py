@@ -13,6 +13,7 @@ import click
 from svc.cli import Globals
 from svc.cli.calls import run
 from svc.cli.calls import runtime as runtime
+from svc.cli.directory import new_identity_directory
 from svc.cli.output import json_option, print_result
 from svc.telemetry.escape import escaped
 
@@ -74,14 +75,13 @@ def join(
     """Exchange a one-use token for your identity on this machine."""
     from svc.cli.setup import program
     from svc.client.own_options import path_lines
-    from svc.client.places import home
     from svc.join.person import check_pin, parse_addresses, prepare, take_identity
 
     addresses = parse_addresses("--proxy", proxies)
     direct = parse_addresses("--authority", (authority,))[0] if authority else None
     check_pin(pin)
     token = _token(token_file)
-    place = prepare(Path(directory or home(globals_.environ)).absolute())
+    place = prepare(new_identity_directory(directory, globals_.environ))
     joined = run(
         lambda reactor: take_identity(
             runtime(globals_, reactor),

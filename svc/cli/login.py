@@ -14,7 +14,7 @@ from attrs import frozen
 
 from svc.cli import Globals
 from svc.cli.control import run
-from svc.cli.directory import own_directory_option
+from svc.cli.directory import new_identity_directory, own_directory_option
 from svc.cli.join import directory_option, runtime
 from svc.cli.local_login import LocalWords, local_options
 from svc.cli.output import json_option, print_list, print_result
@@ -274,7 +274,7 @@ def _place(
     authority: str | None,
 ) -> SignInPlace:
     """Where to sign in: what the options name, else what an earlier sign-in left here."""
-    from svc.client.places import CLIENT_FILE, home
+    from svc.client.places import CLIENT_FILE
     from svc.compose.person import client_settings, state_directory
     from svc.errors import UsageError
     from svc.join.person import check_pin, parse_addresses, prepare
@@ -287,11 +287,12 @@ def _place(
     given = globals_.config
     if directory is not None and (directory / CLIENT_FILE).exists():
         given = str(directory / CLIENT_FILE)
-    place = Path(directory or home(globals_.environ)).absolute()
     writes_config = bool(addresses)
     if directory is not None and not addresses and given != str(directory / CLIENT_FILE):
         raise UsageError(f"--proxy: required for the first sign-in in {directory}")
-    if not addresses:
+    if addresses:
+        place = new_identity_directory(directory, globals_.environ)
+    else:
         settings = client_settings(given, globals_.environ)
         addresses, place = settings.endpoints.proxy, state_directory(settings)
     prepare(place)

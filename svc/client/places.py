@@ -16,6 +16,8 @@ CLIENT_FILE = "client.toml"
 SYSTEM_CONFIG = "/etc/svc/client.toml"
 RUN_DIRECTORY = "run"
 CONTROL_SOCKET = "control.sock"
+CONTEXTS_DIRECTORY = "contexts"
+_LONGEST_PATH = 4096
 
 
 def home(environ: Mapping[str, str]) -> str:
@@ -23,13 +25,66 @@ def home(environ: Mapping[str, str]) -> str:
     return os.path.join(environ.get("HOME") or "/", HOME_DIRECTORY)
 
 
+def selection_file(environ: Mapping[str, str]) -> str:
+    """What ``svc contexts use`` writes: the path of a configuration."""
+    return os.path.join(home(environ), CONTEXTS_DIRECTORY, "current")
+
+
+def selected(environ: Mapping[str, str]) -> str | None:
+    """The configuration that ``svc contexts use`` has selected; None without one.
+
+    A selection that cannot be read is the file itself, which is no configuration: nobody gets
+    another identity than the one that was selected.
+    """
+    path = selection_file(environ)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return path
+    try:
+        text = os.fsdecode(os.read(descriptor, _LONGEST_PATH)).removesuffix("\n")
+    except OSError:
+        return path
+    finally:
+        os.close(descriptor)
+    return text if os.path.isabs(text) and text.isprintable() else path
+
+
+def chosen(given: str | None, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    """The configuration that a command reads, and the rule that chose it; None without any.
+
+    In this order: ``--config``, ``$SVC_CONFIG``, what was selected, the person's own, the system's.
+    """
+    if given:
+        return given, "--config"
+    if variable := environ.get("SVC_CONFIG"):
+        return variable, "SVC_CONFIG"
+    if path := selected(environ):
+        return path, "selected"
+    for path, rule in ((_own(home(environ)), "own"), (SYSTEM_CONFIG, "system")):
+        if os.path.lexists(path):
+            return path, rule
+    return None
+
+
+def _own(directory: str) -> str:
+    """The person's own configuration: ``client.toml``, or the only other one beside its place."""
+    path = os.path.join(directory, CLIENT_FILE)
+    if os.path.lexists(path):
+        return path
+    try:
+        others = [name for name in os.listdir(directory) if name.endswith(".toml")]
+    except OSError:
+        return path
+    return os.path.join(directory, others[0]) if len(others) == 1 else path
+
+
 def config_path(given: str | None, environ: Mapping[str, str]) -> str | None:
-    """``--config``, ``$SVC_CONFIG``, the person's own file, the system's; None without any."""
-    chosen = given or environ.get("SVC_CONFIG")
-    if chosen:
-        return chosen
-    own = os.path.join(home(environ), CLIENT_FILE)
-    return next((path for path in (own, SYSTEM_CONFIG) if os.path.lexists(path)), None)
+    """The path of :func:`chosen`; None without any."""
+    found = chosen(given, environ)
+    return found[0] if found else None
 
 
 def file_mark(path: str) -> str:

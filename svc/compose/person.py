@@ -14,7 +14,7 @@ from svc.client.link import ConfiguredProxy, not_reached
 from svc.client.own_certificate import check_own, dial_refusal
 from svc.client.own_name import OwnName
 from svc.client.own_options import options_elsewhere
-from svc.client.places import CLIENT_FILE, RUN_DIRECTORY, config_path, home
+from svc.client.places import CLIENT_FILE, RUN_DIRECTORY, chosen, home, selection_file
 from svc.client.sessions import SessionDialer
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.listeners.limits import log_problems, wire_limits
@@ -52,12 +52,20 @@ class PersonNotJoined(SvcError):
 
 
 def find_config(given: str | None, environ: Mapping[str, str]) -> str:
-    """The client's configuration: ``--config``, ``$SVC_CONFIG``, the person's own, the system's.
+    """The client's configuration, by the rules of :func:`svc.client.places.chosen`.
 
     Raises:
         PersonNotJoined: there is none.
+        ConfigError: one is selected that does not exist.
     """
-    found = config_path(given, environ) or os.path.join(home(environ), CLIENT_FILE)
+    choice = chosen(given, environ)
+    found = choice[0] if choice else os.path.join(home(environ), CLIENT_FILE)
+    if choice and choice[1] == "selected" and not os.path.lexists(found):
+        raise ConfigError(
+            selection_file(environ),
+            f"selects {found}, which does not exist; run `svc contexts list`, and `svc contexts "
+            "use NAME` with one of those",
+        )
     if os.path.basename(found) != CLIENT_FILE or os.path.lexists(found):
         return found
     raise PersonNotJoined(f"{found}: does not exist, so nobody has signed in there; {HOW_TO_BEGIN}")

@@ -114,8 +114,14 @@ class NamesTests(SynchronousTestCase):
 
     def commands(self) -> Iterator[tuple[tuple[str, ...], bytes]]:
         """Each with its words; in an order in which it is answered."""
-        for words in (("status",), ("resources", "list")):
+        for words in (
+            ("status",),
+            ("resources", "list"),
+            ("contexts", "list"),
+            ("contexts", "show"),
+        ):
             yield words, b""
+        yield ("contexts", "use", "default"), b""
         yield ("why", self.ada.status()["ended"][0]["decision_id"]), b""
         yield ("why", self.ada.status()["refused"][0]["decision_id"]), b""
         yield ("init", str(self.base / "gate")), b""

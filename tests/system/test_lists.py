@@ -30,6 +30,7 @@ LISTS = {
     "svc authority resources list",
     "svc authority sessions list",
     "svc authority tokens list",
+    "svc contexts list",
     "svc requests list",
     "svc resources list",
 }

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 def own_config(environ: Mapping[str, str]) -> Path:
-    """Where the person's own configuration is."""
-    from svc.client.places import CLIENT_FILE, home
+    """Where the configuration of the person's own is, or the one that is selected."""
+    from svc.client.places import CLIENT_FILE, home, selected
 
-    return Path(home(environ)) / CLIENT_FILE
+    return Path(selected(environ) or f"{home(environ)}/{CLIENT_FILE}")
 
 
 def signing_person(context: click.Context, config: Path | None) -> PersonSide:
