@@ -103,7 +103,7 @@ def uninstall(
     """Disable the role's unit and remove its file; what runs goes on, and no state is removed."""
     from svc.setup.units.install import uninstall as uninstalled
 
-    wanted = _wanted(globals_, role, account, is_own, needs_config=role == "client")
+    wanted = _wanted(globals_, role, account, is_own, needs_config=role == "client" and not is_own)
     path = uninstalled(_machine(globals_), wanted)
     lines = [f"svc {role}: no unit is installed" if path is None else f"{path}: removed"]
     print_result(as_json, uninstalled_result(role, path), lines)
@@ -155,7 +155,7 @@ def _wanted(
     if is_own and account:
         raise UsageError("--user and --account: give only one of them")
     config = globals_.config
-    if config is None and is_own:
+    if config is None and is_own and needs_config:
         from svc.compose.person import find_config
 
         config = find_config(None, globals_.environ)

@@ -11,7 +11,7 @@ from posixpath import normpath
 from urllib.parse import parse_qsl
 
 from svc.config.forms import parse_address
-from svc.config.keys import KEYS
+from svc.config.keys import KEYS, NODES
 from svc.config.problems import SharedStateDir
 from svc.config.source import Tree
 from svc.errors import ConfigError
@@ -190,3 +190,24 @@ def _state_dir(tree: Tree, role: str, environ: Mapping[str, str]) -> Iterator[Co
         yield ConfigError(
             "state_dir", "must be the directory that the systemd unit provides (StateDirectory=)"
         )
+    elif given and SHARED not in given and role in NODES and not is_own_directory(role, path):
+        yield ConfigError(
+            "state_dir",
+            f"under a systemd unit, must be {SHARED}/{role} or a directory below it; stop the "
+            f"role, move the directory there, and run `svc --config FILE service install {role}` "
+            "as root",
+        )
+
+
+def is_own_directory(role: str, path: str) -> bool:
+    """Whether a unit may provide it: the role's own below the shared one, or one below that.
+
+    By its name, and once links are followed.
+    """
+    path, own = normpath(path), f"{SHARED}/{role}"
+    real, place = os.path.realpath(path), os.path.join(os.path.realpath(SHARED), role)
+    return _is_within(path, own) and _is_within(real, place)
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return path == directory or path.startswith(f"{directory}/")

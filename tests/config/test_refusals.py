@@ -190,3 +190,22 @@ class StateDirectoryTests(SynchronousTestCase):
         self.assertIn("state_dir: must be the directory that the systemd unit provides", str(error))
         text = GOOD["proxy"].replace("/tmp/none", "/var/lib/svc/proxy/")
         self.assertIsNone(refused("proxy", text, {"STATE_DIRECTORY": "/var/lib/svc/proxy"}))
+
+    @proves("G-OPEN-70")
+    def test_unit_with_another_directory(self) -> None:
+        """A unit may provide the role's own directory and those below it, and no other."""
+        for role in ("authority", "proxy", "connector", "all"):
+            own = f"/var/lib/svc/{role}"
+            for path, is_good in (
+                (own, True),
+                (f"{own}/blue", True),
+                (f"{own}-2", False),
+                ("/var/lib/svc/other", False),
+                ("/srv/svc", False),
+            ):
+                text = GOOD[role].replace('state_dir="/tmp/none"', f'state_dir="{path}"')
+                told = str(refused(role, text, {"STATE_DIRECTORY": path}))
+                self.assertEqual(told == "None", is_good, (role, path, told))
+                if not is_good:
+                    self.assertIn(f"must be {own} or a directory below it", told)
+                self.assertIsNone(refused(role, text))

@@ -20,7 +20,7 @@ from svc.compose.process import of_lanes
 from svc.config import RoleSettings, StoreUrl, load_settings
 from svc.config.forms import LISTEN
 from svc.config.keys import KEYS
-from svc.config.rules import SHARED
+from svc.config.rules import SHARED, is_own_directory
 from svc.errors import ConfigError
 from svc.setup.units.machine import ServiceRefused
 from svc.setup.units.program import Program, UnfitPlaces, lies_in
@@ -141,20 +141,13 @@ def state_directory(role: str, given: str) -> str:
     Raises:
         ConfigError: it is another one than the role's own, or one below that (G-OPEN-70).
     """
-    own = f"{SHARED}/{role}"
-    path = normpath(given)
-    real, place = os.path.realpath(path), os.path.join(os.path.realpath(SHARED), role)
-    if _is_within(path, own) and _is_within(real, place):
-        return os.path.relpath(path, _VARIABLE)
+    if is_own_directory(role, given):
+        return os.path.relpath(normpath(given), _VARIABLE)
     raise ConfigError(
         "state_dir",
-        f"a unit provides {own}, or a directory below it, and no other; stop the role, move its "
-        f"directory there, change state_dir, and install the unit again",
+        f"a unit provides {SHARED}/{role}, or a directory below it, and no other; stop the role, "
+        "move its directory there, change state_dir, and install the unit again",
     )
-
-
-def _is_within(path: str, directory: str) -> bool:
-    return path == directory or path.startswith(f"{directory}/")
 
 
 def _client_directory(settings: RoleSettings, temporary: tuple[str, ...]) -> str:
@@ -170,7 +163,7 @@ def _store_directory(settings: RoleSettings) -> tuple[str, ...]:
     if url is None or url.scheme != "sqlite":
         return ()
     directory = normpath(os.path.dirname(url.rest.partition("?")[0]))
-    return () if _is_within(directory, normpath(settings.state_dir)) else (directory,)
+    return () if lies_in(directory, (settings.state_dir,)) else (directory,)
 
 
 def _ports(settings: RoleSettings) -> list[int]:
