@@ -29,6 +29,7 @@ _COMMANDS = {
     "all": "svc.cli.roles:all_roles",
     "init": "svc.cli.setup:init",
     "demo": "svc.cli.setup:demo",
+    "doctor": "svc.cli.doctor:doctor",
     "join": "svc.cli.join:join",
     "login": "svc.cli.login:login",
     "logout": "svc.cli.login:logout",

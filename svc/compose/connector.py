@@ -23,6 +23,7 @@ from svc.compose.node import (
     tls_endpoint,
     tunnel_times,
 )
+from svc.compose.targets import read_targets
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels, proxy_by
@@ -122,25 +123,6 @@ def make_connector(
     for service in (parts.tasks, node):
         role.addService(service)
     return role
-
-
-def read_targets(settings: RoleSettings, kinds: Kinds) -> dict[str, Target]:
-    """The targets of the configuration, each table read by its kind.
-
-    Raises:
-        ConfigError: naming the key.
-    """
-    targets: dict[str, Target] = {}
-    for table in settings.connector.resources:
-        kind = kinds.by_name.get(table.kind)
-        if kind is None:
-            enabled = ", ".join(sorted(kinds.by_name)) or "none"
-            raise ConfigError(
-                f"{table.key_path}.kind",
-                f"{table.kind}: not enabled in plugins.kinds ({enabled})",
-            )
-        targets[table.id] = kind.dialer.parse(table.id, table.table, table.key_path)
-    return targets
 
 
 @define

@@ -1,4 +1,4 @@
-"""The resource kinds that a configuration enables, and the record of each drop-in (rule R21)."""
+"""The drop-ins that a configuration enables: kinds, and the record of every one (rule R21)."""
 
 from __future__ import annotations
 
@@ -14,12 +14,17 @@ from zope.interface.exceptions import Invalid
 from zope.interface.verify import verifyObject
 
 from svc.audit.log.kind_events import kind_events
+from svc.config import RoleSettings
 from svc.errors import PluginError
+from svc.interfaces.checks import IRoleCheck
 from svc.interfaces.kinds import IDialer, ILocalEndpoint, IResourceKind, KindTerms, ServedKind
 from svc.model.audit.record import Event
 from svc.model.policy.access import OPENING_REQUESTS, SESSION_REQUESTS
 from svc.model.session.parameters import MAX_PARAMETERS, is_name
 from svc.plugin import LoadedPlugin, load, with_modules
+
+CHECK = "check"
+"""What the names of drop-ins with checks begin with."""
 
 
 class KindSide(Enum):
@@ -62,6 +67,17 @@ def load_kinds(names: Iterable[str], *sides: KindSide) -> Kinds:
 def plugin_records(loaded: Iterable[LoadedPlugin]) -> list[str]:
     """``name version sha256`` of each drop-in."""
     return [f"{one.record.name} {one.record.version or '-'} {one.record.sha256}" for one in loaded]
+
+
+def check_records(settings: RoleSettings) -> list[str]:
+    """The same of each drop-in whose checks run in the role; those of commands are not recorded.
+
+    Raises:
+        PluginError: one cannot be loaded.
+    """
+    if not settings.doctor.check_interval_secs:
+        return []
+    return plugin_records(load(IRoleCheck, CHECK, settings.plugins.checks))
 
 
 def _whole(loaded: LoadedPlugin) -> LoadedPlugin:

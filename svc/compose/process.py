@@ -126,6 +126,8 @@ def _assembled(
     lacking = DegradedConditions()
     listeners: dict[str, BoundPort] = {}
     documents: dict[bytes, Callable[[], bytes]] = {}
+    # First what may be refused: a drop-in that is missing.
+    checking = _checking(runtime, settings, metrics)
     for role in roles:
         made: Any
         own = state.within(role) if settings.role == "all" else StateDirectory(state.path)
@@ -165,10 +167,21 @@ def _assembled(
     watched = [] if telemetry is None else [telemetry, ExposureWarning(telemetry)]
     refused, lag = RefusedByTheSystem(runtime.reactor), reactor_lag(runtime.reactor, metrics)
     first = [StateDirectoryHold(state), tracing, refused, lag, *watched, listening]
+    children += checking
     probed = tuple(listeners[name] for name in ("telemetry", "public") if name in listeners)
     for service in (*first, *children, FirstClosed(probed), ProcessLog(settings)):
         process.addService(service)
     return process
+
+
+def _checking(runtime: Runtime, settings: RoleSettings, metrics: Metrics) -> list[AsyncService]:
+    """The periodic checks, where the configuration asks for them."""
+    if not settings.doctor.check_interval_secs:
+        return []
+    # Imported where it runs: it needs more than any role does.
+    from svc.compose.doctor import periodic_doctor
+
+    return [periodic_doctor(runtime, settings, metrics)]
 
 
 def of_lanes(settings: RoleSettings) -> int:

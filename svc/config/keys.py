@@ -280,10 +280,10 @@ def _telemetry() -> tuple[Key, ...]:
         Key(
             "doctor.check_interval_secs",
             f.whole(0, 86400),
-            "Seconds between periodic checks; 0: off.",
+            "Seconds between periodic runs of the checks of `svc doctor`, which set the series "
+            "`svc_doctor_...`; 0: off.",
             default=0,
             roles=NODES,
-            later=True,
         ),
     )
 
@@ -398,6 +398,13 @@ def _roles() -> tuple[Key, ...]:
             defaults={"client": list(BUILT_IN_KINDS)},
         ),
         Key("plugins.stores", f.WORDS, "The stores in use.", default=["sqlite"], roles=_AUTHORITY),
+        Key(
+            "plugins.checks",
+            f.WORDS,
+            "Drop-ins whose checks `svc doctor` makes besides its own.",
+            default=[],
+            roles=ROLES,
+        ),
     )
 
 

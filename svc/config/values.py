@@ -104,6 +104,13 @@ class TelemetrySettings:
 
 
 @frozen
+class DoctorSettings:
+    """``[doctor]``: the periodic self-check."""
+
+    check_interval_secs: int
+
+
+@frozen
 class AuthoritySettings:
     """``[authority]``: this one among those on a shared store."""
 
@@ -145,6 +152,7 @@ class PluginSettings:
 
     kinds: tuple[str, ...]
     stores: tuple[str, ...]
+    checks: tuple[str, ...]
 
 
 @frozen
@@ -308,6 +316,7 @@ class RoleSettings:
     page: PageSettings
     join: JoinSettings
     telemetry: TelemetrySettings
+    doctor: DoctorSettings
     authority: AuthoritySettings
     proxy: ProxySettings
     connector: ConnectorSettings

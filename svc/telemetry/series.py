@@ -379,6 +379,7 @@ def _process() -> tuple[MetricSeries, ...]:
 
 
 def _doctor() -> tuple[MetricSeries, ...]:
+    """Absent unless ``doctor.check_interval_secs`` is set: 0 would say that all is well."""
     return (
         _gauge(
             "svc_doctor_check_status",
@@ -386,15 +387,14 @@ def _doctor() -> tuple[MetricSeries, ...]:
             "Latest periodic severity: 0 ok, 1 info, 2 warn, 3 fail.",
             id=(),
             category=(),
-            later=True,
         ),
-        _gauge("svc_doctor_failed", _ROLES, "Failing checks at the last run.", later=True),
-        _gauge("svc_doctor_warnings", _ROLES, "Warning checks at the last run.", later=True),
+        _gauge("svc_doctor_failed", _ROLES, "Failing checks at the last run.", absent=True),
+        _gauge("svc_doctor_warnings", _ROLES, "Warning checks at the last run.", absent=True),
         _gauge(
             "svc_doctor_last_run_timestamp_seconds",
             _ROLES,
             "Unix time of the last periodic run.",
-            later=True,
+            absent=True,
         ),
     )
 

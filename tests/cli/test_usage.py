@@ -122,7 +122,7 @@ class UsageTests(SynchronousTestCase):
         self.assertEqual(
             outcome.stderr,
             "svc: no command 'gateway'; roles are authority, proxy, connector, all; "
-            "commands: init, demo, join, login, logout, up, status, resources, open, db, "
+            "commands: init, demo, doctor, join, login, logout, up, status, resources, open, db, "
             "kubeconfig, proxy-ssh, why, request, requests, contexts, service\n",
         )
 

@@ -488,10 +488,10 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
     ),
     (
         "doctor",
-        "client",
-        "[doctor]\ncheck_interval_secs = 5",
+        "proxy",
+        "[doctor]\ncheck_interval_secs = -1",
         "doctor.check_interval_secs",
-        "not in this build",
+        "must be a whole number from 0 to 86400",
     ),
     (
         "no connections",

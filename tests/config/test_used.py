@@ -29,6 +29,7 @@ OTHERS = frozenset(name for names in ROOTS.values() for name in names)
 ELSEWHERE = {
     ("authority", "identity.issuing_ca_days"): "svc.cli.authority.keys",
     ("client", "profile"): "svc.cli.person",
+    ("client", "plugins.checks"): "svc.compose.added_checks",
 }
 """Read by a command of that side, and not by the running role."""
 
@@ -38,7 +39,6 @@ CHECKED = {("authority", "tunnel.lease_renew_secs")}
 LATER = {
     "license_path": '"/l"',
     "endpoints.peer_listen": '"127.0.0.1:7405"',
-    "doctor.check_interval_secs": "5",
     "proxy.tls.cert": '"/c"',
     "proxy.tls.key": '"/k"',
     "connector.discovery_sources": "[{}]",

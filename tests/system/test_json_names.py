@@ -36,6 +36,7 @@ ELSEWHERE = {
         "tests.system.test_policy_changes",
     ),
     "svc authority state adopt": "tests.system.test_unsigned_rows",
+    "svc doctor": "tests.ops.doctor.test_checks",
     "svc login": "tests.system.test_sign_in",
     "svc logout": "tests.system.test_sign_in",
     "svc request": "tests.system.test_access_requests",

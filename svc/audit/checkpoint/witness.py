@@ -71,14 +71,19 @@ class FileSink:
         await self.in_thread(lambda: _append(self.path, line + b"\n"))
 
     async def newest(self) -> SignedHead | None:
-        return await self.in_thread(lambda: _newest(self.path))
+        return await self.in_thread(lambda: newest_in(self.path))
 
     def close(self) -> None:
         self.closed()
 
 
-def _newest(path: Path) -> SignedHead | None:
-    """The head in the last whole line."""
+def newest_in(path: Path) -> SignedHead | None:
+    """The head in the last whole line of a witness's file; blocks.
+
+    Raises:
+        AuditBroken: that line is no head.
+        OSError: it cannot be read.
+    """
     if not path.exists():
         return None
     with path.open("rb") as file:

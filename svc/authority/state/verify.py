@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from attrs import define, field, frozen
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from svc.audit.state.in_force import Seen
 from svc.authority.state.cluster import ClusterState
@@ -85,6 +86,10 @@ class Digests:
         self._kept, self._fresh = self._fresh, {}
 
 
+def _log_unreadable(table: str, failed: Exception) -> None:
+    _log.failure("a protected table cannot be read", Failure(failed), table=table)
+
+
 @define
 class StateVerifier:
     """Verifies the rows that one transaction sees.
@@ -92,11 +97,13 @@ class StateVerifier:
     Args:
         seen: What is in force by the records.
         before: The facts this process goes by until now.
+        on_unreadable: Told the name of a table that cannot be read, and the error.
     """
 
     seen: Seen
     before: ClusterState
     digests: Digests
+    on_unreadable: Callable[[str, Exception], object] = _log_unreadable
     unsigned: dict[str, Unsigned] = field(factory=dict)
     stored_policy: int = 0
     _absent: set[str] = field(factory=set)
@@ -164,9 +171,9 @@ class StateVerifier:
         """
         try:
             return table.entries(tx, at)
-        except Exception:
+        except Exception as failed:
             require_store(tx)
-            _log.failure("a protected table cannot be read", table=table.name)
+            self.on_unreadable(table.name, failed)
             return []
 
     def _sweep(self, sort: str, entries: Iterable[StateEntry], at: float) -> None:

@@ -228,7 +228,7 @@ class Startup(AsyncService):
             # Named by the first pass; until it is put right our own leaf is not renewed.
             _log.error("this Authority's own row has no valid signed record", text=refused.text)
         migrations.write(tx, earlier)
-        plugins = [*p.kinds.records, *plugin_records(p.opened.loaded)]
+        plugins = [*p.kinds.records, *plugin_records(p.opened.loaded), *p.checks]
         p.recorder.append(
             tx,
             ROLE_START,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -119,7 +119,11 @@ class LeafRenewal:
 
 @define
 class Foundations:
-    """What an Authority is built on: keys, identity, the store as it was opened."""
+    """What an Authority is built on: keys, identity, the store as it was opened.
+
+    Attributes:
+        checks: The records of the drop-ins whose checks run in it.
+    """
 
     runtime: Runtime
     settings: RoleSettings
@@ -137,6 +141,7 @@ class Foundations:
     recorder: Recorder
     keeper: StateKeeper
     tasks: BackgroundTasks
+    checks: Sequence[str] = ()
 
     def with_store(self, store: LogGuardedStore) -> Parts:
         """Everything that services are wired from."""

@@ -46,7 +46,7 @@ from svc.compose.authority.standby import Follower
 from svc.compose.authority.state import origin_key
 from svc.compose.authority.store import open_store
 from svc.compose.authority.turns import LeaderGate, StoreReadiness
-from svc.compose.drop_ins import load_kinds
+from svc.compose.drop_ins import check_records, load_kinds
 from svc.compose.listeners.rpc import control_listener, rpc_server
 from svc.compose.telemetry import identity_meters
 from svc.config import RoleSettings
@@ -130,6 +130,7 @@ def make_authority(
         recorder=recorder,
         keeper=keeper,
         tasks=tasks,
+        checks=check_records(settings),
     )
     return _assembled(foundations, stopped_by)
 

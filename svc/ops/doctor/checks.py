@@ -1,0 +1,18 @@
+"""The closed table of all checks, in the order in which they are made and told."""
+
+from __future__ import annotations
+
+from svc.ops.doctor import audit, cluster, config, identity, network, policy, service, store
+from svc.ops.doctor.check import Check
+
+CHECKS: tuple[Check, ...] = (
+    *config.CHECKS,
+    *store.CHECKS,
+    *audit.CHECKS,
+    *identity.CHECKS,
+    *network.CHECKS,
+    *service.CHECKS,
+    *cluster.CHECKS,
+    *policy.CHECKS,
+)
+IDS = tuple(check.id for check in CHECKS)

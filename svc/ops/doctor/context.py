@@ -1,0 +1,191 @@
+"""What a check is given: one role, where its files are, and how its store is read.
+
+Everything that a check needs from outside is passed in here, the time included.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from attrs import define, field, frozen
+
+from svc.config import Address, RoleSettings
+from svc.errors import StoreUnavailable, SvcError
+from svc.interfaces.store import ITransaction
+from svc.model.cluster.target import Target
+from svc.model.store.migration import MigrationStatus, StoreStanding
+from svc.ops.doctor.probes import resolved
+from svc.ops.store import StorePlace, legible, store_place
+from svc.ops.verify.log import owner_of
+from svc.pki.identity_store import IdentityStore
+from svc.policy.vocabulary import Vocabulary
+
+T = TypeVar("T")
+
+NODES = ("authority", "proxy", "connector")
+ROLES = (*NODES, "client")
+
+
+_MOST_FAILED = 3
+"""Looks at the store that may fail: each may have waited for a deadline."""
+
+
+class NotChecked(Exception):
+    """A check cannot be made here; ``str`` says why.  Its result is an info."""
+
+
+@define
+class StoreView:
+    """The Authority's store, read only; a store that does not answer is asked once.
+
+    Several checks read it, and each would wait for the same deadline.
+    """
+
+    settings: RoleSettings
+    _place: StorePlace | None = field(default=None, init=False)
+    _status: MigrationStatus | None = field(default=None, init=False)
+    _refused: SvcError | None = field(default=None, init=False)
+    _failed: int = field(default=0, init=False)
+    _made: dict[str, Callable[[], Any]] = field(factory=dict, init=False)
+
+    @property
+    def place(self) -> StorePlace:
+        """Where it is.  Raises SvcError: its drop-in cannot be loaded, or the URL is malformed."""
+        if self._place is None:
+            self._place = store_place(self.settings)
+        return self._place
+
+    def status(self) -> MigrationStatus:
+        """How its schema compares with this build.
+
+        Raises:
+            SvcError: it cannot be read; the same one each time.
+        """
+        if self._refused is not None:
+            raise self._refused
+        if self._status is None:
+            try:
+                with legible("doctor"):
+                    self._status = self.place.factory.migration_status(self.place.url)
+            except SvcError as refused:
+                self._refused = refused
+                raise
+        return self._status
+
+    def look(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
+        """Run *fn* over one snapshot.
+
+        Raises:
+            NotChecked: it cannot be read, or has another schema; checks of their own say so.
+            StoreUnavailable: this very look failed.
+        """
+        try:
+            status = self.status()
+        except SvcError:
+            raise NotChecked("the store cannot be read") from None
+        if status.standing is not StoreStanding.CURRENT:
+            raise NotChecked("the store does not have the schema of this build")
+        if self._failed >= _MOST_FAILED:
+            raise NotChecked("the store failed several times")
+        try:
+            return self.place.look(desc, fn)
+        except StoreUnavailable:
+            self._failed += 1
+            raise
+
+    def once(self, what: str, make: Callable[[], T]) -> T:
+        """What *make* gave or raised at its first call under this name: several checks use it."""
+        if what not in self._made:
+            try:
+                made = make()
+            except (NotChecked, SvcError) as refused:
+                self._made[what] = partial(_again, refused)
+            else:
+                self._made[what] = lambda: made
+        result: T = self._made[what]()
+        return result
+
+
+def _again(refused: Exception) -> NoReturn:
+    raise refused
+
+
+@frozen
+class RunningProgram:
+    """The program that runs, and where the services of this machine are described.
+
+    Attributes:
+        path: Of the program, with links resolved.
+        unit_directories: Where systemd units are, the first one first.
+    """
+
+    path: Path
+    unit_directories: tuple[Path, ...]
+
+
+@frozen(kw_only=True)
+class CheckContext:
+    """One role to check.
+
+    Attributes:
+        role: ``authority``, ``proxy``, ``connector`` or ``client``; the settings may be of ``all``.
+        state: The role's own directory.
+        at: Seconds since the epoch.
+        targets: Reads the targets of a Connector's configuration; may raise SvcError.
+        vocabulary: The words of policies with the kinds that are enabled; may raise SvcError.
+        resolve: The addresses of a name, within a deadline; none if it has none.
+    """
+
+    settings: RoleSettings
+    role: str
+    state: Path
+    at: float
+    program: RunningProgram
+    targets: Callable[[RoleSettings], Mapping[str, Target]]
+    vocabulary: Callable[[RoleSettings], Vocabulary]
+    store: StoreView
+    resolve: Callable[[str], tuple[str, ...]] = resolved
+
+    @property
+    def uid(self) -> int:
+        """Who has to own the role's files."""
+        return owner_of(self.state) if self.state.exists() else os.geteuid()
+
+    @property
+    def identities(self) -> IdentityStore:
+        """The role's identity on the disk."""
+        return IdentityStore(self.state, uid=self.uid)
+
+    @property
+    def base_state(self) -> Path:
+        """The directory that the process has: of ``svc all`` the one around the roles' own."""
+        configured = self.settings.state_dir
+        return Path(configured) if configured else self.state
+
+    def require_state(self) -> None:
+        """Go on only where there is a state directory.
+
+        Raises:
+            NotChecked: there is none; a check of its own says so.
+        """
+        if not self.state.is_dir():
+            raise NotChecked("there is no state directory")
+
+    @property
+    def authorities(self) -> tuple[Address, ...]:
+        """The Authorities that a Proxy dials, those for failover last."""
+        ends = self.settings.endpoints
+        return tuple(dict.fromkeys((*ends.authority, *ends.authority_failover)))
+
+
+def own_state(settings: RoleSettings, role: str) -> Path:
+    """The directory of *role*: ``svc all`` keeps one for each of its roles in ``state_dir``."""
+    alone = Path(settings.state_dir)
+    within = alone / role
+    if settings.role == "all" or (within.is_dir() and not (alone / "identity").is_dir()):
+        return within
+    return alone

@@ -1,0 +1,140 @@
+"""Checks of addresses: who can reach what listens here, and whether what is dialed answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from urllib.parse import urlsplit
+
+from svc.config import Address
+from svc.model.doctor import Finding, fail, info, ok, warn
+from svc.model.host import is_public
+from svc.ops.doctor.check import Check
+from svc.ops.doctor.context import NODES, CheckContext, NotChecked
+from svc.ops.doctor.probes import DialAnswer, dialed, is_running, why_not_bound
+
+_OF_ROLE = {
+    "authority": (
+        "control_listen",
+        "join_listen",
+        "renewal_listen",
+        "admin_listen",
+        "private_listen",
+    ),
+    "proxy": ("public_listen",),
+    "connector": (),
+}
+
+
+def _telemetry_bind(context: CheckContext) -> Iterator[Finding]:
+    address = context.settings.telemetry.metrics_listen
+    if address is None:
+        yield info("telemetry.metrics_listen is empty: nothing tells of health and readiness")
+    elif is_public("127.0.0.1" if address.host == "localhost" else address.host):
+        yield warn(
+            f"telemetry.metrics_listen {address} is a public address, where anyone can read every "
+            "series without a credential",
+            "bind it to loopback or a private address",
+        )
+    else:
+        yield ok(f"telemetry.metrics_listen {address} is not public")
+
+
+def _trace_collector(context: CheckContext) -> Iterator[Finding]:
+    url = context.settings.telemetry.otel_endpoint
+    if url is None:
+        yield ok("telemetry.otel_endpoint is absent: no trace leaves the process")
+        return
+    host = urlsplit(url).hostname or ""
+    addresses = context.resolve(host)
+    public = [one for one in addresses if is_public(one)]
+    if not addresses:
+        yield warn(
+            f"telemetry.otel_endpoint: {host} does not resolve to an address",
+            "correct the name, or remove the key",
+        )
+    elif public:
+        yield warn(
+            f"telemetry.otel_endpoint: {host} is public ({', '.join(public)}), and traces go "
+            "there as plain HTTP",
+            "run a collector on loopback or in a private network, and let it pass traces on",
+        )
+    else:
+        yield ok(f"telemetry.otel_endpoint: {host} is not public")
+
+
+def _listen(context: CheckContext) -> Iterator[Finding]:
+    addresses = dict(_listeners(context))
+    if not addresses:
+        yield ok("this role listens on no configured address")
+        return
+    running = is_running(context.base_state)
+    if running is None:
+        raise NotChecked("this system does not tell whether the role runs")
+    if running:
+        yield ok(f"the role runs, and holds {', '.join(map(str, addresses.values()))}")
+        return
+    for key, address in addresses.items():
+        why = why_not_bound(address) if address.port else ""
+        if why:
+            yield fail(
+                f"{key} {address}: {why}, and the role does not run",
+                "stop what has the address, or choose another one",
+            )
+    yield ok(f"the role does not run; free: {', '.join(map(str, addresses.values()))}")
+
+
+def _listeners(context: CheckContext) -> Iterator[tuple[str, Address]]:
+    settings = context.settings
+    named = [
+        (f"endpoints.{key}", getattr(settings.endpoints, key)) for key in _OF_ROLE[context.role]
+    ]
+    if context.role == "authority":
+        named.append(("page.listen", settings.page.listen))
+        named.append(("accounts.passkeys.listen", settings.accounts.passkeys.listen))
+    # Of `svc all` it is one listener for the three roles.
+    if settings.role != "all" or context.role == "authority":
+        named.append(("telemetry.metrics_listen", settings.telemetry.metrics_listen))
+    yield from ((key, address) for key, address in named if address is not None)
+
+
+def _authority(context: CheckContext) -> Iterator[Finding]:
+    if not context.authorities:
+        yield fail(
+            "endpoints.authority is empty: this Proxy knows no Authority",
+            "list the control address of each Authority in endpoints.authority",
+        )
+        return
+    yield from _reached(context.authorities, "Authority", "endpoints.authority")
+
+
+def _proxies(context: CheckContext) -> Iterator[Finding]:
+    addresses = context.settings.endpoints.proxy
+    if not addresses:
+        yield fail("endpoints.proxy is empty: no Proxy is known", "list the Proxies to dial")
+        return
+    yield from _reached(addresses, "Proxy", "endpoints.proxy")
+
+
+def _reached(addresses: Iterable[Address], what: str, key: str) -> Iterator[Finding]:
+    """A role tries again and again, so an address that does not answer is only a warning."""
+    answers = dialed(addresses)
+    for answer in answers:
+        if answer.problem:
+            yield warn(
+                f"{what} {answer.address}: {answer.problem}",
+                f"start it, open the way to it, or correct {key}",
+            )
+    yield ok(f"{what} {_shown(answers)}: a TCP connection can be made")
+
+
+def _shown(answers: Iterable[DialAnswer]) -> str:
+    return ", ".join(str(one.address) for one in answers if not one.problem) or "none"
+
+
+CHECKS = (
+    Check("network.telemetry_bind", NODES, _telemetry_bind),
+    Check("network.trace_collector", NODES, _trace_collector),
+    Check("network.listen", NODES, _listen),
+    Check("network.authority", ("proxy",), _authority),
+    Check("network.proxies", ("connector", "client"), _proxies),
+)

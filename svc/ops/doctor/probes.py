@@ -1,0 +1,163 @@
+"""Asks the network and the disk what a check has to know; each question has a deadline.
+
+Nothing is sent over a connection, and nothing listens.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+
+from attrs import define, field, frozen
+
+from svc.config import Address
+
+DIAL_SECS = 3.0
+RESOLVE_SECS = 3.0
+MOST = 32
+"""So many addresses are tried at the same time; a configuration that has more is not all tried."""
+
+LATE = "no answer within {:g} seconds"
+
+
+@define
+class _Asked:
+    """One question, in a thread of its own: the resolver of the system knows no deadline."""
+
+    host: str
+    port: int
+    dial: bool
+    done: Event = field(factory=Event)
+    addresses: tuple[str, ...] = ()
+    problem: str = ""
+
+    def ask(self) -> None:
+        try:
+            found = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
+            self.addresses = tuple(dict.fromkeys(str(each[4][0]) for each in found))
+            if self.dial:
+                with socket.create_connection((self.host, self.port), DIAL_SECS):
+                    pass
+        except TimeoutError:
+            self.problem = LATE.format(DIAL_SECS)
+        except socket.gaierror:
+            self.problem = "the name cannot be resolved"
+        except (OSError, UnicodeError) as refused:
+            self.problem = (getattr(refused, "strerror", None) or "cannot be dialed").lower()
+        finally:
+            self.done.set()
+
+
+@frozen
+class DialAnswer:
+    """What became of one address.
+
+    Attributes:
+        addresses: What its name resolves to.
+        problem: Why it was not reached; empty if it was.
+    """
+
+    address: Address
+    addresses: tuple[str, ...]
+    problem: str
+
+
+def dialed(addresses: Iterable[Address]) -> tuple[DialAnswer, ...]:
+    """Connect to each address by TCP and close again; all of them at the same time."""
+    return _answers(addresses, dial=True)
+
+
+def resolved(host: str) -> tuple[str, ...]:
+    """The addresses of a name or address; empty if it does not resolve in time."""
+    (answer,) = _answers((Address(host, 0),), dial=False)
+    return answer.addresses
+
+
+def _answers(addresses: Iterable[Address], *, dial: bool) -> tuple[DialAnswer, ...]:
+    wanted = tuple(addresses)[:MOST]
+    asked = [_Asked(each.host, each.port, dial) for each in wanted]
+    for one in asked:
+        Thread(target=one.ask, name="doctor-probe", daemon=True).start()
+    seconds = DIAL_SECS + RESOLVE_SECS if dial else RESOLVE_SECS
+    answers = []
+    for address, one in zip(wanted, asked, strict=True):
+        # They run at the same time: once one was too late, the others have had that time, too.
+        if not one.done.wait(seconds):
+            seconds = 0.0
+            answers.append(DialAnswer(address, (), LATE.format(DIAL_SECS)))
+        else:
+            answers.append(DialAnswer(address, one.addresses, one.problem))
+    return tuple(answers)
+
+
+def why_not_bound(address: Address) -> str:
+    """Why the system would not let a listener have this address now; empty if it would.
+
+    The address is bound and let go at once; nobody can connect to it meanwhile.
+    """
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    host = "127.0.0.1" if address.host == "localhost" else address.host
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        # As the listener itself does: what a former process left behind keeps nobody out.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((host, address.port))
+        except OSError as refused:
+            if refused.errno == errno.EADDRINUSE:
+                return "in use by another process"
+            return (refused.strerror or type(refused).__name__).lower()
+    return ""
+
+
+def is_running(state: Path) -> bool | None:
+    """Whether a process has the state directory; None if this system does not tell.
+
+    The lock itself is not touched: to try it would keep out a role that starts at this moment.
+    """
+    try:
+        found = os.stat(state / "lock")
+    except OSError:
+        return False
+    try:
+        lines = Path("/proc/locks").read_text("ascii").splitlines()
+    except (OSError, UnicodeError):
+        return None
+    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    return any(_locks(line, device) for line in lines)
+
+
+def _locks(line: str, device: str) -> bool:
+    """``1: FLOCK  ADVISORY  WRITE 4242 fd:01:131 0 EOF``."""
+    words = line.split()
+    with suppress(ValueError):
+        at = words.index("FLOCK")
+        return len(words) > at + 4 and words[at + 4] == device
+    return False
+
+
+@frozen
+class Room:
+    """How much of a disk is free.
+
+    Attributes:
+        free: Bytes that we may use.
+        size: Of the whole disk.
+        files: How many files can be made; None where the file system has no limit.
+    """
+
+    free: int
+    size: int
+    files: int | None
+
+
+def room(path: Path) -> Room:
+    """Of the disk that *path* is on, or would be made on.  Raises OSError."""
+    there = next(each for each in (path, *path.parents) if each.exists())
+    found = os.statvfs(there)
+    files = found.f_favail if found.f_files else None
+    return Room(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, files)

@@ -1,0 +1,1 @@
+"""The self-check: each check once in order, and once not."""

@@ -1,0 +1,663 @@
+"""Every check: nothing is found at a gateway that is in order, and each finding is provoked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from attrs import evolve
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from svc import __version__
+from svc.config import Address, ResourceTable, StoreUrl
+from svc.config.values import PasskeySettings
+from svc.model.doctor import CheckSeverity
+from svc.ops.doctor import room
+from svc.ops.doctor.checks import CHECKS, IDS
+from svc.ops.doctor.policy import permits, why_refused
+from svc.ops.doctor.probes import is_running
+from svc.ops.doctor.run import examine
+from svc.runtime.state_directory import StateDirectory
+from tests.ops.doctor.ended import NODES, PERSON, CopyCase
+from tests.support.logged import logged
+from tests.support.proof import proves
+from tests.support.public_name import write_certificate
+from tests.support.tools import stock_tool
+
+DAY = 86400.0
+TOLD_ALWAYS = {
+    ("authority", "config.settings"),
+    ("authority", "audit.witness"),
+    ("proxy", "network.authority"),
+    ("connector", "network.proxies"),
+    (PERSON, "network.proxies"),
+    (PERSON, "service.resident"),
+}
+"""Of a gateway as ``svc init`` makes it, with every role stopped."""
+
+
+class OrderTests(CopyCase):
+    """A gateway that is in order."""
+
+    @proves("G-DOC-08")
+    def test_every_check_of_every_role(self) -> None:
+        """Nothing fails, and what is told is known; each role has checks of its own."""
+        met = dict[str, set[str]]()
+        for role in (*NODES, PERSON):
+            report = self.copy.report(role)
+            met[role] = {one.id for one in report.checks}
+            told = {(role, one.id) for one in report.checks if one.severity}
+            self.assertLessEqual(told, TOLD_ALWAYS, report.checks)
+            self.assertFalse(report.is_finding)
+        self.assertEqual(set().union(*met.values()), set(IDS))
+        self.assertEqual(len({frozenset(ids) for ids in met.values()}), len(met))
+
+    @proves("G-DOC-02", "X-17")
+    def test_nothing_is_changed(self) -> None:
+        """No file comes, goes or changes, not its mode either, whatever is checked."""
+        before = self.copy.files()
+        for role in (*NODES, PERSON):
+            self.copy.report(role)
+        self.assertEqual(self.copy.files(), before)
+
+    @proves("G-DOC-06")
+    def test_twice(self) -> None:
+        """Two runs over the same state say the same."""
+        for role in NODES:
+            self.assertEqual(self.copy.report(role), self.copy.report(role))
+
+    def test_ids_are_listed_in_the_guide(self) -> None:
+        """The how-to page has every check, and none that is not there."""
+        page = Path(__file__).parents[3] / "docs" / "how-to" / "doctor.md"
+        rows = [line for line in page.read_text("utf-8").splitlines() if line.startswith("| `")]
+        named = [row.split("`")[1] for row in rows]
+        self.assertEqual([one for one in named if "." in one], list(IDS))
+
+
+class ConfigTests(CopyCase):
+    """``config.*``."""
+
+    @proves("G-CFG-20")
+    def test_file_and_endpoints(self) -> None:
+        """Version, role, file and every endpoint are told, those that are off as well."""
+        self.assert_ok("proxy", "config.file", __version__, "role proxy", "proxy.toml")
+        ends = self.copy.settings("proxy").endpoints
+        self.assert_ok(
+            "proxy",
+            "config.endpoints",
+            f"public_listen {ends.public_listen}",
+            f"authority {ends.authority[0]}",
+            "authority_failover none",
+        )
+
+    def test_plugins(self) -> None:
+        """A drop-in that is named and not there."""
+        self.assert_ok("proxy", "config.plugins")
+        self.assert_found(
+            "proxy", "config.plugins", "fail", "nosuch", "ssh", plugins__kinds=("tcp", "nosuch")
+        )
+
+    def test_audit_requests(self) -> None:
+        """Buffered records are an operator's choice, and told."""
+        self.assert_ok("proxy", "config.audit_requests")
+        self.assert_found(
+            "proxy", "config.audit_requests", "info", "buffered", audit__requests="buffered"
+        )
+
+    def test_settings(self) -> None:
+        """What is allowed and should be known."""
+        self.assert_ok("authority", "config.settings", store_auto_migrate=False)
+        for role, severity, word, changes in (
+            ("authority", "info", "store_auto_migrate", {}),
+            ("authority", "info", "break_glass", {"policy__break_glass": ("local:0",)}),
+            ("authority", "info", "device", {"oidc__flows": ("code", "device")}),
+            ("proxy", "info", "public_plaintext", {"proxy__public_plaintext": True}),
+            ("proxy", "info", "tls_min_version", {"proxy__tls_min_version": "1.2"}),
+            (PERSON, "warn", "unprotected_loopback", {"client__unprotected_loopback": True}),
+        ):
+            self.assert_found(role, "config.settings", severity, word, **changes)
+
+
+class StoreTests(CopyCase):
+    """``store.*``."""
+
+    @proves("G-DOC-02", "X-17")
+    def test_missing_store(self) -> None:
+        """A store that is not there is named, not made, and everything else says why it is not."""
+        path = self.copy.base / "nowhere" / "store.db"
+        url = StoreUrl("sqlite", f"//{path}".replace("//", "", 1))
+        report = self.copy.report("authority", store_url=url)
+        found = {one.id: one for one in report.checks}
+        self.assertIs(found["store.reachable"].severity, CheckSeverity.FAIL)
+        self.assertIn(str(path), found["store.reachable"].message)
+        self.assertIn("not checked", found["audit.queue"].message)
+        self.assertFalse(path.parent.exists())
+
+    def test_unreadable_store(self) -> None:
+        """Something else in its place is no finding of the checks that would have read it."""
+        (self.copy.state("authority") / "store.db").write_bytes(b"no database " * 1000)
+        report = self.copy.report("authority")
+        failed = [one.id for one in report.checks if one.severity is CheckSeverity.FAIL]
+        self.assertEqual(failed, ["store.reachable", "store.migrations"])
+
+    @proves("G-DOC-12", "U-MIG-12")
+    def test_migrations(self) -> None:
+        """Current, pending, unknown to this build, and broken in the middle."""
+        self.assert_ok("authority", "store.migrations", "current: m")
+        copied = "INSERT INTO svc_migrations SELECT 'm9999_new', checksum, 0, 'x' FROM"
+        self.copy.sql(f"{copied} svc_migrations LIMIT 1")
+        self.assert_found("authority", "store.migrations", "fail", "unknown-applied", "m9999_new")
+        self.copy.sql(
+            "DELETE FROM svc_migrations WHERE id IN ('m9999_new', (SELECT max(id) FROM "
+            "svc_migrations WHERE id < 'm9999'))"
+        )
+        self.assert_found("authority", "store.migrations", "warn", "pending: m", "store migrate")
+        self.copy.sql("DELETE FROM svc_migrations WHERE id LIKE 'm0005%'")
+        self.assert_found("authority", "store.migrations", "fail", "broken", "m0005")
+
+    @proves("U-BAK-06")
+    def test_pairing(self) -> None:
+        """Another store than the one that keys and anchor were kept of."""
+        self.assert_ok("authority", "store.pairing")
+        self.copy.sql("DELETE FROM audit_log WHERE seq > 5")
+        self.assert_found("authority", "store.pairing", "fail")
+        self.copy.sql("UPDATE store_facts SET value = 'other.example' WHERE name = 'cluster'")
+        self.copy.sql("DELETE FROM state_changes")
+        self.assert_found("authority", "store.pairing", "fail")
+
+    def test_private(self) -> None:
+        """A store that other users can read, and a directory that they can write to."""
+        self.assert_ok("authority", "store.private")
+        state = self.copy.state("authority")
+        (state / "store.db").chmod(0o644)
+        self.assert_found("authority", "store.private", "fail", "store.db", "chmod go-rwx")
+        state.chmod(0o770)
+        self.assert_found("authority", "store.private", "fail", "chmod go-w ")
+
+    def test_disk_room(self) -> None:
+        """Little room is a warning, hardly any a failure; of a database server nothing is known."""
+        self.assert_ok("authority", "store.disk_room")
+        self.patch(room, "ENOUGH", 1 << 60)
+        self.assert_found("authority", "store.disk_room", "warn", "free")
+        self.assert_found("proxy", "service.disk_room", "warn", "free")
+        self.patch(room, "LEAST", 1 << 60)
+        self.assert_found("authority", "store.disk_room", "fail", "free")
+
+    def test_database_that_is_away(self) -> None:
+        """It is asked once, and no part of its URL that could be a secret is told."""
+        rest = "svc:hush@127.0.0.1:9/svc?sslpassword=hush"
+        url = StoreUrl("postgresql", rest)
+        stores = ("postgresql",)
+        report = self.copy.report("authority", store_url=url, plugins__stores=stores)
+        found = {one.id: one for one in report.checks}
+        self.assertIs(found["store.reachable"].severity, CheckSeverity.FAIL)
+        self.assertNotIn("hush", repr(report))
+
+
+class AuditTests(CopyCase):
+    """``audit.*``."""
+
+    @proves("G-DOC-11", "G-OPEN-15", "U-NOTE-24")
+    def test_queue(self) -> None:
+        """The rows that wait are counted, and those of them that are held."""
+        self.assert_ok("authority", "audit.queue", "0 rows waiting (0 held)")
+        row = "INSERT INTO outbox VALUES (?, 'o', 's', 1, x'', x'', x'', x'', ?, 1, 0, ?, NULL)"
+        self.copy.sql(row, 1, b"1", None)
+        self.assert_found("authority", "audit.queue", "info", "1 rows waiting (0 held)")
+        self.copy.sql(row, 2, b"2", "unsigned")
+        self.assert_found(
+            "authority", "audit.queue", "warn", "2 rows waiting (1 held)", "outbox list"
+        )
+
+    def test_head(self) -> None:
+        """No head at all; and one that records have waited for too long."""
+        self.assert_ok("authority", "audit.head", "covers")
+        anchor = self.copy.state("authority") / "anchor"
+        lines = (anchor / "heads.jsonl").read_bytes().splitlines(keepends=True)
+        (anchor / "heads.jsonl").write_bytes(lines[0])
+        (anchor / "latest").unlink()
+        self.copy.at += 3600
+        self.assert_found("authority", "audit.head", "warn", "has waited")
+        shutil.rmtree(anchor)
+        self.assert_found("authority", "audit.head", "fail", "no signed head")
+
+    def test_log(self) -> None:
+        """A record that was changed, and one that is missing."""
+        self.assert_ok("authority", "audit.log", "audit verify")
+        self.copy.sql("UPDATE audit_log SET canonical = canonical || ' ' WHERE seq = 7")
+        self.assert_found("authority", "audit.log", "fail", "record 7")
+        self.copy.sql("DELETE FROM audit_log WHERE seq = 5")
+        self.assert_found("authority", "audit.log", "fail", "record 5 is missing")
+
+    def test_anchor(self) -> None:
+        """A file of heads that cannot be read."""
+        self.assert_ok("authority", "audit.anchor")
+        (self.copy.state("authority") / "anchor" / "latest").write_bytes(b"{}\n")
+        self.assert_found("authority", "audit.anchor", "fail", "latest")
+
+    def test_witness(self) -> None:
+        """Nobody, a file without heads, a file with them, and a server, which is not asked."""
+        self.assert_found("authority", "audit.witness", "info", "names nobody")
+        file = self.copy.base / "witness.jsonl"
+        named = (f"file://{file}",)
+        self.assert_found("authority", "audit.witness", "warn", str(file), audit__witness=named)
+        shutil.copy(self.copy.state("authority") / "anchor" / "latest", file)
+        self.assert_ok("authority", "audit.witness", str(file), audit__witness=named)
+        server = ("https://witness.example/heads",)
+        self.assert_found("authority", "audit.witness", "info", "not asked", audit__witness=server)
+
+    def test_unsigned_rows(self) -> None:
+        """A row that somebody changed by SQL is named."""
+        self.assert_ok("authority", "audit.unsigned_rows")
+        self.copy.sql("UPDATE persons SET name = 'eve' WHERE name = 'ada'")
+        self.assert_found("authority", "audit.unsigned_rows", "fail", "1 rows", "person:")
+
+    def test_unreadable_rows(self) -> None:
+        """A row that says what no such row can is told, and nothing is logged of it."""
+        events = logged(self)
+        self.copy.sql("UPDATE person_certificates SET person_id = CAST(x'ff' AS TEXT)")
+        self.assert_found("authority", "audit.unsigned_rows", "fail", "certificate cannot be read")
+        self.assertEqual(events, [])
+
+
+class IdentityTests(CopyCase):
+    """``identity.*``."""
+
+    def test_state_directory(self) -> None:
+        """Not there, and open to others."""
+        self.assert_ok("proxy", "identity.state_directory")
+        self.copy.state("proxy").chmod(0o755)
+        self.assert_found("proxy", "identity.state_directory", "fail", "0755", "chmod 700")
+        shutil.rmtree(self.copy.state("proxy"))
+        self.assert_found("proxy", "identity.state_directory", "fail", "does not exist")
+        (self.copy.state("authority") / ".restoring").touch()
+        self.assert_found("authority", "identity.state_directory", "fail", "interrupted")
+
+    def test_leaf_in_time(self) -> None:
+        """Days left; little left; ended; not begun."""
+        for role in (*NODES, PERSON):
+            self.assert_ok(role, "identity.leaf", "left of", "days")
+        now = self.copy.at
+        for role, passed in (("proxy", 0.8 * DAY), (PERSON, 11.5 / 24 * DAY)):
+            self.copy.at = now + passed
+            self.assert_found(role, "identity.leaf", "warn", "left")
+        self.copy.at = now + 2 * DAY
+        self.assert_found("connector", "identity.leaf", "fail", "expired", "join again")
+        self.copy.at = now - DAY
+        self.assert_found("connector", "identity.leaf", "fail", "begins at", "clock")
+
+    @proves("U-BAK-07")
+    def test_leaf_of_an_authority(self) -> None:
+        """It is made again at the next start, so that one which ended meanwhile is no failure."""
+        self.copy.at += 2 * DAY
+        self.assert_found("authority", "identity.leaf", "warn", "expired", "start the Authority")
+        running = StateDirectory(self.copy.state("authority"))
+        running.claim()
+        self.addCleanup(running.release)
+        self.assert_found("authority", "identity.leaf", "fail", "expired")
+
+    def test_page_certificate(self) -> None:
+        """Of the sign-in page: none; good; ending soon; ended; of another name; of another key."""
+        self.assert_ok("authority", "identity.page_certificate", "no sign-in page")
+        cert, key = self.copy.base / "page.pem", self.copy.base / "page.key"
+        write_certificate(cert, key, "gate.example", ec.generate_private_key(ec.SECP256R1()), 90)
+        now = self.copy.at
+        for name, passed, severity, word in (
+            ("gate.example", 0, "ok", "gate.example"),
+            ("gate.example", 88, "warn", "ends in"),
+            ("gate.example", 91, "fail", "ended"),
+            ("other.example", 0, "fail", "other.example"),
+        ):
+            self.copy.at = now + passed * DAY
+            served = PasskeySettings(
+                public_name=Address(name, 443), listen=None, cert=str(cert), key=str(key)
+            )
+            accounts = evolve(self.copy.settings("authority").accounts, passkeys=served)
+            self.assert_found(
+                "authority", "identity.page_certificate", severity, word, accounts=accounts
+            )
+        key.write_bytes((self.copy.state("authority") / "keys" / "jwt.key").read_bytes())
+        self.assert_found("authority", "identity.page_certificate", "fail", accounts=accounts)
+
+    def test_leaf_of_another(self) -> None:
+        """A key that is not the certificate's; the identity of another role; of another cluster."""
+        current = self.copy.state("proxy") / "identity" / "current"
+        other = self.copy.state("connector") / "identity" / "current"
+        key = (current / "key.pem").read_bytes()
+        shutil.copy(other / "key.pem", current / "key.pem")
+        self.assert_found("proxy", "identity.leaf", "fail", "key.pem", "does not match")
+        (current / "key.pem").write_bytes(key)
+        self.assert_found("proxy", "identity.leaf", "fail", cluster="other.example")
+        for name in ("leaf", "chain", "key"):
+            shutil.copy(other / f"{name}.pem", current / f"{name}.pem")
+        self.assert_found("proxy", "identity.leaf", "fail", "that of a connector")
+
+    def test_no_leaf(self) -> None:
+        """Who can join will; who cannot has no identity; an Authority makes its own."""
+        for role in (*NODES, PERSON):
+            shutil.rmtree(self.copy.state(role) / "identity")
+        self.assert_found("proxy", "identity.leaf", "warn", "next start")
+        self.assert_found("proxy", "identity.leaf", "fail", join__token_file=None)
+        self.assert_found("authority", "identity.leaf", "info", "first start")
+        self.assert_found(PERSON, "identity.leaf", "fail", "svc join")
+
+    @proves("U-BAK-06", "U-BAK-07")
+    def test_keys(self) -> None:
+        """Every key is whole, some end soon, and one is not its certificate's."""
+        self.assert_ok("authority", "identity.keys", "keys are whole")
+        now, keys = self.copy.at, self.copy.state("authority") / "keys"
+        self.copy.at = now + 70 * DAY
+        self.assert_found("authority", "identity.keys", "info", "keys renew")
+        self.copy.at = now + 85 * DAY
+        self.assert_found("authority", "identity.keys", "warn", "keys renew")
+        self.copy.at = now
+        shutil.copy(keys / "jwt.key", keys / "grant.key")
+        self.assert_found("authority", "identity.keys", "fail", "grant.key")
+        (keys / "grant.key").unlink()
+        self.assert_found("authority", "identity.keys", "fail", "grant.key")
+
+    def test_names(self) -> None:
+        """A name that the certificate does not carry."""
+        self.assert_ok("proxy", "identity.names", "localhost")
+        names = ("localhost", "gate.example")
+        self.assert_found(
+            "proxy", "identity.names", "warn", "gate.example", endpoints__public_names=names
+        )
+
+    def test_clock(self) -> None:
+        """A clock that is behind what was signed already."""
+        for role in ("authority", "proxy"):
+            self.assert_ok(role, "identity.clock")
+        self.copy.at -= 3600
+        for role in ("authority", "proxy"):
+            self.assert_found(role, "identity.clock", "fail", "before the time")
+
+
+@contextmanager
+def listening() -> Iterator[Address]:
+    """An address where somebody listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield Address("127.0.0.1", server.getsockname()[1])
+
+
+class NetworkTests(CopyCase):
+    """``network.*``."""
+
+    @proves("G-TEL-09")
+    def test_telemetry_bind(self) -> None:
+        """A public address is warned of."""
+        key = "telemetry__metrics_listen"
+        self.assert_ok("proxy", "network.telemetry_bind")
+        self.assert_found("proxy", "network.telemetry_bind", "info", "empty", **{key: None})
+        for host in ("0.0.0.0", "::", "8.8.8.8"):
+            public = {key: Address(host, 9100)}
+            self.assert_found("proxy", "network.telemetry_bind", "warn", "public", **public)
+
+    @proves("G-IDN-12", "X-83")
+    def test_trace_collector(self) -> None:
+        """A public collector, and one whose name says nothing, are warned of."""
+        key = "telemetry__otel_endpoint"
+        self.assert_ok("proxy", "network.trace_collector")
+        for host, severity in (("127.0.0.1", "ok"), ("10.1.2.3", "ok"), ("8.8.8.8", "warn")):
+            self.assert_found(
+                "proxy", "network.trace_collector", severity, **{key: f"http://{host}:4318"}
+            )
+        self.assert_found(
+            "proxy", "network.trace_collector", "warn", **{key: "http://nosuch.invalid:4318"}
+        )
+
+    def test_listen(self) -> None:
+        """Free while nobody runs; taken by somebody else; ours."""
+        self.assert_ok("proxy", "network.listen", "does not run")
+        with listening() as taken:
+            change = {"endpoints__public_listen": taken}
+            self.assert_found("proxy", "network.listen", "fail", str(taken), **change)
+            running = StateDirectory(self.copy.state("proxy"))
+            running.claim()
+            self.addCleanup(running.release)
+            self.assert_ok("proxy", "network.listen", "the role runs", **change)
+
+    def test_dialed(self) -> None:
+        """Who does not answer is warned of, and who is not named at all is a failure."""
+        for role, check, key in (
+            ("proxy", "network.authority", "endpoints__authority"),
+            ("connector", "network.proxies", "endpoints__proxy"),
+            (PERSON, "network.proxies", "endpoints__proxy"),
+        ):
+            with listening() as there:
+                self.assert_ok(role, check, str(there), **{key: (there,)})
+            self.assert_found(role, check, "warn", str(there), "refused", **{key: (there,)})
+            self.assert_found(role, check, "fail", "empty", **{key: ()})
+
+
+class ServiceTests(CopyCase):
+    """``service.*``."""
+
+    def test_binary_path(self) -> None:
+        """The unit's program: this one, another one, one in a home directory, none."""
+        (directory,) = self.copy.program.unit_directories
+        directory.mkdir()
+        self.assert_ok("proxy", "service.binary_path", "no systemd unit")
+        unit, other = directory / "svc-proxy.service", Path("/bin/sh")
+        self.copy.program.path.touch()
+        self.copy.program = evolve(self.copy.program, path=other.resolve())
+        for program, severity, word in (
+            ("/bin/sh", "ok", "/bin/sh"),
+            ("-/bin/sh", "ok", "/bin/sh"),
+            ("/bin/ls", "warn", "this program is"),
+            ("/nowhere/svc", "fail", "does not exist"),
+        ):
+            unit.write_text(f"[Service]\nExecStart={program} --config /etc/svc/proxy.toml proxy\n")
+            self.assert_found("proxy", "service.binary_path", severity, word)
+        unit.write_text("[Service]\n")
+        self.assert_found("proxy", "service.binary_path", "warn", "ExecStart")
+        with self.copy_in_tmp() as passing:
+            unit.write_text(f"[Service]\nExecStart={passing} proxy\n")
+            self.assert_found("proxy", "service.binary_path", "warn", "temporary")
+
+    @contextmanager
+    def copy_in_tmp(self) -> Iterator[str]:
+        """A program where none should be."""
+        path = Path("/tmp") / f"svc-doctor-{os.getpid()}"
+        path.touch()
+        try:
+            yield str(path)
+        finally:
+            path.unlink()
+
+    def test_running(self) -> None:
+        """Who has the state directory is seen without touching its lock."""
+        self.assert_ok("proxy", "service.running", "does not run")
+        state = StateDirectory(self.copy.state("proxy"))
+        state.claim()
+        self.assert_ok("proxy", "service.running", "the role runs")
+        state.release()
+        self.assertIs(is_running(self.copy.state("proxy")), False)
+
+    def test_credentials(self) -> None:
+        """A secret that others can read; one that is needed and missing."""
+        self.assert_ok("proxy", "service.credentials")
+        token = self.copy.settings("proxy").join.token_file
+        assert token is not None
+        Path(token).chmod(0o644)
+        self.assert_found("proxy", "service.credentials", "fail", token, "chmod go-rwx")
+        url = StoreUrl("postgresql", "svc@db.example/svc?passfile=/nowhere/pass")
+        self.assert_found(
+            "authority", "service.credentials", "fail", "/nowhere/pass", store_url=url
+        )
+        accounts = self.copy.settings("authority").accounts
+        keyed = evolve(accounts, passkeys=evolve(accounts.passkeys, key="/nowhere/page.key"))
+        self.assert_found(
+            "authority", "service.credentials", "fail", "/nowhere/page.key", accounts=keyed
+        )
+
+    def test_spool(self) -> None:
+        """A spool that is nearly full."""
+        self.assert_ok("proxy", "service.spool")
+        self.assert_found("proxy", "service.spool", "warn", proxy__spool_max_bytes=100)
+
+    def test_damaged(self) -> None:
+        """What was set aside is told until somebody removes it."""
+        self.assert_ok("proxy", "service.damaged")
+        folder = self.copy.state("proxy") / "spool" / "damaged"
+        folder.mkdir()
+        (folder / "one.rows").touch()
+        self.assert_found("proxy", "service.damaged", "warn", "one.rows")
+
+    def test_resident(self) -> None:
+        """No resident is nothing to put right."""
+        self.assert_found(PERSON, "service.resident", "info", "svc up")
+
+
+class ClusterTests(CopyCase):
+    """``cluster.*``."""
+
+    @proves("U-NOTE-35")
+    def test_root(self) -> None:
+        """The fingerprint is the one that openssl shows, for every role."""
+        openssl = stock_tool("openssl")
+        root = str(self.copy.state("authority") / "keys" / "root.pem")
+        shown = subprocess.run(
+            [openssl, "x509", "-in", root, "-noout", "-fingerprint", "-sha256"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        pin = shown.rpartition("=")[2].strip().replace(":", "").lower()
+        for role in (*NODES, PERSON):
+            self.assert_ok(role, "cluster.root", pin)
+
+    @proves("U-NOTE-24")
+    def test_rotation(self) -> None:
+        """A key that is prepared and not in use yet."""
+        self.assert_ok("authority", "cluster.rotation", "transport 1")
+        self.copy.sql(
+            "INSERT INTO key_revisions SELECT kind, 2, certificate, 'prepared', 0 FROM "
+            "key_revisions WHERE kind = 'transport'"
+        )
+        self.assert_found("authority", "cluster.rotation", "info", "transport", "revision 2")
+
+    @proves("G-HA-07")
+    def test_members(self) -> None:
+        """A member without a private address is named by its key; one that was revoked is not."""
+        self.assert_ok("authority", "cluster.members")
+        member = "INSERT INTO authority_members SELECT ?, id, 1, 'i' FROM nodes WHERE role = ?"
+        self.copy.sql(member, "before", "authority")
+        self.assert_ok("authority", "cluster.members", "the only Authority")
+        self.copy.sql(member, "two", "proxy")
+        self.assert_found(
+            "authority", "cluster.members", "fail", "authority.peers.two", "private_listen"
+        )
+        one = {"authority__name": "one", "endpoints__private_listen": Address("10.0.0.1", 1)}
+        peers = {name: Address("10.0.0.1", 1) for name in ("one", "two")}
+        self.assert_found(
+            "authority",
+            "cluster.members",
+            "fail",
+            "authority.peers.one",
+            authority__peers={"two": peers["two"]},
+            **one,
+        )
+        self.assert_ok("authority", "cluster.members", "one, two", authority__peers=peers, **one)
+        self.copy.sql("UPDATE authority_members SET node_id = 'gone' WHERE owner = 'two'")
+        self.assert_ok("authority", "cluster.members")
+
+    @proves("U-NOTE-22", "U-OPEN-20")
+    def test_version_skew(self) -> None:
+        """Another version in the pool is warned of; of a Connector it is told."""
+        self.assert_ok("authority", "cluster.version_skew", __version__)
+        self.copy.sql("UPDATE nodes SET version = '0.9.0' WHERE role = 'connector'")
+        self.assert_found("authority", "cluster.version_skew", "info", "0.9.0")
+        self.copy.sql("UPDATE nodes SET version = '0.9.0' WHERE role = 'proxy'")
+        self.assert_found("authority", "cluster.version_skew", "warn", "0.9.0")
+
+    def test_leaves(self) -> None:
+        """A node whose certificate has ended."""
+        self.assert_ok("authority", "cluster.leaves", "proxy")
+        self.copy.at += 2 * DAY
+        self.assert_found("authority", "cluster.leaves", "warn", "3 nodes")
+
+    def test_authority_addresses(self) -> None:
+        """One name that stands for several addresses is warned of."""
+        self.assert_ok("proxy", "cluster.authority_addresses")
+        chosen = [check for check in CHECKS if check.id == "cluster.authority_addresses"]
+        balanced = Address("authority.example", 7401)
+        context = self.copy.context("proxy", endpoints__authority=(balanced,))
+        context = evolve(context, resolve=lambda host: ("10.0.0.1", "10.0.0.2"))
+        (found,) = examine(chosen, [context]).checks
+        self.assertEqual(found.severity, CheckSeverity.WARN)
+        self.assertIn("endpoints.authority", found.message)
+
+
+class PolicyTests(CopyCase):
+    """``policy.*``."""
+
+    def test_active(self) -> None:
+        """None; one that was not signed; one that this build cannot read."""
+        self.assert_ok("authority", "policy.active", "is signed")
+        self.copy.sql("UPDATE policy_versions SET text = text || '// more' WHERE version = 2")
+        self.assert_found("authority", "policy.active", "fail", "version 2", "signed")
+
+    def test_texts(self) -> None:
+        """A text that this build refuses says why; one without a permit is told from one with."""
+        context = self.copy.context("authority")
+        words = context.vocabulary(context.settings)
+        self.assertIn("policy", why_refused("permit (principal, action", words))
+        self.assertEqual(why_refused('@id("a") permit (principal, action, resource);', words), "")
+        self.assertTrue(permits('@id("a") permit (principal, action, resource);'))
+        for nothing in ("", "// permit", '@id("permit") forbid (principal, action, resource);'):
+            self.assertFalse(permits(nothing), nothing)
+
+    def test_catalog(self) -> None:
+        """A kind that is not enabled; a resource that is offered and may not be served."""
+        self.assert_ok("authority", "policy.catalog", "1 resources")
+        self.assert_found("authority", "policy.catalog", "warn", "echo", plugins__kinds=("ssh",))
+        offer = "INSERT OR REPLACE INTO undeclared_resources SELECT id, ?, 'tcp', 0 FROM nodes"
+        self.copy.sql(f"{offer} WHERE role = 'connector'", "echo")
+        self.assert_ok("authority", "policy.catalog")
+        self.copy.sql(f"{offer} WHERE role = 'connector'", "more")
+        self.assert_found("authority", "policy.catalog", "info", "more", "not_in_catalog")
+
+    def test_targets(self) -> None:
+        """A target whose kind refuses it, and one whose password others can read."""
+        self.assert_ok("connector", "policy.targets")
+        self.assert_found("connector", "policy.targets", "info", connector__resources=())
+        password = self.copy.base / "password"
+        password.write_text("hush")
+        password.chmod(0o644)
+        served = self.postgres({"app": str(password)})
+        found = self.assert_found("connector", "policy.targets", "fail", "chmod", **served)
+        self.assertNotIn("hush", repr(found))
+        password.chmod(0o600)
+        self.assert_ok("connector", "policy.targets", **served)
+        self.assert_found(
+            "connector",
+            "policy.targets",
+            "fail",
+            "connector.resources[0]",
+            **self.postgres({}, tls="so"),
+        )
+
+    def test_privileges(self) -> None:
+        """The password of a superuser by name; of another role nothing can be known."""
+        self.assert_ok("connector", "policy.privileges")
+        for role, severity in (("postgres", "warn"), ("app", "info")):
+            served = self.postgres({role: "/nowhere/password"})
+            self.assert_found("connector", "policy.privileges", severity, "db", **served)
+
+    def postgres(self, passwords: dict[str, str], **more: object) -> dict[str, object]:
+        """The settings of a Connector that serves one database."""
+        table = {"address": "127.0.0.1:9", "password_files": passwords, **more}
+        one = ResourceTable(
+            id="db",
+            kind="postgres",
+            address="127.0.0.1:9",
+            table=table,
+            key_path="connector.resources[0]",
+        )
+        return {"connector__resources": (one,), "plugins__kinds": ("postgres",)}
