@@ -20,6 +20,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import count
 from typing import Any, NoReturn
 
 from attrs import evolve, frozen
@@ -31,6 +32,7 @@ from svc.errors import Malformed
 from svc.interfaces.policy import IPolicyEngine
 from svc.model.policy.access import (
     AccessRequest,
+    ContextValue,
     Decision,
     Entity,
     EntityUid,
@@ -99,6 +101,9 @@ class RequestScope:
 _MOST_KNOWN = 256
 """Actions, each with facts that are known before there is a request."""
 
+_MARKS = count(1)
+"""Of engines, in this process: never the same twice."""
+
 _EMPTY_DENY = Evaluation(allowed=False, decision="deny", policies=(), errors=())
 
 
@@ -146,8 +151,8 @@ class CompiledPolicy:
         # Keyed by texts: names that are equal and not one object would be compared in Python.
         self._plans: Kept[_PlanKey, SlicePlan] = Kept(max_plans)
         self._answers: Kept[tuple[SlicePlan, tuple[Any, ...]], Evaluation] = Kept(max_answers)
-        self.mark = object()
-        self._past: tuple[tuple[object, frozenset[EntityUid]], ...] = ()
+        self.mark = next(_MARKS)
+        self._past: tuple[tuple[int, frozenset[EntityUid]], ...] = ()
         if former is not None:
             self._take_over(former, changed)
         self._known = cached_method(self._reads_known, _MOST_KNOWN)
@@ -197,33 +202,45 @@ class CompiledPolicy:
         """The entities it decides over."""
         return tuple(self._view.entities.values())
 
-    def changed_since(self, mark: object) -> frozenset[EntityUid] | None:
+    def changed_since(self, mark: int) -> frozenset[EntityUid] | None:
         """The entities that are not as they were for the engine with this ``mark``.
 
         Returns:
             None where that engine has other policies, or is too old.
         """
-        if mark is self.mark:
+        if mark == self.mark:
             return frozenset()
         changed: frozenset[EntityUid] = frozenset()
         for former, since in reversed(self._past):
             changed |= since
-            if former is mark:
+            if former == mark:
                 return changed
         return None
 
     def depends_on(self, request: AccessRequest) -> frozenset[EntityUid] | None:
         """The entities that the decision of *request* can depend on, whether they exist or not.
 
-        As long as none of them changes, the same policies decide the same request alike.
+        As long as none of them changes, the same policies decide the same request alike, if the
+        facts that it comes with are the same: see :meth:`lasting_context`.
 
         Returns:
-            None where the decision depends on the time as well, or there is none.
+            None where the decision depends on a fact that changes with every second, or there is
+            none.
         """
         if self.vocabulary.refusal(request) is not None:
             return None
         plan = self._plan(request)
         return None if plan.ticking else plan.looked_at
+
+    def lasting_context(self, request: AccessRequest) -> dict[str, ContextValue]:
+        """The facts of *request* but those that change with every second."""
+        shape = self.vocabulary.shapes.get(request.action)
+        facts = {} if shape is None else shape.facts
+        return {
+            name: value
+            for name, value in request.context.items()
+            if name not in facts or not facts[name].ticking
+        }
 
     def decide(self, request: AccessRequest) -> Decision:
         refusal = self.vocabulary.refusal(request)

@@ -76,9 +76,9 @@ class OwnOptionsTests(SynchronousTestCase):
         for name, command in every_command().items():
             takes_it = any("--dir" in one.opts for one in command.params)
             # Texts speak of `svc up` without telling to type it, proxy-ssh stands in ssh's
-            # configuration, the directory of `svc authority` is an operator's, and `svc contexts`
-            # chooses between identities.
-            others = ("svc up", "svc proxy-ssh", "svc authority")
+            # configuration, the directory of `svc authority` is an operator's, `svc contexts`
+            # chooses between identities, and `svc doctor` mostly checks a role.
+            others = ("svc up", "svc proxy-ssh", "svc authority", "svc doctor")
             if takes_it and name not in others and not name.startswith("svc contexts "):
                 text = f"type: {name}"
                 self.assertNotEqual(with_options(text, " --dir b"), text)

@@ -27,6 +27,7 @@ from svc.policy.entities import (
 )
 from svc.policy.reads import reads_of
 from svc.policy.refusals import EntitiesRefused, PolicyRefused
+from svc.proxy.sessions.gate import _basis
 from tests.policy.samples import (
     CLUSTER,
     SCHEMA,
@@ -234,6 +235,14 @@ class EntityTests(SynchronousTestCase):
         answers = [e.decide(ask()).allowed for e in (before, after, before)]
         self.assertEqual(answers, [False, True, False])
         self.assertEqual((before.revision, after.revision), (8, 9))
+
+    def test_marks(self) -> None:
+        """Engines are told apart also where rows went without a new revision."""
+        before = engine(self.TEXT)
+        after = before.with_entities(before.entities[1:], before.revision)
+        self.assertNotEqual(before.mark, after.mark)
+        self.assertNotEqual(_basis(before, 1.2), _basis(after, 1.9))
+        self.assertEqual(_basis(before, 1.2), _basis(before, 1.9))
 
     def test_digest(self) -> None:
         """The digest is that of the entities which are kept for replay, and tells them apart."""

@@ -194,6 +194,14 @@ class CarriedTests(ProxyTests):
             self.assertEqual(talk.reason, "policy_changed", text)
         self.assertEqual({one.reason for one in self.authority.ended}, {"policy_changed"})
 
+    def test_denied_here_alone(self) -> None:
+        """What the Proxy's own policy denies does not open, whatever Authority grants."""
+        node = self.site.node()
+        self.follow(NOBODY, 4)
+        talk = self.site.open()
+        self.assertEqual(talk.reason, "policy_changed")
+        self.assertEqual([one for one in node.said if isinstance(one, OpenNotice)], [])
+
     def test_how_to_ask(self) -> None:
         """A refusal that an approval would turn brings what the person types."""
         self.site.node()

@@ -186,6 +186,7 @@ class ReplayQuestion:
             entry: As JSON, with its personal values.
         """
         digest, sides, version = asked
+        assert digest.isalnum(), digest  # it is a hash: nothing in it ends the text
         is_apart = "true" if now else "false"
         return cls(f'["{digest}",{sides},{entry},{erased},{version},{is_apart}]', now)
 

@@ -411,5 +411,9 @@ class Gate:
 
 
 def _basis(engine: CompiledPolicy, now: float) -> tuple[int, ...]:
-    """Policy, entities and second: what is asked again on the same ones is answered the same."""
-    return engine.version, engine.revision, int(now)
+    """Engine and second: what is asked again of the same ones is answered the same.
+
+    An engine is one policy over one revision of the entities; rows that are not what was signed
+    for come and go without a revision.
+    """
+    return engine.mark, int(now)

@@ -134,11 +134,11 @@ class Listings:
 
     async def _visible(self, viewable: Viewable) -> AsyncIterator[Listed]:
         engine = self.engine()
-        viewable.follow(engine)
+        viewable.follow(engine, self.now())
         decisions = viewable.decisions
         for count, entity in enumerate(engine.entities, 1):
             kind = self._kind(entity)
-            if kind is not None and viewable.allows(engine, entity.uid, self.now()):
+            if kind is not None and viewable.allows(engine, entity.uid):
                 yield self._listed(entity, kind)
             if viewable.decisions - decisions >= _DECISIONS or count % _LOOKED_AT == 0:
                 decisions = viewable.decisions
