@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from attrs import field, frozen
 from hypothesis.configuration import set_hypothesis_home_dir
+from hypothesis.internal.charmap import intervals_from_codec
 from hypothesis.internal.conjecture import providers
 from twisted.scripts import trial
 
@@ -266,12 +267,14 @@ def _use_memory() -> None:
 
 
 def _read_constants(base: Path) -> None:
-    """Let Hypothesis read all constants of svc, which it tries as examples.
+    """Let Hypothesis read all constants of svc, which it tries as examples, and what letters are.
 
-    Each process that draws an example would parse all our modules, which takes half a second.
+    Each process that draws an example would parse all our modules, which takes half a second; and
+    those that draw the first texts would sort all of Unicode, which takes two.
     """
     set_hypothesis_home_dir(base / "hypothesis")
     providers._get_local_constants()
+    intervals_from_codec("utf-8")
 
 
 def _costs(place: str) -> Costs:

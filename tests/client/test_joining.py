@@ -405,7 +405,7 @@ class NodeTests(SynchronousTestCase):
         """However long nobody answers, a node joins soon after somebody does."""
         self.authority.join.is_down = True
         got = self.join()
-        for _ in range(1000):
+        for _ in range(300):
             self.authority.clock.advance(1)
             self.authority.turn()
         self.authority.join.is_down = False

@@ -39,6 +39,8 @@ from tests.support.proof import proves
 from tests.system.hostile_case import HostileCase, dialer, listening
 from tests.system.stage import address_of, eventually, kinds, reactor
 
+RUN_BY = "make fault"
+
 
 class FalseAuthority:
     """Serves the control listener: greets every Proxy, and gives it one frame a connection."""

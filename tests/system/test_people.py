@@ -20,6 +20,8 @@ from tests.system.carrying import carrying
 from tests.system.piped import ITSELF, ProxySsh
 from tests.system.world import around
 
+RUN_BY = "make fault"
+
 DISABLED = "disabled_person"
 _JUDGE = Path(__file__).parents[2] / "contrib" / "verify_audit.py"
 

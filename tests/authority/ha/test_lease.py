@@ -20,6 +20,7 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import chain_hash
 from svc.model.cluster.lease import LeaderLease
 from svc.store.sqlite.memory import memory_store
+from tests.support.examples import examples
 from tests.support.proof import proves
 
 _T = TypeVar("_T")
@@ -328,7 +329,7 @@ class LeadingTests(World):
 class ManyTests(World):
     """Any order of cuts and returns."""
 
-    @settings(max_examples=40, deadline=None)
+    @settings(max_examples=examples(40), deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from((1, 4, 20, 80))), max_size=30))
     def test_one_writer(self, story: list[tuple[int, int]]) -> None:
         """At no moment do two write, epochs only grow, and a new member leads in the end."""
