@@ -61,7 +61,8 @@ class DecidedOpen:
     Attributes:
         decision: As Authority is told it.
         question: What the policy is asked at another time, or with an approved request too.
-        basis: Policy, entities and second by which it was decided.
+        basis: Policy, entities and second by which it was allowed; a denial has none, and never
+            stands.
     """
 
     kind: ServedKind
@@ -124,7 +125,7 @@ class Gate:
         return DecidedOpen(
             kind=kind,
             question=question,
-            basis=_basis(engine, now),
+            basis=_basis(engine, now) if decision.allowed else (),
             decision=ProxyDecision(
                 decision_id=random_id(self.entropy),
                 decision=decision.decision,

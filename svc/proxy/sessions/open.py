@@ -405,9 +405,7 @@ class SessionOpens:
         # What changed while Authority was asked was looked at for others, but not for it.
         # Here too a Proxy that denied it by the policy alone decides it with the approval.
         self._check(opening, granted)
-        allowed = opening.decided.decision.decision == "allow"
-        stands = allowed and granted.answer.approved is None
-        if not stands or not self.gate.stands(opening.decided):
+        if granted.answer.approved is not None or not self.gate.stands(opening.decided):
             self._check_policy(opening, granted)
         await carried.open_through(tunnel, partial(opening.order, granted.signed))
 
