@@ -42,8 +42,8 @@ class ISchema(Interface):
     def settle(name: str, value: str) -> str:
         """Set a fact unless it is set; return the value that now holds."""
 
-    def facts(prefix: str) -> tuple[str, ...]:
-        """The names of the facts that begin with *prefix* and a dot, in order."""
+    def facts(prefix: str, limit: int) -> tuple[str, ...]:
+        """The names of at most *limit* facts that begin with *prefix* and a dot, in order."""
 
     def drop(name: str) -> bool:
         """Remove a fact that no longer holds; whether it was set."""

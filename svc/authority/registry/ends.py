@@ -3,16 +3,12 @@
 They wait in memory, in order.  While the store takes nothing no tunnel is registered either, so
 no more of them wait than there were tunnels.
 
-A fact of the store says of each registered tunnel where its record is in the log.  It is set with
-that record and dropped with the record of the end.  So a leader that was killed leaves facts, from
-which the next leader records the ends.
+Those that a killed leader left are recorded by the next, see ``svc.authority.registry.left_open``.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from functools import partial
-from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import CancelledError, DeferredLock
@@ -20,12 +16,12 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from svc.authority.registry.left_open import OpenFacts, TunnelsLeftOpen, open_fact
 from svc.authority.state.recorder import RecordedOnce, Recorder, node
-from svc.errors import Malformed, SvcError
+from svc.errors import SvcError
 from svc.interfaces.store import IStore, ITransaction
-from svc.model.audit.events import TUNNEL_ENDED, TUNNEL_REGISTERED
+from svc.model.audit.events import TUNNEL_ENDED
 from svc.model.audit.ledger import ChainRow
-from svc.model.canonical import decode
 from svc.runtime.backoff import Backoff
 from svc.runtime.services import AsyncService, BackgroundTasks
 
@@ -34,14 +30,6 @@ MAX_WAITING = 20_000
 
 _FIRST_WAIT = 1.0
 _LONGEST_WAIT = 30.0
-
-_BATCH = 1000
-"""Ends recorded in one transaction, of tunnels that another leader left."""
-
-_FACT = "open_tunnel"
-
-LEADER_GONE = "leader_gone"
-"""Why a tunnel ended whose end the leader that registered it did not record."""
 
 _log = Logger(namespace="svc_authority")
 
@@ -64,7 +52,7 @@ class _EndedTunnel:
 
 def note_open(tx: ITransaction, registered: ChainRow) -> None:
     """Note a tunnel whose registration was just recorded: its end is to be recorded, too."""
-    tx.schema.settle(_fact(registered.seq), "")
+    tx.schema.settle(open_fact(registered.seq), "")
 
 
 @define(slots=False, eq=False)
@@ -93,41 +81,26 @@ class TunnelEndRecords(AsyncService):
         """A tunnel was registered again, so that the end of this registration is none of its."""
         self._add(_EndedTunnel(seq=seq, node_id=node_id, proxy_id=proxy_id, lasted_ms=None))
 
-    async def record_left(self) -> int:
-        """Record the ends of the tunnels that the leaders before left open; how many.
+    async def record_left(self) -> None:
+        """Record the ends of the tunnels that the leaders before left open.
 
-        Called as this Authority begins to lead, before it registers any.  Raises SvcError.
+        Called as this Authority begins to lead, before it registers any.  They are judged by the
+        log: where a long part of that is to be read, nobody waits.  Raises SvcError.
         """
-        names = await self.store.read("tunnels left open", lambda tx: tx.schema.facts(_FACT))
-        count = 0
-        for start in range(0, len(names), _BATCH):
-            some = names[start : start + _BATCH]
-            count += await self.store.run("end tunnels", partial(self._end_left, names=some))
-        if count:
-            _log.info("ends of tunnels recorded that another leader left", tunnels=count)
-        return count
+        left = TunnelsLeftOpen(self.store, self.recorder)
+        facts = await left.look()
+        if facts.is_near:
+            await left.record_ends(facts)
+        else:
+            self.tasks.spawn("record ends of tunnels left open", self._record_later(left, facts))
 
-    def _end_left(self, tx: ITransaction, names: tuple[str, ...]) -> int:
-        return sum(self._end_one_left(tx, name) for name in names)
-
-    def _end_one_left(self, tx: ITransaction, name: str) -> bool:
-        if not tx.schema.drop(name):
-            return False
-        # The fact is signed by nobody: only what the log says was registered has an end.
-        registered = _registered(tx, name)
-        if registered is None:
-            _log.warn("a fact of the store names no registration of a tunnel", fact=name)
-            return False
-        node_id, proxy_id = registered
-        self.recorder.append(
-            tx,
-            TUNNEL_ENDED,
-            node(node_id),
-            node_id=node_id,
-            reason=LEADER_GONE,
-            details={"proxy_id": proxy_id, "connector_id": node_id},
-        )
-        return True
+    async def _record_later(self, left: TunnelsLeftOpen, facts: OpenFacts) -> None:
+        try:
+            await left.record_ends(facts)
+        except SvcError as e:
+            _log.warn(
+                "ends of tunnels that another leader left wait for the next start", reason=e.reason
+            )
 
     def _add(self, one: _EndedTunnel) -> None:
         if len(self._waiting) >= MAX_WAITING:
@@ -173,7 +146,7 @@ class TunnelEndRecords(AsyncService):
 
     async def _write_one(self, one: _EndedTunnel) -> None:
         def append(tx: ITransaction) -> ChainRow | None:
-            tx.schema.drop(_fact(one.seq))
+            tx.schema.drop(open_fact(one.seq))
             if one.lasted_ms is None:
                 return None
             return self.recorder.append(
@@ -195,27 +168,3 @@ class TunnelEndRecords(AsyncService):
         except Exception:
             # It would fail again, and must not keep back the others.
             _log.failure("the end of a tunnel cannot be recorded", node=one.node_id)
-
-
-def _fact(seq: int) -> str:
-    return f"{_FACT}.{seq}"
-
-
-def _registered(tx: ITransaction, name: str) -> tuple[str, str] | None:
-    """The Connector and the Proxy of the registration that a fact names, as the log has it."""
-    seq = name.rpartition(".")[2]
-    if not (seq.isascii() and seq.isdecimal() and len(seq) < 19):
-        return None
-    rows = [one for one in tx.audit.rows(int(seq), 1) if one.seq == int(seq)]
-    try:
-        record: Any = decode(rows[0].canonical) if rows else None
-    except Malformed:
-        return None  # what is wrong with the log is found where it is verified
-    if not isinstance(record, dict) or record.get("event") != TUNNEL_REGISTERED.name:
-        return None
-    details = record.get("details")
-    known = details if isinstance(details, dict) else {}
-    node_id, proxy_id = known.get("connector_id"), known.get("proxy_id")
-    if not isinstance(node_id, str) or not isinstance(proxy_id, str):
-        return None
-    return node_id, proxy_id

@@ -37,12 +37,13 @@ class Schema:
         )
         return self.fact(name) or value
 
-    def facts(self, prefix: str) -> tuple[str, ...]:
+    def facts(self, prefix: str, limit: int) -> tuple[str, ...]:
         # "/" follows "." in the order of both databases, so this reads a range of the primary key.
         rows = self._db.all(
-            "SELECT name FROM store_facts WHERE name >= ? AND name < ? ORDER BY name",
+            "SELECT name FROM store_facts WHERE name >= ? AND name < ? ORDER BY name LIMIT ?",
             f"{prefix}.",
             f"{prefix}/",
+            limit,
         )
         return tuple(str(name) for (name,) in rows)
 

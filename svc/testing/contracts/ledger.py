@@ -250,12 +250,14 @@ class LedgerContract:
         """Facts are listed by the word before their dot; one that was dropped is not set."""
 
         def story(tx: ITransaction) -> Any:
-            for name in ("open.2", "open.1", "open", "opener.1", "ope.1", "OPEN.1"):
+            for name in ("open.2", "open.3", "open.1", "open", "opener.1", "ope.1", "OPEN.1"):
                 tx.schema.settle(name, "-")
             dropped = (tx.schema.drop("open.2"), tx.schema.drop("open.2"))
-            return tx.schema.facts("open"), dropped, tx.schema.fact("open.2")
+            self.assertEqual(dropped, (True, False))
+            return [tx.schema.facts("open", limit) for limit in (0, 1, 9)], tx.schema.fact("open.2")
 
-        self.assertEqual(await self.store.run("facts", story), (("open.1",), (True, False), None))
+        found = [(), ("open.1",), ("open.1", "open.3")]
+        self.assertEqual(await self.store.run("facts", story), (found, None))
 
     async def test_lease(self: Any) -> None:
         """Each change of the lease compares what it replaces; the epoch only grows."""

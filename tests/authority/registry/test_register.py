@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
-from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.state.recorder import operator
 from svc.errors import SvcError
-from svc.interfaces.store import ITransaction
 from svc.messages.control import (
     AGAIN,
     Evict,
@@ -21,76 +18,19 @@ from svc.messages.control import (
     decode_connector_up,
     encode_connector_up,
 )
-from svc.messages.tunnel import Nonce, encode_registration
-from svc.model.cluster.registration import DeclaredResource, Inventory, Registration, Withheld
+from svc.model.cluster.registration import Inventory, Withheld
 from svc.model.cluster.resource import Assigned, Resource
 from svc.model.principal import Role
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.ratelimit.limits import Rate
-from svc.runtime.services import BackgroundTasks
-from tests.authority.house import GONE, KINDS, Call, Holder, House, outcome, refusal_of, value_of
-from tests.pki.support import CLUSTER
+from tests.authority.house import GONE, KINDS, Holder, outcome, refusal_of, value_of
+from tests.authority.registry.support import IntakeTestCase
 from tests.support.logged import logged
 from tests.support.proof import proves
 
 
-class IntakeTests(SynchronousTestCase):
-    def setUp(self) -> None:
-        self.house = House()
-        self.tasks = BackgroundTasks()
-        self.intake = self.house.intake(self.tasks)
-
-    def begin(
-        self, holder: Holder | None = None, proxy: Holder | None = None
-    ) -> tuple[Call, Deferred[None], bytes]:
-        """A stream that has its challenge."""
-        call, by = Call(), self.house.row(proxy or self.house.proxy)
-        call.give(encode_connector_up(TunnelSeen("t1", (holder or self.house.connector).id)))
-        serving = Deferred.fromCoroutine(self.intake.serve(call, by))
-        self.addCleanup(self.let_go, serving)
-        nonce = decode_connector_down(call.sent[-1])
-        assert isinstance(nonce, Nonce)
-        return call, serving, nonce.nonce
-
-    @property
-    def db1(self) -> Assigned:
-        """The resource that everybody registers here, as it is assigned now."""
-        return self.house.state_cache.state.catalog["db1"].assigned
-
-    def let_go(self, serving: Deferred[None]) -> None:
-        """End a stream that the test left open."""
-        serving.addErrback(lambda _: None)
-        serving.cancel()
-
-    def signed(self, nonce: bytes, holder: Holder | None = None, **fields: Any) -> bytes:
-        by = holder or self.house.connector
-        registration = Registration(
-            cluster=CLUSTER,
-            node_id=by.id,
-            proxy_id=self.house.proxy.id,
-            nonce=nonce,
-            resources=(DeclaredResource("db1", "tcp"),),
-            instance_id="instance",
-            generation=1,
-            version="0.11.0",
-        )
-        data = encode_registration(evolve(registration, **fields))
-        signature = sign(by.key, Purpose.REGISTRATION, data)
-        return encode_connector_up(Signed(data, signature, by.chain))
-
-    def verdict(self, holder: Holder | None = None, **fields: Any) -> RegistrationVerdict:
-        """What a whole registration comes to."""
-        self.call, self.serving, nonce = self.begin(holder)
-        fields = {"nonce": nonce, **fields}
-        self.call.give(self.signed(fields.pop("nonce"), holder, **fields))
-        said = decode_connector_down(self.call.sent[1])
-        assert isinstance(said, RegistrationVerdict)
-        return said
-
-    def declared(self, *pairs: tuple[str, str]) -> tuple[DeclaredResource, ...]:
-        return tuple(DeclaredResource(id, kind) for id, kind in pairs)
-
+class IntakeTests(IntakeTestCase):
     @proves("X-43")
     def test_registered_until_its_stream_ends(self) -> None:
         """An accepted Connector is served by until its stream ends; both are on record."""
@@ -321,10 +261,6 @@ class IntakeTests(SynchronousTestCase):
         self.assertIsNone(self.successResultOf(self.serving))
         self.assertEqual(len(self.house.records("tunnel.ended")), 1)
 
-    def ended(self) -> list[dict[str, Any]]:
-        """The records of ended tunnels."""
-        return self.house.records("tunnel.ended")
-
     def test_the_store_fails_as_it_ends(self) -> None:
         """The end of a tunnel is on record once the store takes it, as long as it then lasted."""
         self.verdict()
@@ -357,52 +293,6 @@ class IntakeTests(SynchronousTestCase):
         self.house.store.mood = "well"
         self.successResultOf(self.intake.ends.stopService())
         self.assertEqual(len(self.ended()), 1)
-
-    def next_leader(self) -> int:
-        """How many ends the next leader records that this one left."""
-        following = self.house.intake(BackgroundTasks()).ends
-        return cast(int, value_of(following.record_left()))
-
-    def test_the_leader_is_killed(self) -> None:
-        """The next leader records the ends of the tunnels that the one before left, once."""
-        self.verdict()
-        self.assertEqual(self.next_leader(), 1)
-        [ended] = self.ended()
-        told = {"proxy_id": self.house.proxy.id, "connector_id": self.house.connector.id}
-        self.assertEqual(ended["details"], told)
-        self.assertEqual(ended["reason"], "leader_gone")
-        self.assertEqual(self.next_leader(), 0)
-
-    def test_the_leader_stopped_while_the_store_was_away(self) -> None:
-        """An end that was lost with its process is recorded by the next leader."""
-        self.verdict()
-        self.house.store.mood = "down"
-        self.call.give(None)
-        self.successResultOf(self.intake.ends.stopService())
-        self.house.store.mood = "well"
-        self.assertEqual((self.next_leader(), len(self.ended())), (1, 1))
-
-    def test_nothing_is_left_of_what_ended(self) -> None:
-        """Whoever leads next records no end of a tunnel that ended, or was registered again."""
-        self.verdict()
-        self.house.registrations.ask_again(self.house.connector.id)
-        self.verdict()
-        self.house.clock.pump([1] * 11)
-        self.call.give(None)
-        self.assertEqual((self.next_leader(), len(self.ended())), (0, 1))
-
-    def test_only_what_the_log_says_was_registered_has_an_end(self) -> None:
-        """A fact that somebody put into the store is dropped, and records nothing."""
-        self.verdict()
-        self.call.give(None)
-
-        def put(tx: ITransaction) -> None:
-            for name in ("open_tunnel.x", "open_tunnel.99", "open_tunnel.2"):
-                tx.schema.settle(name, "")
-
-        self.house.run(put)
-        self.assertEqual((self.next_leader(), len(self.ended())), (0, 1))
-        self.assertEqual(self.house.run(lambda tx: tx.schema.facts("open_tunnel")), ())
 
     def test_revoked_proxy_loses_its_registrations(self) -> None:
         """What a revoked Proxy registered is not served through it any more."""
