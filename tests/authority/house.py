@@ -126,13 +126,14 @@ class UnsteadyStore:
     written: int = 0
 
     async def run(self, desc: str, fn: Callable[[ITransaction], Any]) -> Any:
-        if self.mood == "down":
-            raise DOWN
-        if self.mood == "silent":
-            await Deferred()
-        if self.mood == "commits, then down":
+        if self.mood.startswith("commits"):
             await self.store.run(desc, fn)
+        if self.mood.endswith("down"):
             raise DOWN
+        if self.mood.endswith("silent"):
+            await Deferred()
+        if self.mood == "broken":
+            raise ValueError("broken for a test")
         self.written += 1
         return await self.store.run(desc, fn)
 

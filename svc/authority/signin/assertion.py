@@ -2,8 +2,9 @@
 
 The token must be for this cluster and for nothing else, and is taken once.
 Which were taken is known to the Authority that leads, in memory; one that was
-issued before it led is therefore refused.  One by which nobody was let in, because the store
-failed, may be brought again for the same key: a platform may give no other for an hour.
+issued before it led is therefore refused.  Where the store failed as somebody was to be let in, the
+token may be brought again for the same key: a platform may give no other for an hour.  What the
+store has kept all the same is then given, and no second certificate.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from attrs import define, field
 
 from svc.authority.signin.id_token import LEEWAY_SECS
+from svc.authority.signin.once import IssuedOnce
 from svc.authority.signin.refusals import SignInRefused
 from svc.errors import Fault, SvcError
 
@@ -29,13 +31,13 @@ class _Taken:
 
     Attributes:
         end: When it would have expired.
-        key_sha256: Of the key that it was brought for.
-        is_open: Nobody was let in by it, as far as is known.
+        holder: The key that it was brought for, and the agent that it is of; empty: a person's.
+        left: By what it goes on when it is brought again; None: it is not good any more.
     """
 
     end: float
-    key_sha256: bytes
-    is_open: bool = False
+    holder: tuple[bytes, str]
+    left: IssuedOnce | None = None
 
 
 @define
@@ -56,14 +58,18 @@ class TakenAssertions:
         # Who leads again after a lapse has missed nothing: nobody else led meanwhile.
         self._began_at = min(self._began_at, self.now() + self.leeway)
 
-    def take(self, token: str, key_sha256: bytes, claims: Mapping[str, Any]) -> None:
-        """Take a token that is brought for a key.
+    def use(self, token: str, key_sha256: bytes) -> AssertionUse:
+        """One request that brings a token for a key; nothing is taken yet."""
+        return AssertionUse(self, _id(token), key_sha256)
+
+    def take(self, id: bytes, holder: tuple[bytes, str], claims: Mapping[str, Any]) -> _Taken:
+        """Take a token; who takes it may leave it to be brought again.
 
         Raises:
             SignInRefused: ``assertion_replayed``, ``assertion_life``,
                 ``assertion_old``, ``assertion_busy``.
         """
-        id, now = _id(token), self.now()
+        now = self.now()
         if claims["exp"] - claims["iat"] > MAX_LIFE_SECS:
             raise _refused("life", "it is good for more than a day")
         if claims["iat"] < self._began_at:
@@ -73,22 +79,44 @@ class TakenAssertions:
         self._until = {each: one for each, one in self._until.items() if one.end > now}
         known = self._until.get(id)
         if known is not None:
-            if not known.is_open or known.key_sha256 != key_sha256:
+            if known.left is None or known.holder != holder:
                 raise _refused("replayed", "it was used already; get a new one")
-            known.is_open = False
-            return
+            return known
         if len(self._until) >= MAX_TAKEN:
             raise _refused("busy", "too many are in use; try again later")
-        self._until[id] = _Taken(claims["exp"] + LEEWAY_SECS, key_sha256)
+        self._until[id] = _Taken(claims["exp"] + LEEWAY_SECS, holder)
+        return self._until[id]
 
-    def failed(self, token: str, key_sha256: bytes, refusal: SvcError) -> None:
-        """Nobody was let in by a token: where that may pass, it is good once more for its key.
 
-        It is unknown whether the store has a certificate all the same; that is for this key too.
+@define(eq=False)
+class AssertionUse:
+    """One request that brings a token: only what it took itself can it leave open again."""
+
+    _assertions: TakenAssertions
+    _id: bytes
+    _key_sha256: bytes
+    _taken: _Taken | None = field(default=None, init=False)
+    _once: IssuedOnce = field(factory=IssuedOnce, init=False)
+
+    def take(self, claims: Mapping[str, Any], agent_id: str = "") -> IssuedOnce:
+        """Take the token; what it gives is issued by the answer.
+
+        Raises:
+            SignInRefused: see :meth:`TakenAssertions.take`.
         """
-        known = self._until.get(_id(token))
-        if refusal.fault is Fault.UNAVAILABLE and known is not None:
-            known.is_open = known.is_open or known.key_sha256 == key_sha256
+        taken = self._assertions.take(self._id, (self._key_sha256, agent_id), claims)
+        if taken.left is not None:
+            self._once, taken.left = taken.left, None
+        self._taken = taken
+        return self._once
+
+    def failed(self, refusal: SvcError) -> None:
+        """Nobody was told of being let in: where that may pass, the token is good once more.
+
+        A request that failed before it took the token says nothing of the one that did.
+        """
+        if refusal.fault is Fault.UNAVAILABLE and self._taken is not None:
+            self._taken.left = self._once
 
 
 def _id(token: str) -> bytes:

@@ -13,11 +13,12 @@ from svc.authority.signin.account import Account, read_account
 from svc.authority.signin.admission import SignedIn, SignInAdmission
 from svc.authority.signin.attempts import Attempt, Flow
 from svc.authority.signin.id_token import ExpectedToken
+from svc.authority.signin.once import IssuedOnce
 from svc.authority.signin.provider import Provider
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import ANONYMOUS, Recorder
 from svc.errors import Fault, StoreUnavailable, SvcError
-from svc.interfaces.store import IStore
+from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.events import SIGN_IN_REFUSED
 from svc.model.certificate import NewCertificate
 from svc.pki.enroll import CertificateIssuer
@@ -117,12 +118,13 @@ class Entrance:
         token: str,
         expected: ExpectedToken,
         refresh: str = "",
-        take: Callable[[Mapping[str, Any]], object] = lambda claims: None,
+        take: Callable[[Mapping[str, Any]], IssuedOnce] = lambda claims: IssuedOnce(),
     ) -> pb.SignInResponse:
         """Verify an ID token and let its account in.
 
         Args:
-            take: Given the verified claims, before anybody is let in by them; may refuse.
+            take: Given the verified claims, before anybody is let in by them; may refuse.  By its
+                answer who was let in before is given the same again.
 
         Raises:
             SvcError: it is refused; the refusal is recorded.
@@ -130,8 +132,8 @@ class Entrance:
         account: Account | None = None
         try:
             account = await self.verified(token, expected)
-            take(account.claims)
-            signed_in = await self._let_in(bound, account, refresh)
+            once = take(account.claims)
+            signed_in = await self._let_in(bound, account, refresh, once)
         except SvcError as refusal:
             await self.record(bound, refusal, account)
             raise
@@ -146,11 +148,19 @@ class Entrance:
         claims = await self.configured.verified(token, expected)
         return read_account(claims, self.rules.groups_claim)
 
-    async def _let_in(self, bound: Bound, account: Account, refresh: str) -> SignedIn:
-        signed_in = await self.store.run(
-            "sign in",
-            lambda tx: self.admission.admit(tx, account, bound.csr, bound.flow, refresh),
-        )
+    async def _let_in(
+        self, bound: Bound, account: Account, refresh: str, once: IssuedOnce
+    ) -> SignedIn:
+        def admit(tx: ITransaction) -> SignedIn:
+            return self.admission.admit(tx, account, bound.csr, bound.flow, refresh)
+
+        def let_in(tx: ITransaction) -> SignedIn:
+            signed_in: SignedIn = once.issue(tx, admit)
+            # Who was let in by an answer that was lost may have been revoked since.
+            self.admission.active_person(tx, signed_in.person.id)
+            return signed_in
+
+        signed_in = await self.store.run("sign in", let_in)
         await self.refresh()
         _log.info("signed in", person=signed_in.person.id, flow=bound.flow.value)
         return signed_in

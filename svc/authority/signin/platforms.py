@@ -14,7 +14,7 @@ from typing import Any
 from attrs import define, field
 
 from svc.authority.enroll.agents import AgentCertificates
-from svc.authority.signin.assertion import TakenAssertions
+from svc.authority.signin.assertion import AssertionUse, TakenAssertions
 from svc.authority.signin.attempts import Flow
 from svc.authority.signin.entrance import Bound, Entrance
 from svc.authority.signin.http import ProviderHttp
@@ -24,6 +24,7 @@ from svc.authority.signin.id_token import (
     check_times,
     read_token,
 )
+from svc.authority.signin.once import IssuedOnce
 from svc.authority.signin.provider import Provider
 from svc.authority.signin.refusals import SignInRefused
 from svc.authority.signin.strict_json import read_object
@@ -90,15 +91,17 @@ class AgentAssertions:
         if issuer is None:
             return None
         key = entrance.issuer.examine(request.csr)
+        use = self.taken.use(request.id_token, key.sha256)
         try:
-            found = await self._verified(issuer, request.id_token, key.sha256)
-            if found is None:
+            verified = await self._verified(issuer, request.id_token, use)
+            if verified is None:
                 return None
+            found, once = verified
             issued = await entrance.store.run(
-                "enroll an agent", partial(self._enroll, agent=found, csr=request.csr)
+                "enroll an agent", partial(self._enroll, agent=found, csr=request.csr, once=once)
             )
         except SvcError as refusal:
-            self.taken.failed(request.id_token, key.sha256, refusal)
+            use.failed(refusal)
             await entrance.record(Bound(Flow.TOKEN, request.csr, key.sha256), refusal)
             raise
         await entrance.refresh()
@@ -116,20 +119,22 @@ class AgentAssertions:
         agents = self.entrance.state_cache.state.agents.values()
         return [one for one in agents if issuer and one.assertion.issuer == issuer]
 
-    async def _verified(self, issuer: str, token: str, key_sha256: bytes) -> Agent | None:
+    async def _verified(
+        self, issuer: str, token: str, use: AssertionUse
+    ) -> tuple[Agent, IssuedOnce] | None:
         """The agent that a token is of, which is taken; None: it may be a person's."""
         claims = await self.platforms.of(issuer).signed_claims(token)
         check_times(claims, self.now())
         agent = self._agent_of(issuer, claims)
-        if agent is not None:
-            expected = ExpectedToken(
-                issuer=issuer,
-                audience=agent.assertion.audience or self.entrance.rules.cluster,
-                only_audience=True,
-            )
-            check_claims(claims, expected, self.now())
-            self.taken.take(token, key_sha256, claims)
-        return agent
+        if agent is None:
+            return None
+        expected = ExpectedToken(
+            issuer=issuer,
+            audience=agent.assertion.audience or self.entrance.rules.cluster,
+            only_audience=True,
+        )
+        check_claims(claims, expected, self.now())
+        return agent, use.take(claims, agent.id)
 
     def _agent_of(self, issuer: str, claims: Mapping[str, Any]) -> Agent | None:
         """The agent of verified claims; None: of no agent, and people have this issuer too."""
@@ -147,13 +152,17 @@ class AgentAssertions:
             )
         return found[0]
 
-    def _enroll(self, tx: ITransaction, agent: Agent, csr: bytes) -> NewCertificate:
+    def _enroll(
+        self, tx: ITransaction, agent: Agent, csr: bytes, once: IssuedOnce
+    ) -> NewCertificate:
         entrance = self.entrance
         agents = AgentCertificates(entrance.issuer, entrance.recorder, self.now)
         known = agents.require(tx, agent.id)
         if known.assertion != agent.assertion:
             raise SignInRefused("the agent changed meanwhile", reason="assertion_agent")
-        return agents.enroll(tx, known, csr, issuer=agent.assertion.issuer)
+        enroll = partial(agents.enroll, agent=known, csr=csr, issuer=agent.assertion.issuer)
+        issued: NewCertificate = once.issue(tx, enroll)
+        return issued
 
 
 def _is_of(agent: Agent, claims: Mapping[str, Any]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from urllib.parse import urlencode
 
 from attrs import define
@@ -173,11 +172,11 @@ class SignInService:
             audience=self.entrance.rules.cluster,
             only_audience=True,
         )
-        take = partial(self.taken.take, request.id_token, key_sha256)
+        use = self.taken.use(request.id_token, key_sha256)
         try:
-            return await self.entrance.admit(bound, request.id_token, expected, take=take)
+            return await self.entrance.admit(bound, request.id_token, expected, take=use.take)
         except SvcError as refusal:
-            self.taken.failed(request.id_token, key_sha256, refusal)
+            use.failed(refusal)
             raise
 
     async def _renew(self, request: pb.SignInRenewRequest, call: IRpcCall) -> pb.SignInResponse:

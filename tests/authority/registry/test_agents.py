@@ -6,11 +6,12 @@ from hashlib import sha256
 from typing import Any
 
 from attrs import evolve, frozen
+from twisted.internet.error import ConnectionRefusedError
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.policy.publish import revocations_of
 from svc.authority.state.recorder import operator
-from svc.errors import Denied
+from svc.errors import Denied, Fault
 from svc.model.cluster.agent import AgentState
 from svc.model.ids import is_agent_id
 from svc.model.principal import parse_principal
@@ -287,6 +288,42 @@ class AssertionTests(AgentCase):
         self.house.refresh()
         gone = refusal_of(self.at.assertion(self.token(jti="3")))
         self.assertEqual(gone.reason, "revoked_agent")
+        self.assertEqual(self.house.records("person.add"), [])
+
+    def test_a_token_enrolls_once(self) -> None:
+        """Whatever a later request with it fails by, a token that was used is used up."""
+        token, csr = self.token(exp=self.house.now() + 80_000), make_request(new_key())
+        value_of(self.at.assertion(token, csr))
+        self.house.clock.advance(3700)  # the keys of the platform are fetched anew
+        self.at.agent.breaks = ConnectionRefusedError()
+        self.assertEqual(refusal_of(self.at.assertion(token, csr)).fault, Fault.UNAVAILABLE)
+        self.at.agent.breaks = None
+        self.house.clock.advance(10)
+        self.assertEqual(refusal_of(self.at.assertion(token, csr)).reason, "assertion_replayed")
+        self.assertEqual(len(self.house.records("agent.enroll")), 1)
+
+    def test_the_answer_of_the_commit_is_lost(self) -> None:
+        """The same key is given the certificate that was issued, while the agent is in force."""
+        self.house.store.mood = "commits, then down"
+        token, csr = self.token(), make_request(new_key())
+        for _ in range(2):
+            self.assertEqual(refusal_of(self.at.assertion(token, csr)).fault, Fault.UNAVAILABLE)
+        self.house.store.mood = "well"
+        answer = value_of(self.at.assertion(token, csr))
+        (record,) = self.house.records("agent.enroll")
+        issued = sha256(answer.chain[0]).hexdigest()
+        self.assertEqual(record["details"]["certificate_sha256"], issued)
+        self.assertEqual(refusal_of(self.at.assertion(token, csr)).reason, "assertion_replayed")
+
+    def test_revoked_after_a_lost_answer(self) -> None:
+        """An agent that was revoked since gets nothing for its token, and becomes no person."""
+        self.house.store.mood = "commits, then down"
+        token, csr = self.token(), make_request(new_key())
+        refusal_of(self.at.assertion(token, csr))
+        self.house.store.mood = "well"
+        value_of(self.agents.revoke_agent(pb.RevokeAgentRequest(agent="deployer"), ROOT))
+        self.house.refresh()
+        self.assertEqual(refusal_of(self.at.assertion(token, csr)).reason, "revoked_agent")
         self.assertEqual(self.house.records("person.add"), [])
 
     def test_unsigned_tokens_tell_nothing(self) -> None:
