@@ -9,6 +9,7 @@ from hashlib import sha256
 from attrs import define, field
 from twisted.internet.interfaces import IReactorTime
 
+from svc.authority.signin.once import IssuedOnce
 from svc.authority.signin.provider import TokenAnswer
 from svc.authority.signin.refusals import SignInRefused
 from svc.authority.signin.strict_json import encode_base64url
@@ -43,6 +44,7 @@ class Attempt:
         due: When the provider may be polled again, on the clock.
         is_polled: Whether the provider is being asked right now, or its answer judged.
         tokens: What it gave, while nobody has been let in by it.
+        once: Lets the person in, however often the answer of that is lost.
         enrollment: What a person with a one-time code is about to set.
         browser: What a browser is to do with a passkey.
     """
@@ -59,6 +61,7 @@ class Attempt:
     due: float = 0.0
     is_polled: bool = False
     tokens: TokenAnswer | None = field(default=None, repr=False)
+    once: IssuedOnce = field(factory=IssuedOnce, repr=False)
     enrollment: object | None = field(default=None, repr=False)
     browser: object | None = field(default=None, repr=False)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import ceil
 
 from attrs import define
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from svc.authority.signin.attempts import ATTEMPT_SECS, Attempt, AttemptOver, Attempts, Flow
@@ -80,8 +81,11 @@ class DeviceSignIns:
         attempt.is_polled = True
         try:
             signed_in = await self._signed_in(attempt)
-        except SvcError as refusal:
-            if refusal.fault is not Fault.UNAVAILABLE:
+        except CancelledError:
+            # A caller whose time is up polls again; the log tells then who was let in.
+            raise
+        except Exception as failure:
+            if not _may_pass(failure):
                 self.attempts.end(attempt)
             raise
         finally:
@@ -101,7 +105,7 @@ class DeviceSignIns:
             try:
                 tokens = attempt.tokens = await self._tokens(attempt)
             except SvcError as refusal:
-                if refusal.fault is not Fault.UNAVAILABLE:
+                if not _may_pass(refusal):
                     await self.entrance.record(bound, refusal)
                 raise
         if tokens is None:
@@ -111,7 +115,9 @@ class DeviceSignIns:
             audience=provider.client_id,
             access_token=tokens.access_token,
         )
-        return await self.entrance.admit(bound, tokens.id_token, expected, tokens.refresh)
+        return await self.entrance.admit(
+            bound, tokens.id_token, expected, tokens.refresh, take=lambda claims: attempt.once
+        )
 
     async def _tokens(self, attempt: Attempt) -> TokenAnswer | None:
         """The tokens; None while the person has not signed in yet."""
@@ -125,6 +131,10 @@ class DeviceSignIns:
             if is_pending(refused, self.entrance.rules):
                 return None
             raise _named(refused) from None
+
+
+def _may_pass(failure: Exception) -> bool:
+    return isinstance(failure, SvcError) and failure.fault is Fault.UNAVAILABLE
 
 
 def is_pending(refused: ProviderRefused, rules: SignInRules) -> bool:

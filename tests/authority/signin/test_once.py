@@ -47,6 +47,68 @@ class OnceCase(SynchronousTestCase):
         self.assertEqual(len(self.house.run(lambda tx: tx.certificates.of(row.person_id))), 1)
 
 
+class DeviceTests(OnceCase):
+    """A device code."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.begun, _ = value_of(self.at.begin(flow="device"))
+        self.at.agent.answer("/token", self.at.tokens())
+
+    def poll(self) -> Any:
+        """Poll as soon as it is due."""
+        self.house.clock.advance(self.begun.interval)
+        return self.at.poll(self.begun)
+
+    def check_goes_on(self) -> None:
+        """The next poll brings the one certificate, and ends the sign-in."""
+        self.house.store.mood = "well"
+        self.check_only(value_of(self.poll()).signed_in)
+        self.assertEqual(refusal_of(self.poll()).reason, "attempt_unknown")
+        self.assertEqual(self.at.agent.count("/token"), 1)
+
+    def test_broken_off_after_the_commit(self) -> None:
+        """However many polls are broken off, the person is let in once."""
+        self.house.store.mood = "commits, then silent"
+        for _ in range(4):
+            self.broken_off(self.poll())
+        self.check_goes_on()
+
+    def test_broken_off_before_the_commit(self) -> None:
+        """Who was let in by no poll is by the next: a caller whose time is up asks again."""
+        self.house.store.mood = "silent"
+        for _ in range(2):
+            self.broken_off(self.poll())
+        self.assertEqual(self.house.records("person.sign_in"), [])
+        self.check_goes_on()
+
+    def test_the_answer_of_the_commit_is_lost(self) -> None:
+        """The store is asked what became of it before anybody is let in again."""
+        self.house.store.mood = "commits, then down"
+        for _ in range(3):
+            self.assertEqual(refusal_of(self.poll()).fault, Fault.UNAVAILABLE)
+        self.check_goes_on()
+
+    def test_revoked_meanwhile(self) -> None:
+        """Who was let in by a lost answer and is revoked since is given nothing."""
+        self.house.store.mood = "commits, then down"
+        refusal_of(self.poll())
+        self.house.store.mood = "well"
+        (row,) = self.house.run(lambda tx: tx.sign_ins.unexpired(0.0))
+        self.house.run(lambda tx: tx.people.revoke(row.person_id, 2.0))
+        self.assertEqual(refusal_of(self.poll()).reason, "revoked_person")
+        self.assertEqual(refusal_of(self.poll()).reason, "attempt_unknown")
+
+    def test_a_failure_that_nobody_foresaw(self) -> None:
+        """It ends the sign-in, as every refusal does that will not pass."""
+        self.house.store.mood = "broken"
+        with self.assertRaises(ValueError):
+            value_of(self.poll())
+        self.house.store.mood = "well"
+        self.assertEqual(refusal_of(self.poll()).reason, "attempt_unknown")
+        self.assertEqual(self.house.records("person.sign_in"), [])
+
+
 class MachineTests(OnceCase):
     """An ID token of a machine."""
 
