@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.application.service import IService, Service
 from twisted.internet.endpoints import TCP4ServerEndpoint, UNIXServerEndpoint
+from twisted.logger import Logger
 
 from svc.client.heads import KnownHead
 from svc.client.link import ProxyLink
@@ -36,6 +37,8 @@ from svc.tunnel.times import dial_secs
 
 _LOOK_FOR_IDENTITY_SECS = 15.0
 _REACH_SECS = 10.0
+
+_log = Logger(namespace="svc_client")
 
 
 class AlreadyRunning(SvcError):
@@ -82,6 +85,13 @@ def _assembled(
     root, cluster = side.identity.verifier.root, side.identity.principal.cluster
     head = KnownHead(latest_checkpoint(reactor, side.state / "audit-head", root, cluster))
     head.latest_checkpoint.load()
+    aside = head.latest_checkpoint.set_aside_foreign()
+    if aside is not None:
+        _log.warn(
+            "the audit head kept here is of another gateway: the one of this gateway is kept from "
+            "now on",
+            moved_to=str(aside),
+        )
 
     def listed(seen: Mapping[str, Listed]) -> None:
         refusals.listed()

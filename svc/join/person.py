@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Awaitable, Callable, Iterable
+from hashlib import sha256
 from pathlib import Path
 
 from attrs import frozen
@@ -15,7 +16,7 @@ from svc.client.places import CLIENT_FILE
 from svc.client.signin import SignInFile
 from svc.config import Address
 from svc.config.forms import DIAL, PIN
-from svc.errors import ConfigError, UsageError
+from svc.errors import ConfigError, SvcError, UsageError
 from svc.join.answer import Enrolled, KeptAnswer
 from svc.join.channel import PinnedCluster, ask_authority
 from svc.join.enroll import JoinRequest, enroll_over
@@ -48,7 +49,8 @@ class JoinPlace:
     Attributes:
         pin: SHA-256 of the cluster root in hex.
         store: Of *directory*.
-        show: Told if another process here has to be waited for.
+        show: Told if another process here has to be waited for, and of an identity of another
+            gateway that was replaced.
     """
 
     directory: Path
@@ -135,6 +137,7 @@ async def _joined(
         answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
         enrolled = await bounded(runtime.reactor, JOIN_SECS, answer, "joining")
         kept.write(enrolled)
+    former = _other_gateway(store, here.pin)
     identity = kept.adopt(enrolled, cluster="", pin=here.pin, roles=CALLERS, now=runtime.now)
     facts = identity.facts
     # An agent is renewed by its certificate alone; a person who joined by a token joins again.
@@ -143,9 +146,25 @@ async def _joined(
     OwnName(directory).write(facts.principal.id, enrolled.name)
     path = write_config(directory, identity.principal.cluster, here.proxies)
     store.forget_answer()
+    if former:
+        here.show(
+            f"the identity that was here, of another gateway (its root is {former}), was replaced; "
+            "to have both, use one directory for each: svc join --dir DIR"
+        )
     return JoinedPerson(
         cluster=identity.principal.cluster, name=enrolled.name, config=path, identity=identity
     )
+
+
+def _other_gateway(store: IdentityStore, pin: str) -> str:
+    """The pin of the gateway of which an identity is here; empty where it is this one, or none."""
+    if not store.exists:
+        return ""
+    try:
+        found = sha256(store.load_root()).hexdigest()
+    except SvcError:
+        return ""
+    return "" if found == pin else found
 
 
 async def _awaited(coming: Awaitable[Enrolled]) -> Enrolled:

@@ -528,6 +528,21 @@ class PersonTests(SynchronousTestCase):
         self.assertEqual(self.store.load().chain, second.identity.chain)
         self.assertNotEqual(second.identity.chain, first.identity.chain)
 
+    def test_after_another_gateway(self) -> None:
+        """An identity of another gateway is replaced, and that is said with how to have both."""
+        other = World()
+        self.store.pin(other.keys.root_der)
+        self.store.write(
+            self.store.pending_key(), other.issued(Role.USER, self.store.pending_key()).chain
+        )
+        for said in (1, 0):
+            self.shown.clear()
+            self.assertEqual(len(self.join()), 1)
+            self.assertEqual(len(self.shown), said)
+            if said:
+                self.assertIn(other.keys.ca_pin, self.shown[0])
+                self.assertIn("--dir", self.shown[0])
+
     def test_beside_another(self) -> None:
         """A join waits for another process that changes the identity, and asks for nothing yet."""
         world = self.authority.world

@@ -85,6 +85,29 @@ class LatestCheckpoint:
 
         self._given_up = self._loaded_proofs()
 
+    def set_aside_foreign(self) -> Path | None:
+        """Keep what was loaded under another name if it is of another log; blocks.
+
+        Somebody who joined another gateway in the same place must not compare its log with that
+        of the one before.
+
+        Returns:
+            Where it is now, or None: it is of our log, or there is none.
+        """
+        kept = self.kept
+        if kept is None:
+            return None
+        try:
+            check_place(kept, self.cluster, self.log_id)
+            self.verify_head(kept.signed, head_time(kept.head))
+            return None
+        except SvcError:
+            aside = self.path.with_name(self.path.name + ".before")
+            self.path.replace(aside)
+            self._proofs_path.unlink(missing_ok=True)
+            self.kept, self._given_up = None, ()
+            return aside
+
     def _loaded_proofs(self) -> tuple[SignedHead, ...]:
         try:
             lines = self._proofs_path.read_bytes().splitlines()

@@ -145,6 +145,22 @@ class GreatestTests(SynchronousTestCase):
         self.assertEqual(self.take(first), HeadComparison.BEHIND)
         self.assertEqual(self.size(), 29)
 
+    def test_of_another_gateway(self) -> None:
+        """A head that is signed by nobody of this gateway is kept beside, and compared no more."""
+        self.take(self.heads[2])
+        self.assertIsNone(self.latest_checkpoint.set_aside_foreign())
+
+        def of_nobody(signed: object, at: float) -> object:
+            raise SvcError("nobody that is trusted", reason="untrusted")
+
+        other = self.opened()
+        other.verify_head = of_nobody
+        aside = other.set_aside_foreign()
+        assert aside is not None
+        self.assertEqual((other.line, self.path.exists()), (b"", False))
+        self.assertEqual(aside.read_bytes(), to_line(self.heads[2]) + b"\n")
+        self.assertEqual(self.opened().line, b"")
+
     def test_broken_file(self) -> None:
         """A file that is no head is said, with what to do about it."""
         self.path.write_bytes(b"rubbish\n")
