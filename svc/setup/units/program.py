@@ -87,8 +87,8 @@ def check_program(program: Program, role: str, found: UnfitPlaces) -> None:
             if place := lies_in(part, directories):
                 raise ServiceRefused(
                     f"{part}: lies in the {what} directory {place}, where no unit's program may "
-                    "lie; install svc and its Python elsewhere, such as in /opt/svc, and run "
-                    f"`/opt/svc/bin/svc service install {role}` of that one",
+                    "lie; install svc and its Python elsewhere, for example in /opt/svc, and give "
+                    "the same command to /opt/svc/bin/svc",
                     reason="program_place",
                 )
 
