@@ -18,6 +18,9 @@ class IPolicyEngine(Interface):
 
     version: int = Attribute("The version of the policy text this engine was made from.")
     revision: int = Attribute("The revision of the entities this engine looks at.")
+    mark: int = Attribute(
+        "Of this engine alone, in this process: what one of another mark decided may differ."
+    )
     requestable: frozenset[str] = Attribute("The permits that people may ask for, by ``@id``.")
 
     def decide(request: AccessRequest) -> Decision:

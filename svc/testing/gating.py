@@ -128,6 +128,11 @@ class PlayedSession:
         self._serving: Deferred[None] = Deferred.fromCoroutine(gating)
         self._serving.addCallbacks(self._served, self._broken)
 
+    @property
+    def mark(self) -> int:
+        """Of the engine: each version is one."""
+        return self.version
+
     def policy_changes(self, allows: Allows) -> None:
         """Another policy is in force: it breaks off what it does not allow."""
         self._allows = allows
