@@ -43,12 +43,18 @@ UNIT_DIRECTORIES = (
 
 
 def role_contexts(
-    settings: RoleSettings, at: float, program: RunningProgram, state: Path | None = None
+    settings: RoleSettings,
+    at: float,
+    program: RunningProgram,
+    state: Path | None = None,
+    *,
+    is_within: bool = False,
 ) -> tuple[CheckContext, ...]:
     """What the checks are given of the role of these settings, or of each of the three of ``all``.
 
     Args:
         state: The role's own directory, if it is not the one that the settings name.
+        is_within: Whether the role makes its checks itself.
     """
     roles = NODES if settings.role == "all" else (settings.role,)
     store = StoreView(settings)
@@ -62,6 +68,7 @@ def role_contexts(
             targets=_targets,
             vocabulary=_vocabulary,
             store=store,
+            is_within=is_within,
         )
         for role in roles
     )
@@ -161,7 +168,8 @@ def periodic_doctor(runtime: Runtime, settings: RoleSettings, metrics: Metrics) 
     program, checks = this_program(), (*CHECKS, *added_checks(settings.plugins.checks))
 
     def run() -> DoctorReport:
-        return examine(checks, role_contexts(settings, runtime.now(), program))
+        contexts = role_contexts(settings, runtime.now(), program, is_within=True)
+        return examine(checks, contexts)
 
     reactor = runtime.reactor
     return PeriodicDoctor(

@@ -138,6 +138,8 @@ class CheckContext:
         targets: Reads the targets of a Connector's configuration; may raise SvcError.
         vocabulary: The words of policies with the kinds that are enabled; may raise SvcError.
         resolve: The addresses of a name, within a deadline; none if it has none.
+        is_within: Whether the role itself makes the checks: then nothing is dialed, because each
+            time would be a line in the log of whoever was.
     """
 
     settings: RoleSettings
@@ -149,6 +151,7 @@ class CheckContext:
     vocabulary: Callable[[RoleSettings], Vocabulary]
     store: StoreView
     resolve: Callable[[str], tuple[str, ...]] = resolved
+    is_within: bool = False
 
     @property
     def uid(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from svc.config import Address
@@ -10,7 +10,8 @@ from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.model.host import is_public
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import NODES, CheckContext, NotChecked
-from svc.ops.doctor.probes import DialAnswer, dialed, is_running, why_not_bound
+from svc.ops.doctor.probes import answering, is_running, why_not_bound
+from svc.ops.doctor.sockets import tcp_sockets
 
 _OF_ROLE = {
     "authority": (
@@ -65,16 +66,41 @@ def _trace_collector(context: CheckContext) -> Iterator[Finding]:
 def _listen(context: CheckContext) -> Iterator[Finding]:
     addresses = dict(_listeners(context))
     if not addresses:
-        yield ok("this role listens on no configured address")
+        yield ok("nothing to check: this role has no listener of its own")
+        return
+    fixed = {key: address for key, address in addresses.items() if address.port}
+    chosen = [f"{key} {address}" for key, address in addresses.items() if not address.port]
+    untold = f"not checked, because each start chooses another port: {', '.join(chosen)}"
+    if not fixed:
+        yield info(untold)
         return
     running = is_running(context.base_state)
     if running is None:
         raise NotChecked("this system does not tell whether the role runs")
-    if running:
-        yield ok(f"the role runs, and holds {', '.join(map(str, addresses.values()))}")
-        return
+    for finding in (_held if running else _free)(fixed):
+        is_last = chosen and not finding.severity
+        yield ok(f"{finding.message}; {untold}") if is_last else finding
+
+
+def _held(addresses: Mapping[str, Address]) -> Iterator[Finding]:
+    """Of a role that runs: what is listened on."""
+    sockets = tcp_sockets({each.port for each in addresses.values()})
+    if sockets is None:
+        raise NotChecked("the role runs, and this system does not tell what it listens on")
     for key, address in addresses.items():
-        why = why_not_bound(address) if address.port else ""
+        if not sockets.has_listener(address):
+            yield info(
+                f"{key} {address}: the role runs, and nothing listens there",
+                "if the configuration or its environment was changed, restart the role",
+            )
+    held = ", ".join(str(each) for each in addresses.values() if sockets.has_listener(each))
+    yield ok(f"the role runs; there is a listener on {held}")
+
+
+def _free(addresses: Mapping[str, Address]) -> Iterator[Finding]:
+    """Of a role that does not run: whether it could listen."""
+    for key, address in addresses.items():
+        why = why_not_bound(address)
         if why:
             yield fail(
                 f"{key} {address}: {why}, and the role does not run",
@@ -104,7 +130,7 @@ def _authority(context: CheckContext) -> Iterator[Finding]:
             "list the control address of each Authority in endpoints.authority",
         )
         return
-    yield from _reached(context.authorities, "Authority", "endpoints.authority")
+    yield from _reached(context, context.authorities, "Authority", "endpoints.authority")
 
 
 def _proxies(context: CheckContext) -> Iterator[Finding]:
@@ -112,23 +138,28 @@ def _proxies(context: CheckContext) -> Iterator[Finding]:
     if not addresses:
         yield fail("endpoints.proxy is empty: no Proxy is known", "list the Proxies to dial")
         return
-    yield from _reached(addresses, "Proxy", "endpoints.proxy")
+    yield from _reached(context, addresses, "Proxy", "endpoints.proxy")
 
 
-def _reached(addresses: Iterable[Address], what: str, key: str) -> Iterator[Finding]:
+def _reached(
+    context: CheckContext, addresses: Iterable[Address], what: str, key: str
+) -> Iterator[Finding]:
     """A role tries again and again, so an address that does not answer is only a warning."""
-    answers = dialed(addresses)
+    answers = answering(addresses, dial=not context.is_within)
     for answer in answers:
         if answer.problem:
             yield warn(
                 f"{what} {answer.address}: {answer.problem}",
                 f"start it, open the way to it, or correct {key}",
             )
-    yield ok(f"{what} {_shown(answers)}: a TCP connection can be made")
-
-
-def _shown(answers: Iterable[DialAnswer]) -> str:
-    return ", ".join(str(one.address) for one in answers if not one.problem) or "none"
+        elif not answer.is_reached:
+            yield info(
+                f"{what} {answer.address}: no connection is open, and a role that runs checks "
+                "none by dialing",
+                "svc doctor, run by hand, dials it",
+            )
+    reached = ", ".join(str(one.address) for one in answers if one.is_reached)
+    yield ok(f"{what} {reached}: a TCP connection can be made")
 
 
 CHECKS = (

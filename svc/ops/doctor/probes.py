@@ -13,9 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from svc.config import Address
+from svc.ops.doctor.sockets import tcp_sockets
 
 DIAL_SECS = 3.0
 RESOLVE_SECS = 3.0
@@ -59,17 +60,34 @@ class DialAnswer:
 
     Attributes:
         addresses: What its name resolves to.
-        problem: Why it was not reached; empty if it was.
+        problem: Why it was not reached; empty if it was, or was not dialed.
+        is_reached: Whether it was dialed, or is known to answer without that.
     """
 
     address: Address
     addresses: tuple[str, ...]
     problem: str
+    is_reached: bool = False
 
 
-def dialed(addresses: Iterable[Address]) -> tuple[DialAnswer, ...]:
-    """Connect to each address by TCP and close again; all of them at the same time."""
-    return _answers(addresses, dial=True)
+def answering(addresses: Iterable[Address], *, dial: bool = True) -> tuple[DialAnswer, ...]:
+    """Whether each address takes TCP connections.
+
+    An address is dialed only if the sockets of this machine do not show that it answers: a
+    connection that is closed without a word is a failed handshake, and a line in a log.
+    """
+    found = {one.address: one for one in _answers(addresses, dial=False)}
+    sockets = tcp_sockets({each.port for each in found})
+    known = {
+        each: evolve(one, is_reached=True)
+        for each, one in found.items()
+        if sockets is not None and any(sockets.answers(host, each.port) for host in one.addresses)
+    }
+    if dial:
+        rest = [each for each, one in found.items() if each not in known and not one.problem]
+        tried = _answers(rest, dial=True)
+        known |= {one.address: evolve(one, is_reached=not one.problem) for one in tried}
+    return tuple(known.get(each, one) for each, one in found.items())
 
 
 def resolved(host: str) -> tuple[str, ...]:

@@ -413,14 +413,33 @@ class NetworkTests(CopyCase):
 
     def test_listen(self) -> None:
         """Free while nobody runs; taken by somebody else; ours."""
-        self.assert_ok("proxy", "network.listen", "does not run")
+        self.assert_ok("proxy", "network.listen", "does not run", "another port")
+        chosen = {"endpoints__public_listen": Address("127.0.0.1", 0)}
+        self.assert_found("proxy", "network.listen", "info", "another port", **chosen)
         with listening() as taken:
             change = {"endpoints__public_listen": taken}
             self.assert_found("proxy", "network.listen", "fail", str(taken), **change)
             running = StateDirectory(self.copy.state("proxy"))
             running.claim()
             self.addCleanup(running.release)
-            self.assert_ok("proxy", "network.listen", "the role runs", **change)
+            self.assert_ok("proxy", "network.listen", "the role runs", str(taken), **change)
+        self.assert_found("proxy", "network.listen", "info", "nothing listens", **change)
+
+    def test_nobody_is_dialed(self) -> None:
+        """Who listens here, and who is connected, is known without a connection of ours."""
+        with socket.create_server(("0.0.0.0", 0)) as server:
+            there = Address("127.0.0.1", server.getsockname()[1])
+            self.assert_ok("connector", "network.proxies", str(there), endpoints__proxy=(there,))
+            server.setblocking(False)
+            self.assertRaises(BlockingIOError, server.accept)
+
+    def test_within_a_role(self) -> None:
+        """The role itself dials nobody for a check, and says so."""
+        context = evolve(self.copy.context("proxy"), is_within=True)
+        chosen = [check for check in CHECKS if check.id == "network.authority"]
+        (found,) = examine(chosen, [context]).checks
+        self.assertIs(found.severity, CheckSeverity.INFO)
+        self.assertIn("no connection is open", found.message)
 
     def test_dialed(self) -> None:
         """Who does not answer is warned of, and who is not named at all is a failure."""
