@@ -6,6 +6,8 @@ from svc.ops.doctor import audit, cluster, config, identity, network, policy, se
 from svc.ops.doctor.check import Check
 
 CHECKS: tuple[Check, ...] = (
+    # First, because without the state directory most others are not made.
+    *identity.FIRST,
     *config.CHECKS,
     *store.CHECKS,
     *audit.CHECKS,

@@ -158,10 +158,10 @@ def _is_one_machine(address: Address) -> bool:
 
 
 CHECKS = (
-    Check("cluster.root", ROLES, _root),
-    Check("cluster.rotation", _AUTHORITY, _rotation),
-    Check("cluster.members", _AUTHORITY, _members),
-    Check("cluster.version_skew", _AUTHORITY, _version_skew),
-    Check("cluster.leaves", _AUTHORITY, _leaves),
+    Check("cluster.root", ROLES, _root, needs_state=True),
+    Check("cluster.rotation", _AUTHORITY, _rotation, needs_state=True),
+    Check("cluster.members", _AUTHORITY, _members, needs_state=True),
+    Check("cluster.version_skew", _AUTHORITY, _version_skew, needs_state=True),
+    Check("cluster.leaves", _AUTHORITY, _leaves, needs_state=True),
     Check("cluster.authority_addresses", ("proxy",), _authority_addresses),
 )

@@ -15,6 +15,7 @@ from attrs import define, field, frozen
 
 from svc.config import Address, RoleSettings
 from svc.errors import StoreUnavailable, SvcError
+from svc.interfaces.copies import IStoreCopies
 from svc.interfaces.store import ITransaction
 from svc.model.cluster.target import Target
 from svc.model.store.migration import MigrationStatus, StoreStanding
@@ -76,6 +77,19 @@ class StoreView:
                 raise
         return self._status
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Where its files are or would be, the first one first; none of a database server."""
+        factory = self.place.factory
+        if not IStoreCopies.providedBy(factory):
+            return ()
+        return tuple(Path(each) for each in factory.files(self.place.url))
+
+    @property
+    def is_missing(self) -> bool:
+        """A store in a file that is not there; a database has told so by itself."""
+        return bool(self.files) and not self.files[0].exists()
+
     def look(self, desc: str, fn: Callable[[ITransaction], T]) -> T:
         """Run *fn* over one snapshot.
 
@@ -87,6 +101,8 @@ class StoreView:
             status = self.status()
         except SvcError:
             raise NotChecked("the store cannot be read") from None
+        if self.is_missing:
+            raise NotChecked("the store does not exist")
         if status.standing is not StoreStanding.CURRENT:
             raise NotChecked("the store does not have the schema of this build")
         if self._failed >= _MOST_FAILED:
@@ -176,7 +192,21 @@ class CheckContext:
             NotChecked: there is none; a check of its own says so.
         """
         if not self.state.is_dir():
-            raise NotChecked("there is no state directory")
+            raise NotChecked("the state directory does not exist")
+
+    @property
+    def was_never_started(self) -> bool:
+        """Whether an Authority has what ``svc init`` makes, and nothing that its first start makes.
+
+        Without its keys, or with an anchor, its store may be lost, and not only not made yet.
+        """
+        made = any(os.path.lexists(self.state / name) for name in ("anchor", "identity", "trust"))
+        return self.role == "authority" and not made and self.keys_root.is_file()
+
+    @property
+    def keys_root(self) -> Path:
+        """The root's certificate in an Authority's key directory."""
+        return self.state / "keys" / "root.pem"
 
     @property
     def authorities(self) -> tuple[Address, ...]:

@@ -29,10 +29,14 @@ URGENT_SECS = 7 * DAY
 SOON_SECS = 30 * DAY
 """Of a key that only an operator with the root's key can renew."""
 
-_MADE = {
-    "authority": "make the cluster with: svc init",
-    "proxy": "make it, or correct state_dir; a role makes it at its first start",
-    "connector": "make it, or correct state_dir; a role makes it at its first start",
+_MOUNT = "mount it, or correct state_dir; restore it from a backup if it is lost"
+_FIND_IDENTITY = {
+    "authority": "mount the state directory, or correct state_dir; restore it from a backup if its "
+    "keys are lost",
+    "proxy": "mount the state directory, or correct state_dir; set join.token_file to have the "
+    "role join",
+    "connector": "mount the state directory, or correct state_dir; set join.token_file to have the "
+    "role join",
     "client": "join with svc join, or sign in with svc login",
 }
 _AGAIN = {
@@ -46,7 +50,9 @@ _AGAIN = {
 def _state_directory(context: CheckContext) -> Iterator[Finding]:
     path = context.state
     if not path.is_dir():
-        yield fail(f"{path} does not exist", _MADE[context.role])
+        # Never to make a new one: a cluster's keys and log may be on a disk that is not mounted.
+        hint = _FIND_IDENTITY["client"] if context.role == "client" else _MOUNT
+        yield fail(f"{path} does not exist", hint)
         return
     found = os.stat(path)
     mode = stat.S_IMODE(found.st_mode)
@@ -69,7 +75,6 @@ def _state_directory(context: CheckContext) -> Iterator[Finding]:
 
 
 def _leaf(context: CheckContext) -> Iterator[Finding]:
-    context.require_state()
     if not context.identities.exists:
         yield _not_joined(context)
         return
@@ -122,7 +127,7 @@ def _not_joined(context: CheckContext) -> Finding:
         return info("no certificate yet: the Authority makes its own at its first start")
     if context.role in ("proxy", "connector") and (join.token_file or join.by_key):
         return warn("no certificate yet: the role joins at its next start", "start the role")
-    return fail("there is no identity", _MADE[context.role])
+    return fail("there is no identity", _FIND_IDENTITY[context.role])
 
 
 def _nothing_random(_: int) -> bytes:
@@ -131,7 +136,6 @@ def _nothing_random(_: int) -> bytes:
 
 def _keys(context: CheckContext) -> Iterator[Finding]:
     """Every key that an Authority signs with: whole, of this cluster, and good for how long."""
-    context.require_state()
     keys = load_keys(
         context.state / "keys",
         lambda: context.at,
@@ -225,11 +229,11 @@ def _kept_head(context: CheckContext) -> SignedHead | None:
     return parsed_head(line.removesuffix(b"\n"), {})
 
 
+FIRST = (Check("identity.state_directory", ROLES, _state_directory),)
 CHECKS = (
-    Check("identity.state_directory", ROLES, _state_directory),
-    Check("identity.leaf", ROLES, _leaf),
-    Check("identity.keys", ("authority",), _keys),
+    Check("identity.leaf", ROLES, _leaf, needs_state=True),
+    Check("identity.keys", ("authority",), _keys, needs_state=True),
     Check("identity.page_certificate", ("authority",), _page_certificate),
-    Check("identity.names", ("proxy",), _names),
-    Check("identity.clock", ("authority", "proxy"), _clock),
+    Check("identity.names", ("proxy",), _names, needs_state=True),
+    Check("identity.clock", ("authority", "proxy"), _clock, needs_state=True),
 )

@@ -182,8 +182,8 @@ def _privileges(context: CheckContext) -> Iterator[Finding]:
 
 
 CHECKS = (
-    Check("policy.active", _AUTHORITY, _active),
-    Check("policy.catalog", _AUTHORITY, _catalog),
+    Check("policy.active", _AUTHORITY, _active, needs_state=True),
+    Check("policy.catalog", _AUTHORITY, _catalog, needs_state=True),
     Check("policy.targets", _CONNECTOR, _targets),
     Check("policy.privileges", _CONNECTOR, _privileges),
 )

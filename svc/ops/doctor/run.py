@@ -49,6 +49,8 @@ def found_by(check: Check, context: CheckContext) -> tuple[Finding, ...]:
     Of an error that is not ours only its sort is shown: a driver's text may quote what is stored.
     """
     try:
+        if check.needs_state:
+            context.require_state()
         return tuple(check.find(context))
     except NotChecked as why:
         return (info(f"not checked: {why}"),)

@@ -151,7 +151,6 @@ def _size(path: Path) -> int:
 
 def _damaged(context: CheckContext) -> Iterator[Finding]:
     """Files that could not be read, and were moved out of the way."""
-    context.require_state()
     folders = [context.state / DAMAGED, *context.state.glob(f"*/{DAMAGED}")]
     found = [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
     if found:
@@ -167,7 +166,7 @@ def _running(context: CheckContext) -> Iterator[Finding]:
     if running is None:
         yield info("this system does not tell whether the role runs")
     else:
-        yield ok("the role runs" if running else "the role does not run")
+        yield ok("the role runs") if running else info("the role does not run")
 
 
 def _resident(context: CheckContext) -> Iterator[Finding]:
@@ -184,10 +183,10 @@ def _resident(context: CheckContext) -> Iterator[Finding]:
 
 CHECKS = (
     Check("service.binary_path", NODES, _binary_path),
-    Check("service.running", NODES, _running),
+    Check("service.running", NODES, _running, needs_state=True),
     Check("service.credentials", NODES, _credentials),
-    Check("service.disk_room", ROLES, _disk_room),
-    Check("service.spool", ("proxy",), _spool),
-    Check("service.damaged", NODES, _damaged),
+    Check("service.disk_room", ROLES, _disk_room, needs_state=True),
+    Check("service.spool", ("proxy",), _spool, needs_state=True),
+    Check("service.damaged", NODES, _damaged, needs_state=True),
     Check("service.resident", ("client",), _resident),
 )

@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 import stat
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
-from svc.audit.checkpoint.anchor import AnchorDirectory
 from svc.audit.state.anchor import StateAnchor, check_anchor
 from svc.audit.state.in_force import StateView
 from svc.config import StoreUrl
-from svc.interfaces.copies import IStoreCopies
 from svc.interfaces.store import ITransaction
 from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.model.store.migration import StoreStanding
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import CheckContext, NotChecked
 from svc.ops.doctor.room import judged_room
+from svc.ops.doctor.trust import newest_head
 
 _AUTHORITY = ("authority",)
 _REMOTE = re.compile(r"(?:[^@?/]*@)?(?P<shown>[^@?/]*/[^@?/]*)(?:\?.*)?\Z", re.DOTALL)
@@ -37,33 +35,27 @@ def _reachable(context: CheckContext) -> Iterator[Finding]:
     place = context.settings.store_url
     assert place is not None  # the reading refuses an Authority without it
     context.store.status()
-    if _is_missing(context):
-        yield fail(
-            f"{shown_url(place)} does not exist",
-            "correct store_url, or make the cluster with: svc init",
-        )
-    else:
+    if not context.store.is_missing:
         yield ok(f"{shown_url(place)} answers")
-
-
-def _is_missing(context: CheckContext) -> bool:
-    """A store in a file that is not there; a database has told so by itself."""
-    files = _files(context)
-    return bool(files) and not files[0].exists()
-
-
-def _files(context: CheckContext) -> list[Path]:
-    place = context.store.place
-    if not IStoreCopies.providedBy(place.factory):
-        return []
-    return [Path(each) for each in place.factory.files(place.url)]
+        return
+    context.require_state()
+    text = f"{shown_url(place)} does not exist"
+    if context.was_never_started:
+        yield info(f"{text} yet: the Authority makes it at its first start")
+    else:
+        yield fail(text, f"mount its disk, or correct store_url; if it is lost, {RESTORE}")
 
 
 def _migrations(context: CheckContext) -> Iterator[Finding]:
     status = context.store.status()
-    names = ", ".join(status.ids)
+    if context.store.is_missing:
+        context.require_state()
+        raise NotChecked("the store does not exist")
+    names = _named(status.ids)
     if status.standing is StoreStanding.CURRENT:
         yield ok(f"current: {status.level} ({status.count} applied)")
+    elif status.standing is StoreStanding.PENDING and not status.count and _is_first(context):
+        yield info("the database has no tables yet: the Authority makes them at its first start")
     elif status.standing is StoreStanding.PENDING:
         yield warn(
             f"pending: {names}",
@@ -78,16 +70,30 @@ def _migrations(context: CheckContext) -> Iterator[Finding]:
         yield fail(f"broken: the ledger has a gap or a changed checksum at {names}", RESTORE)
 
 
+def _named(ids: Sequence[str]) -> str:
+    """The first and the last, and how many there are."""
+    return f"{ids[0]} to {ids[-1]} ({len(ids)})" if len(ids) > 1 else "".join(ids)
+
+
+def _is_first(context: CheckContext) -> bool:
+    return context.was_never_started and context.settings.store_auto_migrate
+
+
 def _pairing(context: CheckContext) -> Iterator[Finding]:
     """Whether the store is the one that the keys and the anchor beside it were kept of."""
     cluster = context.settings.cluster
     anchor = StateAnchor(context.state / "anchor")
-    head = AnchorDirectory(context.state / "anchor").newest()
+    if not context.keys_root.is_file():
+        yield fail(f"{context.keys_root} does not exist: the store has no keys", RESTORE)
+        return
+    head = newest_head(context)
+    if head is None:
+        raise NotChecked("no signed head is kept to compare the store with; see audit.head")
     view, tip = anchor.checkpoint() or StateView(), anchor.tip()
 
     def look(tx: ITransaction) -> tuple[str | None, int, bytes | None]:
         check_anchor(tx.state, view, tip)
-        size = 0 if head is None else head.head.tree_size
+        size = head.head.tree_size
         rows = tx.audit.rows(size, 1) if size else ()
         found = rows[0].hash if rows and rows[0].seq == size else None
         return tx.schema.fact("cluster"), tx.audit.head().seq, found
@@ -98,7 +104,7 @@ def _pairing(context: CheckContext) -> Iterator[Finding]:
             f"the store is of the cluster {whose}, the configuration of {cluster}",
             "correct store_url or cluster",
         )
-    if head is not None and found != head.head.last_hash:
+    if found != head.head.last_hash:
         yield fail(
             f"the store has {records} records and not the one that the signed head over "
             f"{head.head.tree_size} names: it is older than its keys, or another one",
@@ -108,7 +114,7 @@ def _pairing(context: CheckContext) -> Iterator[Finding]:
 
 
 def _disk_room(context: CheckContext) -> Iterator[Finding]:
-    files = _files(context)
+    files = context.store.files
     if files:
         yield judged_room(files[0].parent, "the store")
     else:
@@ -120,7 +126,7 @@ def _disk_room(context: CheckContext) -> Iterator[Finding]:
 
 def _private(context: CheckContext) -> Iterator[Finding]:
     """A start refuses a store in a file that others may read, or a directory they may write to."""
-    files = [path for path in _files(context) if path.exists()]
+    files = [path for path in context.store.files if path.exists()]
     if not files:
         raise NotChecked("the store has no file here")
     for path, forbidden in ((files[0].parent, 0o022), *((each, 0o077) for each in files)):
@@ -143,7 +149,7 @@ def _private(context: CheckContext) -> Iterator[Finding]:
 CHECKS = (
     Check("store.reachable", _AUTHORITY, _reachable),
     Check("store.migrations", _AUTHORITY, _migrations),
-    Check("store.pairing", _AUTHORITY, _pairing),
-    Check("store.private", _AUTHORITY, _private),
-    Check("store.disk_room", _AUTHORITY, _disk_room),
+    Check("store.pairing", _AUTHORITY, _pairing, needs_state=True),
+    Check("store.private", _AUTHORITY, _private, needs_state=True),
+    Check("store.disk_room", _AUTHORITY, _disk_room, needs_state=True),
 )

@@ -48,7 +48,7 @@ def root_of(context: CheckContext) -> bytes:
     """
     if context.identities.has_root:
         return context.identities.load_root()
-    kept = context.state / "keys" / "root.pem"
+    kept = context.keys_root
     if not kept.exists():
         raise NotChecked("there is no root certificate")
     return der(load_certificates(kept, context.uid)[0])

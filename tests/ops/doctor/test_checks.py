@@ -34,9 +34,11 @@ TOLD_ALWAYS = {
     ("authority", "config.settings"),
     ("authority", "audit.witness"),
     ("proxy", "network.authority"),
+    ("connector", "network.listen"),  # its only port is chosen at each start
     ("connector", "network.proxies"),
     (PERSON, "network.proxies"),
     (PERSON, "service.resident"),
+    *((role, "service.running") for role in NODES),
 }
 """Of a gateway as ``svc init`` makes it, with every role stopped."""
 
@@ -137,6 +139,24 @@ class StoreTests(CopyCase):
         self.assertIn(str(path), found["store.reachable"].message)
         self.assertIn("not checked", found["audit.queue"].message)
         self.assertFalse(path.parent.exists())
+        self.assertNotIn("svc init", found["store.reachable"].hint)
+
+    def test_before_the_first_start(self) -> None:
+        """What the Authority has not made yet is no fault; with an anchor a store is lost."""
+        state = self.copy.state("authority")
+        for path in state.iterdir():
+            if path.name != "keys":
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+        report = self.copy.report("authority")
+        self.assertFalse(report.is_finding, report.checks)
+        self.assertEqual(report.summary["warn"], 0)
+        self.assert_found("authority", "store.reachable", "info", "at its first start")
+        self.assert_found("authority", "store.migrations", "info", "not checked")
+        (state / "anchor").mkdir(mode=0o700)
+        self.assert_found("authority", "store.reachable", "fail", "restore")
+        (state / "anchor").rmdir()
+        shutil.rmtree(state / "keys")
+        self.assert_found("authority", "store.reachable", "fail", "restore")
 
     def test_unreadable_store(self) -> None:
         """Something else in its place is no finding of the checks that would have read it."""
@@ -157,6 +177,9 @@ class StoreTests(CopyCase):
             "svc_migrations WHERE id < 'm9999'))"
         )
         self.assert_found("authority", "store.migrations", "warn", "pending: m", "store migrate")
+        self.copy.sql("DELETE FROM svc_migrations WHERE id > 'm0080'")
+        found = self.assert_found("authority", "store.migrations", "warn", "pending: m0080", "(")
+        self.assertLess(len(found.message), 120)
         self.copy.sql("DELETE FROM svc_migrations WHERE id LIKE 'm0005%'")
         self.assert_found("authority", "store.migrations", "fail", "broken", "m0005")
 
@@ -169,6 +192,15 @@ class StoreTests(CopyCase):
         self.copy.sql("UPDATE store_facts SET value = 'other.example' WHERE name = 'cluster'")
         self.copy.sql("DELETE FROM state_changes")
         self.assert_found("authority", "store.pairing", "fail")
+
+    def test_half_a_pair(self) -> None:
+        """Without the keys it fails; without the anchor there is nothing to compare with."""
+        state = self.copy.state("authority")
+        (state / "anchor").rename(state / "moved")
+        self.assert_found("authority", "store.pairing", "info", "not checked")
+        (state / "moved").rename(state / "anchor")
+        (state / "keys").rename(state / "moved")
+        self.assert_found("authority", "store.pairing", "fail", "no keys")
 
     def test_private(self) -> None:
         """A store that other users can read, and a directory that they can write to."""
@@ -215,7 +247,7 @@ class AuditTests(CopyCase):
         )
 
     def test_head(self) -> None:
-        """No head at all; and one that records have waited for too long."""
+        """No head at all, at once and for long; and one that records have waited for too long."""
         self.assert_ok("authority", "audit.head", "covers")
         anchor = self.copy.state("authority") / "anchor"
         lines = (anchor / "heads.jsonl").read_bytes().splitlines(keepends=True)
@@ -273,10 +305,23 @@ class IdentityTests(CopyCase):
         self.assert_ok("proxy", "identity.state_directory")
         self.copy.state("proxy").chmod(0o755)
         self.assert_found("proxy", "identity.state_directory", "fail", "0755", "chmod 700")
-        shutil.rmtree(self.copy.state("proxy"))
-        self.assert_found("proxy", "identity.state_directory", "fail", "does not exist")
         (self.copy.state("authority") / ".restoring").touch()
         self.assert_found("authority", "identity.state_directory", "fail", "interrupted")
+
+    def test_no_state_directory(self) -> None:
+        """It alone fails, and is told first; nothing advises to make a new cluster."""
+        for role in NODES:
+            self.copy.state(role).rename(self.copy.base / f"unmounted-{role}")
+            report = self.copy.report(role)
+            first, *others = report.checks
+            self.assertEqual(first.id, "identity.state_directory")
+            self.assertIn("mount it", first.hint)
+            failed = [one.id for one in others if one.severity is CheckSeverity.FAIL]
+            self.assertEqual(failed, [])
+            self.assertNotIn("svc init", repr(report))
+        kept = {one.id: one.message for one in self.copy.report("authority").checks}
+        for check in ("store.reachable", "store.pairing", "audit.head", "identity.keys"):
+            self.assertEqual(kept[check], "not checked: the state directory does not exist")
 
     def test_leaf_in_time(self) -> None:
         """Days left; little left; ended; not begun."""
@@ -491,7 +536,7 @@ class ServiceTests(CopyCase):
 
     def test_running(self) -> None:
         """Who has the state directory is seen without touching its lock."""
-        self.assert_ok("proxy", "service.running", "does not run")
+        self.assert_found("proxy", "service.running", "info", "does not run")
         state = StateDirectory(self.copy.state("proxy"))
         state.claim()
         self.assert_ok("proxy", "service.running", "the role runs")
