@@ -12,6 +12,7 @@ import click
 from svc.cli import Globals
 from svc.cli.directory import own_directory_option
 from svc.cli.output import json_option, print_result
+from svc.errors import SvcError
 from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
@@ -38,14 +39,23 @@ def doctor(globals_: Globals, role: str | None, strict: bool, as_json: bool) -> 
     """Check a role's configuration, store, log, identity and surroundings; change nothing.
 
     Works beside a running role and with every role stopped.  Without --config it checks the
-    person's own side.  Status 0: no finding; 2: something is to be put right first, and the
-    output names it; 1: the configuration is refused.
+    person's own side.  No check connects to a target.  Status 0: no finding; 2: something is to be
+    put right first, and the output names it; 1: the configuration is refused; 64: the command was
+    typed wrongly.
     """
+    from svc import __version__
     from svc.compose.added_checks import every_check
+    from svc.model.doctor import refused_form
     from svc.ops.doctor.run import examine
 
-    contexts = _contexts(globals_, role)
-    report = examine(every_check(contexts[0].settings), contexts, strict=strict)
+    try:
+        contexts = _contexts(globals_, role)
+        checks = every_check(contexts[0].settings)
+    except SvcError as refused:
+        if as_json:
+            print_result(True, refused_form(__version__, role, time.time(), refused.text), ())
+        raise
+    report = examine(checks, contexts, strict=strict)
     print_result(as_json, report.form(), report_lines(report))
     return FINDING_EXIT if report.is_finding else 0
 
@@ -81,7 +91,11 @@ def _contexts(globals_: Globals, role: str | None) -> tuple[CheckContext, ...]:
 def report_lines(report: DoctorReport) -> Iterator[str]:
     """The report for people; a file or a peer may have chosen some of its words."""
     for one in report.checks:
-        yield f"{one.severity.word:<4}  {one.id}: {escaped(one.message)}"
+        if one.parts:
+            yield f"{one.severity.word:<4}  {one.id}:"
+            yield from (f"{_INDENT}{escaped(part)}" for part in one.parts)
+        else:
+            yield f"{one.severity.word:<4}  {one.id}: {escaped(one.message)}"
         if one.severity and one.hint:
             yield f"{_INDENT}{escaped(one.hint)}"
     counts = ", ".join(f"{count} {word}" for word, count in report.summary.items())

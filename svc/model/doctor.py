@@ -83,12 +83,14 @@ class CheckResult:
 
     Attributes:
         id: ``category.name``.
+        parts: The message, where it is of several places, by place; otherwise empty.
     """
 
     id: str
     severity: CheckSeverity
     message: str
     hint: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def category(self) -> str:
@@ -115,8 +117,24 @@ def combined(id: str, findings: Mapping[str, Sequence[Finding]]) -> CheckResult:
         message if len(set(who)) == len(findings) else f"{', '.join(dict.fromkeys(who))}: {message}"
         for message, who in roles.items()
     ]
-    hints = dict.fromkeys(one.hint for _, one in every if one.severity and one.hint)
-    return CheckResult(id=id, severity=severity, message="; ".join(texts), hint="; ".join(hints))
+    return CheckResult(
+        id=id,
+        severity=severity,
+        message="; ".join(texts),
+        hint="; ".join(_hints(every)),
+        parts=tuple(texts) if len(texts) > 1 else (),
+    )
+
+
+def _hints(every: Sequence[tuple[str, Finding]]) -> list[str]:
+    """What to do; where roles are told different things, each thing with its roles."""
+    roles = dict[str, list[str]]()
+    for role, one in every:
+        if one.severity and one.hint:
+            roles.setdefault(one.hint, []).append(role)
+    if len({role for who in roles.values() for role in who}) < 2 or len(roles) < 2:
+        return list(roles)
+    return [f"{', '.join(dict.fromkeys(who))}: {hint}" for hint, who in roles.items()]
 
 
 @frozen(kw_only=True)
@@ -159,6 +177,26 @@ class DoctorReport:
             "summary": self.summary,
             "result": "finding" if self.is_finding else "pass",
         }
+
+
+def refused_form(version: str, role: str | None, at: float, message: str) -> dict[str, object]:
+    """The document where no check could be made, with the members of a report.
+
+    Args:
+        role: The one that was asked for, if any: what a refused configuration is for is not known.
+        message: Why.
+    """
+    return {
+        "schema": SCHEMA,
+        "version": version,
+        "role": role,
+        "profile": None,
+        "started_at": utc(at),
+        "checks": [],
+        "summary": {severity.word: 0 for severity in CheckSeverity},
+        "result": "error",
+        "message": message,
+    }
 
 
 def _check_form(check: CheckResult) -> dict[str, object]:

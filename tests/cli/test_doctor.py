@@ -7,10 +7,11 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
+from contrib.reference.json_names import unknown
 from svc.cli.doctor import report_lines
 from svc.config.configured import configured_role
 from svc.errors import ConfigError
-from svc.model.doctor import CheckResult, CheckSeverity, DoctorReport
+from svc.model.doctor import CheckResult, CheckSeverity, DoctorReport, combined, ok
 from tests.cli.authority.backups import POSTGRES, KeptPlace
 from tests.cli.terminal import terminal
 from tests.config.malformed import GOOD
@@ -46,6 +47,13 @@ class ReportTests(SynchronousTestCase):
         self.assertNotIn("\x1b", lines[1])
         self.assertNotIn("\n", lines[2])
         self.assertEqual(lines[3], "finding: 1 ok, 0 info, 0 warn, 1 fail")
+
+    def test_several_roles(self) -> None:
+        """What differs between roles has a line for each."""
+        one = combined("a.b", {"proxy": [ok("fine")], "connector": [ok("well")]})
+        report = DoctorReport(version="1", role="all", profile=None, started_at=0.0, checks=(one,))
+        lines = list(report_lines(report))[:3]
+        self.assertEqual(lines, ["ok    a.b:", "      proxy: fine", "      connector: well"])
 
 
 class RoleTests(SynchronousTestCase):
@@ -85,8 +93,13 @@ class RoleTests(SynchronousTestCase):
         """A configuration that is refused is told as everywhere, with status 1."""
         path = self.written(GOOD["proxy"] + "nonsense = 1\n")
         done = terminal("--config", path, "doctor", "--json")
-        self.assertEqual((done.status, done.stdout), (1, ""))
+        self.assertEqual(done.status, 1)
         self.assertIn("nonsense", done.stderr)
+        told = json.loads(done.stdout)
+        self.assertEqual((told["result"], told["checks"], told["role"]), ("error", [], None))
+        self.assertIn("nonsense", told["message"])
+        self.assertEqual(list(unknown(told)), [])
+        self.assertEqual(terminal("--config", path, "doctor").stdout, "")
 
     @proves("G-OPEN-29")
     def test_every_role_of_all(self) -> None:

@@ -66,6 +66,8 @@ class ModelTests(SynchronousTestCase):
         """Where several roles were looked at, each message says of which it is."""
         found = combined("a.b", {"proxy": [ok("fine")], "connector": [warn("late", "hurry")]})
         self.assertEqual((found.message, found.hint), ("connector: late", "hurry"))
+        hints = combined("a.b", {"proxy": [warn("x", "go")], "connector": [warn("y", "stay")]})
+        self.assertEqual(hints.hint, "proxy: go; connector: stay")
         both = combined("a.b", {"proxy": [ok("fine")], "connector": [ok("fine")]})
         self.assertEqual(both.message, "fine")
         alone = combined("a.b", {"proxy": [info("first"), fail("second", "mend it")]})

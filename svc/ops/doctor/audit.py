@@ -136,7 +136,7 @@ def _anchor(context: CheckContext) -> Iterator[Finding]:
     mode = stat.S_IMODE(os.stat(directory).st_mode)
     if mode & 0o022:
         yield fail(f"{directory}: other users can write there", f"run: chmod 700 {directory}")
-    yield ok(f"{directory} keeps {count} signed heads, the newest over {newest.head.tree_size}")
+    yield ok(f"{directory} keeps signed heads: {count}, the newest over {newest.head.tree_size}")
 
 
 def _witnesses(context: CheckContext) -> Iterator[Finding]:
@@ -179,8 +179,8 @@ def _unsigned_rows(context: CheckContext) -> Iterator[Finding]:
     names = ", ".join(one.subject for one in unsigned[:_NAMED])
     more = f" and {len(unsigned) - _NAMED} more" if len(unsigned) > _NAMED else ""
     yield fail(
-        f"{len(unsigned)} rows are not what a signed record says, and are not applied: "
-        f"{names}{more}",
+        f"rows that are not what a signed record says, and are not applied: {len(unsigned)} "
+        f"({names}{more})",
         _WHO,
     )
 

@@ -25,7 +25,10 @@ _PRIVATE = "endpoints.private_listen"
 
 def _root(context: CheckContext) -> Iterator[Finding]:
     """The fingerprint that ``openssl x509 -fingerprint -sha256`` shows, without colons."""
-    yield ok(f"SHA-256 of the cluster's root certificate: {ca_pin(root_of(context))}")
+    yield ok(
+        "SHA-256 of the cluster's root certificate, the pin that svc join takes as --ca-pin: "
+        f"{ca_pin(root_of(context))}"
+    )
 
 
 def _rotation(context: CheckContext) -> Iterator[Finding]:
@@ -55,13 +58,14 @@ def _members(context: CheckContext) -> Iterator[Finding]:
     active = {one.id for one in nodes if one.state is NodeState.ACTIVE}
     # A row of our own node may still have a name that we had before.
     own_id = _node_id(context)
-    own = context.settings.authority.name or own_id or "not named yet"
+    own = context.settings.authority.name or own_id
+    this = f"this is {own}" if own else "this Authority has no name before its first start"
     others = [one.owner for one in members if one.node_id in active and one.node_id != own_id]
     leader = "nobody leads" if lease.is_free else f"{lease.owner} leads in epoch {lease.epoch}"
     if not others:
-        yield ok(f"this is {own}, the only Authority on this store; {leader}")
+        yield ok(f"{this}; it is the only Authority on this store; {leader}")
         return
-    names = sorted({own, *others})
+    names = sorted({own, *others} - {""})
     for name in names:
         if name not in context.settings.authority.peers:
             yield fail(
@@ -74,7 +78,7 @@ def _members(context: CheckContext) -> Iterator[Finding]:
             f"{_PRIVATE} is empty, so the other Authorities cannot reach this one",
             f"set {_PRIVATE} to a private address",
         )
-    yield ok(f"{len(names)} Authorities on this store: {', '.join(names)}; this is {own}; {leader}")
+    yield ok(f"{len(names)} Authorities on this store: {', '.join(names)}; {this}; {leader}")
 
 
 def _node_id(context: CheckContext) -> str:
@@ -101,7 +105,7 @@ def _version_skew(context: CheckContext) -> Iterator[Finding]:
             f"not of version {__version__}: {_shown_nodes(rest)}",
             "upgrade Connectors after Authorities and Proxies",
         )
-    yield ok(f"{len(seen)} nodes told their version; all are of {__version__}")
+    yield ok(f"nodes that told their version: {len(seen)}, all of {__version__}")
 
 
 def _shown_nodes(nodes: Sequence[Node]) -> str:
@@ -118,7 +122,7 @@ def _leaves(context: CheckContext) -> Iterator[Finding]:
     if ended:
         names = ", ".join(f"{one.role} {one.name}" for one in ended[:_NAMED])
         yield warn(
-            f"{len(ended)} nodes have a certificate that has expired: {names}",
+            f"nodes whose certificate has expired: {len(ended)} ({names})",
             "start them, have them join again, or revoke them: svc authority nodes revoke",
         )
     good = sorted((one for one in active if one not in ended), key=lambda one: one.leaf.expires)
@@ -126,7 +130,7 @@ def _leaves(context: CheckContext) -> Iterator[Finding]:
         f"{one.role} {one.name} {since(one.leaf.expires - context.at)}" for one in good[:_NAMED]
     ]
     yield ok(
-        f"{len(good)} nodes have a valid certificate; the next to end: {', '.join(left) or '-'}"
+        f"nodes with a valid certificate: {len(good)}; the next to end: {', '.join(left) or '-'}"
     )
 
 
@@ -134,7 +138,7 @@ def _authority_addresses(context: CheckContext) -> Iterator[Finding]:
     """One address that stands for several Authorities can leave a Proxy not ready (G-RDY-09)."""
     addresses = context.authorities
     if len(addresses) != 1:
-        yield ok(f"{len(addresses)} Authority addresses are listed")
+        yield ok(f"Authority addresses that are listed: {len(addresses)}")
         return
     (address,) = addresses
     behind = context.resolve(address.host)

@@ -72,7 +72,7 @@ def _plugins(context: CheckContext) -> Iterator[Finding]:
                     refused.text,
                     f"install it, or remove it from plugins.{prefix}s; installed: {there}",
                 )
-    yield ok(f"{count} drop-ins are named, and can be loaded")
+    yield ok(f"drop-ins that are named, and can be loaded: {count}")
 
 
 def _audit_requests(context: CheckContext) -> Iterator[Finding]:

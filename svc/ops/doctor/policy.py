@@ -119,7 +119,7 @@ def _catalog(context: CheckContext) -> Iterator[Finding]:
             f"Connectors offer {_shown(offered)}, which they may not serve (not_in_catalog)",
             "add or assign them: svc authority resources add, or svc authority resources assign",
         )
-    yield ok(f"{len(catalog)} resources are in the catalog, each with a Connector")
+    yield ok(f"resources in the catalog: {len(catalog)}, each with a Connector")
 
 
 def _shown(ids: Sequence[str]) -> str:
@@ -137,7 +137,10 @@ def _targets(context: CheckContext) -> Iterator[Finding]:
     if not targets:
         yield info("connector.resources is empty: this Connector serves nothing")
     else:
-        yield ok(f"{len(targets)} targets are declared, and their credentials can be read")
+        yield info(
+            f"targets that are declared: {len(targets)}; their credentials can be read; not "
+            "checked: whether they answer, because no check connects to a target"
+        )
 
 
 def _secrets(target: Target) -> Iterator[tuple[str, str, bool]]:
@@ -178,7 +181,7 @@ def _privileges(context: CheckContext) -> Iterator[Finding]:
             )
         else:
             count += 1
-    yield ok(f"{count} targets take no credential of the Connector")
+    yield ok(f"targets that take no credential of the Connector: {count}")
 
 
 CHECKS = (

@@ -94,7 +94,7 @@ def _credentials(context: CheckContext) -> Iterator[Finding]:
         finding = private_file(Path(path), key)
         if finding is not None and (is_needed or os.path.lexists(path)):
             yield finding
-    yield ok(f"{count} files with secrets are named; none is open to others")
+    yield ok(f"files with secrets that are named: {count}; none is open to others")
 
 
 def private_file(path: Path, key: str, *, is_mounted: bool = False) -> Finding | None:
@@ -155,7 +155,7 @@ def _damaged(context: CheckContext) -> Iterator[Finding]:
     found = [path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())]
     if found:
         yield warn(
-            f"{len(found)} damaged files were set aside, the last is {found[-1]}",
+            f"damaged files that were set aside: {len(found)}, the last is {found[-1]}",
             "find out what damaged them, keep them for whoever looks into it, then remove them",
         )
     yield ok("no damaged file was set aside")

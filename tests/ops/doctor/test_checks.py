@@ -36,6 +36,7 @@ TOLD_ALWAYS = {
     ("proxy", "network.authority"),
     ("connector", "network.listen"),  # its only port is chosen at each start
     ("connector", "network.proxies"),
+    ("connector", "policy.targets"),
     (PERSON, "network.proxies"),
     (PERSON, "service.resident"),
     *((role, "service.running") for role in NODES),
@@ -287,7 +288,7 @@ class AuditTests(CopyCase):
         """A row that somebody changed by SQL is named."""
         self.assert_ok("authority", "audit.unsigned_rows")
         self.copy.sql("UPDATE persons SET name = 'eve' WHERE name = 'ada'")
-        self.assert_found("authority", "audit.unsigned_rows", "fail", "1 rows", "person:")
+        self.assert_found("authority", "audit.unsigned_rows", "fail", "1 (person:")
 
     def test_unreadable_rows(self) -> None:
         """A row that says what no such row can is told, and nothing is logged of it."""
@@ -644,7 +645,7 @@ class ClusterTests(CopyCase):
         """A node whose certificate has ended."""
         self.assert_ok("authority", "cluster.leaves", "proxy")
         self.copy.at += 2 * DAY
-        self.assert_found("authority", "cluster.leaves", "warn", "3 nodes")
+        self.assert_found("authority", "cluster.leaves", "warn", "expired: 3")
 
     def test_authority_addresses(self) -> None:
         """One name that stands for several addresses is warned of."""
@@ -679,7 +680,7 @@ class PolicyTests(CopyCase):
 
     def test_catalog(self) -> None:
         """A kind that is not enabled; a resource that is offered and may not be served."""
-        self.assert_ok("authority", "policy.catalog", "1 resources")
+        self.assert_ok("authority", "policy.catalog", "catalog: 1")
         self.assert_found("authority", "policy.catalog", "warn", "echo", plugins__kinds=("ssh",))
         offer = "INSERT OR REPLACE INTO undeclared_resources SELECT id, ?, 'tcp', 0 FROM nodes"
         self.copy.sql(f"{offer} WHERE role = 'connector'", "echo")
@@ -689,7 +690,7 @@ class PolicyTests(CopyCase):
 
     def test_targets(self) -> None:
         """A target whose kind refuses it, and one whose password others can read."""
-        self.assert_ok("connector", "policy.targets")
+        self.assert_found("connector", "policy.targets", "info", "no check connects")
         self.assert_found("connector", "policy.targets", "info", connector__resources=())
         password = self.copy.base / "password"
         password.write_text("hush")
@@ -698,7 +699,7 @@ class PolicyTests(CopyCase):
         found = self.assert_found("connector", "policy.targets", "fail", "chmod", **served)
         self.assertNotIn("hush", repr(found))
         password.chmod(0o600)
-        self.assert_ok("connector", "policy.targets", **served)
+        self.assert_found("connector", "policy.targets", "info", "can be read", **served)
         self.assert_found(
             "connector",
             "policy.targets",
