@@ -103,7 +103,7 @@ class LatestCheckpoint:
             return None
         except SvcError:
             aside = self.path.with_name(self.path.name + ".before")
-            self.path.replace(aside)
+            durable.move(self.path, aside)
             self._proofs_path.unlink(missing_ok=True)
             self.kept, self._given_up = None, ()
             return aside

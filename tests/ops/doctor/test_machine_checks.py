@@ -1,0 +1,307 @@
+"""The checks of a machine: identity, network and service; each finding is provoked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from attrs import evolve
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from svc.config import Address, StoreUrl
+from svc.config.values import PasskeySettings
+from svc.model.doctor import CheckSeverity
+from svc.ops.doctor.checks import CHECKS
+from svc.ops.doctor.probes import is_running
+from svc.ops.doctor.run import examine
+from svc.runtime.state_directory import StateDirectory
+from tests.ops.doctor.ended import NODES, PERSON, CopyCase
+from tests.support.proof import proves
+from tests.support.public_name import write_certificate
+
+DAY = 86400.0
+
+
+class IdentityTests(CopyCase):
+    """``identity.*``."""
+
+    def test_state_directory(self) -> None:
+        """Not there, and open to others."""
+        self.assert_ok("proxy", "identity.state_directory")
+        self.copy.state("proxy").chmod(0o755)
+        self.assert_found("proxy", "identity.state_directory", "fail", "0755", "chmod 700")
+        (self.copy.state("authority") / ".restoring").touch()
+        self.assert_found("authority", "identity.state_directory", "fail", "interrupted")
+
+    def test_no_state_directory(self) -> None:
+        """It alone fails, and is told first; nothing advises to make a new cluster."""
+        for role in NODES:
+            self.copy.state(role).rename(self.copy.base / f"unmounted-{role}")
+            report = self.copy.report(role)
+            first, *others = report.checks
+            self.assertEqual(first.id, "identity.state_directory")
+            self.assertIn("mount it", first.hint)
+            failed = [one.id for one in others if one.severity is CheckSeverity.FAIL]
+            self.assertEqual(failed, [])
+            self.assertNotIn("svc init", repr(report))
+        kept = {one.id: one.message for one in self.copy.report("authority").checks}
+        for check in ("store.reachable", "store.pairing", "audit.head", "identity.keys"):
+            self.assertEqual(kept[check], "not checked: the state directory does not exist")
+
+    def test_leaf_in_time(self) -> None:
+        """Days left; little left; ended; not begun."""
+        for role in (*NODES, PERSON):
+            self.assert_ok(role, "identity.leaf", "left of", "days")
+        now = self.copy.at
+        for role, passed in (("proxy", 0.8 * DAY), (PERSON, 11.5 / 24 * DAY)):
+            self.copy.at = now + passed
+            self.assert_found(role, "identity.leaf", "warn", "left")
+        self.copy.at = now + 2 * DAY
+        self.assert_found("connector", "identity.leaf", "fail", "expired", "join again")
+        self.copy.at = now - DAY
+        self.assert_found("connector", "identity.leaf", "fail", "begins at", "clock")
+
+    @proves("U-BAK-07")
+    def test_leaf_of_an_authority(self) -> None:
+        """It is made again at the next start, so that one which ended meanwhile is no failure."""
+        self.copy.at += 2 * DAY
+        self.assert_found("authority", "identity.leaf", "warn", "expired", "start the Authority")
+        running = StateDirectory(self.copy.state("authority"))
+        running.claim()
+        self.addCleanup(running.release)
+        self.assert_found("authority", "identity.leaf", "fail", "expired")
+
+    def test_page_certificate(self) -> None:
+        """Of the sign-in page: none; good; ending soon; ended; of another name; of another key."""
+        self.assert_ok("authority", "identity.page_certificate", "no sign-in page")
+        cert, key = self.copy.base / "page.pem", self.copy.base / "page.key"
+        write_certificate(cert, key, "gate.example", ec.generate_private_key(ec.SECP256R1()), 90)
+        now = self.copy.at
+        for name, passed, severity, word in (
+            ("gate.example", 0, "ok", "gate.example"),
+            ("gate.example", 88, "warn", "ends in"),
+            ("gate.example", 91, "fail", "ended"),
+            ("other.example", 0, "fail", "other.example"),
+        ):
+            self.copy.at = now + passed * DAY
+            served = PasskeySettings(
+                public_name=Address(name, 443), listen=None, cert=str(cert), key=str(key)
+            )
+            accounts = evolve(self.copy.settings("authority").accounts, passkeys=served)
+            self.assert_found(
+                "authority", "identity.page_certificate", severity, word, accounts=accounts
+            )
+        key.write_bytes((self.copy.state("authority") / "keys" / "jwt.key").read_bytes())
+        self.assert_found("authority", "identity.page_certificate", "fail", accounts=accounts)
+
+    def test_leaf_of_another(self) -> None:
+        """A key that is not the certificate's; the identity of another role; of another cluster."""
+        current = self.copy.state("proxy") / "identity" / "current"
+        other = self.copy.state("connector") / "identity" / "current"
+        key = (current / "key.pem").read_bytes()
+        shutil.copy(other / "key.pem", current / "key.pem")
+        self.assert_found("proxy", "identity.leaf", "fail", "key.pem", "does not match")
+        (current / "key.pem").write_bytes(key)
+        self.assert_found("proxy", "identity.leaf", "fail", cluster="other.example")
+        for name in ("leaf", "chain", "key"):
+            shutil.copy(other / f"{name}.pem", current / f"{name}.pem")
+        self.assert_found("proxy", "identity.leaf", "fail", "that of a connector")
+
+    def test_no_leaf(self) -> None:
+        """Who can join will; who cannot has no identity; an Authority makes its own."""
+        for role in (*NODES, PERSON):
+            shutil.rmtree(self.copy.state(role) / "identity")
+        self.assert_found("proxy", "identity.leaf", "warn", "next start")
+        self.assert_found("proxy", "identity.leaf", "fail", join__token_file=None)
+        self.assert_found("authority", "identity.leaf", "info", "first start")
+        self.assert_found(PERSON, "identity.leaf", "fail", "svc join")
+
+    @proves("U-BAK-06", "U-BAK-07")
+    def test_keys(self) -> None:
+        """Every key is whole, some end soon, and one is not its certificate's."""
+        self.assert_ok("authority", "identity.keys", "keys are whole")
+        now, keys = self.copy.at, self.copy.state("authority") / "keys"
+        self.copy.at = now + 70 * DAY
+        self.assert_found("authority", "identity.keys", "info", "keys renew")
+        self.copy.at = now + 85 * DAY
+        self.assert_found("authority", "identity.keys", "warn", "keys renew")
+        self.copy.at = now
+        shutil.copy(keys / "jwt.key", keys / "grant.key")
+        self.assert_found("authority", "identity.keys", "fail", "grant.key")
+        (keys / "grant.key").unlink()
+        self.assert_found("authority", "identity.keys", "fail", "grant.key")
+
+    def test_names(self) -> None:
+        """A name that the certificate does not carry."""
+        self.assert_ok("proxy", "identity.names", "localhost")
+        names = ("localhost", "gate.example")
+        self.assert_found(
+            "proxy", "identity.names", "warn", "gate.example", endpoints__public_names=names
+        )
+
+    def test_clock(self) -> None:
+        """A clock that is behind what was signed already."""
+        for role in ("authority", "proxy"):
+            self.assert_ok(role, "identity.clock")
+        self.copy.at -= 3600
+        for role in ("authority", "proxy"):
+            self.assert_found(role, "identity.clock", "fail", "before the time")
+
+
+@contextmanager
+def listening() -> Iterator[Address]:
+    """An address where somebody listens."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as server:
+        yield Address("127.0.0.1", server.getsockname()[1])
+
+
+class NetworkTests(CopyCase):
+    """``network.*``."""
+
+    @proves("G-TEL-09")
+    def test_telemetry_bind(self) -> None:
+        """A public address is warned of."""
+        key = "telemetry__metrics_listen"
+        self.assert_ok("proxy", "network.telemetry_bind")
+        self.assert_found("proxy", "network.telemetry_bind", "info", "empty", **{key: None})
+        for host in ("0.0.0.0", "::", "8.8.8.8"):
+            public = {key: Address(host, 9100)}
+            self.assert_found("proxy", "network.telemetry_bind", "warn", "public", **public)
+
+    @proves("G-IDN-12", "X-83")
+    def test_trace_collector(self) -> None:
+        """A public collector, and one whose name says nothing, are warned of."""
+        key = "telemetry__otel_endpoint"
+        self.assert_ok("proxy", "network.trace_collector")
+        for host, severity in (("127.0.0.1", "ok"), ("10.1.2.3", "ok"), ("8.8.8.8", "warn")):
+            self.assert_found(
+                "proxy", "network.trace_collector", severity, **{key: f"http://{host}:4318"}
+            )
+        self.assert_found(
+            "proxy", "network.trace_collector", "warn", **{key: "http://nosuch.invalid:4318"}
+        )
+
+    def test_listen(self) -> None:
+        """Free while nobody runs; taken by somebody else; ours."""
+        self.assert_ok("proxy", "network.listen", "does not run", "another port")
+        chosen = {"endpoints__public_listen": Address("127.0.0.1", 0)}
+        self.assert_found("proxy", "network.listen", "info", "another port", **chosen)
+        with listening() as taken:
+            change = {"endpoints__public_listen": taken}
+            self.assert_found("proxy", "network.listen", "fail", str(taken), **change)
+            running = StateDirectory(self.copy.state("proxy"))
+            running.claim()
+            self.addCleanup(running.release)
+            self.assert_ok("proxy", "network.listen", "the role runs", str(taken), **change)
+        self.assert_found("proxy", "network.listen", "info", "nothing listens", **change)
+
+    def test_nobody_is_dialed(self) -> None:
+        """Who listens here, and who is connected, is known without a connection of ours."""
+        with socket.create_server(("0.0.0.0", 0)) as server:
+            there = Address("127.0.0.1", server.getsockname()[1])
+            self.assert_ok("connector", "network.proxies", str(there), endpoints__proxy=(there,))
+            server.setblocking(False)
+            self.assertRaises(BlockingIOError, server.accept)
+
+    def test_within_a_role(self) -> None:
+        """The role itself dials nobody for a check, and says so."""
+        context = evolve(self.copy.context("proxy"), is_within=True)
+        chosen = [check for check in CHECKS if check.id == "network.authority"]
+        (found,) = examine(chosen, [context]).checks
+        self.assertIs(found.severity, CheckSeverity.INFO)
+        self.assertIn("no connection is open", found.message)
+
+    def test_dialed(self) -> None:
+        """Who does not answer is warned of, and who is not named at all is a failure."""
+        for role, check, key in (
+            ("proxy", "network.authority", "endpoints__authority"),
+            ("connector", "network.proxies", "endpoints__proxy"),
+            (PERSON, "network.proxies", "endpoints__proxy"),
+        ):
+            with listening() as there:
+                self.assert_ok(role, check, str(there), **{key: (there,)})
+            self.assert_found(role, check, "warn", str(there), "refused", **{key: (there,)})
+            self.assert_found(role, check, "fail", "empty", **{key: ()})
+
+
+class ServiceTests(CopyCase):
+    """``service.*``."""
+
+    def test_binary_path(self) -> None:
+        """The unit's program: this one, another one, one in a home directory, none."""
+        (directory,) = self.copy.program.unit_directories
+        directory.mkdir()
+        self.assert_ok("proxy", "service.binary_path", "no systemd unit")
+        unit, other = directory / "svc-proxy.service", Path("/bin/sh")
+        self.copy.program.path.touch()
+        self.copy.program = evolve(self.copy.program, path=other.resolve())
+        for program, severity, word in (
+            ("/bin/sh", "ok", "/bin/sh"),
+            ("-/bin/sh", "ok", "/bin/sh"),
+            ("/bin/ls", "warn", "this program is"),
+            ("/nowhere/svc", "fail", "does not exist"),
+        ):
+            unit.write_text(f"[Service]\nExecStart={program} --config /etc/svc/proxy.toml proxy\n")
+            self.assert_found("proxy", "service.binary_path", severity, word)
+        unit.write_text("[Service]\n")
+        self.assert_found("proxy", "service.binary_path", "warn", "ExecStart")
+        with self.copy_in_tmp() as passing:
+            unit.write_text(f"[Service]\nExecStart={passing} proxy\n")
+            self.assert_found("proxy", "service.binary_path", "warn", "temporary")
+
+    @contextmanager
+    def copy_in_tmp(self) -> Iterator[str]:
+        """A program where none should be."""
+        path = Path("/tmp") / f"svc-doctor-{os.getpid()}"
+        path.touch()
+        try:
+            yield str(path)
+        finally:
+            path.unlink()
+
+    def test_running(self) -> None:
+        """Who has the state directory is seen without touching its lock."""
+        self.assert_found("proxy", "service.running", "info", "does not run")
+        state = StateDirectory(self.copy.state("proxy"))
+        state.claim()
+        self.assert_ok("proxy", "service.running", "the role runs")
+        state.release()
+        self.assertIs(is_running(self.copy.state("proxy")), False)
+
+    def test_credentials(self) -> None:
+        """A secret that others can read; one that is needed and missing."""
+        self.assert_ok("proxy", "service.credentials")
+        token = self.copy.settings("proxy").join.token_file
+        assert token is not None
+        Path(token).chmod(0o644)
+        self.assert_found("proxy", "service.credentials", "fail", token, "chmod go-rwx")
+        url = StoreUrl("postgresql", "svc@db.example/svc?passfile=/nowhere/pass")
+        self.assert_found(
+            "authority", "service.credentials", "fail", "/nowhere/pass", store_url=url
+        )
+        accounts = self.copy.settings("authority").accounts
+        keyed = evolve(accounts, passkeys=evolve(accounts.passkeys, key="/nowhere/page.key"))
+        self.assert_found(
+            "authority", "service.credentials", "fail", "/nowhere/page.key", accounts=keyed
+        )
+
+    def test_spool(self) -> None:
+        """A spool that is nearly full."""
+        self.assert_ok("proxy", "service.spool")
+        self.assert_found("proxy", "service.spool", "warn", proxy__spool_max_bytes=100)
+
+    def test_damaged(self) -> None:
+        """What was set aside is told until somebody removes it."""
+        self.assert_ok("proxy", "service.damaged")
+        folder = self.copy.state("proxy") / "spool" / "damaged"
+        folder.mkdir()
+        (folder / "one.rows").touch()
+        self.assert_found("proxy", "service.damaged", "warn", "one.rows")
+
+    def test_resident(self) -> None:
+        """No resident is nothing to put right."""
+        self.assert_found(PERSON, "service.resident", "info", "svc up")
