@@ -128,7 +128,7 @@ def _private(context: CheckContext) -> Iterator[Finding]:
     """A start refuses a store in a file that others may read, or a directory they may write to."""
     files = [path for path in context.store.files if path.exists()]
     if not files:
-        raise NotChecked("the store has no file here")
+        raise NotChecked("there is no file of the store here")
     for path, forbidden in ((files[0].parent, 0o022), *((each, 0o077) for each in files)):
         found = path.stat()
         mode = stat.S_IMODE(found.st_mode)

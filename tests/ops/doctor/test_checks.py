@@ -341,6 +341,9 @@ class ClusterTests(CopyCase):
         self.assert_ok("authority", "cluster.members", "one, two", authority__peers=peers, **one)
         self.copy.sql("UPDATE authority_members SET node_id = 'gone' WHERE owner = 'two'")
         self.assert_ok("authority", "cluster.members")
+        self.copy.sql("DELETE FROM authority_members")
+        shutil.rmtree(self.copy.state("authority") / "identity")
+        self.assert_ok("authority", "cluster.members", "no name before its first start")
 
     @proves("U-NOTE-22", "U-OPEN-20")
     def test_version_skew(self) -> None:
