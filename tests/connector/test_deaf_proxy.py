@@ -31,7 +31,9 @@ class DeafTests(GatewayCase):
     def test_refusals_do_not_pile_up(self) -> None:
         """Refused again and again, a Proxy that does not read loses its registration."""
         notice = self.gateway.cluster.notice(proxy_id="q" * 26)
-        limit = self.client.wire.limits.send_queue
+        wire = self.client.wire
+        limit = wire.limits.send_queue // 8
+        wire.limits = evolve(wire.limits, send_queue=limit)
         most, sent = 0, 0
         while self.gateway.told == [("registered", "")]:
             for _ in range(100):

@@ -18,6 +18,8 @@ from svc.testing.gateway.processes import run, svc_command
 from tests.setup.units.pieces import text_for
 from tests.support.proof import proves
 
+RUN_BY = "make fault"
+
 ROLES = ("authority", "proxy", "connector", "all", "client")
 UNITS = Path("/etc/systemd/system")
 OTHER = 54321
