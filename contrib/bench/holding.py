@@ -25,8 +25,8 @@ _EVERY_SECS = 0.1
 _STEP = 100
 """Connectors that join at a time."""
 
-_ONE_ADDRESS = {"limits.max_connections_per_address": 8192}
-"""In use they would come from many; here all of them are this machine."""
+_ONE_OF_EACH = {"limits.max_connections_per_address": 8192, "limits.max_streams": 16_384}
+"""In use they would be of many people and Connectors; here all of them are one's."""
 
 _SESSION, _TUNNEL = Goal(value=40), Goal(value=60)
 _AT_REST, _OPENING = Goal(value=2), Goal(value=20)
@@ -66,7 +66,7 @@ def rows(directory: Path, wanted: Held) -> list[Row]:
     sink = start_sink()
     try:
         with (
-            ours.gateway({"hold": sink.port}, settings=_ONE_ADDRESS) as running,
+            ours.gateway({"hold": sink.port}, settings=_ONE_OF_EACH) as running,
             ExitStack() as kept,
         ):
             place, there = running.ports["hold"], directory / "held"
