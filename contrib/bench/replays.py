@@ -29,8 +29,8 @@ from svc.model.policy.access import context_form
 from svc.ops.replay.run import Replayed, replay
 from svc.ops.replay.span import ReplaySpan
 from svc.ops.store import StorePlace
-from svc.policy.engine import parse_schema
 from svc.policy.entities import cedar_json
+from svc.policy.evaluation import parse_schema
 from svc.policy.replay.lines import ReplayJob
 
 _SHORT = 20_000

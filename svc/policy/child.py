@@ -26,13 +26,14 @@ from svc.model.policy.access import (
     Entity,
     EntityUid,
     RequestKind,
+    entity_form,
+    entity_from_form,
     request_form,
     request_from_form,
 )
 from svc.model.policy.terms import ActionTerm
 from svc.policy.claims import refuse_claims
 from svc.policy.compile import compile_policy
-from svc.policy.entities import entity_form, entity_from_form
 from svc.policy.prescan import PolicyLimits
 from svc.policy.refusals import REASONS
 from svc.policy.terms_json import terms_form, terms_from_form

@@ -16,7 +16,8 @@ from cedarpy import PolicySet, ValidationError, pst, validate_policies
 
 from svc.model.policy.access import Entity
 from svc.policy.claims import claims_read
-from svc.policy.engine import CompiledPolicy, parse_schema
+from svc.policy.engine import CompiledPolicy
+from svc.policy.evaluation import parse_schema
 from svc.policy.places import PolicyLocations
 from svc.policy.prescan import PolicyLimits, check_shape
 from svc.policy.refusals import DUPLICATE_ID, INVALID, TOO_DEEP, TOO_LARGE, UNNAMED, refused

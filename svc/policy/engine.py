@@ -9,6 +9,9 @@ facts that the slice's policies read, and the cache is keyed by exactly these.
 What is not in the key never reached the evaluator.  An answer that read a
 fact which changes with every second is not kept at all.
 
+The evaluator is given only the entities that the decision can depend on, too:
+it takes longer with many, and nothing of all the others has to be parsed.
+
 A new revision of the entities takes over each plan that looks at none of the
 entities that changed, with its answers: the digest that such a decision carries
 is the same.  Most changes are of one resource or person, and all who follow a
@@ -17,15 +20,12 @@ list of resources ask for all of it at once.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Collection, Iterable
 from itertools import count
-from typing import Any, NoReturn
+from typing import Any
 
 from attrs import evolve, frozen
-from cedarpy import Decision as CedarDecision
-from cedarpy import Entities, Schema, is_authorized
+from cedarpy import Entities
 from zope.interface import implementer
 
 from svc.errors import Malformed
@@ -36,10 +36,10 @@ from svc.model.policy.access import (
     Decision,
     Entity,
     EntityUid,
-    Verdict,
 )
 from svc.policy.claims import ClaimRead
 from svc.policy.entities import EntityView
+from svc.policy.evaluation import Evaluation, SlicePlan, evaluate, parse_schema
 from svc.policy.fact_reads import FactRead, read_facts, read_of
 from svc.policy.kept import Kept
 from svc.policy.method_cache import cached_method
@@ -52,37 +52,8 @@ MAX_ANSWERS = 65_536
 MAX_PAST = 32
 """Revisions of which it is known what changed since."""
 
-_ERRED = re.compile(r"policy `([^`]+)`")
 _NO_DIGEST = ""
 _PlanKey = tuple[str, str, str, str, str]
-
-
-@frozen(eq=False)
-class Evaluation:
-    """What evaluation gave, without the request it was for."""
-
-    allowed: bool
-    decision: Verdict
-    policies: tuple[str, ...]
-    errors: tuple[str, ...]
-
-
-@frozen(eq=False)
-class SlicePlan:
-    """All that principal, action and resource fix: compared by identity.
-
-    Attributes:
-        looked_at: Every entity that a decision can depend on, whether it exists or not.
-    """
-
-    slice: Slice
-    reads: tuple[FactRead, ...]
-    ticking: bool
-    digest: str
-    looked_at: frozenset[EntityUid]
-    principal: Mapping[str, str]
-    action: Mapping[str, str]
-    resource: Mapping[str, str]
 
 
 @frozen
@@ -100,6 +71,9 @@ class RequestScope:
 
 _MOST_KNOWN = 256
 """Actions, each with facts that are known before there is a request."""
+
+_MANY = 100
+"""Entities that take about a millisecond to parse."""
 
 _MARKS = count(1)
 """Of engines, in this process: never the same twice."""
@@ -146,8 +120,13 @@ class CompiledPolicy:
         self.vocabulary = vocabulary
         self._index = index
         self._view = EntityView(entities)
-        changed = frozenset() if former is None else self._view.follow(former._view)
-        self._handle = _parse_entities(self._view, vocabulary)
+        if former is None:
+            changed = frozenset(self._view.entities)
+        else:
+            changed = self._view.follow(former._view)
+        if any(uid.type == "Action" for uid in changed):
+            raise EntitiesRefused("the schema defines the actions; entities may not")
+        self._parsed(changed)
         # Keyed by texts: names that are equal and not one object would be compared in Python.
         self._plans: Kept[_PlanKey, SlicePlan] = Kept(max_plans)
         self._answers: Kept[tuple[SlicePlan, tuple[Any, ...]], Evaluation] = Kept(max_answers)
@@ -167,8 +146,8 @@ class CompiledPolicy:
     ) -> CompiledPolicy:
         """The same policies over other entities; nothing of the text is parsed again.
 
-        Blocks for about 10 µs an entity: call it in a thread when there are many.  What this one
-        remembers, and no change concerns, goes on to be remembered.
+        Blocks for about 2 µs an entity, and 10 for each that is another: call it in a thread when
+        there are many.  What this one remembers, and no change concerns, goes on to be remembered.
 
         Raises:
             EntitiesRefused: *entities* do not fit the vocabulary.
@@ -255,10 +234,10 @@ class CompiledPolicy:
             return self._decision(_EMPTY_DENY, plan.digest, request)
         read = read_facts(plan.reads, request)
         if plan.ticking:
-            return self._decision(self._evaluate(plan, read), plan.digest, request)
+            return self._decision(evaluate(plan, read), plan.digest, request)
         answer = self._answers.get((plan, read))
         if answer is None:
-            answer = self._evaluate(plan, read)
+            answer = evaluate(plan, read)
             self._answers.keep((plan, read), answer)
         return self._decision(answer, plan.digest, request)
 
@@ -284,7 +263,7 @@ class CompiledPolicy:
             return frozenset()
         known = frozenset(one.name for one in reads)
         asked = evolve(plan, slice=self._index.over_known(plan.slice, known), reads=reads)
-        answer = self._evaluate(asked, read)
+        answer = evaluate(asked, read)
         if answer.allowed:
             return frozenset(answer.policies)
         # What failed here may not fail with the facts that are left out.
@@ -342,8 +321,13 @@ class CompiledPolicy:
         who, what = request.principal, request.resource
         plan = self._make_plan(request.action, who.type, who.id, what.type, what.id)
         reads = tuple(map(read_of, self.vocabulary.shapes[request.action].facts.values()))
-        whole = evolve(plan, slice=self._index.whole(), reads=reads)
-        answer = self._evaluate(whole, read_facts(reads, request))
+        whole = evolve(
+            plan,
+            slice=self._index.whole(),
+            reads=reads,
+            entities=self._parsed(frozenset(self._view.entities)),
+        )
+        answer = evaluate(whole, read_facts(reads, request))
         return self._decision(answer, plan.digest, request)
 
     def _decision(self, answer: Evaluation, digest: str, request: AccessRequest) -> Decision:
@@ -382,87 +366,26 @@ class CompiledPolicy:
             ticking=any(fact.ticking for fact in reads),
             digest=self._view.digest(looked_at),
             looked_at=looked_at,
+            entities=self._parsed(looked_at),  # each was checked as it came
             principal=principal.form(),
             action={"type": "Action", "id": action},
             resource=resource.form(),
         )
 
-    def _evaluate(self, plan: SlicePlan, read: tuple[Any, ...]) -> Evaluation:
-        """Ask Cedar; whatever goes wrong is an error that denies, never an exception."""
+    def _parsed(self, uids: Collection[EntityUid]) -> Entities:
+        """Those of *uids* that exist.
+
+        Raises:
+            EntitiesRefused: they do not fit the vocabulary.
+        """
         try:
-            written = [
-                one.write(value)
-                for one, value in zip(plan.reads, read, strict=True)
-                if value is not None
-            ]
-            result = is_authorized(
-                {
-                    "principal": plan.principal,
-                    "action": plan.action,
-                    "resource": plan.resource,
-                    "context": "{" + ",".join(written) + "}",
-                },
-                plan.slice.policies or "",
-                self._handle,
-            )
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as failure:  # a panic in the evaluator is no Exception
-            # Imported here: the process that tries a text starts for each, and needs no log.
-            from twisted.logger import Logger
-
-            Logger(namespace="svc_policy").error(
-                "a policy could not be evaluated",
-                action=plan.action["id"],
-                reason="evaluator_failed",
-                raised=type(failure).__name__,
-            )
-            return Evaluation(
-                allowed=False, decision="error", policies=(), errors=("evaluator_failed",)
-            )
-        return _answer_of(result.decision, result.diagnostics.reasons, result.diagnostics.errors)
-
-
-@lru_cache(4)
-def parse_schema(vocabulary: Vocabulary) -> Schema:
-    """The schema's handle."""
-    return Schema.from_str(vocabulary.schema, release_gil=True)
-
-
-def _parse_entities(view: EntityView, vocabulary: Vocabulary) -> Entities:
-    if any(uid.type == "Action" for uid in view.entities):
-        raise EntitiesRefused("the schema defines the actions; entities may not")
-    try:
-        return Entities.from_json_str(view.cedar_json(), parse_schema(vocabulary), release_gil=True)
-    except (ValueError, Malformed) as failure:
-        _refuse_entities(failure)
-
-
-def _refuse_entities(failure: Exception) -> NoReturn:
-    raise EntitiesRefused(f"entities: {str(failure)[:500]}") from None
+            text = self._view.text(uids)
+            # Few are parsed sooner than another thread gives the interpreter back.
+            many = len(uids) > _MANY
+            return Entities.from_json_str(text, parse_schema(self.vocabulary), release_gil=many)
+        except (ValueError, Malformed) as failure:
+            raise EntitiesRefused(f"entities: {str(failure)[:500]}") from None
 
 
 def _looked_at(principal: EntityUid, resource: EntityUid, chosen: Slice) -> tuple[EntityUid, ...]:
     return (principal, resource, *chosen.literals)
-
-
-def _answer_of(decision: CedarDecision, reasons: list[str], errors: list[str]) -> Evaluation:
-    policies = tuple(sorted(reasons))
-    if errors:
-        return Evaluation(
-            allowed=False,
-            decision="error",
-            policies=policies,
-            errors=tuple(sorted({_word_of(text) for text in errors})),
-        )
-    if decision is CedarDecision.Allow:
-        return Evaluation(allowed=True, decision="allow", policies=policies, errors=())
-    if decision is CedarDecision.Deny:
-        return Evaluation(allowed=False, decision="deny", policies=policies, errors=())
-    return Evaluation(allowed=False, decision="error", policies=policies, errors=("no_decision",))
-
-
-def _word_of(error: str) -> str:
-    """A stable word for Cedar's sentence, which may quote the policy."""
-    found = _ERRED.search(error)
-    return f"policy_erred:{found[1]}" if found else "request_refused"

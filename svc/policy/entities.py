@@ -6,15 +6,12 @@ same entities are made from a catalog, from a snapshot and in a test.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any
 
 from attrs import field, frozen
 
-from svc.errors import Malformed
-from svc.model.policy.access import ContextValue, Entity, EntityUid, uid_from_form
+from svc.model.policy.access import Entity, EntityUid
 from svc.policy.refusals import EntitiesRefused
 
 DISCOVERED = "discovered."
@@ -121,8 +118,17 @@ def entities_of(facts: Iterable[Facts], cluster: str) -> tuple[Entity, ...]:
     Raises:
         EntitiesRefused: two facts name one entity, or there are too many.
     """
-    found = by_uid([Entity(cluster_uid(cluster)), *map(entity_of, facts)])
-    return tuple(found[uid] for uid in sorted(found))
+    return in_order([Entity(cluster_uid(cluster)), *map(entity_of, facts)])
+
+
+def in_order(entities: Iterable[Entity]) -> tuple[Entity, ...]:
+    """The entities, sorted by name.
+
+    Raises:
+        EntitiesRefused: one name stands twice, or there are too many.
+    """
+    # By tuples of texts: names would be compared with each other in Python.
+    return tuple(sorted(by_uid(entities).values(), key=lambda one: (one.uid.type, one.uid.id)))
 
 
 def by_uid(entities: Iterable[Entity]) -> dict[EntityUid, Entity]:
@@ -143,45 +149,9 @@ def by_uid(entities: Iterable[Entity]) -> dict[EntityUid, Entity]:
     return found
 
 
-def entity_form(entity: Entity) -> dict[str, Any]:
-    """The JSON form: Cedar's own, sets and parents sorted."""
-    return {
-        "uid": entity.uid.form(),
-        "attrs": {name: _plain(value) for name, value in sorted(entity.attrs.items())},
-        "parents": [parent.form() for parent in entity.parents],
-        "tags": dict(sorted(entity.tags.items())),
-    }
-
-
-def entity_from_form(form: Any) -> Entity:
-    """The entity that :func:`entity_form` wrote.
-
-    Raises:
-        Malformed: when *form* is not of that shape.
-    """
-    if not isinstance(form, Mapping) or set(form) != {"uid", "attrs", "parents", "tags"}:
-        raise Malformed("entity: it is not an object with the four fields of an entity")
-    attrs, parents, tags = form["attrs"], form["parents"], form["tags"]
-    if not isinstance(attrs, Mapping) or not isinstance(parents, list):
-        raise Malformed("entity: its attributes or parents are malformed")
-    if not isinstance(tags, Mapping) or not all(isinstance(tag, str) for tag in tags.values()):
-        raise Malformed("entity: its tags are not text")
-    return Entity(
-        uid=uid_from_form(form["uid"]),
-        attrs={name: _attribute(value) for name, value in attrs.items()},
-        parents=tuple(uid_from_form(parent) for parent in parents),
-        tags=tags,
-    )
-
-
 def slice_digest(entities: Iterable[Entity]) -> str:
     """The digest that a decision over these entities carries (SHA-256, hex)."""
-    return digest_of_leaves(map(leaf, entities))
-
-
-def leaf(entity: Entity) -> bytes:
-    """The hash of one entity within a slice."""
-    return sha256(canonical(entity_form(entity))).digest()
+    return digest_of_leaves(one.leaf for one in entities)
 
 
 def digest_of_leaves(leaves: Iterable[bytes]) -> str:
@@ -189,33 +159,16 @@ def digest_of_leaves(leaves: Iterable[bytes]) -> str:
     return sha256(b"".join(sorted(set(leaves)))).hexdigest()
 
 
-def canonical(form: Any) -> bytes:
-    """Deterministic JSON bytes: sorted keys, no spaces, ASCII.
-
-    Raises:
-        Malformed: when *form* holds a float or anything JSON has no form for.
-    """
-    try:
-        text = json.dumps(
-            form, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-        )
-    except (TypeError, ValueError, RecursionError):
-        raise Malformed("a value has no canonical form") from None
-    return text.encode("ascii")
-
-
 class EntityView:
     """One revision of the entities, and what a decision asks of it again and again.
 
-    Immutable to its users; what it remembers (ancestors, hashes) follows from
+    Immutable to its users; what it remembers (ancestors) follows from
     the entities alone and is made when first asked for.
     """
 
     def __init__(self, entities: Iterable[Entity]) -> None:
         self.entities = by_uid(entities)
         self._above: dict[EntityUid, tuple[EntityUid, ...]] = {}
-        self._leaves: dict[EntityUid, bytes] = {}
-        self._texts: dict[EntityUid, bytes] = {}
         self._people: dict[str, EntityUid | None] | None = None
 
     def upwards(self, uid: EntityUid) -> tuple[EntityUid, ...]:
@@ -257,46 +210,36 @@ class EntityView:
 
     def digest(self, above: Iterable[EntityUid]) -> str:
         """The slice digest of those that exist, given all of :meth:`above`."""
-        return digest_of_leaves(self._leaf(uid) for uid in above if uid in self.entities)
+        return digest_of_leaves(one.leaf for one in self._existing(above))
 
-    def follow(self, former: EntityView) -> frozenset[EntityUid]:
-        """Take over the entities that are as they were, their texts and hashes.
-
-        Returns:
-            The others, and those that are only in one of the two.
-        """
-        texts, leaves = dict(former._texts), dict(former._leaves)
-        changed = set(former.entities.keys() - self.entities.keys())
-        for uid, entity in self.entities.items():
-            before = former.entities.get(uid)
-            if before is None or before != entity:
-                changed.add(uid)
-                continue
-            self.entities[uid] = before
-            for kept, known in ((self._texts, texts), (self._leaves, leaves)):
-                if uid in known:
-                    kept[uid] = known[uid]
-        return frozenset(changed)
-
-    def cedar_json(self) -> str:
-        """The entities as Cedar reads them.
+    def text(self, above: Iterable[EntityUid]) -> str:
+        """Those that exist, as Cedar reads them, given all of :meth:`above`.
 
         Raises:
             Malformed: when a value has no JSON form.
         """
-        return "[" + b",".join(map(self._text, self.entities)).decode("ascii") + "]"
+        return cedar_json(self._existing(above))
 
-    def _text(self, uid: EntityUid) -> bytes:
-        known = self._texts.get(uid)
-        if known is None:
-            known = self._texts[uid] = canonical(entity_form(self.entities[uid]))
-        return known
+    def _existing(self, uids: Iterable[EntityUid]) -> list[Entity]:
+        return [found for uid in uids if (found := self.entities.get(uid)) is not None]
 
-    def _leaf(self, uid: EntityUid) -> bytes:
-        known = self._leaves.get(uid)
-        if known is None:
-            known = self._leaves[uid] = sha256(self._text(uid)).digest()
-        return known
+    def follow(self, former: EntityView) -> frozenset[EntityUid]:
+        """Take over the entities that are as they were: their texts are made already.
+
+        Returns:
+            The others, and those that are only in one of the two.
+        """
+        entities, known = self.entities, former.entities
+        changed = set(known.keys() - entities.keys())
+        for uid, entity in entities.items():
+            before = known.get(uid)
+            if before is entity:
+                continue
+            if before is None or before != entity:
+                changed.add(uid)
+            else:
+                entities[uid] = before
+        return frozenset(changed)
 
 
 def cedar_json(entities: Iterable[Entity]) -> str:
@@ -305,7 +248,7 @@ def cedar_json(entities: Iterable[Entity]) -> str:
     Raises:
         Malformed: when a value has no JSON form.
     """
-    return canonical([entity_form(entity) for entity in entities]).decode("ascii")
+    return "[" + b",".join(one.text for one in entities).decode("ascii") + "]"
 
 
 def _groups(ids: Iterable[str]) -> tuple[EntityUid, ...]:
@@ -317,19 +260,3 @@ def _tags(facts: ResourceFacts) -> dict[str, str]:
         raise EntitiesRefused(f"resource {facts.id}: a label may not start with {DISCOVERED!r}")
     found = {DISCOVERED + key: value for key, value in facts.discovered.items()}
     return {**facts.labels, **found}
-
-
-def _plain(value: ContextValue) -> Any:
-    if isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    return sorted(value)
-
-
-def _attribute(value: Any) -> ContextValue:
-    if isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    raise Malformed("entity: an attribute is malformed")

@@ -269,6 +269,16 @@ class EntityTests(SynchronousTestCase):
         person = entities_of([PersonFacts("u1", "ann")], CLUSTER)
         for bad in ([*person, *person], [_entity("Spaceship")], [_entity("Action")], _ring()):
             self.assertRaises(EntitiesRefused, ours.with_entities, bad, 1)
+            self.assertRaises(EntitiesRefused, ours.with_entities, [*ours.entities, *bad], 1)
+
+    def test_only_what_changed_is_made_anew(self) -> None:
+        """An entity that is as it was is the same object, with the text that it has."""
+        ours = engine(ALL)
+        later = ours.with_entities(everybody()[1:], 8)
+        before = {one.uid: one for one in ours.entities}
+        self.assertEqual(len(later.entities), len(before) - 1)
+        for one in later.entities:
+            self.assertIs(one, before[one.uid])
 
 
 def _entity(type_: str) -> Entity:

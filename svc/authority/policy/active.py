@@ -8,34 +8,25 @@ leaves the one before in its place (G-POL-02).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeVar
 
 from attrs import define, field
 from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
+from svc.authority.policy.entity_rows import EntitiesOfRows
 from svc.authority.state.cluster import ClusterState
 from svc.errors import SvcError
 from svc.interfaces.kinds import ServedKind
-from svc.model.cluster.agent import Agent, AgentState
-from svc.model.cluster.person import PersonState
-from svc.model.policy.access import Entity
 from svc.model.policy.version import PolicyVersion
 from svc.policy.claims import log_claims, refuse_claims
 from svc.policy.compile import compile_policy
 from svc.policy.engine import CompiledPolicy
-from svc.policy.entities import (
-    AgentFacts,
-    Facts,
-    GroupFacts,
-    NodeFacts,
-    PersonFacts,
-    ResourceFacts,
-    entities_of,
-)
 from svc.policy.refusals import MAY_PASS_LATER
 from svc.policy.vocabulary import Vocabulary
 from svc.runtime.threads import InThread
 
+_Row = TypeVar("_Row")
 _log = Logger(namespace="svc_authority")
 
 
@@ -62,6 +53,10 @@ class PolicyInForce:
     _absent: frozenset[str] = frozenset()
     _refused: tuple[bytes, int] | None = None
     _lock: DeferredLock = field(factory=DeferredLock)
+    _entities: EntitiesOfRows = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._entities = EntitiesOfRows(self.kinds, self.cluster)
 
     async def follow(self, facts: ClusterState) -> None:
         """Update the engine to these facts; called after each change and in the reload pass.
@@ -163,53 +158,11 @@ class PolicyInForce:
         )
 
     async def _with_entities(self, engine: CompiledPolicy, facts: ClusterState) -> CompiledPolicy:
-        entities = entities_from(facts, self.kinds, self.cluster)
+        entities = self._entities.of(facts)
         return await self.in_thread(lambda: engine.with_entities(entities, facts.revision))
 
     async def _compiled(self, text: str, facts: ClusterState, version: int) -> CompiledPolicy:
-        entities = entities_from(facts, self.kinds, self.cluster)
+        entities = self._entities.of(facts)
         return await self.in_thread(
             lambda: compile_policy(text, self.vocabulary, entities, version, facts.revision)
         )
-
-
-def entities_from(
-    facts: ClusterState, kinds: Mapping[str, ServedKind], cluster: str
-) -> tuple[Entity, ...]:
-    """What the policy looks at: active people and agents, groups, nodes, resources of enabled
-    kinds.
-    """
-    found: list[Facts] = [GroupFacts(group) for group in facts.groups]
-    found += [
-        PersonFacts(one.id, one.name, one.groups)
-        for one in facts.people.values()
-        if one.state is PersonState.ACTIVE
-    ]
-    found += [
-        AgentFacts(id=one.id, name=one.name, owner=one.owner, acts_for=_acts_for(one, facts))
-        for one in facts.agents.values()
-        if _is_in_force(one, facts)
-    ]
-    found += [NodeFacts(one.id, one.role) for one in facts.nodes.values()]
-    found += [
-        ResourceFacts(
-            id=one.id,
-            entity_type=kinds[one.kind].terms.entity_type,
-            kind=one.kind,
-            labels=one.labels,
-        )
-        for one in facts.catalog.values()
-        if one.kind in kinds
-    ]
-    return entities_of(found, cluster)
-
-
-def _is_in_force(agent: Agent, facts: ClusterState) -> bool:
-    owner = facts.people.get(agent.owner)
-    is_owned = owner is not None and owner.state is PersonState.ACTIVE
-    return is_owned and agent.state is AgentState.ACTIVE
-
-
-def _acts_for(agent: Agent, facts: ClusterState) -> tuple[str, ...]:
-    theirs = (one for one in facts.delegations.values() if one.agent_id == agent.id)
-    return tuple(sorted(text for one in theirs for text in one.texts))

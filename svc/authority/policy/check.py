@@ -12,8 +12,8 @@ from typing import Protocol, cast
 
 from attrs import define, evolve
 
-from svc.authority.policy.active import entities_from
 from svc.authority.policy.admin import shown
+from svc.authority.policy.entity_rows import entities_from
 from svc.authority.policy.lock_out import LockOutCheck
 from svc.authority.state.cluster import ClusterState
 from svc.errors import Fault, Malformed, NoSuchRow, SvcError

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from attrs import define
 
-from svc.authority.policy.active import entities_from
+from svc.authority.policy.entity_rows import entities_from
 from svc.authority.state.cluster import ClusterState
 from svc.authority.state.tables import PERSONS, SignedRows
 from svc.errors import Denied, Fault

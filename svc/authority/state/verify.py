@@ -65,21 +65,24 @@ class Unsigned:
 
 @define
 class Digests:
-    """Remembers the digest of a row for as long as the row stays what it is.
+    """Remembers a row and its digest for as long as the row stays what it is.
 
-    Used by one thread at a time.
+    A row that was read again and did not change is the same object, so that who compares states,
+    or makes something of each row, sees at once which are others.  Used by one thread at a time.
     """
 
-    _kept: dict[str, tuple[object, StateEntry]] = field(factory=dict)
-    _fresh: dict[str, tuple[object, StateEntry]] = field(factory=dict)
+    _kept: dict[str, tuple[Any, StateEntry]] = field(factory=dict)
+    _fresh: dict[str, tuple[Any, StateEntry]] = field(factory=dict)
 
-    def of(self, subject: str, row: _Row, entry_of: Callable[[_Row], StateEntry]) -> StateEntry:
-        """The entry of *row*."""
+    def of(
+        self, subject: str, row: _Row, entry_of: Callable[[_Row], StateEntry]
+    ) -> tuple[_Row, StateEntry]:
+        """*row*, as it was read first, and its entry."""
         kept = self._kept.get(subject)
         if kept is None or kept[0] != row:
             kept = (row, entry_of(row))
         self._fresh[subject] = kept
-        return kept[1]
+        return kept
 
     def turn(self) -> None:
         """Forget what was not asked for since the last turn."""
@@ -198,9 +201,9 @@ class StateVerifier:
         entry_of = table.entry_of
         for id, row in rows.items():
             subject = table.subject(id)
-            entry, signed = digest_of(subject, row, entry_of), wanted.get(subject)
+            (same, entry), signed = digest_of(subject, row, entry_of), wanted.get(subject)
             if signed is not None and signed.digest == entry.digest:
-                good[id] = row
+                good[id] = same
             else:
                 self._agrees(subject, entry.digest)
         if len(good) == len(wanted):
@@ -226,8 +229,8 @@ class StateVerifier:
             self._agrees(POLICIES.subject(newer.version), POLICIES.entry_of(newer).digest)
         for version in range(self.seen.policy, 0, -1):
             subject, row = POLICIES.subject(version), tx.policies.get(version)
-            found = None if row is None else self.digests.of(subject, row, POLICIES.entry_of)
-            if not self._agrees(subject, None if found is None else found.digest):
+            same = None if row is None else self.digests.of(subject, row, POLICIES.entry_of)
+            if not self._agrees(subject, None if same is None else same[1].digest):
                 return self.before.policy
             if row is not None and row.activated_at is not None:
                 return row

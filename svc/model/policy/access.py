@@ -7,7 +7,10 @@ that replay reads back exactly what was decided.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from functools import cached_property
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -71,6 +74,84 @@ class Entity:
     attrs: Mapping[str, ContextValue] = field(default=_NOTHING, converter=_sealed)
     parents: tuple[EntityUid, ...] = field(default=(), converter=_ordered)
     tags: Mapping[str, str] = field(default=_NOTHING, converter=_sealed)
+
+    @cached_property
+    def text(self) -> bytes:
+        """The canonical JSON that Cedar reads and digests cover.
+
+        Made once: an entity that no change concerns is the same object in every revision.
+
+        Raises:
+            Malformed: a value has no such form.
+        """
+        return canonical(entity_form(self))
+
+    @cached_property
+    def leaf(self) -> bytes:
+        """The hash of the text, by which the entity enters the digest of a slice."""
+        return sha256(self.text).digest()
+
+
+def canonical(form: Any) -> bytes:
+    """Deterministic JSON bytes: sorted keys, no spaces, ASCII.
+
+    Raises:
+        Malformed: when *form* holds a float or anything JSON has no form for.
+    """
+    try:
+        text = json.dumps(
+            form, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+        )
+    except (TypeError, ValueError, RecursionError):
+        raise Malformed("a value has no canonical form") from None
+    return text.encode("ascii")
+
+
+def entity_form(entity: Entity) -> dict[str, Any]:
+    """The JSON form: Cedar's own, sets and parents sorted."""
+    return {
+        "uid": entity.uid.form(),
+        "attrs": {name: _attribute_form(value) for name, value in sorted(entity.attrs.items())},
+        "parents": [parent.form() for parent in entity.parents],
+        "tags": dict(sorted(entity.tags.items())),
+    }
+
+
+def entity_from_form(form: Any) -> Entity:
+    """The entity that :func:`entity_form` wrote.
+
+    Raises:
+        Malformed: when *form* is not of that shape.
+    """
+    if not isinstance(form, Mapping) or set(form) != {"uid", "attrs", "parents", "tags"}:
+        raise Malformed("entity: it is not an object with the four fields of an entity")
+    attrs, parents, tags = form["attrs"], form["parents"], form["tags"]
+    if not isinstance(attrs, Mapping) or not isinstance(parents, list):
+        raise Malformed("entity: its attributes or parents are malformed")
+    if not isinstance(tags, Mapping) or not all(isinstance(tag, str) for tag in tags.values()):
+        raise Malformed("entity: its tags are not text")
+    return Entity(
+        uid=uid_from_form(form["uid"]),
+        attrs={name: _attribute_of(value) for name, value in attrs.items()},
+        parents=tuple(uid_from_form(parent) for parent in parents),
+        tags=tags,
+    )
+
+
+def _attribute_form(value: ContextValue) -> Any:
+    if isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, Mapping):
+        return {name: _attribute_form(item) for name, item in value.items()}
+    return sorted(value)
+
+
+def _attribute_of(value: Any) -> ContextValue:
+    if isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise Malformed("entity: an attribute is malformed")
 
 
 @frozen(hash=False)

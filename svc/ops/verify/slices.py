@@ -15,9 +15,10 @@ from svc.interfaces.facets import IAuditLog
 from svc.interfaces.store import ITransaction
 from svc.model.audit.ledger import EntitySlice
 from svc.model.canonical import decode
+from svc.model.policy.access import entity_from_form
 from svc.ops.store import StorePlace, why_unreadable
 from svc.ops.verify.rows import batches
-from svc.policy.entities import cedar_json, entity_from_form, slice_digest
+from svc.policy.entities import cedar_json, slice_digest
 
 BATCH = 256
 """Slices in memory at a time."""

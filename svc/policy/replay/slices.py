@@ -8,9 +8,9 @@ from collections import OrderedDict
 from attrs import define, field
 
 from svc.errors import SvcError
-from svc.model.policy.access import Entity
+from svc.model.policy.access import Entity, entity_from_form
 from svc.policy.engine import CompiledPolicy
-from svc.policy.entities import entity_from_form, slice_digest
+from svc.policy.entities import slice_digest
 from svc.policy.refusals import EntitiesRefused
 
 MOST_SLICES = 4096

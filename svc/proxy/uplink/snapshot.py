@@ -382,12 +382,12 @@ class SnapshotHolder:
         if not frame.bundle and snapshot.bundle_sha256 == self._digest:
             return None
         self._is_doubtful = True  # until it is taken
-        data = self._data_of(frame)
-        if sha256(data).digest() != snapshot.bundle_sha256:
-            raise SnapshotRefused(
-                "the bundle differs from the one that was signed", reason="snapshot_digest"
-            )
-        bundle = decode_bundle(data)
+        if frame.bundle:
+            _check_digest(frame.bundle, snapshot)
+            bundle = decode_bundle(frame.bundle)
+        else:
+            bundle = self._changed(frame)
+            _check_digest(encode_bundle(bundle), snapshot)
         current = (bundle.policy_version, bundle.entity_revision)
         if current != (snapshot.policy_version, snapshot.entity_revision):
             raise SnapshotRefused(
@@ -396,12 +396,18 @@ class SnapshotHolder:
             )
         return bundle
 
-    def _data_of(self, frame: SnapshotFrame) -> bytes:
-        if frame.bundle:
-            return frame.bundle
+    def _changed(self, frame: SnapshotFrame) -> PolicyBundle:
+        """The bundle held, after the change that a frame brings."""
         if frame.delta and self._bundle is not None:
-            return encode_bundle(apply(self._bundle, decode_delta(frame.delta)))
+            return apply(self._bundle, decode_delta(frame.delta))
         raise SnapshotRefused(
             "the snapshot refers to a bundle that this Proxy does not have",
             reason="snapshot_unknown_bundle",
+        )
+
+
+def _check_digest(data: bytes, snapshot: Snapshot) -> None:
+    if sha256(data).digest() != snapshot.bundle_sha256:
+        raise SnapshotRefused(
+            "the bundle differs from the one that was signed", reason="snapshot_digest"
         )
