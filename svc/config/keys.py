@@ -867,7 +867,8 @@ def _numbers() -> tuple[Key, ...]:
         Key(
             "tunnel.keepalive_secs",
             _SECS,
-            "Seconds between pings.",
+            "Seconds of silence before a ping.  Where both ends ask, the one that dialed pings "
+            "a tenth sooner, and the other hears that and does not.",
             default=15,
             roles=(*p, "connector", "client"),
         ),

@@ -46,6 +46,7 @@ HANDSHAKE_SECONDS = 10.0
 PERMITTED_SECONDS = 300.0
 """Pings so far apart are borne by every gRPC server that is left as it comes."""
 
+_EARLIER = 0.9
 _TURN_BUDGET = 512 * KIB
 _PING = b"svc-ping"
 _OF_A_STREAM = (Readable, QueueEmptied, Finished)
@@ -59,7 +60,8 @@ class Keepalive:
     Whoever dials the same server again and again keeps one of these for it.
 
     Attributes:
-        interval: Seconds between pings.
+        interval: Seconds of silence before a ping.  Where both ends ask, the one that dialed pings
+            a little earlier: the other hears that, and need not ping.
         timeout: Seconds from a ping to its answer.
     """
 
@@ -226,7 +228,7 @@ class WireProtocol(Protocol):
         if self._keepalive is None:
             self._keepalive = keepalive
             if self._is_ready and self.end_reason is None:
-                self._after("ping", keepalive.interval, self._ping)
+                self._after("ping", self._silence(keepalive), self._ping)
 
     def hold(self, seconds: float) -> None:
         """Read nothing more from the peer for so long, and then a little at a time."""
@@ -354,15 +356,24 @@ class WireProtocol(Protocol):
         self._is_ready = True
         self._cancel("handshake")
         if self._keepalive is not None:
-            self._after("ping", self._keepalive.interval, self._ping)
+            self._after("ping", self._silence(self._keepalive), self._ping)
         self.settled()
 
+    def _silence(self, keepalive: Keepalive) -> float:
+        return keepalive.interval * (_EARLIER if self._is_client else 1)
+
     def _ping(self) -> None:
+        """Ask for a sign of life, unless the peer gave one meanwhile."""
         if self._keepalive is None:
+            return
+        silence = self._silence(self._keepalive)
+        left = self.heard_at + silence - self.clock.seconds()
+        if left > 0:
+            self._after("ping", left, self._ping)
             return
         self.wire.ping(_PING)
         self.schedule()
-        self._after("ping", self._keepalive.interval, self._ping)
+        self._after("ping", silence, self._ping)
         if "pong" not in self._timers:
             self._after("pong", self._keepalive.timeout, lambda: self.fail("keepalive_failed"))
 

@@ -18,7 +18,7 @@ class TunnelTimes:
     """Seconds, all of them; tests and operators may shorten them.
 
     Attributes:
-        keepalive_interval: Between pings, at both ends.
+        keepalive_interval: Of silence, before a ping; at both ends.
         keepalive_timeout: Unanswered this long, the connection is ended.
         lease: A registration not renewed for this long ends.
         renew: How often the Connector renews it.

@@ -448,6 +448,10 @@ async def echo_once(stream: Any) -> Any:
     return answer
 
 
+_PING = b"\0\0\x08\x06\0"
+"""How the frame of a ping begins, and not that of an answer to one."""
+
+
 class KeepaliveTests(SynchronousTestCase):
     def test_too_many_pings(self) -> None:
         """A caller that is told so pings half as often on its next connection, within bounds."""
@@ -470,20 +474,49 @@ class KeepaliveTests(SynchronousTestCase):
             pair.turn()
         self.assertIs(pair.server.end_reason, None)
 
+    def _pings(self, pair: Pair, seconds: int) -> tuple[int, int]:
+        """Of the caller and of the server, both hearing each other for so long."""
+        sides, counts = (pair.client_side, pair.server_side), [0, 0]
+        for _ in range(10 * seconds):
+            pair.clock.advance(0.1)
+            for n, side in enumerate(sides):
+                counts[n] += b"".join(side.stream).count(_PING)
+            pair.turn(2)
+        return counts[0], counts[1]
+
+    def test_one_of_two_pings(self) -> None:
+        """Where both ends look for signs of life, the dialer asks; either finds silence."""
+        pair = Pair([], keepalive=Keepalive(10, 3))
+        pair.server.keep_alive(Keepalive(10, 3))
+        by_caller, by_server = self._pings(pair, 90)
+        self.assertEqual(by_server, 0)
+        self.assertIn(by_caller, (9, 10))
+        for _ in range(130):  # what either writes stays where it is
+            pair.clock.advance(0.1)
+        self.assertEqual([what for what, _ in pair.told], ["keepalive_failed"] * 2)
+
+    def test_a_server_pings(self) -> None:
+        """A server whose caller asks nothing by itself pings in its own interval."""
+        pair = Pair([])
+        pair.server.keep_alive(Keepalive(10, 3))
+        self.assertEqual(self._pings(pair, 95), (0, 9))
+
+    def test_who_speaks_is_not_asked(self) -> None:
+        """A caller that hears something pings only once there is silence."""
+        pair = Pair([], keepalive=Keepalive(10, 3))
+        for _ in range(30):
+            pair.clock.advance(6)
+            self.assertEqual(b"".join(pair.client_side.stream).count(_PING), 0)
+            pair.server.wire.ping(b"12345678")
+            pair.server.schedule()
+            pair.turn()
+
     def test_silent_server(self) -> None:
         """A server that stops answering is found out in interval plus timeout."""
         pair = Pair([], keepalive=Keepalive(10, 3))
-        reasons: list[str] = []
-        pair.channel.on_close(reasons.append)
-        pair.clock.advance(10)
-        pair.turn()
-        pair.clock.advance(9)
-        self.assertEqual(reasons, [])
-        pair.clock.advance(1)
-        pair.clock.advance(0)
-        pair.clock.advance(3)
-        pair.pump.pump()
-        pair.clock.advance(0)
+        self._pings(pair, 20)
+        for _ in range(130):
+            pair.clock.advance(0.1)
         self.assertIn(("keepalive_failed", pair.client.peer.host), pair.told)
 
     def test_silent_caller(self) -> None:
