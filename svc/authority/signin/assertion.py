@@ -2,9 +2,10 @@
 
 The token must be for this cluster and for nothing else, and is taken once.
 Which were taken is known to the Authority that leads, in memory; one that was
-issued before it led is therefore refused.  Where the store failed as somebody was to be let in, the
-token may be brought again for the same key: a platform may give no other for an hour.  What the
-store has kept all the same is then given, and no second certificate.
+issued before it led is therefore refused.  Where the store failed as somebody was to be let in, or
+the caller broke off before it was told, the token may be brought again for the same key: a platform
+may give no other for an hour.  What the store has kept all the same is then given, and no second
+certificate.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from math import inf
 from typing import Any
 
 from attrs import define, field
+from twisted.internet.defer import CancelledError
 
 from svc.authority.signin.id_token import LEEWAY_SECS
 from svc.authority.signin.once import IssuedOnce
@@ -69,14 +71,13 @@ class TakenAssertions:
             SignInRefused: ``assertion_replayed``, ``assertion_life``,
                 ``assertion_old``, ``assertion_busy``.
         """
-        now = self.now()
         if claims["exp"] - claims["iat"] > MAX_LIFE_SECS:
             raise _refused("life", "it is good for more than a day")
         if claims["iat"] < self._began_at:
             raise _refused(
                 "old", "it was issued before this Authority began to lead; get a new one"
             )
-        self._until = {each: one for each, one in self._until.items() if one.end > now}
+        self.forget_ended()
         known = self._until.get(id)
         if known is not None:
             if known.left is None or known.holder != holder:
@@ -86,6 +87,11 @@ class TakenAssertions:
             raise _refused("busy", "too many are in use; try again later")
         self._until[id] = _Taken(claims["exp"] + LEEWAY_SECS, holder)
         return self._until[id]
+
+    def forget_ended(self) -> None:
+        """Forget the tokens that have expired."""
+        now = self.now()
+        self._until = {each: one for each, one in self._until.items() if one.end > now}
 
 
 @define(eq=False)
@@ -110,12 +116,16 @@ class AssertionUse:
         self._taken = taken
         return self._once
 
-    def failed(self, refusal: SvcError) -> None:
+    def failed(self, failure: SvcError | CancelledError) -> None:
         """Nobody was told of being let in: where that may pass, the token is good once more.
 
         A request that failed before it took the token says nothing of the one that did.
+
+        Args:
+            failure: Of the request; a cancellation, where its caller broke off.
         """
-        if refusal.fault is Fault.UNAVAILABLE and self._taken is not None:
+        may_pass = isinstance(failure, CancelledError) or failure.fault is Fault.UNAVAILABLE
+        if may_pass and self._taken is not None:
             self._taken.left = self._once
 
 

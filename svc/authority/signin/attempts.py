@@ -19,6 +19,10 @@ MAX_ATTEMPTS = 4096
 """Past these the oldest is forgotten; beginning one is paid for by the join lane's budget."""
 
 ATTEMPT_SECS = 600.0
+
+_TOLD_SECS = 60.0
+"""So long whoever asks too late is told that it took too long; then it is forgotten."""
+
 _NONCE_DOMAIN = b"svc-sign-in-nonce-v1\0"
 
 
@@ -152,10 +156,16 @@ class Attempts:
         """Forget it."""
         self._known.pop(attempt.id, None)
 
+    def forget_ended(self) -> None:
+        """Forget those that ended a while ago, with what the provider gave for them."""
+        late = self.clock.seconds() - _TOLD_SECS
+        for one in [one for one in self._known.values() if one.ends <= late]:
+            self.end(one)
+
     def unknown(self) -> SignInRefused:
         """The refusal of one that is not under way here."""
         return SignInRefused(
-            "this sign-in is not under way here: it was used, or the Authority was restarted; "
-            "run `svc login` again",
+            "this sign-in is not under way here: it was used, it took too long, or the Authority "
+            "was restarted; run `svc login` again",
             reason="attempt_unknown",
         )

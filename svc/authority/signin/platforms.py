@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from attrs import define, field
+from twisted.internet.defer import CancelledError
 
 from svc.authority.enroll.agents import AgentCertificates
 from svc.authority.signin.assertion import AssertionUse, TakenAssertions
@@ -100,6 +101,9 @@ class AgentAssertions:
             issued = await entrance.store.run(
                 "enroll an agent", partial(self._enroll, agent=found, csr=request.csr, once=once)
             )
+        except CancelledError as broken_off:
+            use.failed(broken_off)
+            raise
         except SvcError as refusal:
             use.failed(refusal)
             await entrance.record(Bound(Flow.TOKEN, request.csr, key.sha256), refusal)

@@ -131,6 +131,10 @@ class SignInRenewals:
             raise _cloned()
         return pb.SignInEndResponse()
 
+    def forget_ended(self) -> None:
+        """Forget the refresh tokens of sign-ins that have ended by themselves."""
+        self._unstored.forget_ended(self.now())
+
     async def _agent(self, shown: CertificateFacts, csr: bytes) -> pb.SignInResponse:
         """The next certificate of an agent, which no provider confirms but its owner's standing."""
         entrance = self.entrance
@@ -242,7 +246,7 @@ class SignInRenewals:
             ) from None
         refresh = tokens.refresh or newest
         # Before anything else can fail: the one before it is good no more.
-        self._unstored.came(row.id, token, refresh)
+        self._unstored.came(row.id, token, refresh, row.ends_at)
         expected = ExpectedToken(
             issuer=provider.issuer, audience=provider.client_id, access_token=tokens.access_token
         )

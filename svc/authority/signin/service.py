@@ -6,6 +6,7 @@ from collections.abc import Callable
 from urllib.parse import urlencode
 
 from attrs import define
+from twisted.internet.defer import CancelledError
 from twisted.internet.interfaces import IReactorTime
 
 from svc.authority.signin.assertion import TakenAssertions
@@ -23,6 +24,9 @@ from svc.model.signing import Signed
 from svc.proto.gate.v1 import sign_in_pb2 as pb
 
 CALLBACK_PATH = "/callback"
+FORGET_SECS = 60.0
+"""How often what has ended is forgotten."""
+
 _VERSION = 63
 _SET_THE_CLOCK = "set the clock and sign in again"
 
@@ -59,6 +63,15 @@ class SignInService:
                 "End": unary(pb.SignInEndRequest, self._end),
             },
         )
+
+    async def forget_ended(self) -> None:
+        """Forget attempts, tokens of machines and refresh tokens that have ended.
+
+        Nobody may ask for them any more, and some are secrets; called now and then.
+        """
+        self.attempts.forget_ended()
+        self.taken.forget_ended()
+        self.renewals.forget_ended()
 
     async def _profile(
         self, request: pb.SignInProfileRequest, call: IRpcCall
@@ -175,8 +188,8 @@ class SignInService:
         use = self.taken.use(request.id_token, key_sha256)
         try:
             return await self.entrance.admit(bound, request.id_token, expected, take=use.take)
-        except SvcError as refusal:
-            use.failed(refusal)
+        except (SvcError, CancelledError) as failure:
+            use.failed(failure)
             raise
 
     async def _renew(self, request: pb.SignInRenewRequest, call: IRpcCall) -> pb.SignInResponse:

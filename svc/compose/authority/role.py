@@ -249,6 +249,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
             at_once=False,
         ),
         rooms.sweeping,
+        rooms.forgetting,
         Serves(role, p.serving),
         *listeners.values(),
         *(() if page is None else (page,)),

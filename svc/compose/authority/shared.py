@@ -44,7 +44,7 @@ from svc.compose.authority.parts import (
     engine_of,
 )
 from svc.compose.authority.policy import PolicyChanging, policy_changing
-from svc.compose.authority.sign_in import sign_in_entrance, sign_in_service
+from svc.compose.authority.sign_in import forgetting, sign_in_entrance, sign_in_service
 from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
 from svc.policy.engine import CompiledPolicy
@@ -79,6 +79,7 @@ class SharedServices:
     gated: GatedSessions
     sampled: SampledAllows
     sweeping: PeriodicTask
+    forgetting: PeriodicTask
     enrollment: Enrollment
     sign_ins: SignInService
     accounts: AccountRooms
@@ -233,6 +234,7 @@ def shared_services(p: Parts) -> SharedServices:
     entrance = sign_in_entrance(p, state_cache, refusals)
     attempts = Attempts(p.runtime.reactor, p.runtime.entropy)
     accounts = account_rooms(p, writer, entrance, attempts, rights=changing.rights)
+    sign_ins = sign_in_service(p, entrance, attempts, accounts.sign_ins.confirmed)
     return SharedServices(
         state_cache=state_cache,
         writer=writer,
@@ -258,7 +260,8 @@ def shared_services(p: Parts) -> SharedServices:
             at_once=False,
         ),
         enrollment=enrollment,
-        sign_ins=sign_in_service(p, entrance, attempts, accounts.sign_ins.confirmed),
+        sign_ins=sign_ins,
+        forgetting=forgetting(sign_ins, clock),
         accounts=accounts,
         renewals=renewals,
         identities=identities,

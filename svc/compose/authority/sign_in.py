@@ -6,6 +6,7 @@ from ipaddress import ip_network
 from pathlib import Path
 
 from cryptography import x509
+from twisted.internet.interfaces import IReactorTime
 from twisted.internet.ssl import Certificate, trustRootFromCertificates
 from twisted.web.client import Agent, HTTPConnectionPool
 
@@ -21,7 +22,7 @@ from svc.authority.signin.platforms import AgentAssertions, Platforms
 from svc.authority.signin.provider import Provider
 from svc.authority.signin.reach import ProviderReach, ReachableEndpoints
 from svc.authority.signin.renewal import LocalAccounts, SignInRenewals
-from svc.authority.signin.service import SignInService
+from svc.authority.signin.service import FORGET_SECS, SignInService
 from svc.authority.state.cache import ClusterStateCache
 from svc.compose.authority.parts import Parts
 from svc.config.values import OidcSettings
@@ -30,6 +31,7 @@ from svc.model.signing import Purpose
 from svc.pki.credentials import load_credential_seal
 from svc.pki.issue import der
 from svc.proto.gate.v1 import sign_in_pb2 as pb
+from svc.runtime.services import PeriodicTask
 
 
 def sign_in_entrance(
@@ -89,6 +91,17 @@ def sign_in_service(
         sign_profile=p.keys.signer(Purpose.SIGN_IN_PROFILE),
         now=runtime.now,
         clock=runtime.reactor,
+    )
+
+
+def forgetting(sign_ins: SignInService, clock: IReactorTime) -> PeriodicTask:
+    """Forgets what sign-ins that have ended left in memory."""
+    return PeriodicTask(
+        clock=clock,
+        interval=FORGET_SECS,
+        call=sign_ins.forget_ended,
+        what="forget sign-ins that have ended",
+        at_once=False,
     )
 
 

@@ -173,9 +173,20 @@ class MachineTests(OnceCase):
         self.assertIs(taken.use(self.token, b"k" * 32).take(claims, "agent-a"), once)
 
     def test_broken_off_after_the_commit(self) -> None:
-        """A token whose request was broken off is used up."""
+        """However many requests are broken off, the same key is given the one certificate."""
         self.house.store.mood = "commits, then silent"
-        self.broken_off(self.brought())
+        for _ in range(3):
+            self.broken_off(self.brought())
         self.house.store.mood = "well"
+        other = self.at.assertion(self.token, make_request(new_key()))
+        self.assertEqual(refusal_of(other).reason, "assertion_replayed")
+        self.check_only(value_of(self.brought()))
         self.check_used()
-        self.assertEqual(len(self.house.records("person.sign_in")), 1)
+
+    def test_broken_off_before_the_commit(self) -> None:
+        """A token that let nobody in does so when it is brought again."""
+        self.house.store.mood = "silent"
+        self.broken_off(self.brought())
+        self.assertEqual(self.house.records("person.sign_in"), [])
+        self.house.store.mood = "well"
+        self.check_only(value_of(self.brought()))
