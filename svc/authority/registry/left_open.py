@@ -3,10 +3,11 @@
 A fact of the store says of each registered tunnel where its record is in the log.  It is set with
 that record and dropped with the record of the end, so what a killed leader leaves are facts.  They
 are signed by nobody: whoever reaches the tables can add any number of them.  So a fact only says
-where to look.  What is recorded follows from the log alone, read from there to the head that the
-log had as this leader began: every link must hold, and the registration must be the newest of its
+where to look.  What is recorded follows from the log alone, read from there to the last record,
+those of this leader included: every link must hold, and the registration must be the newest of its
 Connector and Proxy, without an end after it.  So no tunnel gets two ends, however many facts there
-are, and no more are recorded than there are pairs of such nodes in the registry.
+are, nor one while it goes on with this leader; and no more are recorded than there are pairs of
+such nodes in the registry.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.logger import Logger
 
 from svc.audit.log.verify import ChainFault, follow
@@ -117,15 +118,17 @@ class FollowedPart:
 
     Attributes:
         seq: The last record of it.
-        hash: Its hash.
+        hash: Its hash; None where it is not known, before the first part.
         marks: What the records say that follow from one another up to the last.
         is_broken: Not all of them do, so that nothing before can be shown.
+        is_last: The log ended with it.
     """
 
     seq: int
-    hash: bytes
+    hash: bytes | None
     marks: tuple[TunnelMark, ...] = ()
     is_broken: bool = False
+    is_last: bool = False
 
 
 @define
@@ -175,12 +178,14 @@ class TunnelsLeftOpen:
 
     async def record_ends(self, facts: OpenFacts) -> int:
         """Record the ends that are due, and drop the facts; how many ends.  Raises SvcError."""
-        tunnels = await self._open(facts)
+        tunnels, end = await self._open(facts)
         due = {open_fact(one.seq): one.tunnel for one in tunnels.newest.values()}
         recorded = list[str]()
         for start in range(0, len(facts.names), BATCH):
             some = facts.names[start : start + BATCH]
-            recorded += await self.store.run("end tunnels", partial(self._end, some=some, due=due))
+            recorded += await self.store.run(
+                "end tunnels", partial(self._end, some=some, due=due, end=end)
+            )
         if recorded:
             _log.info("ends of tunnels recorded that another leader left", tunnels=len(recorded))
         known = {*recorded, *map(open_fact, tunnels.followed_by_another)}
@@ -194,24 +199,27 @@ class TunnelsLeftOpen:
             )
         return len(recorded)
 
-    async def _open(self, facts: OpenFacts) -> _OpenTunnels:
-        tunnels, end = _OpenTunnels(facts.seqs), facts.head
-        seq = min(facts.seqs, default=end.seq + 1) - 1
-        last: bytes | None = None
-        while seq < end.seq:
-            part = await self.store.read(
-                "tunnels left open", partial(_follow, after=seq, last=last, head=end)
-            )
+    async def _open(self, facts: OpenFacts) -> tuple[_OpenTunnels, FollowedPart]:
+        """What is open, as far as the log went when this returns, and how far that was."""
+        tunnels = _OpenTunnels(facts.seqs)
+        part = FollowedPart(min(facts.seqs, default=facts.head.seq + 1) - 1, None)
+        while facts.seqs and not part.is_last:
+            part = await self.store.read("tunnels left open", partial(_follow, before=part))
             tunnels.take(part)
-            seq, last = part.seq, part.hash
-        return tunnels
+        return tunnels, part
 
     def _end(
-        self, tx: ITransaction, some: Sequence[str], due: dict[str, tuple[str, str]]
+        self,
+        tx: ITransaction,
+        some: Sequence[str],
+        due: dict[str, tuple[str, str]],
+        end: FollowedPart,
     ) -> list[str]:
+        again = _registered_since(tx, end) if due else None
+        still = {} if again is None else {at: one for at, one in due.items() if one not in again}
         ended = list[str]()
         for name in some:
-            tunnel = due.get(name)
+            tunnel = still.get(name)
             if tx.schema.drop(name) and tunnel is not None and self._are_known(tx, *tunnel):
                 self._record(tx, *tunnel)
                 ended.append(name)
@@ -249,15 +257,17 @@ def _seq_in(name: str) -> int | None:
     return int(word) if name == open_fact(int(word)) else None
 
 
-def _follow(tx: ITransaction, after: int, last: bytes | None, head: ChainHead) -> FollowedPart:
-    """Follow the log past record *after*, whose hash is *last*; None before the first part."""
+def _follow(tx: ITransaction, before: FollowedPart) -> FollowedPart:
+    """The next part of the log."""
+    head = tx.audit.head()
     try:
-        rows = [row for row in tx.audit.rows(after + 1, BATCH) if row.seq <= head.seq]
+        rows = tx.audit.rows(before.seq + 1, BATCH)
     except AuditBroken:
-        rows = []  # what is wrong with the log is found where it is verified
+        rows = ()  # what is wrong with the log is found where it is verified
     if not rows:
-        return FollowedPart(seq=head.seq, hash=head.hash, is_broken=True)
-    seq, marks, is_broken = after, list[TunnelMark](), False
+        is_broken = (before.seq, before.hash) != (head.seq, head.hash)
+        return FollowedPart(head.seq, head.hash, is_broken=is_broken, is_last=True)
+    seq, last, marks, is_broken = before.seq, before.hash, list[TunnelMark](), False
     for row in rows:
         try:
             follow(row, seq + 1, row.prev_hash if last is None else last)
@@ -267,9 +277,21 @@ def _follow(tx: ITransaction, after: int, last: bytes | None, head: ChainHead) -
         else:
             marks += _marks(row)
         seq, last = row.seq, row.hash
-    if seq == head.seq and last != head.hash:
-        return FollowedPart(seq=head.seq, hash=head.hash, is_broken=True)
-    return FollowedPart(seq=seq, hash=rows[-1].hash, marks=tuple(marks), is_broken=is_broken)
+    is_last = seq >= head.seq
+    if is_last and (seq, last) != (head.seq, head.hash):
+        return FollowedPart(head.seq, head.hash, is_broken=True, is_last=True)
+    return FollowedPart(seq, last, tuple(marks), is_broken=is_broken, is_last=is_last)
+
+
+def _registered_since(tx: ITransaction, end: FollowedPart) -> frozenset[tuple[str, str]] | None:
+    """The tunnels that were registered after what was followed; None: the log does not tell."""
+    tunnels, part = set[tuple[str, str]](), evolve(end, is_last=False)
+    while not part.is_last:
+        part = _follow(tx, part)
+        if part.is_broken:
+            return None
+        tunnels.update(one.tunnel for one in part.marks if not one.is_end)
+    return frozenset(tunnels)
 
 
 def _marks(row: ChainRow) -> list[TunnelMark]:

@@ -6,9 +6,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from attrs import frozen
+from zope.interface import implementer
+
 from svc.audit.log.record import MAX_RECORD
 from svc.authority.registry import left_open
-from svc.interfaces.store import ITransaction
+from svc.authority.registry.left_open import TunnelsLeftOpen
+from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import chain_hash
 from svc.model.principal import Role
 from svc.runtime.services import BackgroundTasks
@@ -17,6 +21,25 @@ from tests.authority.registry.support import IntakeTestCase
 from tests.support.logged import logged
 
 DROPPED = "facts of open tunnels dropped"
+
+
+@implementer(IStore)
+@frozen
+class RegistersFirst:
+    """A store that lets something happen before it is written to."""
+
+    store: Any
+    happens: Callable[[], object]
+
+    async def read(self, desc: str, fn: Callable[[ITransaction], Any]) -> Any:
+        return await self.store.read(desc, fn)
+
+    async def run(self, desc: str, fn: Callable[[ITransaction], Any]) -> Any:
+        self.happens()
+        return await self.store.run(desc, fn)
+
+    async def close(self) -> None:
+        await self.store.close()
 
 
 class LeftOpenTests(IntakeTestCase):
@@ -254,6 +277,25 @@ class LeftOpenTests(IntakeTestCase):
         value_of(self.house.intake(tasks).ends.record_left())  # where no task may run
         self.assertEqual((len(self.ended()), len(self.facts())), (0, 1))
         self.assertEqual((self.next_leader(), self.facts()), (1, ()))
+
+    def test_registered_again_meanwhile(self) -> None:
+        """A tunnel that is registered with this leader while the log is read gets no end then."""
+        self.far_back()
+        left = TunnelsLeftOpen(self.house.store, self.house.recorder)
+        facts = value_of(left.look())
+        self.house.registrations.ask_again(self.house.connector.id)
+        self.verdict()
+        newest = self.registered()[-1]
+        self.assertEqual(value_of(left.record_ends(facts)), 0)
+        self.assertEqual((self.ended(), self.facts()), ([], (f"open_tunnel.{newest}",)))
+        self.assertEqual((self.next_leader(), self.facts()), (1, ()))
+
+    def test_registered_again_at_the_last_moment(self) -> None:
+        """Nor where it is registered between the last look at the log and the end."""
+        self.far_back()
+        left = TunnelsLeftOpen(RegistersFirst(self.house.store, self.verdict), self.house.recorder)
+        facts = value_of(left.look())
+        self.assertEqual((value_of(left.record_ends(facts)), self.ended()), (0, []))
 
     def test_too_far_back(self) -> None:
         """A registration so far back that the log is not read to it gets no end."""
