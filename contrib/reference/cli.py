@@ -11,6 +11,8 @@ import click
 
 from contrib.reference.json_names import KEYS
 from svc.cli import _COMMANDS, USAGE_EXIT, svc
+from svc.config import SharedStateDir
+from svc.setup.units.unit import CONFIG_REFUSED
 
 _HEAD = f"""\
 # Commands
@@ -40,12 +42,15 @@ and loaded as root. Where the role's user owns it, run the command as that user:
 |---|---|
 | 0 | Done. |
 | 1 | Refused or failed; the text says why. A refusal of the Authority ends with its reason word. |
+| 2 | Of `svc doctor`, a finding; of `svc authority policy check`, a request that would be denied. |
 | 3 | Migrations are pending. |
 | 4 | The store holds migrations that this build does not know. |
 | 5 | The store's migration lock was not obtained within 120 s. |
 | 6 | The audit log does not verify. |
 | {USAGE_EXIT} | The command line is invalid; nothing was started. |
+| {CONFIG_REFUSED} | Under a unit of `svc service install`: 1 where the configuration is refused. |
 | 130 | Interrupted. |
+| {SharedStateDir.exit_code} | The unit provides the state directory that all roles once shared. |
 """
 
 _OLDER = """\

@@ -27,7 +27,7 @@ from svc.cli.person_texts import (
     reasons,
     with_problem,
 )
-from svc.cli.roles import Running, refused
+from svc.cli.roles import Running, refused_start
 from svc.client.own_options import options_elsewhere, own_options, with_options
 from svc.errors import SvcError
 from svc.telemetry.escape import escaped
@@ -63,7 +63,7 @@ def up(globals_: Globals) -> int:
         client = make_client(runtime(globals_, reactor), settings)
     except SvcError as refusal:
         lines.settle(log_filter, profile)
-        return refused(lines, refusal)
+        return refused_start(lines, refusal, globals_.environ)
     stop_on_hangup(reactor)
     if sys.stderr.isatty():
         listing = f"svc resources list{options_elsewhere(settings.path, globals_.environ)}"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from svc.cli import Globals
-from svc.errors import ConfigError, SvcError, UsageError
+from svc.errors import ConfigError, PluginError, SvcError, UsageError
 
 if TYPE_CHECKING:
     from svc.interfaces.rpc import RpcService
@@ -50,7 +50,7 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
         )
     except SvcError as refusal:
         lines.settle(log_filter, profile)
-        return refused(lines, refusal)
+        return refused_start(lines, refusal, globals_.environ)
     return running.run(process)
 
 
@@ -100,6 +100,24 @@ def crash_point(globals_: Globals) -> Any:
                 os._exit(137)
 
     return crash
+
+
+def refused_start(lines: LogLines, refusal: SvcError, environ: Mapping[str, str]) -> int:
+    """As :func:`refused`, with the status that a unit names where no restart can mend it.
+
+    That is so of what is written in the configuration and the environment.  What else is refused
+    may pass: a file that cannot be read yet, an address still in use.
+    """
+    from svc.config import ConfigErrors
+    from svc.config.keys import REFUSED_STATUS
+    from svc.telemetry.filter import VARIABLE
+
+    status, wanted = refused(lines, refusal), environ.get(REFUSED_STATUS, "")
+    is_filter = isinstance(refusal, ConfigError) and refusal.where == VARIABLE
+    is_written = is_filter or isinstance(refusal, ConfigErrors | PluginError)
+    # It comes before anything of the environment is judged: a malformed one is not there.
+    is_status = wanted.isascii() and wanted.isdecimal() and 0 < int(wanted[:4]) < 256
+    return int(wanted) if is_written and is_status and status == 1 else status
 
 
 def refused(lines: LogLines, refusal: SvcError) -> int:

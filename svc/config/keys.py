@@ -28,10 +28,13 @@ _PROXY = ("proxy", "all")
 _CONNECTOR = ("connector", "all")
 _DECIDING = ("authority", "proxy", "all")
 
+REFUSED_STATUS = "SVC_REFUSED_STATUS"
 ENVIRONMENT = {
     "SVC_CONFIG": "Path of the configuration where `--config` is not given.",
     "SVC_ID_TOKEN": "An ID token for this cluster, for `svc login` of a machine.",
     "SVC_LOG_FORMAT": "`json`: one JSON object a line; anything else: lines for people.",
+    REFUSED_STATUS: "The status with which a role or `svc up` ends if its configuration is "
+    "refused, in place of 1; the units of `svc service install` set 78, and do not try it again.",
     "SVC_CRASH_AT": "A crash point, `name` or `name:N` for the Nth time; in fault tests only.",
     "SVC_REQUIRE_TOOLS": "`1`: a test whose stock tool is missing fails instead of skipping.",
     "SVC_TEST_RUN": "The process id of a run of the tests; `make test` sets it.",

@@ -37,10 +37,13 @@ def load_settings(path: str, role: str, environ: Mapping[str, str]) -> values.Ro
             ``STATE_DIRECTORY`` are read.
 
     Raises:
-        ConfigErrors: every refusal; a file that cannot be parsed is the only one told.
+        ConfigError: the file cannot be read.
+        ConfigErrors: its text, or the environment, is refused: every refusal, or that it cannot be
+            parsed.
         SharedStateDir: when the unit gives the state directory of all roles (exit 238).
     """
-    return read_settings(read_file(path), role, environ, path)
+    text = read_file(path)
+    return read_settings(text, role, environ, path)
 
 
 def read_settings(
@@ -49,7 +52,10 @@ def read_settings(
     """The settings that a TOML text gives; as :func:`load_settings` without the file."""
     if role not in ROLES:
         raise ValueError(role)
-    tree = parse(text, whole(path))
+    try:
+        tree = parse(text, whole(path))
+    except ConfigError as refused:
+        raise ConfigErrors([refused]) from None
     origin, errors = overlay(tree, environ)
     _fill(tree, role)
     read: BaseModel | None = None

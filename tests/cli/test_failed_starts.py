@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.cli.roles import Running
-from svc.errors import SvcError, UnknownApplied
+from svc.cli.roles import Running, refused_start
+from svc.config import load_settings
+from svc.errors import ConfigError, PluginError, SvcError, UnknownApplied
 from svc.runtime.services import AsyncMultiService, AsyncService
 from svc.tap import Root
+from svc.telemetry.filter import parse_filter
 from tests.support.proof import proves
 
 NEWER = UnknownApplied("store: it is newer")
@@ -49,6 +52,42 @@ class Waits(AsyncService):
     async def start(self) -> None:
         """Wait."""
         await self.told
+
+
+class RefusedStartTests(SynchronousTestCase):
+    """The status of a start that is refused at once."""
+
+    def status(self, refusal: SvcError, **environ: str) -> int:
+        """With these variables."""
+        lines: Any = Lines()
+        status = refused_start(lines, refusal, environ)
+        self.assertEqual(lines.said, [refusal.text])
+        return status
+
+    def written(self, text: str) -> SvcError:
+        """The refusal of a configuration's text."""
+        path = Path(self.mktemp())
+        path.write_text(text)
+        refusal: SvcError = self.assertRaises(SvcError, load_settings, str(path), "proxy", {})
+        return refusal
+
+    @proves("G-OPEN-24", "G-OPEN-68")
+    def test_what_no_restart_can_mend(self) -> None:
+        """What is written wrongly has the status that a unit names for it; of others it is 1."""
+        log_filter = self.assertRaises(SvcError, parse_filter, "svc=nolevel")
+        drop_in = PluginError("kind x: not installed")
+        for refusal in (self.written("[a"), self.written("a = 1"), log_filter, drop_in):
+            self.assertEqual(self.status(refusal, SVC_REFUSED_STATUS="78"), 78, refusal)
+            self.assertEqual(self.status(refusal), 1)
+            for word in ("", "0", "256", "x", "-1", "9" * 5000):
+                self.assertEqual(self.status(refusal, SVC_REFUSED_STATUS=word), 1)
+
+    def test_what_may_pass(self) -> None:
+        """A file that is not there yet, an address in use: the same unit tries again."""
+        missing = self.assertRaises(SvcError, load_settings, "/nowhere/p.toml", "proxy", {})
+        in_use = ConfigError("endpoints.public_listen", "in use")
+        for refusal, status in ((missing, 1), (in_use, 1), (NEWER, 4)):
+            self.assertEqual(self.status(refusal, SVC_REFUSED_STATUS="78"), status)
 
 
 class FailedStartTests(SynchronousTestCase):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shlex import quote
 
 from attrs import frozen
 
+from svc.config.models import settings_model
 from svc.errors import ConfigError
 from svc.runtime.durable import replace
 from svc.setup.units.machine import ServiceHost, ServiceRefused, account_named, acting_as
@@ -60,7 +62,10 @@ def install(
         unit = plan_unit(wanted, name, program, found)
     else:
         account = account_named(name, wanted.role)
+        settings_model()  # The account may not read all that this process runs on.
+        parts = list(filter(os.path.exists, program.parts))
         with acting_as(account):
+            _check_program(parts, name)
             _check_read(wanted.config, name)
             unit = plan_unit(wanted, name, program, found)
             _check_directories(unit)
@@ -74,12 +79,12 @@ def install(
     try:
         machine.systemctl([*scope, "daemon-reload"])
         machine.systemctl([*scope, "enable", unit.name])
-    except ServiceRefused:
-        with suppress(ServiceRefused, OSError):
+    except ServiceRefused as refused:
+        with suppress(ServiceRefused):
             if before is None:
                 machine.systemctl([*scope, "disable", unit.name])
         _undo(machine, path, before, scope)
-        raise
+        raise refused.with_(text=f"{refused.text}; nothing was changed") from None
     return InstalledUnit(unit, path, before != after)
 
 
@@ -90,7 +95,8 @@ def uninstall(machine: ServiceHost, wanted: WantedUnit) -> Path | None:
         The file that was removed; None without one.
 
     Raises:
-        ServiceRefused: nothing was changed.
+        ServiceRefused: the file is still there, or the service manager does not know that it is
+            gone.
     """
     machine.check(wanted.role, wanted.is_own)
     units = machine.units(wanted.is_own)
@@ -99,14 +105,40 @@ def uninstall(machine: ServiceHost, wanted: WantedUnit) -> Path | None:
         return None
     scope = _scope(wanted)
     machine.systemctl([*scope, "disable", path.name])
-    with _writing(path):
+    try:
         path.unlink()
-    machine.systemctl([*scope, "daemon-reload"])
+    except OSError as error:
+        raise ServiceRefused(
+            f"{path}: cannot be removed: {error.strerror}; the unit is disabled, and its file is "
+            "still there: run this again",
+            reason="unit_file",
+        ) from None
+    try:
+        machine.systemctl([*scope, "daemon-reload"])
+    except ServiceRefused as refused:
+        again = " ".join(["systemctl", *scope, "daemon-reload"])
+        text = f"{path}: removed, but {refused.text.partition(';')[0]}; run: {again}"
+        raise refused.with_(text=text) from None
     return path
 
 
 def _scope(wanted: WantedUnit) -> list[str]:
     return ["--user"] if wanted.is_own else []
+
+
+def _check_program(parts: Iterable[str], account: str) -> None:
+    """Refuse a program that the account cannot run, of whose parts these exist.
+
+    Raises:
+        ServiceRefused: naming the file.
+    """
+    for part in parts:
+        if not os.access(part, os.R_OK, effective_ids=True):
+            raise ServiceRefused(
+                f"{part}: {account} cannot read it, so it could not run svc; let everybody read "
+                "the program: chmod -R a+rX where svc and its Python are installed",
+                reason="program_place",
+            )
 
 
 def _check_read(config: str, account: str) -> None:
@@ -117,8 +149,9 @@ def _check_read(config: str, account: str) -> None:
     """
     _check_entered(Path(config), account, "--config")
     if os.path.exists(config) and not os.access(config, os.R_OK, effective_ids=True):
+        file = quote(config)
         raise ConfigError(
-            config, f"{account} cannot read it; run: chgrp {account} {config}; chmod 640 {config}"
+            config, f"{account} cannot read it; run: chgrp {account} {file}; chmod 640 {file}"
         )
 
 
@@ -133,7 +166,7 @@ def _check_directories(unit: ServiceUnit) -> None:
     for directory in unit.writable:
         _check_entered(Path(directory), unit.account, directory)
         if not os.path.isdir(directory):
-            make = f"install -d -o {unit.account} -m 700 {directory}"
+            make = f"install -d -o {unit.account} -m 700 {quote(directory)}"
             raise ConfigError(directory, f"the directory does not exist; run: {make}")
         if not os.access(directory, os.W_OK | os.X_OK, effective_ids=True):
             raise ConfigError(
@@ -146,7 +179,9 @@ def _check_directories(unit: ServiceUnit) -> None:
 def _check_entered(path: Path, account: str, where: str) -> None:
     for above in reversed(path.parents):
         if above.exists() and not os.access(above, os.X_OK, effective_ids=True):
-            raise ConfigError(where, f"{account} cannot enter {above}; run: chmod a+x {above}")
+            raise ConfigError(
+                where, f"{account} cannot enter {above}; run: chmod a+x {quote(str(above))}"
+            )
 
 
 @contextmanager

@@ -25,7 +25,7 @@ Systemctl = Callable[[Sequence[str]], str]
 
 
 class ServiceRefused(SvcError):
-    """No unit can be installed, removed or shown; nothing was changed."""
+    """No unit can be installed, removed or shown; nothing was changed but what the text says."""
 
     fault = Fault.PRECONDITION
     reason = "service_refused"
@@ -142,7 +142,7 @@ def run_systemctl(words: Sequence[str]) -> str:
 
 def _failed(line: str, why: str) -> ServiceRefused:
     return ServiceRefused(
-        f"{line}: {why}; nothing was changed, run this command again once it is mended",
+        f"{line}: {why}; run this command again once it is mended",
         reason="service_manager",
         fault=Fault.UNAVAILABLE,
     )

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
 from posixpath import normpath
+from urllib.parse import parse_qsl
 
 from attrs import fields, frozen, has
 
@@ -32,6 +33,7 @@ END_SECS = 30
 
 _LOW = 1024
 _VARIABLE = "/var/lib"
+_FILE = "file://"
 _ACCOUNT = re.compile(r"^User=([A-Za-z0-9_.-]+)$", re.MULTILINE)
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _NO_VALUES: Mapping[str, str] = {}
@@ -109,6 +111,9 @@ def plan_unit(
     Raises:
         SvcError: the configuration is refused, or the role cannot run under a unit with it.
     """
+    for word in (wanted.config, *program.words):
+        if any(ord(mark) < 32 or ord(mark) == 127 for mark in word):
+            raise ConfigError(ascii(word), "control characters are not allowed in a unit")
     settings = load_settings(wanted.config, wanted.role, _NO_VALUES)
     is_client = wanted.role == "client"
     writable: tuple[str, ...]
@@ -132,6 +137,7 @@ def plan_unit(
         # Listeners are closed one after the other; each may drain, and so do the sessions.
         stop_secs=END_SECS + int(drained * settings.limits.drain_secs + 0.999),
         binds_low=low or (is_client and settings.client.native_port_offset == 0),
+        witnesses=_witness_directories(settings),
     )
 
 
@@ -166,6 +172,13 @@ def _store_directory(settings: RoleSettings) -> tuple[str, ...]:
     return () if lies_in(directory, (settings.state_dir,)) else (directory,)
 
 
+def _witness_directories(settings: RoleSettings) -> tuple[str, ...]:
+    """Where witnesses in files lie, unless that is in the state directory."""
+    paths = [url.removeprefix(_FILE) for url in settings.audit.witness if url.startswith(_FILE)]
+    directories = dict.fromkeys(os.path.dirname(path) for path in paths)
+    return tuple(each for each in directories if not lies_in(each, (settings.state_dir,)))
+
+
 def _ports(settings: RoleSettings) -> list[int]:
     """Of every address that the role listens at."""
     keys = [key for key in KEYS if key.form is LISTEN and settings.role in key.roles]
@@ -194,11 +207,15 @@ def _check_seen(settings: RoleSettings, hidden: tuple[str, ...]) -> None:
 def _paths(value: object, key: str) -> Iterator[tuple[str, str]]:
     """Every absolute path among the settings, by its key."""
     if isinstance(value, StoreUrl):
+        rest, _, parameters = value.rest.partition("?")
         if value.scheme == "sqlite":
-            yield key, value.rest.partition("?")[0]
+            yield key, rest
+        for name, text in parse_qsl(parameters):
+            yield from _paths(text, f"{key}: {name}")
     elif isinstance(value, str):
-        if value.startswith("/"):
-            yield key, value
+        path = value.removeprefix(_FILE)
+        if path.startswith("/"):
+            yield key, path
     elif isinstance(value, Mapping):
         for name, inner in value.items():
             yield from _paths(inner, f"{key}.{name}")

@@ -11,11 +11,19 @@ from collections.abc import Iterator
 from attrs import frozen
 
 from svc.config import SharedStateDir
+from svc.config.keys import REFUSED_STATUS
 from svc.errors import AuditBroken, MigrationsPending, UnknownApplied, UsageError
 
 WRITTEN_BY = "# Written by `svc service install`; to change it, use drop-ins (`systemctl edit`)."
 RESTART_SECS = 5
-_FINAL = (MigrationsPending, UnknownApplied, AuditBroken, UsageError, SharedStateDir)
+CONFIG_REFUSED = 78
+"""EX_CONFIG of sysexits.h: the role says so of a text that no restart can mend (ADR 72)."""
+
+_FINDING = 2
+"""Of `svc doctor`, where a program of the operator's runs that before it becomes the role."""
+
+_REFUSALS = (MigrationsPending, UnknownApplied, AuditBroken, UsageError, SharedStateDir)
+_FINAL = sorted({_FINDING, CONFIG_REFUSED, *(refusal.exit_code for refusal in _REFUSALS)})
 """What a restart cannot mend: somebody has to look first."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
@@ -57,6 +65,7 @@ class ServiceUnit:
         program: The first words of the command line.
         state_directory: Below ``/var/lib``; empty where the unit provides none.
         writable: Directories that the process may write to, beside that one.
+        witnesses: Those of witnesses, to which it may write if they are there at its start.
         open_files: How many descriptors the process may need.
         stop_secs: How long an orderly stop may take.
         binds_low: Whether it listens at a port that only a privileged process may bind.
@@ -72,6 +81,7 @@ class ServiceUnit:
     open_files: int
     stop_secs: int
     binds_low: bool
+    witnesses: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
@@ -112,8 +122,8 @@ class ServiceUnit:
         yield "UMask=0077"
         yield "Restart=on-failure"
         yield f"RestartSec={RESTART_SECS}"
-        statuses = sorted(refusal.exit_code for refusal in _FINAL)
-        yield f"RestartPreventExitStatus={' '.join(map(str, statuses))}"
+        yield f"Environment={REFUSED_STATUS}={CONFIG_REFUSED}"
+        yield f"RestartPreventExitStatus={' '.join(map(str, _FINAL))}"
         # Processes that a role starts end with it; until then, an orderly stop may need them.
         yield "KillMode=mixed"
         yield "KillSignal=SIGTERM"
@@ -132,8 +142,10 @@ class ServiceUnit:
         yield _SYSTEM_HARDENING
         if self.role != "client":
             yield "ProtectHome=yes"
-        if self.writable:
-            yield f"ReadWritePaths={' '.join(map(quoted, self.writable))}"
+        # With "-" one that is missing is left out; else the start fails.
+        places = [*self.writable, *(f"-{directory}" for directory in self.witnesses)]
+        if places:
+            yield f"ReadWritePaths={' '.join(map(quoted, places))}"
 
     def _install(self) -> Iterator[str]:
         yield "[Install]"

@@ -12,6 +12,7 @@ from svc.errors import ConfigError, SvcError
 from svc.setup.units.install import InstalledUnit, install, planned, uninstall
 from svc.setup.units.machine import ServiceRefused
 from svc.setup.units.planning import WantedUnit
+from svc.setup.units.program import Program
 from tests.setup.units.pieces import (
     ACCOUNT,
     PLACES,
@@ -72,7 +73,8 @@ class InstallTests(UnitCase):
                     path.chmod(0o644)
                 wanted, before = self.wanted("proxy"), self.tree()
                 self.machine = evolve(self.machine, systemctl=RecordedSystemctl(fails))
-                self.assertRaises(ServiceRefused, self.install, wanted)
+                refusal = self.assertRaises(ServiceRefused, self.install, wanted)
+                self.assertIn("nothing was changed", refusal.text)
                 self.assertEqual(self.tree(), before, (fails, old))
 
     def test_refused_before_anything_is_written(self) -> None:
@@ -100,6 +102,19 @@ class InstallTests(UnitCase):
         os.chmod(self.root / "etc/svc", 0o700)
         refusal = self.assertRaises(ConfigError, self.install, wanted)
         self.assertIn("chmod a+x", refusal.text)
+
+    def test_account_cannot_run_it(self) -> None:
+        """A program that the account cannot read is told, and nothing is written."""
+        if os.geteuid() != 0:
+            raise SkipTest("only root can act as another")
+        program = self.root / "opt/svc/bin/svc"
+        program.parent.mkdir(parents=True)
+        program.touch(0o755)
+        program.parent.chmod(0o700)
+        wanted, private = self.wanted("proxy"), Program((str(program),), (str(program),))
+        refusal = self.assertRaises(ServiceRefused, install, self.machine, wanted, private, PLACES)
+        self.assertEqual(refusal.reason, "program_place")
+        self.assertIn(f"{program}: {ACCOUNT} cannot read it", refusal.text)
 
     def test_directories_of_the_account(self) -> None:
         """A directory that the role writes to has to be there, and the account's to write to."""
@@ -157,6 +172,16 @@ class UninstallTests(UnitCase):
             self.systemctl.calls, [["disable", "svc-proxy.service"], ["daemon-reload"]]
         )
         self.assertIsNone(uninstall(self.machine, wanted))
+
+    def test_removed_unheard(self) -> None:
+        """Where only the last step fails, what was done is told, and what is left to do."""
+        wanted = self.wanted("proxy")
+        install(self.machine, wanted, PROGRAM, PLACES)
+        self.machine = evolve(self.machine, systemctl=RecordedSystemctl("daemon-reload"))
+        refusal = self.assertRaises(ServiceRefused, uninstall, self.machine, wanted)
+        self.assertFalse((self.root / UNIT).exists())
+        self.assertIn(f"{UNIT}: removed, but", refusal.text)
+        self.assertIn("run: systemctl daemon-reload", refusal.text)
 
     def test_stays_where_it_cannot_be_disabled(self) -> None:
         """Where the service manager refuses, the unit stays."""

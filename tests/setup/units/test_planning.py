@@ -10,9 +10,9 @@ from attrs import evolve
 
 from svc.errors import ConfigError, SvcError
 from svc.setup.units.machine import ServiceRefused
-from svc.setup.units.planning import WantedUnit, installed_account, state_directory
+from svc.setup.units.planning import WantedUnit, installed_account, plan_unit, state_directory
 from svc.setup.units.program import Program, check_program, lies_in, places, this_program
-from tests.setup.units.pieces import ACCOUNT, SERVERS, UnitCase, text_for
+from tests.setup.units.pieces import ACCOUNT, PLACES, PROGRAM, SERVERS, UnitCase, text_for
 from tests.support.proof import proves
 
 
@@ -121,6 +121,35 @@ class ConfigurationTests(UnitCase):
         """The unit lets the role write to the directory of a store that lies elsewhere."""
         text = text_for("authority").replace("/var/lib/svc/authority/store", "/srv/store/store")
         self.assertEqual(self.planned("authority", text).writable, ("/srv/store",))
+
+    def test_witnesses(self) -> None:
+        """The unit lets the role write to its witnesses' files, and hides none of them."""
+        text = text_for("authority") + "audit.witness=%s\n"
+        urls = '["file:///mnt/w/heads", "file:///mnt/w/more", "https://w.example/h"]'
+        self.assertEqual(self.planned("authority", text % urls).witnesses, ("/mnt/w",))
+        within = '["file:///var/lib/svc/authority/heads"]'
+        self.assertEqual(self.planned("authority", text % within).witnesses, ())
+        hidden = text % '["file:///home/u/heads"]'
+        refusal = self.assertRaises(ConfigError, self.planned, "authority", hidden)
+        self.assertIn("audit.witness", refusal.text)
+
+    def test_files_of_a_store(self) -> None:
+        """Files that a database's URL names are not hidden either, nor is its socket."""
+        for parameter in ("passfile=/home/u/.pgpass", "host=/home/u", "sslkey=/home/u/key"):
+            lines = text_for("authority").splitlines(keepends=True)
+            store = f'store_url="postgresql://db.example/svc?{parameter}"\n'
+            stores = 'plugins.stores=["postgresql"]\n'
+            text = "".join([stores, store, *(one for one in lines if "store_url" not in one)])
+            refusal = self.assertRaises(ConfigError, self.planned, "authority", text)
+            self.assertIn(parameter.partition("=")[0], refusal.text)
+
+    def test_line_breaks(self) -> None:
+        """A path with a line break would be another line of the unit."""
+        path = self.root / "a\nUser=root"
+        path.write_text(text_for("proxy"))
+        wanted = WantedUnit("proxy", str(path))
+        refusal = self.assertRaises(ConfigError, plan_unit, wanted, ACCOUNT, PROGRAM, PLACES)
+        self.assertIn("control characters", refusal.text)
 
     def test_environment_is_not_read(self) -> None:
         """Variables of the shell that installs count for nothing: the unit's process has none."""

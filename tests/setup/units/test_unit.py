@@ -65,11 +65,16 @@ class TextTests(SynchronousTestCase):
         self.assertEqual(words, ["/opt/svc/bin/svc", "--config", config, "proxy"])
         self.assertEqual(len(starts), 1)
 
+    def test_witnesses(self) -> None:
+        """A role may write where its witnesses are, and starts although one of them is away."""
+        lines = lines_of(unit_of("/p.toml", writable=("/srv/a b",), witnesses=("/mnt/w", "/x y")))
+        self.assertIn('ReadWritePaths="/srv/a b" -/mnt/w "-/x y"', lines)
+
     def test_statuses(self) -> None:
         """It starts again after a failure, but for what a restart cannot mend."""
         lines = lines_of(unit_of("/etc/svc/proxy.toml"))
         self.assertIn("Restart=on-failure", lines)
-        self.assertIn("RestartPreventExitStatus=3 4 6 64 238", lines)
+        self.assertIn("RestartPreventExitStatus=2 3 4 6 64 78 238", lines)
 
 
 class PlannedTests(UnitCase):
