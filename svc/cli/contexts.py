@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,10 +12,11 @@ import click
 from svc.cli import Globals
 from svc.cli.directory import own_directory_option
 from svc.cli.groups import Group
-from svc.cli.output import hint, json_option, pairs, print_list, print_result, with_nulls
+from svc.cli.output import hint, json_option, pairs, print_result, table, with_nulls
 from svc.client.contexts import ClientContext, discover, named, select
 from svc.errors import SvcError
 from svc.model.clocks import since
+from svc.telemetry.escape import escaped
 
 if TYPE_CHECKING:
     from svc.config import RoleSettings
@@ -47,7 +49,9 @@ def list_contexts(globals_: Globals, as_json: bool) -> None:
         for one in told
     ]
     heads = ("USED", "NAME", "CLUSTER", "PERSON", "LEFT", "PATH")
-    print_list(as_json, [with_nulls(one) for one in told], heads, rows)
+    lines = table(heads, rows) if rows else ()
+    hints = list(_problems(told)) if rows else [_none(globals_)]
+    print_result(as_json, [with_nulls(one) for one in told], lines, hints)
 
 
 @contexts.command()
@@ -99,6 +103,24 @@ def use(globals_: Globals, name: str | None, as_json: bool) -> None:
     print_result(as_json, result, [f"commands use {context.name}: {context.path}"])
     if globals_.environ.get("SVC_CONFIG"):
         hint(["SVC_CONFIG is set, and comes before what is selected"])
+
+
+def _problems(told: list[dict[str, Any]]) -> Iterator[str]:
+    """A line for each configuration that commands cannot use as it is."""
+    for one in told:
+        if one["problem"]:
+            problem = "; ".join(one["problem"].splitlines())
+            yield escaped(f"svc: {one['name']}: {problem}")
+    if not any(one["selected"] for one in told):
+        yield "svc: commands use none of these; to choose one: svc contexts use NAME"
+
+
+def _none(globals_: Globals) -> str:
+    from svc.client.contexts import looked_at
+    from svc.compose.person import HOW_TO_BEGIN
+
+    places = ", ".join(looked_at(globals_.environ))
+    return escaped(f"svc: no client configuration in {places}; {HOW_TO_BEGIN}")
 
 
 _RULES = {

@@ -17,6 +17,7 @@ from svc.client.places import (
     SYSTEM_CONFIG,
     chosen,
     home,
+    is_selectable,
     selected,
     selection_file,
 )
@@ -25,8 +26,8 @@ from svc.runtime import durable
 
 DEFAULT = "default"
 SYSTEM = "system"
-MOST = 256
-"""Entries of the person's directory that are looked at."""
+MOST = 10_000
+"""Entries of the person's directory that are looked at, beside ``client.toml``."""
 
 _SUFFIX = ".toml"
 
@@ -81,10 +82,11 @@ def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Names and paths of those that need not be told: the person's, and the system's."""
     own = home(environ)
     taken = {DEFAULT, SYSTEM}
+    if os.path.lexists(os.path.join(own, CLIENT_FILE)):
+        yield DEFAULT, os.path.join(own, CLIENT_FILE)
     for name in _entries(own):
         path = os.path.join(own, name)
         if name == CLIENT_FILE:
-            yield DEFAULT, path
             continue
         if name.endswith(_SUFFIX):
             named = name.removesuffix(_SUFFIX)
@@ -107,6 +109,17 @@ def _entries(directory: str) -> list[str]:
     return sorted(name for name in names if not name.startswith(".") and name.isprintable())
 
 
+def looked_at(environ: Mapping[str, str]) -> list[str]:
+    """Where configurations are found that nothing names."""
+    own = home(environ)
+    return [
+        os.path.join(own, CLIENT_FILE),
+        os.path.join(own, "NAME", CLIENT_FILE),
+        os.path.join(own, f"NAME{_SUFFIX}"),
+        SYSTEM_CONFIG,
+    ]
+
+
 def named(contexts: list[ClientContext], name: str) -> ClientContext:
     """The one of this name, or path.
 
@@ -127,11 +140,17 @@ def select(context: ClientContext, environ: Mapping[str, str]) -> None:
     """Let commands use it from now on, where neither an option nor a variable says otherwise.
 
     Raises:
-        ConfigError: the selection cannot be written.
+        ConfigError: the selection cannot be written, or would not be read as this path.
     """
     path = Path(selection_file(environ))
+    if not is_selectable(context.path):
+        raise ConfigError(
+            ascii(context.path), "cannot be selected: the path is too long or not printable"
+        )
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Both are private: whoever joins or signs in here later needs it so.
+        for directory in (path.parent.parent, path.parent):
+            directory.mkdir(mode=0o700, exist_ok=True)
         durable.replace(path, os.fsencode(context.path) + b"\n")
     except OSError as error:
         raise ConfigError(str(path), f"cannot be written: {error.strerror}") from None

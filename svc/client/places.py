@@ -17,7 +17,7 @@ SYSTEM_CONFIG = "/etc/svc/client.toml"
 RUN_DIRECTORY = "run"
 CONTROL_SOCKET = "control.sock"
 CONTEXTS_DIRECTORY = "contexts"
-_LONGEST_PATH = 4096
+LONGEST_PATH = 4096
 
 
 def home(environ: Mapping[str, str]) -> str:
@@ -44,12 +44,17 @@ def selected(environ: Mapping[str, str]) -> str | None:
     except OSError:
         return path
     try:
-        text = os.fsdecode(os.read(descriptor, _LONGEST_PATH)).removesuffix("\n")
+        text = os.fsdecode(os.read(descriptor, LONGEST_PATH)).removesuffix("\n")
     except OSError:
         return path
     finally:
         os.close(descriptor)
-    return text if os.path.isabs(text) and text.isprintable() else path
+    return text if is_selectable(text) else path
+
+
+def is_selectable(path: str) -> bool:
+    """Whether the file of the selection can hold a path."""
+    return os.path.isabs(path) and path.isprintable() and len(os.fsencode(path)) < LONGEST_PATH
 
 
 def chosen(given: str | None, environ: Mapping[str, str]) -> tuple[str, str] | None:
@@ -75,9 +80,11 @@ def _own(directory: str) -> str:
     if os.path.lexists(path):
         return path
     try:
-        others = [name for name in os.listdir(directory) if name.endswith(".toml")]
+        names = os.listdir(directory)
     except OSError:
         return path
+    # What editors leave begins with a dot.
+    others = [name for name in names if name.endswith(".toml") and not name.startswith(".")]
     return os.path.join(directory, others[0]) if len(others) == 1 else path
 
 

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.cli.directory import new_identity_directory
-from svc.client.contexts import NoSuchContext, discover, named, select
+from svc.client import contexts
+from svc.client.contexts import ClientContext, NoSuchContext, discover, named, select
 from svc.client.own_options import options_elsewhere
 from svc.client.places import SYSTEM_CONFIG, chosen, config_path, selected, selection_file
 from svc.compose.person import find_config
 from svc.errors import ConfigError
+from svc.join.person import prepare
 from tests.support.proof import proves
 
 
@@ -94,6 +96,22 @@ class OrderTests(ContextCase):
         self.assertTrue(os.path.isabs(found))
         self.assertEqual(chosen(None, self.environ), (found, "selected"))
 
+    def test_selected_first(self) -> None:
+        """What a selection makes is private, so that somebody may join there later."""
+        before = os.umask(0o002)
+        self.addCleanup(os.umask, before)
+        config = self.home / "elsewhere.toml"
+        config.touch()
+        select(ClientContext("e", str(config)), self.environ)
+        self.assertEqual(chosen(None, self.environ), (str(config), "selected"))
+        self.assertEqual(prepare(self.own), self.own)
+
+    def test_not_selectable(self) -> None:
+        """A path that would not be read as it is written is refused."""
+        for path in ("/a\nb", "/a\x1b[2J", "relative", "/" + "x" * 5000, "/\udcff"):
+            self.assertRaises(ConfigError, select, ClientContext("x", path), self.environ)
+            self.assertIsNone(selected(self.environ))
+
     def test_pipe(self) -> None:
         """A pipe in its place keeps no command waiting."""
         Path(selection_file(self.environ)).parent.mkdir(parents=True)
@@ -133,6 +151,21 @@ class DiscoveryTests(ContextCase):
         self.assertEqual(len(names), 3)
         self.assertIn(third, names)
         self.assertRaises(NoSuchContext, self.use, "nosuch")
+
+    def test_many_files(self) -> None:
+        """However many files lie there, the person's own is listed."""
+        self.patch(contexts, "MOST", 3)
+        for count in range(20):
+            self.make(f"a{count}.toml")
+        self.make("client.toml")
+        self.assertEqual(self.names()["default"], "own")
+
+    def test_left_by_an_editor(self) -> None:
+        """A hidden file is neither a configuration nor one too many."""
+        only = self.make("lab.toml")
+        self.make(".lab.toml")
+        self.assertEqual(chosen(None, self.environ), (only, "own"))
+        self.assertEqual(self.names(), {"lab": "own"})
 
     def test_nothing(self) -> None:
         """Without a home of svc there is nothing, and nothing is made."""
