@@ -84,8 +84,13 @@ def _vocabulary(settings: RoleSettings) -> Vocabulary:
 
 
 def this_program() -> RunningProgram:
-    """The program of this process: the script that was started, or the interpreter."""
-    started = sys.argv[0] if os.path.isfile(sys.argv[0]) else sys.executable
+    """The program of this process: the script that was started, or the interpreter.
+
+    By ``python -m svc`` it is the interpreter, as in the unit of a machine without the script.
+    """
+    script = sys.argv[0]
+    is_module = os.path.basename(script) == "__main__.py" or not os.path.isfile(script)
+    started = sys.executable if is_module else script
     return RunningProgram(Path(os.path.realpath(started)), UNIT_DIRECTORIES)
 
 

@@ -31,6 +31,8 @@ NODES = ("authority", "proxy", "connector")
 ROLES = (*NODES, "client")
 
 
+AS_THE_ROLE = "run this as the user of the role, or as root"
+
 _MOST_FAILED = 3
 """Looks at the store that may fail: each may have waited for a deadline."""
 
@@ -172,7 +174,7 @@ class CheckContext:
     @property
     def uid(self) -> int:
         """Who has to own the role's files."""
-        return owner_of(self.state) if self.state.exists() else os.geteuid()
+        return owner_of(self.state) if os.path.exists(self.state) else os.geteuid()
 
     @property
     def identities(self) -> IdentityStore:
@@ -186,13 +188,15 @@ class CheckContext:
         return Path(configured) if configured else self.state
 
     def require_state(self) -> None:
-        """Go on only where there is a state directory.
+        """Go on only where there is a state directory that can be looked into.
 
         Raises:
             NotChecked: there is none; a check of its own says so.
         """
-        if not self.state.is_dir():
+        if not os.path.isdir(self.state):
             raise NotChecked("the state directory does not exist")
+        if not os.access(self.state, os.R_OK | os.X_OK, effective_ids=True):
+            raise NotChecked("the state directory cannot be read by whoever runs this")
 
     @property
     def was_never_started(self) -> bool:
@@ -219,6 +223,7 @@ def own_state(settings: RoleSettings, role: str) -> Path:
     """The directory of *role*: ``svc all`` keeps one for each of its roles in ``state_dir``."""
     alone = Path(settings.state_dir)
     within = alone / role
-    if settings.role == "all" or (within.is_dir() and not (alone / "identity").is_dir()):
+    # What may not be looked at is not there: a check of its own tells.
+    if settings.role == "all" or (os.path.isdir(within) and not os.path.isdir(alone / "identity")):
         return within
     return alone

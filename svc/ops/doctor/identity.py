@@ -17,7 +17,7 @@ from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.model.principal import CALLERS, Role
 from svc.ops.backup.place import RESTORING
 from svc.ops.doctor.check import Check
-from svc.ops.doctor.context import ROLES, CheckContext, NotChecked
+from svc.ops.doctor.context import AS_THE_ROLE, ROLES, CheckContext, NotChecked
 from svc.ops.doctor.probes import is_running
 from svc.pki.host_names import host_names
 from svc.pki.identity import TransportIdentity
@@ -29,7 +29,7 @@ URGENT_SECS = 7 * DAY
 SOON_SECS = 30 * DAY
 """Of a key that only an operator with the root's key can renew."""
 
-_MOUNT = "mount it, or correct state_dir; restore it from a backup if it is lost"
+_MOUNT = "mount it, or correct state_dir"
 _FIND_IDENTITY = {
     "authority": "mount the state directory, or correct state_dir; restore it from a backup if its "
     "keys are lost",
@@ -49,17 +49,20 @@ _AGAIN = {
 
 def _state_directory(context: CheckContext) -> Iterator[Finding]:
     path = context.state
-    if not path.is_dir():
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
         # Never to make a new one: a cluster's keys and log may be on a disk that is not mounted.
-        hint = _FIND_IDENTITY["client"] if context.role == "client" else _MOUNT
-        yield fail(f"{path} does not exist", hint)
+        yield fail(f"{path} does not exist", _without_state(context))
         return
-    found = os.stat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        yield fail(f"{path} is not a directory", "move it away, or correct state_dir")
+        return
     mode = stat.S_IMODE(found.st_mode)
     if os.geteuid() not in (0, found.st_uid):
         yield fail(
             f"{path} belongs to uid {found.st_uid}, and not to uid {os.geteuid()}, which runs this",
-            "run this as the user of the role, or as root",
+            AS_THE_ROLE,
         )
     if context.role != "client" and mode & 0o077:
         yield fail(
@@ -72,6 +75,19 @@ def _state_directory(context: CheckContext) -> Iterator[Finding]:
             "run the same svc authority backup restore again",
         )
     yield ok(f"{path}, mode {mode:04o}, of uid {found.st_uid}")
+
+
+def _without_state(context: CheckContext) -> str:
+    """What to do where there is no state directory; a Proxy or Connector makes it as it joins."""
+    if context.role == "client":
+        return _FIND_IDENTITY["client"]
+    if context.role == "authority":
+        return f"{_MOUNT}; restore it from a backup if it is lost"
+    join = context.settings.join
+    if join.by_key or join.token_file:
+        how = "by its key" if join.by_key else "with join.token_file"
+        return f"if this node has not joined yet, start the role, which joins {how}; else {_MOUNT}"
+    return f"if this node has not joined yet, set join.token_file and start the role; else {_MOUNT}"
 
 
 def _leaf(context: CheckContext) -> Iterator[Finding]:
@@ -126,6 +142,12 @@ def _not_joined(context: CheckContext) -> Finding:
     if context.role == "authority" and (context.state / "keys").is_dir():
         return info("no certificate yet: the Authority makes its own at its first start")
     if context.role in ("proxy", "connector") and (join.token_file or join.by_key):
+        if join.token_file and not os.path.lexists(join.token_file):
+            return fail(
+                f"there is no identity, and {join.token_file} (join.token_file) does not exist",
+                "mount the state directory, if this node has joined before; else put a token "
+                f"there, which svc authority nodes add NAME --role {context.role} prints",
+            )
         return warn("no certificate yet: the role joins at its next start", "start the role")
     return fail("there is no identity", _FIND_IDENTITY[context.role])
 

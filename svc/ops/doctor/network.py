@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import urlsplit
 
@@ -10,7 +11,7 @@ from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.model.host import is_public
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import NODES, CheckContext, NotChecked
-from svc.ops.doctor.probes import answering, is_running, why_not_bound
+from svc.ops.doctor.probes import answering, bind_refusal, is_running
 from svc.ops.doctor.sockets import tcp_sockets
 
 _OF_ROLE = {
@@ -100,13 +101,32 @@ def _held(addresses: Mapping[str, Address]) -> Iterator[Finding]:
 def _free(addresses: Mapping[str, Address]) -> Iterator[Finding]:
     """Of a role that does not run: whether it could listen."""
     for key, address in addresses.items():
-        why = why_not_bound(address)
-        if why:
-            yield fail(
-                f"{key} {address}: {why}, and the role does not run",
+        refused = bind_refusal(address)
+        if refused is not None:
+            yield _not_free(f"{key} {address}", refused)
+    yield ok(f"the role does not run; free: {', '.join(map(str, addresses.values()))}")
+
+
+def _not_free(what: str, refused: OSError) -> Finding:
+    match refused.errno:
+        case errno.EADDRINUSE:
+            return fail(
+                f"{what}: in use by another process, and the role does not run",
                 "stop what has the address, or choose another one",
             )
-    yield ok(f"the role does not run; free: {', '.join(map(str, addresses.values()))}")
+        case errno.EADDRNOTAVAIL:
+            return fail(
+                f"{what}: is no address of this machine",
+                f"correct {what.partition(' ')[0]}, or give this machine the address",
+            )
+        case errno.EACCES:
+            return info(
+                f"{what}: not checked, because whoever runs this may not listen there",
+                "run this as root; the unit that svc service install writes lets the role listen "
+                "below port 1024",
+            )
+    why = (refused.strerror or type(refused).__name__).lower()
+    return fail(f"{what}: cannot be listened on: {why}", f"correct {what.partition(' ')[0]}")
 
 
 def _listeners(context: CheckContext) -> Iterator[tuple[str, Address]]:

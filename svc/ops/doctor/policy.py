@@ -131,7 +131,8 @@ def _targets(context: CheckContext) -> Iterator[Finding]:
     targets = context.targets(context.settings)
     for target in targets.values():
         for key, path, is_mounted in _secrets(target):
-            finding = private_file(Path(path), f"{target.id}: {key}", is_mounted=is_mounted)
+            where = f"{target.id}: {key}"
+            finding = private_file(Path(path), where, context.uid, is_mounted=is_mounted)
             if finding is not None:
                 yield finding
     if not targets:

@@ -5,10 +5,9 @@ Nothing is sent over a connection, and nothing listens.
 
 from __future__ import annotations
 
-import errno
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Set
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -22,6 +21,9 @@ DIAL_SECS = 3.0
 RESOLVE_SECS = 3.0
 MOST = 32
 """So many addresses are tried at the same time; a configuration that has more is not all tried."""
+
+LOCKS = Path("/proc/locks")
+MOUNTS = Path("/proc/self/mountinfo")
 
 LATE = "no answer within {:g} seconds"
 
@@ -113,8 +115,8 @@ def _answers(addresses: Iterable[Address], *, dial: bool) -> tuple[DialAnswer, .
     return tuple(answers)
 
 
-def why_not_bound(address: Address) -> str:
-    """Why the system would not let a listener have this address now; empty if it would.
+def bind_refusal(address: Address) -> OSError | None:
+    """Why the system would not let a listener of ours have this address now; None if it would.
 
     The address is bound and let go at once; nobody can connect to it meanwhile.
     """
@@ -126,10 +128,8 @@ def why_not_bound(address: Address) -> str:
         try:
             tried.bind((host, address.port))
         except OSError as refused:
-            if refused.errno == errno.EADDRINUSE:
-                return "in use by another process"
-            return (refused.strerror or type(refused).__name__).lower()
-    return ""
+            return refused
+    return None
 
 
 def is_running(state: Path) -> bool | None:
@@ -139,22 +139,41 @@ def is_running(state: Path) -> bool | None:
     """
     try:
         found = os.stat(state / "lock")
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError:
+        return None  # We may not look, and so cannot know.
     try:
-        lines = Path("/proc/locks").read_text("ascii").splitlines()
+        lines = LOCKS.read_text("ascii").splitlines()
     except (OSError, UnicodeError):
         return None
-    device = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
-    return any(_locks(line, device) for line in lines)
+    devices = {(os.major(found.st_dev), os.minor(found.st_dev)), *_mounted_device(state)}
+    names = {f"{major:02x}:{minor:02x}:{found.st_ino}" for major, minor in devices}
+    return any(_locks(line, names) for line in lines)
 
 
-def _locks(line: str, device: str) -> bool:
+def _mounted_device(directory: Path) -> Iterator[tuple[int, int]]:
+    """The device that is mounted there: on btrfs another one than files say that they are on."""
+    with suppress(OSError, ValueError, IndexError):
+        descriptor = os.open(directory, os.O_PATH | os.O_CLOEXEC)
+        try:
+            facts = Path(f"/proc/self/fdinfo/{descriptor}").read_text("ascii").splitlines()
+        finally:
+            os.close(descriptor)
+        (mount,) = [line.split()[1] for line in facts if line.startswith("mnt_id:")]
+        for line in MOUNTS.read_text("utf-8", "replace").splitlines():
+            words = line.split()
+            if words[0] == mount:
+                major, minor = map(int, words[2].split(":"))
+                yield major, minor
+
+
+def _locks(line: str, names: Set[str]) -> bool:
     """``1: FLOCK  ADVISORY  WRITE 4242 fd:01:131 0 EOF``."""
     words = line.split()
     with suppress(ValueError):
         at = words.index("FLOCK")
-        return len(words) > at + 4 and words[at + 4] == device
+        return len(words) > at + 4 and words[at + 4] in names
     return False
 
 

@@ -5,13 +5,14 @@ Blocks, for files, the store and the network; every wait has a deadline.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 from svc import __version__
 from svc.errors import SvcError
 from svc.model.doctor import CheckResult, DoctorReport, Finding, combined, fail, info
 from svc.ops.doctor.check import Check
-from svc.ops.doctor.context import CheckContext, NotChecked
+from svc.ops.doctor.context import AS_THE_ROLE, CheckContext, NotChecked
 
 REPORT_BUG = (
     "something here holds what svc never writes, or this is a fault of svc: report it, with the "
@@ -57,7 +58,8 @@ def found_by(check: Check, context: CheckContext) -> tuple[Finding, ...]:
     except SvcError as refused:
         return (fail(refused.text, ""),)
     except OSError as refused:
-        what = f"{refused.filename}: " if isinstance(refused.filename, str) else ""
-        return (fail(f"{what}{(refused.strerror or type(refused).__name__).lower()}", ""),)
+        what = "" if refused.filename is None else f"{os.fsdecode(refused.filename)}: "
+        hint = AS_THE_ROLE if isinstance(refused, PermissionError) else ""
+        return (fail(f"{what}{(refused.strerror or type(refused).__name__).lower()}", hint),)
     except Exception as bug:
         return (fail(f"the check itself failed ({type(bug).__name__})", REPORT_BUG),)

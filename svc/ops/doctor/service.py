@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import stat
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from svc.client.resident.control import ask_resident
 from svc.errors import SvcError
 from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.ops.doctor.check import Check
-from svc.ops.doctor.context import NODES, ROLES, CheckContext
+from svc.ops.doctor.context import AS_THE_ROLE, NODES, ROLES, CheckContext
 from svc.ops.doctor.probes import is_running
 from svc.ops.doctor.room import judged_room, sized
 
@@ -25,6 +26,11 @@ _SECRET_FILES = ("passfile", "sslkey")
 """Parameters of a PostgreSQL URL."""
 _ASK_SECS = 3.0
 _FULL_SHARE = 0.75
+_PREFIXES = "@:+!|-"
+"""What systemd allows before a program."""
+
+_FIRST_WORD = re.compile(rf'[{_PREFIXES}]*(?:"((?:\\.|[^"\\])*)"|(\S*))')
+_ESCAPED = re.compile(r"\\(.)")
 _PASSING_PLACES = ("home", "root", "tmp", "run")
 """Directories of the root where whatever lies may be changed by others, or be gone tomorrow."""
 
@@ -48,7 +54,7 @@ def _binary_path(context: CheckContext) -> Iterator[Finding]:
             f"{units[0]} starts {binary}, which does not exist",
             "put the program there, or correct ExecStart and run: systemctl daemon-reload",
         )
-    elif path.parts[1] in _PASSING_PLACES:
+    elif path.parts[1:2] and path.parts[1] in _PASSING_PLACES:
         yield warn(
             f"{units[0]} starts {binary}, in a home or temporary directory",
             "keep the program where only root can change it",
@@ -63,15 +69,24 @@ def _binary_path(context: CheckContext) -> Iterator[Finding]:
 
 
 def _started_by(unit: Path) -> str | None:
-    """The program of the last ``ExecStart=``, without the prefixes that systemd knows."""
+    """The program of the last ``ExecStart=``; its drop-ins are not read."""
     with unit.open("rb") as file:
         text = file.read(MOST_UNIT_BYTES).decode("utf-8", "replace")
     found = None
     for line in text.splitlines():
         key, equals, value = line.partition("=")
         if equals and key.strip() == "ExecStart" and value.strip():
-            found = value.strip().split()[0].strip('"').lstrip("@-:+!")
+            found = first_word(value.strip())
     return found
+
+
+def first_word(line: str) -> str:
+    """The program of a command line, as systemd reads that: unquoted, without its prefixes."""
+    word = _FIRST_WORD.match(line)
+    assert word is not None  # it matches any line
+    quoted, plain = word[1], word[2]
+    text = plain if quoted is None else _ESCAPED.sub(r"\1", quoted)
+    return text.lstrip(_PREFIXES).replace("%%", "%")
 
 
 def _credentials(context: CheckContext) -> Iterator[Finding]:
@@ -86,21 +101,24 @@ def _credentials(context: CheckContext) -> Iterator[Finding]:
         parameters = parse_qs("" if place is None else place.rest.partition("?")[2])
         for name in _SECRET_FILES:
             named.append((f"store_url: {name}", parameters.get(name, [None])[0], True))
-    count = 0
+    count, has_joined = 0, os.path.lexists(context.state / "identity")
     for key, path, is_needed in named:
         if path is None:
             continue
         count += 1
-        finding = private_file(Path(path), key)
+        # A node that has joined reads no token any more.
+        uid = context.uid if is_needed or not has_joined else 0
+        finding = private_file(Path(path), key, uid)
         if finding is not None and (is_needed or os.path.lexists(path)):
             yield finding
     yield ok(f"files with secrets that are named: {count}; none is open to others")
 
 
-def private_file(path: Path, key: str, *, is_mounted: bool = False) -> Finding | None:
+def private_file(path: Path, key: str, uid: int, *, is_mounted: bool = False) -> Finding | None:
     """What is wrong with a file that holds a secret; None: nothing.
 
     Args:
+        uid: Who has to read it: the role's user.
         is_mounted: Others may read it, as those that an orchestrator mounts.
     """
     try:
@@ -116,8 +134,14 @@ def private_file(path: Path, key: str, *, is_mounted: bool = False) -> Finding |
             f"{key}: {path}: mode {mode:04o} opens a secret to other users",
             f"run: chmod {'go-w' if is_mounted else 'go-rwx'} {shlex.quote(str(path))}",
         )
-    if not os.access(path, os.R_OK):
-        return fail(f"{key}: {path} cannot be read by uid {os.geteuid()}", "correct its owner")
+    if not os.access(path, os.R_OK, effective_ids=True):
+        return fail(f"{key}: {path} cannot be read by uid {os.geteuid()}", AS_THE_ROLE)
+    # Root reads every file; the role, which has to, may not.
+    if uid not in (0, found.st_uid) and not mode & 0o044:
+        return fail(
+            f"{key}: {path} belongs to uid {found.st_uid}: the role, uid {uid}, cannot read it",
+            f"run: chown {uid} {shlex.quote(str(path))}",
+        )
     return None
 
 

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
+from unittest import skipIf
 
 from attrs import evolve
 from cryptography.hazmat.primitives.asymmetric import ec
+from hypothesis import given
+from hypothesis import strategies as st
 
+import svc
+from svc.compose.doctor import role_contexts, this_program
 from svc.config import Address, StoreUrl
 from svc.config.values import PasskeySettings
 from svc.model.doctor import CheckSeverity
+from svc.ops.doctor import network, probes
 from svc.ops.doctor.checks import CHECKS
 from svc.ops.doctor.probes import is_running
 from svc.ops.doctor.run import examine
+from svc.ops.doctor.service import first_word
 from svc.runtime.state_directory import StateDirectory
+from svc.setup.units.unit import command_line
 from tests.ops.doctor.ended import NODES, PERSON, CopyCase
 from tests.support.proof import proves
 from tests.support.public_name import write_certificate
+
+T = TypeVar("T")
 
 DAY = 86400.0
 
@@ -45,6 +59,7 @@ class IdentityTests(CopyCase):
             first, *others = report.checks
             self.assertEqual(first.id, "identity.state_directory")
             self.assertIn("mount it", first.hint)
+            self.assertEqual("start the role" in first.hint, role != "authority")
             failed = [one.id for one in others if one.severity is CheckSeverity.FAIL]
             self.assertEqual(failed, [])
             self.assertNotIn("svc init", repr(report))
@@ -117,6 +132,8 @@ class IdentityTests(CopyCase):
             shutil.rmtree(self.copy.state(role) / "identity")
         self.assert_found("proxy", "identity.leaf", "warn", "next start")
         self.assert_found("proxy", "identity.leaf", "fail", join__token_file=None)
+        lost = {"join__token_file": "/nowhere/token"}
+        self.assert_found("proxy", "identity.leaf", "fail", "/nowhere/token", "nodes add", **lost)
         self.assert_found("authority", "identity.leaf", "info", "first start")
         self.assert_found(PERSON, "identity.leaf", "fail", "svc join")
 
@@ -199,6 +216,16 @@ class NetworkTests(CopyCase):
             self.assert_ok("proxy", "network.listen", "the role runs", str(taken), **change)
         self.assert_found("proxy", "network.listen", "info", "nothing listens", **change)
 
+    def test_listen_where_nobody_can(self) -> None:
+        """An address of another machine is wrong; a port that only root may bind is not known."""
+        other = {"endpoints__public_listen": Address("192.0.2.1", 7443)}
+        self.assert_found("proxy", "network.listen", "fail", "no address of this machine", **other)
+        refused = partial(OSError, errno.EACCES, "Permission denied")
+        self.patch(network, "bind_refusal", lambda address: refused())
+        self.assert_found(
+            "proxy", "network.listen", "info", "may not listen there", "root", **other
+        )
+
     def test_nobody_is_dialed(self) -> None:
         """Who listens here, and who is connected, is known without a connection of ours."""
         with socket.create_server(("0.0.0.0", 0)) as server:
@@ -228,6 +255,51 @@ class NetworkTests(CopyCase):
             self.assert_found(role, check, "fail", "empty", **{key: ()})
 
 
+def as_somebody_else(call: Callable[[], T]) -> T:
+    """What a call gives where root has none of its rights."""
+    if os.geteuid() != 0:
+        return call()
+    os.seteuid(65534)
+    try:
+        return call()
+    finally:
+        os.seteuid(0)
+
+
+class OfAnotherUserTests(CopyCase):
+    """Whoever checks the role of another user is told to run the command as that user."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.state = self.copy.state("proxy")
+
+    def test_a_directory_that_may_not_be_read(self) -> None:
+        """It is one failure, and nothing is said of the role that nobody can know."""
+        context = self.copy.context("proxy")
+        self.state.chmod(0)
+        self.addCleanup(self.state.chmod, 0o700)
+        report = as_somebody_else(lambda: examine(CHECKS, [context]))
+        found = {one.id: one for one in report.checks}
+        for name in ("identity.leaf", "service.running", "service.spool", "cluster.root"):
+            self.assertEqual(found[name].severity.word, "info", found[name])
+        self.assertIn("does not tell", found["network.listen"].message)
+
+    def test_a_directory_that_may_not_be_entered(self) -> None:
+        """The one above is closed: which directory is the role's is asked without an error."""
+        above = self.copy.base / "closed"
+        above.mkdir()
+        self.state.rename(above / "proxy")
+        above.chmod(0)
+        self.addCleanup(above.chmod, 0o700)
+        settings = evolve(self.copy.settings("proxy"), state_dir=str(above / "proxy"))
+        program, at = self.copy.program, self.copy.at
+        contexts = as_somebody_else(lambda: role_contexts(settings, at, program))
+        report = as_somebody_else(lambda: examine(CHECKS, contexts))
+        self.assertEqual(report.checks[0].severity.word, "fail", report.checks[0])
+        self.assertIn("permission denied", report.checks[0].message)
+        self.assertIn("as the user of the role", report.checks[0].hint)
+
+
 class ServiceTests(CopyCase):
     """``service.*``."""
 
@@ -242,6 +314,8 @@ class ServiceTests(CopyCase):
         for program, severity, word in (
             ("/bin/sh", "ok", "/bin/sh"),
             ("-/bin/sh", "ok", "/bin/sh"),
+            ('"/bin/sh"', "ok", "/bin/sh"),
+            ('!"/no where/svc"', "fail", "/no where/svc, which"),
             ("/bin/ls", "warn", "this program is"),
             ("/nowhere/svc", "fail", "does not exist"),
         ):
@@ -263,6 +337,21 @@ class ServiceTests(CopyCase):
         finally:
             path.unlink()
 
+    @given(
+        st.text(st.characters(exclude_categories=["C", "Z"], include_characters=" "), min_size=1)
+    )
+    def test_program_of_a_unit_of_ours(self, name: str) -> None:
+        """What `svc service install` writes is read as it was meant."""
+        program = f"/opt/{name}"
+        self.assertEqual(first_word(command_line([program, "--config", "x y"])), program)
+
+    def test_run_as_a_module(self) -> None:
+        """`python -m svc` is the interpreter, which a unit without the script starts."""
+        module = Path(svc.__file__).with_name("__main__.py")
+        for script in (str(module), "-m", "/nowhere/svc"):
+            self.patch(sys, "argv", [script])
+            self.assertEqual(this_program().path, Path(sys.executable).resolve())
+
     def test_running(self) -> None:
         """Who has the state directory is seen without touching its lock."""
         self.assert_found("proxy", "service.running", "info", "does not run")
@@ -271,6 +360,24 @@ class ServiceTests(CopyCase):
         self.assert_ok("proxy", "service.running", "the role runs")
         state.release()
         self.assertIs(is_running(self.copy.state("proxy")), False)
+
+    def test_running_on_another_device(self) -> None:
+        """Locks are listed by the device that is mounted, which on btrfs no file says it is on."""
+        state = self.copy.state("proxy")
+        inode = os.stat(state / "lock").st_ino
+        directory = os.open(state, os.O_PATH)
+        self.addCleanup(os.close, directory)
+        facts = Path(f"/proc/self/fdinfo/{directory}").read_text("ascii")
+        mount = facts.partition("mnt_id:")[2].split()[0]
+        tables = {"MOUNTS": f"7 1 0:9 / / rw\n{mount} 1 0:43 /vol / rw - btrfs\n"}
+        tables["LOCKS"] = f"1: FLOCK  ADVISORY  WRITE 42 00:2b:{inode} 0 EOF\n"
+        for name, text in tables.items():
+            path = self.copy.base / name
+            path.write_text(text)
+            self.patch(probes, name, path)
+        self.assertIs(is_running(state), True)
+        (self.copy.base / "LOCKS").write_text(tables["LOCKS"].replace("00:2b", "00:09"))
+        self.assertIs(is_running(state), False)
 
     def test_credentials(self) -> None:
         """A secret that others can read; one that is needed and missing."""
@@ -288,6 +395,17 @@ class ServiceTests(CopyCase):
         self.assert_found(
             "authority", "service.credentials", "fail", "/nowhere/page.key", accounts=keyed
         )
+
+    @skipIf(os.geteuid(), "only root can give a file away")
+    def test_credentials_of_another_user(self) -> None:
+        """What root can read, the role may not: a node that has not joined needs its token."""
+        token = self.copy.settings("proxy").join.token_file
+        assert token is not None
+        os.chown(token, 65534, 65534)
+        os.chown(self.copy.state("proxy"), 1, 1)
+        self.assert_ok("proxy", "service.credentials")
+        shutil.rmtree(self.copy.state("proxy") / "identity")
+        self.assert_found("proxy", "service.credentials", "fail", "uid 65534", "chown 1 ")
 
     def test_spool(self) -> None:
         """A spool that is nearly full."""
