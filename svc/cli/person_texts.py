@@ -114,7 +114,7 @@ def reasons(status: dict[str, Any]) -> list[str]:
     for endpoint in status["endpoints"]:
         if endpoint["problem"]:
             lines.append(f"{escaped(endpoint['resource'])}: {escaped(endpoint['problem'])}")
-        elif not endpoint["served"]:
+        elif not endpoint["served"] and status["proxy"]["connected"]:
             lines.append(f"{escaped(endpoint['resource'])}: no such resource is connected")
     for one in status["ended"]:
         decision = f", decision {one['decision_id']}" if one["decision_id"] else ""

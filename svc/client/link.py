@@ -68,6 +68,11 @@ def not_reached(address: str, failed: SvcError, config: str) -> SvcError:
     return SvcError(text, reason=failed.reason, fault=failed.fault)
 
 
+def no_proxy(problem: str) -> Unavailable:
+    """The refusal while no Proxy is connected, for this reason."""
+    return Unavailable(f"cannot reach any Proxy: {problem}", reason="proxy_unreachable")
+
+
 def merge(known: dict[str, Listed], listing: Listing) -> dict[str, Listed]:
     """What the person may view after a change; *known* is left as it was."""
     seen = {} if listing.complete else dict(known)
@@ -181,7 +186,7 @@ class ProxyLink(Service):
     def _unreachable(self) -> SvcError:
         if self.denied is not None:
             return self.denied
-        return Unavailable(f"cannot reach any Proxy: {self.problem}", reason="proxy_unreachable")
+        return no_proxy(self.problem)
 
     def refreshed(self) -> Deferred[None]:
         """Ask for the list again; fires when it came, on this connection or the next.

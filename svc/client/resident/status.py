@@ -9,7 +9,7 @@ from attrs import asdict, define
 from twisted.internet.interfaces import IReactorTime
 
 from svc.client.heads import KnownHead
-from svc.client.link import ProxyLink
+from svc.client.link import ProxyLink, no_proxy
 from svc.client.own_certificate import check_own, identity_status
 from svc.client.resident.handed import HandedSessions
 from svc.client.resident.refused import RecentRefusals
@@ -75,9 +75,11 @@ class StatusService:
     def _no_new_sessions(self) -> list[dict[str, str]]:
         """Why no session opens now, as far as that is known."""
         why = {word: LACKING[word] for word in self.link.lacking}
-        denied = self.link.denied
-        if denied is not None:
-            why[denied.reason] = denied.text
+        refusal: SvcError | None = self.link.denied
+        if refusal is None and not self.link.proxy:
+            refusal = no_proxy(self.link.problem)
+        if refusal is not None:
+            why[refusal.reason] = refusal.text
         standing = self.refusals.standing
         if standing is not None:
             why.setdefault(standing.reason, standing.text)
@@ -85,16 +87,21 @@ class StatusService:
 
     def _status(self) -> dict[str, Any]:
         link = self.link
+        is_connected = bool(link.proxy) and self.identity.problem is None
+        # Who serves what is known by the list of a Proxy; what is kept of it is of before.
+        endpoints = [
+            {**one.public, "served": one.served and is_connected} for one in self.resident.endpoints
+        ]
         return {
             "running": True,
             **identity_status(self.identity, self.renew_until(), self.own_name()),
             "proxy": {
-                "connected": bool(link.proxy) and self.identity.problem is None,
+                "connected": is_connected,
                 "address": link.proxy,
                 "problem": link.problem,
             },
             "no_new_sessions": self._no_new_sessions(),
-            "endpoints": [endpoint.public for endpoint in self.resident.endpoints],
+            "endpoints": endpoints,
             "web": self.resident.listing,
             "sessions": self.resident.sessions + self.handed.count,
             **({} if self.head is None else {"audit": self.head.public}),

@@ -432,6 +432,17 @@ class StatusTests(SynchronousTestCase):
         certificate._now = lambda: certificate.facts.not_after + 90
         self.assertFalse(self.told()["proxy"]["connected"])
 
+    def test_no_proxy(self) -> None:
+        """While no Proxy is connected nothing is served, and no session opens: why, is told."""
+        (there,) = self.told()["endpoints"]
+        self.assertEqual((there["served"], self.told()["no_new_sessions"]), (True, []))
+        self.link.proxy, self.link.problem = "", "gate:7400: cannot connect"
+        (there,) = self.told()["endpoints"]
+        self.assertEqual((there["served"], there["address"]), (False, "127.64.3.7:15432"))
+        (why,) = self.told()["no_new_sessions"]
+        self.assertEqual(why["reason"], "proxy_unreachable")
+        self.assertIn("cannot reach any Proxy: gate:7400: cannot connect", why["text"])
+
     def test_lacking(self) -> None:
         """What the Proxy lacks is told as the reason why no session opens."""
         self.assertEqual(self.told()["no_new_sessions"], [])
