@@ -29,16 +29,8 @@ URGENT_SECS = 7 * DAY
 SOON_SECS = 30 * DAY
 """Of a key that only an operator with the root's key can renew."""
 
-_MOUNT = "mount it, or correct state_dir"
-_FIND_IDENTITY = {
-    "authority": "mount the state directory, or correct state_dir; restore it from a backup if its "
-    "keys are lost",
-    "proxy": "mount the state directory, or correct state_dir; set join.token_file to have the "
-    "role join",
-    "connector": "mount the state directory, or correct state_dir; set join.token_file to have the "
-    "role join",
-    "client": "join with svc join, or sign in with svc login",
-}
+_MOUNT = "mount the state directory, or correct state_dir"
+_BECOME = "join with svc join, or sign in with svc login"
 _AGAIN = {
     "authority": "start the Authority: it makes a new certificate for itself",
     "proxy": "have it join again under its own name: docs/how-to/install.md",
@@ -52,8 +44,7 @@ def _state_directory(context: CheckContext) -> Iterator[Finding]:
     try:
         found = os.stat(path)
     except FileNotFoundError:
-        # Never to make a new one: a cluster's keys and log may be on a disk that is not mounted.
-        yield fail(f"{path} does not exist", _without_state(context))
+        yield fail(f"{path} does not exist", _how_to_begin(context))
         return
     if not stat.S_ISDIR(found.st_mode):
         yield fail(f"{path} is not a directory", "move it away, or correct state_dir")
@@ -77,17 +68,27 @@ def _state_directory(context: CheckContext) -> Iterator[Finding]:
     yield ok(f"{path}, mode {mode:04o}, of uid {found.st_uid}")
 
 
-def _without_state(context: CheckContext) -> str:
-    """What to do where there is no state directory; a Proxy or Connector makes it as it joins."""
+def _how_to_begin(context: CheckContext) -> str:
+    """What to do where there is no identity, and perhaps no state directory.
+
+    Never to make a new one: a cluster's keys and log may be on a disk that is not mounted.
+    """
     if context.role == "client":
-        return _FIND_IDENTITY["client"]
+        return _BECOME
     if context.role == "authority":
         return f"{_MOUNT}; restore it from a backup if it is lost"
-    join = context.settings.join
-    if join.by_key or join.token_file:
-        how = "by its key" if join.by_key else "with join.token_file"
-        return f"if this node has not joined yet, start the role, which joins {how}; else {_MOUNT}"
-    return f"if this node has not joined yet, set join.token_file and start the role; else {_MOUNT}"
+    return f"if this node has joined before, {_MOUNT}; else {_how_to_join(context)}"
+
+
+def _how_to_join(context: CheckContext) -> str:
+    join, prints = context.settings.join, f"svc authority nodes add NAME --role {context.role}"
+    if join.by_key:
+        return "start the role, which joins by its key"
+    if join.token_file is None:
+        return f"set join.token_file, put there what {prints} prints, and start the role"
+    if os.path.lexists(join.token_file):
+        return "start the role, which joins with join.token_file"
+    return f"put into {join.token_file} what {prints} prints, and start the role"
 
 
 def _leaf(context: CheckContext) -> Iterator[Finding]:
@@ -141,15 +142,10 @@ def _not_joined(context: CheckContext) -> Finding:
     join = context.settings.join
     if context.role == "authority" and (context.state / "keys").is_dir():
         return info("no certificate yet: the Authority makes its own at its first start")
-    if context.role in ("proxy", "connector") and (join.token_file or join.by_key):
-        if join.token_file and not os.path.lexists(join.token_file):
-            return fail(
-                f"there is no identity, and {join.token_file} (join.token_file) does not exist",
-                "mount the state directory, if this node has joined before; else put a token "
-                f"there, which svc authority nodes add NAME --role {context.role} prints",
-            )
+    has_token = join.token_file is not None and os.path.lexists(join.token_file)
+    if context.role in ("proxy", "connector") and (has_token or join.by_key):
         return warn("no certificate yet: the role joins at its next start", "start the role")
-    return fail("there is no identity", _FIND_IDENTITY[context.role])
+    return fail("there is no identity", _how_to_begin(context))
 
 
 def _nothing_random(_: int) -> bytes:

@@ -58,7 +58,7 @@ class IdentityTests(CopyCase):
             report = self.copy.report(role)
             first, *others = report.checks
             self.assertEqual(first.id, "identity.state_directory")
-            self.assertIn("mount it", first.hint)
+            self.assertIn("mount the state directory", first.hint)
             self.assertEqual("start the role" in first.hint, role != "authority")
             failed = [one.id for one in others if one.severity is CheckSeverity.FAIL]
             self.assertEqual(failed, [])
