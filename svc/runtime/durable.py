@@ -44,10 +44,15 @@ def try_room(directory: Path, size: int = TRIED_BYTES) -> None:
 
 def _reserve(descriptor: int, size: int) -> None:
     """Take room for a file of *size* bytes: without writing them all, where the system can."""
-    if hasattr(os, "posix_fallocate"):
+    try:
         os.posix_fallocate(descriptor, 0, size)
-    else:
-        os.write(descriptor, bytes(size - TRIED_BYTES))
+    except (AttributeError, OSError) as e:
+        # Not every system has it, and not for every file system.
+        if isinstance(e, OSError) and e.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+            raise
+        left = size - TRIED_BYTES
+        while left > 0:
+            left -= os.write(descriptor, bytes(min(left, TRIED_BYTES)))
 
 
 @contextmanager

@@ -43,7 +43,11 @@ class StateDirectory:
             raise self._not_private(f"run chmod 700 {shlex.quote(str(self.path))}")
         path = self.path / "lock"
         is_new = not os.path.lexists(path)
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as e:
+            what = (e.strerror or "cannot be opened").lower()
+            raise ConfigError("state_dir", f"{path}: cannot be opened: {what}") from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # One that its holder removes as we open it locks nobody out.

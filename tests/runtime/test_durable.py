@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -15,6 +17,15 @@ from tests.support.tools import stock_tool
 
 ROOT = Path(__file__).resolve().parents[2]
 _CALLS = "openat,fsync,rename,renameat,renameat2"
+
+
+def refusing(number: int) -> Callable[..., None]:
+    """A call of the system that fails so."""
+
+    def call(*arguments: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return call
 
 
 class ReplaceTests(SynchronousTestCase):
@@ -116,6 +127,31 @@ class ReplaceTests(SynchronousTestCase):
             text=True,
         )
         self.assertEqual((done.stdout, self.names()), ("True\n", []))
+
+    def test_room_where_none_can_be_reserved(self) -> None:
+        """On a file system that reserves nothing, or a system without the call, bytes are written.
+
+        What else fails is told.
+        """
+        written = list[int]()
+        write = os.write
+
+        def counted(descriptor: int, data: bytes) -> int:
+            written.append(len(data))
+            return write(descriptor, data)
+
+        self.patch(os, "write", counted)
+        size = 3 * durable.TRIED_BYTES + 1
+        for number in (errno.EOPNOTSUPP, errno.EINVAL):
+            self.patch(os, "posix_fallocate", refusing(number))
+            durable.try_room(self.directory, size)
+        self.patch(os, "posix_fallocate", None)
+        del os.posix_fallocate
+        durable.try_room(self.directory, size)
+        self.assertEqual(sum(written), 3 * (size - durable.TRIED_BYTES))
+        os.posix_fallocate = refusing(errno.EIO)
+        self.assertRaises(OSError, durable.try_room, self.directory, size)
+        self.assertEqual(self.names(), [])
 
     def test_new(self) -> None:
         """What is there already is not written over, nor what a link leads to."""

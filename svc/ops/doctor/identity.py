@@ -121,7 +121,7 @@ def _leaf(context: CheckContext) -> Iterator[Finding]:
         yield warn(f"the certificate has {since(left)} left: {ends}", _renewal_hint(context))
     yield ok(
         f"{facts.principal.role.value} {facts.principal.id} of {facts.principal.cluster}: "
-        f"{left / DAY:.1f} days left of {facts.lifetime / DAY:.1f}; {ends}"
+        f"{since(left)} left of {since(facts.lifetime)}; {ends}"
     )
 
 

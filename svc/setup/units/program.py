@@ -85,10 +85,12 @@ def check_program(program: Program, role: str, found: UnfitPlaces) -> None:
     for part in program.parts:
         for what, directories in (("temporary", found.temporary), ("home", homes)):
             if place := lies_in(part, directories):
+                real = os.path.realpath(part)
+                led = "" if real == os.path.normpath(part) else f" (a link to {real})"
                 raise ServiceRefused(
-                    f"{part}: lies in the {what} directory {place}, where no unit's program may "
-                    "lie; install svc and its Python elsewhere, for example in /opt/svc, and give "
-                    "the same command to /opt/svc/bin/svc",
+                    f"{part}{led}: lies in the {what} directory {place}, where no unit's program "
+                    "may lie; install svc and its Python elsewhere, for example in /opt/svc, and "
+                    "give the same command to /opt/svc/bin/svc",
                     reason="program_place",
                 )
 

@@ -70,7 +70,7 @@ class IdentityTests(CopyCase):
     def test_leaf_in_time(self) -> None:
         """Days left; little left; ended; not begun."""
         for role in (*NODES, PERSON):
-            self.assert_ok(role, "identity.leaf", "left of", "days")
+            self.assert_ok(role, "identity.leaf", "left of", " h ")
         now = self.copy.at
         for role, passed in (("proxy", 0.8 * DAY), (PERSON, 11.5 / 24 * DAY)):
             self.copy.at = now + passed

@@ -11,7 +11,14 @@ from attrs import evolve
 from svc.errors import ConfigError, SvcError
 from svc.setup.units.machine import ServiceRefused
 from svc.setup.units.planning import WantedUnit, installed_account, plan_unit, state_directory
-from svc.setup.units.program import Program, check_program, lies_in, places, this_program
+from svc.setup.units.program import (
+    Program,
+    UnfitPlaces,
+    check_program,
+    lies_in,
+    places,
+    this_program,
+)
 from tests.setup.units.pieces import ACCOUNT, PLACES, PROGRAM, SERVERS, UnitCase, text_for
 from tests.support.proof import proves
 
@@ -49,6 +56,12 @@ class ProgramTests(UnitCase):
         (self.root / "opt").symlink_to(home / "u")
         self.assertEqual(lies_in(str(self.root / "opt/svc"), (str(home),)), str(home))
         self.assertIsNone(lies_in("/homestead/svc", ("/home",)))
+        linked = str(self.root / "opt/svc")
+        found = UnfitPlaces(homes=(str(home),), temporary=(), hidden=())
+        refusal = self.assertRaises(
+            ServiceRefused, check_program, Program((linked,), (linked,)), "proxy", found
+        )
+        self.assertIn(f"{linked} (a link to {home / 'u/svc'}): lies in", refusal.text)
 
     def test_this_program(self) -> None:
         """The program is named by absolute paths, and by all that it is made of."""
