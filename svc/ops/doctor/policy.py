@@ -172,13 +172,14 @@ def _privileges(context: CheckContext) -> Iterator[Finding]:
         elif target.kind == "postgres":
             yield info(
                 f"{target.id}: whether its roles are superusers cannot be known without logging in",
-                "at the server: SELECT rolname FROM pg_roles WHERE rolsuper",
+                "to see them, at the database server: SELECT rolname FROM pg_roles WHERE rolsuper",
             )
         elif target.kind == "kube":
             yield info(
                 f"{target.id}: whether its credential may impersonate anybody cannot be known "
                 "without asking the cluster",
-                "limit impersonation by resourceNames; docs/how-to/kubernetes.md shows a role",
+                "in Kubernetes, limit impersonation by resourceNames, as docs/how-to/kubernetes.md "
+                "shows",
             )
         else:
             count += 1
