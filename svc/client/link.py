@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from twisted.application.service import Service
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IReactorTime
@@ -127,6 +127,7 @@ class ProxyLink(Service):
         dial_secs: For a connection, TLS included.
         head: The greatest signed head of the audit log that is kept here; told to the Proxy.
         heads: Takes the signed heads that come with a list.
+        unserved: Told the same as not served by anybody, once the connection is lost.
         resources: What the person may view, as last heard.
         problem: Why there is no connection; empty while there is one.
         denied: The refusal of a Proxy that accepts this person no longer; None otherwise.
@@ -143,6 +144,7 @@ class ProxyLink(Service):
     fresh: Freshness = field()
     dial_secs: float = 20.0
     heads: Callable[[tuple[bytes, ...]], Coroutine[Any, Any, object]] | None = None
+    unserved: Callable[[dict[str, Listed]], object] = lambda _: None
     resources: dict[str, Listed] = field(factory=dict, init=False)
     problem: str = field(default="not connected yet", init=False)
     denied: Denied | None = field(default=None, init=False)
@@ -237,6 +239,7 @@ class ProxyLink(Service):
                 self._not_connected(way, e, waits)
             finally:
                 tried += 1
+                self._tell_unserved()
                 self.proxy, self.lacking = "", ()
                 channel, self._channel = self._channel, None
                 if channel is not None:
@@ -340,6 +343,11 @@ class ProxyLink(Service):
             waiting, self._waiting = self._waiting, []
             for each in waiting:
                 each.callback(None)
+
+    def _tell_unserved(self) -> None:
+        """The Proxy has gone, if there was one; what is viewable stays known here."""
+        if self.proxy and self.running:
+            self.unserved({id: evolve(one, served=False) for id, one in self.resources.items()})
 
     def _tell_denied(self, denied: Denied) -> None:
         """Nothing will be listed: whoever waits for the list is told why."""

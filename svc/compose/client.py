@@ -107,6 +107,7 @@ def _assembled(
         dial_secs=dial_secs(side.settings.limits.handshake_secs, _REACH_SECS),
         head=lambda: head.line,
         heads=head.take,
+        unserved=lambda seen: resident.listed(seen),
     )
     resident = _resident(side, link, sockets, refusals, tasks)
     handed = HandedSessions(

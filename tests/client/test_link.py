@@ -235,6 +235,20 @@ class LinkTests(SynchronousTestCase):
         self.connect("db2")
         self.assertEqual(self.names(), ["db2"])
 
+    def test_unserved(self) -> None:
+        """Once the Proxy has gone, what was served is told as not served; what there is, stays."""
+        told: list[dict[str, Listed]] = []
+        self.link.unserved = told.append
+        stream = self.connect("a", "b")
+        self.answers = [Unavailable("nobody there")] * 90
+        self.assertEqual(told, [])
+        stream.say(Unavailable("the connection has ended", reason="lost"))
+        self.assertEqual(told, [{name: one(name, served=False) for name in ("a", "b")}])
+        self.assertTrue(self.link.resources["a"].served)
+        self.clock.pump([1] * 60)
+        self.assertGreater(len(self.dialed), 4)
+        self.assertEqual(len(told), 1)
+
     def test_denied(self) -> None:
         """Who is accepted no longer is told so, in our words, until a list comes again."""
         self.connect("db1")
