@@ -13,7 +13,8 @@ from svc.config.rules import lookup
 from svc.config.source import overlay, parse, read_file
 
 CLIENT_FILE = "client.toml"
-"""What the file of a person is called, wherever it is."""
+"""What the file of a person is called, wherever it is; ``svc.client.places`` says the same, which
+imports nothing of ours."""
 
 
 def configured_role(path: str, environ: Mapping[str, str]) -> str:

@@ -9,6 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from contrib.reference.json_names import unknown
 from svc.cli.doctor import report_lines
+from svc.client import places
+from svc.config import configured
 from svc.config.configured import configured_role
 from svc.errors import ConfigError
 from svc.model.doctor import CheckResult, CheckSeverity, DoctorReport, combined, ok
@@ -69,6 +71,10 @@ class RoleTests(SynchronousTestCase):
         path.write_text(text)
         path.chmod(0o600)
         return str(path)
+
+    def test_name_of_the_file(self) -> None:
+        """The two rooms that know what a person's file is called call it the same."""
+        self.assertEqual(configured.CLIENT_FILE, places.CLIENT_FILE)
 
     def test_by_its_keys(self) -> None:
         """The keys that only one role requires; a store and a listener are all three."""
