@@ -72,10 +72,10 @@ class StoredLogTests(TestCase):
         self.place = StorePlace(store_sqlite, url)
 
     def change(self, statement: str, *values: object) -> None:
-        with sqlite3.connect(self.file) as store:
+        # Closed also where the change is refused: else the file is written over under its log.
+        with contextlib.closing(sqlite3.connect(self.file)) as store, store:
             store.execute("PRAGMA foreign_keys = OFF")
             store.execute(statement, values)
-        store.close()
 
     @contextlib.contextmanager
     def changed(self, changes: Iterable[tuple[str, int]]) -> Iterator[None]:
