@@ -24,6 +24,7 @@ HOMES = {
     "prometheus_client": ("svc/telemetry",),
     "click": ("svc/cli",),
     "pyrage": ("svc/ops/backup",),
+    "nacl": ("svc/model/sodium.py",),
 }
 
 BANNED = {

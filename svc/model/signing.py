@@ -1,4 +1,4 @@
-r"""Signatures with a purpose, pure over ``cryptography``.
+r"""Signatures with a purpose, pure over ``cryptography`` and libsodium.
 
 One key, one purpose (rule R14): what is signed is always
 ``svc-<purpose>-v1\0`` followed by the bytes, so a signature made for one
@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from svc.errors import Fault, SvcError
+from svc.model.sodium import is_surely_good
 
 PrivateKey = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
 PublicKey = ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey
@@ -104,7 +105,8 @@ def verify(public_key: PublicKey, purpose: Purpose, data: bytes, signature: byte
         if len(signature) > MAX_SIGNATURE_BYTES:
             raise InvalidSignature
         if isinstance(public_key, ed25519.Ed25519PublicKey):
-            public_key.verify(signature, text)
+            if not is_surely_good(public_key.public_bytes_raw(), text, signature):
+                public_key.verify(signature, text)
         elif is_p256(public_key):
             public_key.verify(signature, text, _ECDSA)
         else:

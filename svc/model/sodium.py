@@ -1,0 +1,66 @@
+"""Ed25519 signatures verified by libsodium, which takes half as long as OpenSSL.
+
+It never answers no.  The two libraries do not refuse the same: libsodium refuses keys and nonces
+of small order and keys that are not in their one form, OpenSSL does not.  Whatever it does not
+accept is for OpenSSL to judge, so a signature is good here if, and only if, it is good by OpenSSL,
+and so by everybody who verifies the log without us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+SIGNATURE_BYTES = 64
+
+_KEY = bytes.fromhex("89908d9e48a4077644e71a40e317be1f0f19e944db92b2e9e60d5b2994c64057")
+_TEXT = b"svc"
+_MIXED_ORDER = bytes.fromhex(
+    "047f6dccec980967e5c7cc830ad8380547e1fdadb9ce37c3c63de3b91e32788d"
+    "37011b38134e55137136b8ec17de019ce03bec9dea7fd37c67fb6ff1641c8f0d"
+)
+"""Over the text above, its nonce with a part of small order: good by the equation of RFC 8032
+(5.1.7) that multiplies by the cofactor, and not by the one without it, which OpenSSL takes."""
+
+_NOT_REDUCED = bytes.fromhex(
+    "56087d640c7dbcaad39cbb5212f80c510277724056ff65763f9b14b42286a214"
+    "c0a5ad7300c080736775fa86c628ebca5d88690f2ec5df3d966961341877e217"
+)
+"""A good one but for its second half, which is larger than the order of the group."""
+
+
+def is_surely_good(public_key: bytes, text: bytes, signature: bytes) -> bool:
+    """Whether libsodium accepts the signature; where it does not, ask OpenSSL.
+
+    Args:
+        public_key: Its 32 raw bytes.
+    """
+    # libsodium gets both in one piece: a signature of another length would move the text.
+    return len(signature) == SIGNATURE_BYTES and _opener()(signature + text, public_key)
+
+
+Opens = Callable[[bytes, bytes], bool]
+"""``opens(signed, public_key)``: whether a text with its signature before it is good."""
+
+
+def as_strict(opens: Opens) -> Opens:
+    """*opens*, unless it accepts what OpenSSL refuses, as another build of the library may."""
+    if any(opens(each + _TEXT, _KEY) for each in (_MIXED_ORDER, _NOT_REDUCED)):
+        return lambda _signed, _key: False
+    return opens
+
+
+@cache
+def _opener() -> Opens:
+    # Here, not above: it takes some milliseconds, and most programs verify no such signature.
+    from nacl.bindings import crypto_sign_open
+    from nacl.exceptions import BadSignatureError
+
+    def opens(signed: bytes, public_key: bytes) -> bool:
+        try:
+            crypto_sign_open(signed, public_key)
+        except BadSignatureError:
+            return False
+        return True
+
+    return as_strict(opens)
