@@ -26,6 +26,7 @@ from svc.audit.spool.rows import RowMaker
 from svc.audit.state.in_force import StateLedger
 from svc.authority.ingest.drain import BATCH, QueueConsumer
 from svc.authority.ingest.origins import OriginKeys
+from svc.authority.ingest.signatures import SignaturesApart
 from svc.authority.state.adopt import adopt
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator, person
@@ -48,6 +49,7 @@ from svc.pki.root import make_cluster
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
 from svc.policy.vocabulary import vocabulary
+from svc.runtime.apart import WorkApart
 from svc.runtime.heap import settle_heap
 from svc.runtime.threads import in_pool
 from tests.support.nothing import nothing
@@ -87,6 +89,7 @@ async def _measure(reactor: Any, url: str, count: int, *, batches: bool) -> None
     rows = await (_batches if batches else _made)(store, recorder, maker, count)
     for start in range(0, len(rows), BATCH):
         await store.run("queue", partial(_queue, rows[start : start + BATCH]))
+    apart = WorkApart(reactor=reactor, clock=reactor)
     drain = QueueConsumer(
         store=store,
         recorder=recorder,
@@ -95,6 +98,7 @@ async def _measure(reactor: Any, url: str, count: int, *, batches: bool) -> None
         held=lambda _: None,
         may_write=_MAY_WRITE,
         in_thread=in_pool(reactor),
+        signatures=SignaturesApart(apart, time.monotonic),
     )
     settle_heap(reactor).join()  # as a role does when it has started
     begun = time.monotonic()
@@ -103,6 +107,7 @@ async def _measure(reactor: Any, url: str, count: int, *, batches: bool) -> None
     left = (await store.read("left", lambda tx: tx.outbox.counts())).rows
     assert not left, f"{left} rows were not drained"
     appended = await _appended(store, [one.row for one in rows]) * count / len(rows)
+    await apart.stop()
     await store.close()
     print(drained, appended)
 

@@ -115,6 +115,11 @@ def verify(public_key: PublicKey, purpose: Purpose, data: bytes, signature: byte
         raise BadSignature(f"{purpose.value}: the signature does not verify") from None
 
 
+def signed_text(purpose: Purpose, data: bytes) -> bytes:
+    """The bytes that a signature over *data* for *purpose* is of."""
+    return _PREFIX[purpose] + data
+
+
 def is_p256(key: object) -> bool:
     """Whether *key* is a public key on the one curve that TLS identities may use."""
     return isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1)

@@ -110,6 +110,10 @@ class WorkApart:
         finally:
             self._turn.release()
 
+    def rest(self) -> None:
+        """End the child; the next piece begins another.  Nothing is being done."""
+        self._end()
+
     async def stop(self) -> None:
         """End the child; nothing is begun any more."""
         self._is_stopped = True

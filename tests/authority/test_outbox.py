@@ -274,7 +274,7 @@ class DrainTests(Queue):
         """A row deleted between the look at it and the write is not appended; the others are."""
         rows = self.rows(3)
         self.leader.inject(*rows)
-        seen = value_of(self.leader.drains._look(0)).judged
+        seen = value_of(self.leader.drains._look(is_last=True)).judged
         self.house.by_sql("DELETE FROM outbox WHERE n = 2")
         value_of(self.leader.drains._take(seen))
         self.assertEqual((self.leader.logged(rows), self.leader.queue()), ([1, 0, 1], ()))

@@ -9,10 +9,10 @@ it is, marked once, and those behind it go on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
+from typing import Any
 
 from attrs import define, field, frozen
-from twisted.internet.defer import CancelledError, Deferred, DeferredLock
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock, succeed
 from twisted.logger import Logger
 
 from svc.audit.ingest.entries import KnownEntries
@@ -23,6 +23,7 @@ from svc.audit.ingest.validate import MAY_WRITE, RowChecks, RowVerdict, WriteRig
 from svc.audit.log.find import granted_session
 from svc.authority.ingest.apply import AppliedRows, QueuedRowGone, QueueTransaction
 from svc.authority.ingest.origins import OriginKeys
+from svc.authority.ingest.signatures import SignaturesApart
 from svc.authority.ingest.unanswered import UnansweredRows
 from svc.authority.state.recorder import Recorder
 from svc.authority.state.tables import StateUnsigned
@@ -37,9 +38,6 @@ from svc.runtime.threads import InThread, inline
 
 BATCH = 128
 """Rows judged, and then written, at a time."""
-
-PART = 64
-"""Rows that one thread judges at a time."""
 
 BATCH_BYTES = 1 << 20
 DRAIN_SECS = 1.0
@@ -65,9 +63,24 @@ async def _never_again(_: Iterable[SampledAllow]) -> None:
 
 @frozen
 class _QueueRead:
-    """What one look at the queue found."""
+    """What one look at the queue found.
 
-    judged: list[tuple[QueuedRow, RowVerdict]]
+    Attributes:
+        checks: What the rows are held against, as of this look.
+        verified: The ids of rows whose signatures are good; of the others nothing is said.
+    """
+
+    rows: Sequence[QueuedRow]
+    is_holed: bool
+    checks: RowChecks
+    verified: Deferred[frozenset[int]]
+
+
+@frozen
+class _QueueLook:
+    """Rows that were judged, and whether some are missing."""
+
+    judged: Sequence[tuple[QueuedRow, RowVerdict]]
     is_holed: bool
 
 
@@ -82,7 +95,8 @@ class QueueConsumer:
         recorded: Told of the requests whose records are in the log now.
         pick: Chooses the allowed requests that are decided again; asked in threads.
         decide_again: Given those whose records are in the log now.
-        in_thread: Judges rows; half of that is their signatures, which wait for no other thread.
+        in_thread: Judges rows.
+        signatures: Verifies those of a backlog meanwhile; None: they are verified in that thread.
     """
 
     store: IStore
@@ -95,10 +109,13 @@ class QueueConsumer:
     pick: Pick = pick_none
     decide_again: Callable[[Iterable[SampledAllow]], Awaitable[object]] = _never_again
     in_thread: InThread = inline
+    signatures: SignaturesApart | None = None
     _facts: Mapping[str, FactForm] = field(init=False)
     _forms: KnownEntries = field(factory=KnownEntries, init=False)
     _sessions: dict[str, Session] = field(factory=dict, init=False)
     _unanswered: UnansweredRows = field(factory=UnansweredRows, init=False)
+    _reading: Deferred[_QueueRead] | None = field(default=None, init=False)
+    """Of the rows behind those that are being judged."""
     _lock: DeferredLock = field(factory=DeferredLock, init=False)
 
     @_facts.default
@@ -114,34 +131,59 @@ class QueueConsumer:
         await self._lock.acquire()
         try:
             await self._tell_entered()
-            looks, look = 1, await self._look(0)
+            looks, look = 1, await self._look(is_last=False)
             while look.judged:
                 if looks % _LOOKS:
-                    look = await self._take_and_look(look)
+                    look = await self._take_and_look(look, is_last=not (looks + 1) % _LOOKS)
                 else:
                     # Rows that keep coming must not put off gaps, or rows that waited for a key.
                     await self._take(look.judged)
                     if look.is_holed:
                         await self._tell_gaps()
-                    look = await self._look(0)
+                    look = await self._look(is_last=False)
                 looks += 1
             if look.is_holed:
                 await self._tell_gaps()
         finally:
+            reading, self._reading = self._reading, None
+            _let_go(reading)
+            if self.signatures is not None:
+                self.signatures.idle()
             self._lock.release()
 
-    async def _take_and_look(self, look: _QueueRead) -> _QueueRead:
+    async def _take_and_look(self, look: _QueueLook, *, is_last: bool) -> _QueueLook:
         """Take what was judged, and judge what follows while it is written."""
-        coming = Deferred.fromCoroutine(self._look(look.judged[-1][0].id))
+        coming = Deferred.fromCoroutine(self._look(is_last=is_last))
         try:
             await self._take(look.judged)
         except BaseException:
-            coming.addErrback(lambda _: None)
-            coming.cancel()
+            _let_go(coming)
             raise
         return await coming
 
-    async def _look(self, after: int) -> _QueueRead:
+    async def _look(self, *, is_last: bool) -> _QueueLook:
+        """Judge the next rows, while those behind them are read and their signatures verified.
+
+        Args:
+            is_last: Nothing behind them is; the next look begins anew.
+        """
+        reading, self._reading = self._reading, None
+        read = await (reading or self._read(0))
+        if not read.rows:
+            return _QueueLook((), read.is_holed)
+        if not is_last:
+            self._reading = Deferred.fromCoroutine(self._read(read.rows[-1].id))
+        verified = await read.verified
+
+        def judge() -> list[tuple[QueuedRow, RowVerdict]]:
+            return [
+                (row, _verdict(read.checks, row, is_verified=row.id in verified))
+                for row in read.rows
+            ]
+
+        return _QueueLook(await self.in_thread(judge), read.is_holed)
+
+    async def _read(self, after: int) -> _QueueRead:
         keys = self.keys.now()
 
         def look(tx: ITransaction) -> tuple[Sequence[QueuedRow], bool]:
@@ -149,9 +191,6 @@ class QueueConsumer:
             rows = tx.outbox.waiting(after, BATCH, BATCH_BYTES, known)
             self._know_sessions(tx, rows)
             return rows, bool(tx.spools.holed(self.now() - GAP_SECS, 1))
-
-        def judge(rows: Sequence[QueuedRow]) -> list[tuple[QueuedRow, RowVerdict]]:
-            return [(row, _verdict(checks, row)) for row in rows]
 
         rows, is_holed = await self.store.read("look at the audit queue", look)
         checks = RowChecks(
@@ -163,9 +202,10 @@ class QueueConsumer:
             pick=self.pick,
             forms=self._forms,
         )
-        parts = range(0, len(rows), PART)
-        judging = [self.in_thread(partial(judge, rows[at : at + PART])) for at in parts]
-        return _QueueRead([one for part in judging for one in await part], is_holed)
+        verified: Deferred[frozenset[int]] = succeed(frozenset())
+        if self.signatures is not None:
+            verified = self.signatures.verified(rows, keys)
+        return _QueueRead(rows=rows, is_holed=is_holed, checks=checks, verified=verified)
 
     def _know_sessions(self, tx: ITransaction, rows: Sequence[QueuedRow]) -> None:
         """Read the sessions that rows name, each once: what its opening says never changes."""
@@ -274,9 +314,16 @@ class QueueConsumer:
         await self.store.run("tell of missing rows", tell)
 
 
-def _verdict(checks: RowChecks, row: QueuedRow) -> RowVerdict:
+def _let_go(coming: Deferred[Any] | None) -> None:
+    """Wait no more for what was begun."""
+    if coming is not None:
+        coming.addErrback(lambda _: None)
+        coming.cancel()
+
+
+def _verdict(checks: RowChecks, row: QueuedRow, *, is_verified: bool) -> RowVerdict:
     try:
-        return checks.verdict(row.row)
+        return checks.verdict(row.row, is_verified=is_verified)
     except Exception as failed:
         # It must not keep back the others; an operator can have it judged again.
         _log.failure("a queued row cannot be judged", row=row.id)
@@ -294,6 +341,8 @@ class FinalQueuePass(AsyncService):
     async def stop(self) -> None:
         """Process every row that can still be processed."""
         await self._or_report()
+        if self.outbox.signatures is not None:
+            await self.outbox.signatures.stop()
 
     async def turn(self) -> None:
         """One look; called again and again."""

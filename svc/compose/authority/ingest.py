@@ -13,11 +13,13 @@ from svc.authority.ingest.drain import DRAIN_SECS, FinalQueuePass, QueueConsumer
 from svc.authority.ingest.origins import OriginKeys
 from svc.authority.ingest.own import OwnSpool
 from svc.authority.ingest.queue import QueueIntake
+from svc.authority.ingest.signatures import SignaturesApart
 from svc.authority.ingest.watch import WATCH_SECS, QueueMeters, QueueWatch
 from svc.authority.sessions.sampled import at_random
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.shared import SharedServices
 from svc.model.audit.outbox import Hold
+from svc.runtime.apart import WorkApart
 from svc.runtime.services import PeriodicTask
 from svc.runtime.threads import in_pool
 
@@ -63,6 +65,7 @@ def audit_queue(p: Parts, rooms: SharedServices, heads: HeadWriter) -> AuditQueu
             pick=at_random(p.runtime.entropy),
             decide_again=rooms.sampled.decide_again,
             in_thread=in_pool(clock),
+            signatures=SignaturesApart(WorkApart(reactor=clock, clock=clock), clock.seconds),
         ),
         p.tasks,
     )

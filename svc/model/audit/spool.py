@@ -22,7 +22,8 @@ from svc.errors import Malformed
 from svc.model.audit.ledger import GENESIS, PersonalValue
 from svc.model.canonical import Json, decode
 from svc.model.ids import is_opaque_id, is_random_id
-from svc.model.signing import BadSignature, Purpose, sign, verify
+from svc.model.signing import BadSignature, Purpose, sign, signed_text, verify
+from svc.model.sodium import question
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,6 +123,11 @@ def verify_row(row: SpoolRow, public_key: bytes) -> None:
     """
     key = _audit_key(public_key, "audit-row: the registered audit key is not an Ed25519 key")
     verify(key, Purpose.AUDIT_ROW, row.canonical, row.signature)
+
+
+def row_question(row: SpoolRow, public_key: bytes) -> bytes:
+    """What :func:`svc.model.sodium.answers` is asked of *row*; 1 says that it verifies."""
+    return question(public_key, signed_text(Purpose.AUDIT_ROW, row.canonical), row.signature)
 
 
 @lru_cache(maxsize=256)

@@ -58,12 +58,12 @@ def _as_json(packed: bytes) -> tuple[PersonalValue, ...]:
 def _personal(packed: bytes) -> tuple[PersonalValue, ...]:
     if packed[:1] == b"[":  # as a length it would be of more than a gigabyte
         return _as_json(packed)
-    parts, at = list[bytes](), 0
-    while at < len(packed):
+    parts, at, whole = list[bytes](), 0, len(packed)
+    while at < whole:
         begin = at + _LENGTH
         at = begin + int.from_bytes(packed[at:begin], "big")
         parts.append(packed[begin:at])
-    if at != len(packed) or len(parts) % 3:
+    if at != whole or len(parts) % 3:
         return (UNREADABLE,)
     try:
         return tuple(
@@ -73,6 +73,9 @@ def _personal(packed: bytes) -> tuple[PersonalValue, ...]:
     except UnicodeDecodeError:
         return (UNREADABLE,)
 
+
+_SIZE = "length(record) + length(personal)"
+"""The column ``size``, which stands behind these: to read it, SQLite would read through both."""
 
 _SELECT = "SELECT id, record, personal, key_id, signature, queued_at, hold, held_at FROM outbox "
 
@@ -130,14 +133,14 @@ class Outbox:
         self, after: int, limit: int, max_bytes: int, keys: Collection[str] = ()
     ) -> tuple[QueuedRow, ...]:
         found = self._db.all(
-            "SELECT id, size FROM outbox WHERE hold IS NULL AND id > ? ORDER BY id LIMIT ?",
+            f"SELECT id, {_SIZE} FROM outbox WHERE hold IS NULL AND id > ? ORDER BY id LIMIT ?",
             after,
             limit,
         )
         if keys:
             named = [key.encode() for key in sorted(keys)[:IN_LIST]]
             found += self._db.all(
-                "SELECT id, size FROM outbox WHERE hold = 'unknown_key' AND id > ?"
+                f"SELECT id, {_SIZE} FROM outbox WHERE hold = 'unknown_key' AND id > ?"
                 f" AND key_id IN ({marks(len(named))}) ORDER BY id LIMIT ?",
                 after,
                 *named,

@@ -1,4 +1,4 @@
-"""The drain judges rows in threads, and those of the next look while it writes."""
+"""The drain judges rows in a thread, and those of the next look while it writes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attrs import evolve
 from twisted.internet.defer import CancelledError, Deferred, maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.authority.ingest.drain import BATCH, PART
+from svc.authority.ingest.drain import BATCH
 from svc.errors import StoreUnavailable
 from svc.interfaces.store import ITransaction
 from svc.model.audit.spool import SpoolRow
@@ -32,9 +32,9 @@ class OverlapTests(SynchronousTestCase):
         return [self.origin.first, *(self.origin.noted() for _ in range(count - 1))]
 
     def test_many(self) -> None:
-        """Rows of several looks, judged in parts by threads, come into the log in their order."""
-        rows = self.rows(2 * BATCH + PART + 3)
-        bad = BATCH + PART
+        """Rows of several looks, judged by threads, come into the log in their order."""
+        rows = self.rows(2 * BATCH + 67)
+        bad = BATCH + 64
         come = [
             evolve(row, signature=bytes(64)) if at == bad else row for at, row in enumerate(rows)
         ]
