@@ -24,11 +24,12 @@ from svc.audit.ingest.members import (
     RecordMembers,
     members_of,
 )
+from svc.audit.ingest.noted import OF_WHOM, KnownRows, NotedRow
 from svc.audit.ingest.requests import BatchChecks, GatedKind, no_session
 from svc.audit.ingest.sampled import Pick, SampledAllow, SessionRow, pick_none
 from svc.audit.ingest.sessions import check_of_session
 from svc.audit.log.forms import check_time, exact_text, is_shaped, listed, mapping, text
-from svc.audit.log.record import MAX_RECORD, is_hidden, marker
+from svc.audit.log.record import MAX_RECORD, is_hashed, is_hidden, marker
 from svc.errors import Malformed
 from svc.model.audit.batch import is_batch
 from svc.model.audit.events import (
@@ -118,7 +119,6 @@ _OF_ITSELF = NEEDED | {"node_id", "reason", "details"}
 """What there is to say of oneself; a summary in particular says nothing of what was asked for."""
 
 _REASONS = frozenset((*BUDGETS, "other"))
-_MEMBERS = {"person_id": "person", "connector_id": "node", "proxy_id": "node"}
 _ACTORS = frozenset(["person", "agent", "node", "service", "anonymous"])
 _HOLDERS = ("person", "agent")
 _IDS: Mapping[str, Callable[[str], bool]] = {
@@ -150,7 +150,6 @@ class ValidRow:
     event: Event
     event_id: str
     place: SpoolPlace
-    details: Mapping[str, Json] = field(repr=False)
     hash: bytes = field(repr=False)
     ids: tuple[str, ...] = field(default=(), repr=False)
     """Of the decisions in a batch, ascending."""
@@ -158,12 +157,8 @@ class ValidRow:
     ranged: tuple[RangedRecord, ...] = ()
     sampled: tuple[SampledAllow, ...] = field(default=(), repr=False)
 
-    @property
-    def former(self) -> dict[str, int]:
-        """The spools that a ``spool.open`` says are still kept, with the last row of each."""
-        texts = self.details.get("former_spools", ())
-        found = (_FORMER.match(str(one)) for one in listed(texts))
-        return {one[1]: int(one[2]) for one in found if one is not None}
+    former: Mapping[str, int] = field(factory=dict)
+    """The spools that a ``spool.open`` says are still kept, with the last row of each."""
 
 
 @frozen
@@ -211,6 +206,7 @@ class RowChecks:
         session_row: A session as Authority granted it.
         pick: Chooses the allowed requests of batches that are given back to be decided again.
         forms: Of the entries of batches that were judged before by the same facts and kinds.
+        rows: Of rows that are no batches, likewise.
     """
 
     signer: Signer
@@ -220,6 +216,7 @@ class RowChecks:
     session_row: SessionRow = no_session
     pick: Pick = pick_none
     forms: KnownEntries = field(factory=KnownEntries)
+    rows: KnownRows = field(factory=KnownRows)
     _batch: BatchChecks = field(init=False)
 
     @_batch.default
@@ -246,13 +243,29 @@ class RowChecks:
         try:
             if not is_verified:
                 verify_row(row, node.audit_key)
-            judged, record = self._read(row, node)
-            _check_members(record, judged.details, self.members)
-            return RowVerdict(judged)
+            noted = self.rows.read(row, node)
+            if noted is not None and self._is_good(row, node, noted):
+                return RowVerdict(_valid(row, node, noted))
+            return RowVerdict(self._read(row, node))
         except (BadSignature, Malformed) as refused:
             return RowVerdict(hold=Hold.FORGED, why=refused.text)
 
-    def _read(self, row: SpoolRow, node: Node) -> tuple[ValidRow, Mapping[str, Json]]:
+    def _is_good(self, row: SpoolRow, node: Node, noted: NotedRow) -> bool:
+        """Whether what its form does not say of a row is good; if not, :meth:`_read` names it."""
+        try:
+            kind, id = noted.said["actor"]["kind"], noted.said["actor"]["id"]
+            if kind in _IDS and not _IDS[kind](id):
+                return False
+            check_of_session(noted.said, node.id, self.may_write.kinds, self.session_row)
+            _check_members(noted.said, noted.details, self.members)
+        except Malformed:
+            return False
+        hidden = noted.hidden
+        return len(row.personal) == len(hidden) == len({one.path for one in row.personal}) and all(
+            one.path in hidden and is_hashed(one, hidden[one.path]) for one in row.personal
+        )
+
+    def _read(self, row: SpoolRow, node: Node) -> ValidRow:
         if len(row.canonical) > MAX_RECORD:
             raise Malformed("audit row: the record is too long")
         record = decode(row.canonical)
@@ -275,18 +288,19 @@ class RowChecks:
         batch = self._batch.check(row, record) if event is REQUEST_BATCH else None
         if batch is None:
             _check_personal(row, record)
-        judged = ValidRow(
+        _check_members(record, details, self.members)
+        self.rows.judged(row, node, form, record)
+        return ValidRow(
             origin=origin,
             event=event,
             event_id=str(record["event_id"]),
             place=place,
-            details=details,
             hash=row_hash(row.canonical),
             ids=() if batch is None else batch.ids,
             ranged=() if batch is None else batch.ranged,
             sampled=() if batch is None else batch.sampled,
+            former=_former(details) if event is SPOOL_OPEN else {},
         )
-        return judged, record
 
     def _check_said(
         self, record: Mapping[str, Json], details: Mapping[str, Json], form: EventForm
@@ -297,6 +311,21 @@ class RowChecks:
         if form.kind:
             _check_of_a_kind(record, form.kind)
             check_of_session(record, str(record["origin"]), self.may_write.kinds, self.session_row)
+
+
+def _valid(row: SpoolRow, node: Node, noted: NotedRow) -> ValidRow:
+    return ValidRow(
+        origin=node.id,
+        event=noted.event.event,
+        event_id=noted.event_id,
+        place=noted.place,
+        hash=row_hash(row.canonical),
+    )
+
+
+def _former(details: Mapping[str, Json]) -> dict[str, int]:
+    found = (_FORMER.match(str(one)) for one in listed(details.get("former_spools", ())))
+    return {one[1]: int(one[2]) for one in found if one is not None}
 
 
 def _form_of(record: Mapping[str, Json], known: Mapping[str, EventForm], role: str) -> EventForm:
@@ -382,7 +411,7 @@ def _check_members(
     named = [(str(actor["kind"]), str(actor["id"]))] if actor["kind"] in _IDS else []
     named += [
         (_member(name, str(details[name])), str(details[name]))
-        for name in _MEMBERS
+        for name in OF_WHOM
         if name in details
     ]
     for kind, id in named:
@@ -449,4 +478,4 @@ def _markers(path: str, values: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _member(name: str, id: str) -> str:
-    return caller_kind(id) if _MEMBERS[name] == "person" else _MEMBERS[name]
+    return caller_kind(id) if OF_WHOM[name] == "person" else OF_WHOM[name]

@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from svc.audit.ingest.entries import KnownEntries
 from svc.audit.ingest.facts import FactForm, fact_forms
+from svc.audit.ingest.noted import KnownRows
 from svc.audit.ingest.sampled import Pick, SampledAllow, pick_none
 from svc.audit.ingest.sessions import sessions_of
 from svc.audit.ingest.validate import MAY_WRITE, RowChecks, RowVerdict, WriteRights
@@ -112,6 +113,7 @@ class QueueConsumer:
     signatures: SignaturesApart | None = None
     _facts: Mapping[str, FactForm] = field(init=False)
     _forms: KnownEntries = field(factory=KnownEntries, init=False)
+    _rows: KnownRows = field(factory=KnownRows, init=False)
     _sessions: dict[str, Session] = field(factory=dict, init=False)
     _unanswered: UnansweredRows = field(factory=UnansweredRows, init=False)
     _reading: Deferred[_QueueRead] | None = field(default=None, init=False)
@@ -201,6 +203,7 @@ class QueueConsumer:
             session_row=self._sessions.get,  # as it was read with these rows
             pick=self.pick,
             forms=self._forms,
+            rows=self._rows,
         )
         verified: Deferred[frozenset[int]] = succeed(frozenset())
         if self.signatures is not None:
