@@ -12,8 +12,8 @@ from svc.model.audit.batch import (
     MAX_TEXT_BYTES,
     SALT_BYTES,
     RequestHeader,
-    RequestValue,
     batch_form,
+    value_form,
     values_beside,
 )
 from svc.model.audit.decision_ids import greatest_id, least_id
@@ -46,8 +46,8 @@ class OpenBatch:
 
     numbers: dict[SessionNumbers, int]
     _texts: list[str] = field(factory=list, init=False)
-    _values: list[RequestValue] = field(factory=list, init=False)
-    _headers: list[RequestHeader] = field(factory=list, init=False)
+    _values: list[Json] = field(factory=list, init=False)
+    _headers: list[str] = field(factory=list, init=False)
     _spans: list[list[int]] = field(factory=list, init=False)
     _newest: dict[SessionNumbers, tuple[tuple[int, str, str], int]] = field(
         factory=dict, init=False
@@ -64,16 +64,14 @@ class OpenBatch:
         if known is None or known[0] != common:
             version, digest, kind = common
             at = len(self._headers)
-            salt = entropy(SALT_BYTES)
-            self._headers.append(
-                RequestHeader(
-                    session_uid=numbers.session_uid,
-                    policy_version=version,
-                    entities_digest=digest,
-                    resource_type=kind,
-                    salt=salt,
-                )
+            header = RequestHeader(
+                session_uid=numbers.session_uid,
+                policy_version=version,
+                entities_digest=digest,
+                resource_type=kind,
+                salt=entropy(SALT_BYTES),
             )
+            self._headers.append(header.text)
             self._spans.append([n, n])
             self._newest[numbers] = (common, at)
         else:
@@ -82,17 +80,19 @@ class OpenBatch:
         index = len(self._texts)
         self._texts.append(sealed.text(at, n))
         for path, salt, value in sealed.values:
-            self._values.append(RequestValue(index=index, path=path, salt=salt, value=value))
-        self._first_id = min(self._first_id, sealed.decision_id)
-        self._last_id = max(self._last_id, sealed.decision_id)
+            self._values.append(value_form(index, path, salt, value))
+        id = sealed.decision_id
+        if id < self._first_id:
+            self._first_id = id
+        if id > self._last_id:
+            self._last_id = id
 
     def parts(self, place: RequestPlace) -> BatchParts:
         """The batch at its place."""
         leaves = entry_leaves(place, [one.encode() for one in self._texts])
-        spans = [(first, last) for first, last in self._spans]
         last_id = greatest_id(self._last_id)
         return BatchParts(
-            form=batch_form(self._headers, spans, leaves, last_id),
+            form=batch_form(self._headers, self._spans, leaves, last_id),
             decision_id=least_id(self._first_id),
             beside=values_beside(self._headers, self._texts, self._values),
         )

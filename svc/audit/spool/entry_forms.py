@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import chain
 
 from attrs import define, field, frozen
 
@@ -118,10 +119,8 @@ class EntryForm:
             ),
             policies=policies if record.policies else "",
             reason=f',"reason":{write_plain(_tidied(record.reason))}' if record.reason else "",
-            size=sum(len(one.encode()) for one in (first, *behind, policies, record.reason))
-            + _HASH * len(hidden)
-            + _AROUND,
-            beside=sum(len(path) + len(value.encode()) + _AROUND for path, value in hidden),
+            size=_bytes_of(first, *behind, policies, record.reason) + _HASH * len(hidden) + _AROUND,
+            beside=_bytes_of(*chain.from_iterable(hidden)) + _AROUND * len(hidden),
         )
 
     def is_of(self, record: RequestRecord) -> bool:
@@ -214,6 +213,12 @@ def seal_request(
 ) -> SealedRequest:
     """As :meth:`EntryForms.seal`, of one alone."""
     return EntryForms().seal(record, entropy, facts)
+
+
+def _bytes_of(*texts: str) -> int:
+    """How many bytes they are."""
+    text = "".join(texts)
+    return len(text) if text.isascii() else len(text.encode())
 
 
 def _exact_context(request: AccessRequest) -> dict[str, Json] | None:

@@ -29,6 +29,7 @@ from twisted.logger import Logger
 from svc.audit.spool.aside import move_aside
 from svc.audit.spool.file_system import Disk, is_at
 from svc.audit.spool.framing import HEAD_BYTES, Damaged, Framed, framed, frames
+from svc.model.audit.plain_json import write_plain
 from svc.model.audit.request import SealedRequest, SessionNumbers
 
 _log = Logger(namespace="svc_audit")
@@ -453,7 +454,7 @@ def _text(one: SealedRequest, n: int, first: int) -> bytes:
 
 
 def _json(form: Any) -> bytes:
-    return json.dumps(form, ensure_ascii=False, separators=(",", ":")).encode()
+    return write_plain(form).encode()
 
 
 def _is_removed(path: Path) -> bool:

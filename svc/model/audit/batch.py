@@ -83,9 +83,9 @@ class RequestHeader:
         }
 
     @property
-    def commitment(self) -> bytes:
-        """What the signed row holds of it."""
-        return session_commitment(write_plain(self.form()).encode())
+    def text(self) -> str:
+        """The canonical text, to which the signed row holds a commitment."""
+        return write_plain(self.form())
 
     @classmethod
     def of(cls, form: Any) -> RequestHeader:
@@ -125,7 +125,7 @@ class RequestValue:
 
     def form(self) -> list[Json]:
         """The JSON form."""
-        return [self.index, self.path, self.salt.hex(), self.value]
+        return value_form(self.index, self.path, self.salt, self.value)
 
     @classmethod
     def of(cls, form: Any) -> RequestValue:
@@ -175,6 +175,11 @@ class RequestBatch:
         return entry_leaves(self.place, self.texts)
 
 
+def value_form(index: int, path: str, salt: bytes, value: str) -> list[Json]:
+    """The JSON form of a :class:`RequestValue`."""
+    return [index, path, salt.hex(), value]
+
+
 # -- hashes
 
 
@@ -187,19 +192,20 @@ def session_commitment(header: bytes) -> bytes:
 
 
 def batch_form(
-    headers: Sequence[RequestHeader],
-    spans: Sequence[tuple[int, int]],
+    headers: Sequence[str],
+    spans: Sequence[Sequence[int]],
     leaves: Sequence[bytes],
     last_id: str,
 ) -> dict[str, Json]:
     """The member ``batch`` of the signed row.
 
     Args:
+        headers: The text of each.
         spans: First and last session_n of each header.
         last_id: No decision in the batch has a greater id.
     """
     sessions: list[Json] = [
-        [header.commitment.hex(), first, last]
+        [session_commitment(header.encode()).hex(), first, last]
         for header, (first, last) in zip(headers, spans, strict=True)
     ]
     root = entries_root(leaves).hex()
@@ -207,13 +213,19 @@ def batch_form(
 
 
 def values_beside(
-    headers: Sequence[RequestHeader], texts: Sequence[str], values: Sequence[RequestValue]
+    headers: Sequence[str], texts: Sequence[str], values: Sequence[Json]
 ) -> tuple[PersonalValue, ...]:
-    """The three texts, as they travel and are kept: beside the row, in order of their paths."""
+    """The three texts, as they travel and are kept: beside the row, in order of their paths.
+
+    Args:
+        headers: The text of each.
+        texts: Of the entries.
+        values: The form of each.
+    """
     return (
         PersonalValue(ENTRIES, NO_SALT, f"[{','.join(texts)}]"),
-        PersonalValue(VALUES, NO_SALT, write_plain([one.form() for one in values])),
-        PersonalValue(SESSIONS, NO_SALT, write_plain([one.form() for one in headers])),
+        PersonalValue(VALUES, NO_SALT, write_plain(values)),
+        PersonalValue(SESSIONS, NO_SALT, f"[{','.join(headers)}]"),
     )
 
 

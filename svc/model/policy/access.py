@@ -259,6 +259,8 @@ def _record(values: Mapping[str, ContextValue], depth: int) -> dict[str, Any]:
 
 
 def _plain(value: ContextValue, depth: int) -> Any:
+    if type(value) is dict and depth > 1:  # else it is an abstract class that is asked for
+        return _record(value, depth - 1)
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -303,6 +305,8 @@ def _integer(value: int) -> int:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise Malformed("request: a value must be text")
+    if value.isascii():
+        return value
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
