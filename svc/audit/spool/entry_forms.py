@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from itertools import chain
+from typing import Any
 
 from attrs import define, field, frozen
 
 from svc.audit.log.entries import DECISIONS, MAX_POLICIES
-from svc.audit.log.record import MAX_TEXT, PERSONAL, Unrecordable, classified, is_storable, tidy
+from svc.audit.log.record import MAX_TEXT, PERSONAL, Unrecordable, is_storable, tidy
 from svc.errors import Malformed
 from svc.model.audit.batch import (
     MAX_ENTRY_BYTES,
@@ -31,7 +32,6 @@ _AROUND = 64
 """Bytes of an entry's numbers, and of what is around a personal value."""
 
 _HASH = 64
-_MARK_BYTES = 16
 
 MAX_KEPT = 1024
 MAX_KEPT_BYTES = 8192
@@ -51,6 +51,46 @@ class _Hidden:
     text: str
     hashed: bytes
     after: str
+
+
+@define
+class _Text:
+    """The text of an entry as it is written.
+
+    Attributes:
+        pieces: Each ends where a hash is to stand.
+        end: What follows the last of them.
+        hidden: Path and text of the values that are hashed.
+    """
+
+    pieces: list[str] = field(factory=list)
+    end: str = ""
+    hidden: list[tuple[str, str]] = field(factory=list)
+
+    def add(self, path: str, values: Mapping[str, Any], facts: Mapping[str, AttributeTerm]) -> None:
+        """Write facts, as ``context_form`` gave them; those that are personal are hidden.
+
+        Raises:
+            Malformed: one is not classified.
+        """
+        mark = "{"
+        for name, value in values.items():
+            term, here = facts.get(name), f"{path}.{name}"
+            if term is None:
+                raise Malformed(f"{here} is not classified")
+            self.end += f"{mark}{_quoted(name)}:"
+            mark = ","
+            if term.classified != "public":
+                self.pieces.append(f'{self.end}{{"{PERSONAL}":"')
+                self.end = '"}'
+                self.hidden.append((here, encode(value).decode()))
+            elif type(value) is not dict:
+                self.end += write_plain(value)
+            elif isinstance(term.type, tuple):
+                self.add(here, value, {each.name: each for each in term.type})
+            else:
+                raise Malformed(f"{here} contains a record that is not classified")
+        self.end += "}" if values else "{}"
 
 
 @frozen
@@ -77,50 +117,41 @@ class EntryForm:
     beside: int
 
     @classmethod
-    def of(
-        cls, record: RequestRecord, entropy: Entropy, facts: Mapping[str, AttributeTerm]
-    ) -> EntryForm:
+    def of(cls, record: RequestRecord, facts: Mapping[str, AttributeTerm]) -> EntryForm:
         """The form of a record.
 
         Raises:
             Malformed: a fact is not classified, or an allowed request cannot be kept exactly.
         """
-        marks: list[str] = []
-        hidden: list[tuple[str, str]] = []
-
-        def hide(path: str, value: Json) -> Json:
-            # Nobody who chooses a value can guess it.
-            marks.append(entropy(_MARK_BYTES).hex() + f"{len(marks):x}")
-            hidden.append((path, encode(value).decode()))
-            return {PERSONAL: marks[-1]}
-
-        form: dict[str, Json] = {
-            "action": record.request.request_kind,
-            "cedar_action": _tidied(record.request.action),
-            "decision": record.decision,
-        }
         context = _exact_context(record.request)
-        if context is not None:
-            form["context"] = classified("request.context", context, facts, hide)
-        elif record.decision == "allow":
+        if context is None and record.decision == "allow":
             raise Malformed("an allowed request cannot be recorded exactly")
-        pieces, rest = list[str](), write_plain(form)[:-1]
-        for mark in marks:
-            piece, _, rest = rest.partition(mark)
-            pieces.append(piece)
-        first, *behind = (*pieces, f'{rest},"decision_id":"')
-        policies = f',"policies":{write_plain(list(map(_tidied, record.policies)))}'
+        text = _Text()
+        text.end = (
+            f'{{"action":{_quoted(record.request.request_kind)}'
+            f',"cedar_action":{_quoted(_tidied(record.request.action))}'
+        )
+        if context is not None:
+            text.end += ',"context":'
+            text.add("request.context", context, facts)
+        text.end += f',"decision":{_quoted(record.decision)},"decision_id":"'
+        first, *behind = (*text.pieces, text.end)
+        policies = _policies_text(record.policies)
         return cls(
             record=record,
             first=first,
             hidden=tuple(
-                _Hidden(path=path, text=value, hashed=hashed_of(path, value), after=after)
-                for (path, value), after in zip(hidden, behind, strict=True)
+                [
+                    _Hidden(path=path, text=value, hashed=hashed_of(path, value), after=after)
+                    for (path, value), after in zip(text.hidden, behind, strict=True)
+                ]
             ),
-            policies=policies if record.policies else "",
-            reason=f',"reason":{write_plain(_tidied(record.reason))}' if record.reason else "",
-            size=_bytes_of(first, *behind, policies, record.reason) + _HASH * len(hidden) + _AROUND,
-            beside=_bytes_of(*chain.from_iterable(hidden)) + _AROUND * len(hidden),
+            policies=policies,
+            reason=f',"reason":{_quoted(_tidied(record.reason))}' if record.reason else "",
+            size=_bytes_of(first, *behind, policies, record.reason)
+            + _HASH * len(text.hidden)
+            + _AROUND,
+            beside=_bytes_of(*chain.from_iterable(text.hidden)) + _AROUND * len(text.hidden),
         )
 
     def is_of(self, record: RequestRecord) -> bool:
@@ -192,7 +223,7 @@ class EntryForms:
         try:
             form = self._kept.get(id(record.request))
             if form is None or not form.is_of(record):
-                form = EntryForm.of(record, entropy, facts)
+                form = EntryForm.of(record, facts)
                 if record.is_repeated:
                     self._keep(form)
             return form.sealed(record, entropy)
@@ -263,3 +294,11 @@ def _check_header(session_uid: str, version: int, digest: str, resource_type: st
 
 _tidied = lru_cache(4096)(tidy)
 """Names of policies and reasons are few."""
+
+_quoted = lru_cache(4096)(write_plain)
+"""The same, and names of actions and facts, as JSON."""
+
+
+@lru_cache(4096)
+def _policies_text(policies: tuple[str, ...]) -> str:
+    return f',"policies":{write_plain(list(map(_tidied, policies)))}' if policies else ""

@@ -123,13 +123,9 @@ class RequestValue:
     salt: bytes = field(repr=False)
     value: str
 
-    def form(self) -> list[Json]:
-        """The JSON form."""
-        return value_form(self.index, self.path, self.salt, self.value)
-
     @classmethod
     def of(cls, form: Any) -> RequestValue:
-        """The value that :meth:`form` wrote.  Raises Malformed."""
+        """The value that :func:`value_form` wrote.  Raises Malformed."""
         if type(form) is not list or len(form) != 4:
             raise Malformed("request batch: a personal value is malformed")
         index, path, salt, value = form

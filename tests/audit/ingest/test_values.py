@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from attrs import astuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -11,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.audit.ingest.entries import JudgedEntry
 from svc.audit.ingest.values import check_each_value, check_values
 from svc.errors import Malformed
-from svc.model.audit.batch import RequestValue
+from svc.model.audit.batch import RequestValue, value_form
 from svc.model.audit.hidden import value_hash
 from svc.model.canonical import encode
 from tests.support.examples import examples
@@ -56,7 +57,7 @@ def batch(entries: Sequence[dict[str, str]]) -> tuple[list[JudgedEntry], list[Re
 
 def written(values: Sequence[RequestValue]) -> str:
     """Their text."""
-    return encode([one.form() for one in values]).decode()
+    return encode([value_form(*astuple(one)) for one in values]).decode()
 
 
 def said(check: Callable[[str, Sequence[JudgedEntry]], None], *what: object) -> str:
