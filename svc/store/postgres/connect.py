@@ -60,6 +60,10 @@ def settle(connection: PostgresConnection, secs: float) -> None:
         # A database or role may have weakened it: what we call durable is on the disk.
         "SELECT set_config('synchronous_commit', 'on', false)"
         " WHERE current_setting('synchronous_commit') = 'off';"
+        # To compress a batch of requests as by default takes longer than all else that is done
+        # with it; a server may be built without the other way.
+        "SELECT set_config(name, 'lz4', false) FROM pg_settings"
+        " WHERE name = 'default_toast_compression' AND 'lz4' = ANY(enumvals);"
         "SELECT pg_backend_pid(), current_setting('server_encoding'),"
         " current_setting('server_version_num')::int"
     ).fetchall()

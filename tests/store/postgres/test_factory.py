@@ -21,7 +21,7 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThread
 from twisted.plugin import IPlugin
-from twisted.trial.unittest import SynchronousTestCase, TestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase, TestCase
 from zope.interface.verify import verifyObject
 
 from svc.errors import ConfigError, MigrationsPending, StoreUnavailable, SvcError, UnknownApplied
@@ -199,16 +199,16 @@ class OpenTests(TestCase):
         self.assertEqual(await store.read("look", lambda tx: tx.people.groups()), ("a", "b"))
 
 
-class DurableTests(SynchronousTestCase):
-    """What a database or role may have weakened."""
+class SettingsTests(SynchronousTestCase):
+    """What a database or role may have set otherwise."""
 
-    def synchronous_commit(self, url: str) -> str:
+    def setting(self, name: str, url: str) -> str:
         """What holds in a session of ours."""
         place = database_place(url)
         opened = PostgresConnection.opened(place, "test", time.monotonic, time.monotonic() + 60)
         with closing(opened) as connection:
             settle(connection, 10.0)
-            [(found,)] = connection.ask("SHOW synchronous_commit").fetchall()
+            [(found,)] = connection.ask(f"SHOW {name}").fetchall()
         return str(found)
 
     @proves("G-ROLE-10", "G-AUD-01")
@@ -219,7 +219,21 @@ class DurableTests(SynchronousTestCase):
         for setting, found in (("off", "on"), ("local", "local"), ("remote_apply", "remote_apply")):
             with connected(url) as cursor:
                 cursor.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = {setting}')
-            self.assertEqual(self.synchronous_commit(url), found)
+            self.assertEqual(self.setting("synchronous_commit", url), found)
+
+    def test_long_texts(self) -> None:
+        """They are compressed in the faster of the ways that the server has."""
+        url = empty_database(self)
+        with connected(url) as cursor:
+            cursor.execute(
+                "SELECT enumvals FROM pg_settings WHERE name = 'default_toast_compression'"
+            )
+            found = cursor.fetchall()
+        if not found:
+            raise SkipTest("before PostgreSQL 14 there is one way")
+        [(known,)] = found
+        way = "lz4" if "lz4" in known else "pglz"
+        self.assertEqual(self.setting("default_toast_compression", url), way)
 
 
 class PoolerTests(SynchronousTestCase):
