@@ -215,10 +215,10 @@ class SpoolFiles:
             raise full()
         return SpoolRequest(sealed, holder, cost)
 
-    def give_back(self, request: SpoolRequest, needed: int = 0) -> None:
-        """Give back the room that a request does not need."""
-        over, holder = request.cost - needed, request.holder
-        self.room.give_back(over, {holder: over} if over and holder is not None else {})
+    def give_back(self, request: SpoolRequest) -> None:
+        """Give back the room of a request that is not written."""
+        cost, holder = request.cost, request.holder
+        self.room.give_back(cost, {holder: cost} if cost and holder is not None else {})
 
     def _free(self, segments: Sequence[Segment]) -> None:
         for one in segments:
@@ -399,7 +399,7 @@ class SpoolFiles:
         for request, needed in batch.paid:
             if request.holder is not None:
                 segment.held[request.holder] = segment.held.get(request.holder, 0) + needed
-            self.give_back(request, needed)
+        self.room.give_back(*batch.over())
         for session, n in batch.numbers.items():
             session.last = n
         for n, row in batch.rows:

@@ -70,6 +70,16 @@ class SpoolWrite:
         self.data += data
         self.place = SpoolPlace(self.place.spool_id, self.place.n + 1, row_hash(row.canonical))
 
+    def over(self) -> tuple[int, dict[str, int]]:
+        """Room that was taken for its requests and is not needed: all of it, and each holder's."""
+        whole, held = 0, dict[str, int]()
+        for request, needed in self.paid:
+            rest, holder = request.cost - needed, request.holder
+            whole += rest
+            if rest and holder is not None:
+                held[holder] = held.get(holder, 0) + rest
+        return whole, held
+
 
 @frozen
 class Extent:
