@@ -212,11 +212,11 @@ class ImportTests(SynchronousTestCase):
     """What a command loads."""
 
     def test_words_need_no_twisted(self) -> None:
-        """Parsing and help of the operator's words load neither Twisted nor Cedar."""
+        """Parsing and help of the operator's words load neither Twisted, Cedar nor libsodium."""
         script = (
             "import sys; from svc.cli import main; main(['authority', 'nodes', 'add', '--help']);"
             "main(['authority', 'bogus']);"
-            "sys.exit(any(name in sys.modules for name in ('twisted', 'cedarpy', 'klein')))"
+            "sys.exit(any(name in sys.modules for name in ('twisted', 'cedarpy', 'klein', 'nacl')))"
         )
         done = subprocess.run(
             [sys.executable, "-c", script], cwd=ROOT, capture_output=True, check=False, timeout=60
