@@ -35,13 +35,15 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from svc.errors import SvcError
-from svc.rpc.tls_buffers import release_buffers
+from svc.rpc.tls_buffers import (
+    put_ciphertext,
+    read_record,
+    release_buffers,
+    take_ciphertext,
+    write_records,
+)
 from svc.rpc.tls_output import CiphertextOutlet
-from svc.rpc.tls_records import RECORD_BYTES, Records
-
-_RECORD_OVERHEAD = 32
-_SLACK = 1 << 12
-"""Room for what OpenSSL adds by itself: the rest of a handshake, alerts, new keys."""
+from svc.rpc.tls_records import Records
 
 
 class VerifiedHandshake(Typed):
@@ -112,12 +114,13 @@ class TlsTransport(Protocol):
         """Ciphertext came."""
         if self._is_over:
             return
-        tls = self._begun()
-        tls.bio_write(data)
+        tls = self._tls or self._begun()
+        put_ciphertext(tls, data)
         self._whole += self._records.ended_by(data)
         if self._is_secured:
             self._read()
-            self._release()
+            if not self._is_released:
+                self._release()
         elif self._shake_hands():
             # What the handshake leaves to be said goes with the first words of HTTP/2.
             self._read()
@@ -148,11 +151,11 @@ class TlsTransport(Protocol):
         assert self._tls is not None
         try:
             # All of it: the context asks for whole writes, and memory takes them.
-            self._tls.send(data)
+            write_records(self._tls, data)
         except SSL.Error:
             self._end(Failure())
         else:
-            self._flush(len(data))
+            self._flush()
 
     def writeSequence(self, data: Iterable[bytes]) -> None:
         """Likewise, of several."""
@@ -255,10 +258,9 @@ class TlsTransport(Protocol):
 
     def _begun(self) -> SSL.Connection:
         """OpenSSL's connection, made when it is first needed."""
-        if self._tls is None:
-            self._is_beginning()
-            self._handshake = self._begin()
-            self._tls = self._handshake.connection
+        self._is_beginning()
+        self._handshake = self._begin()
+        self._tls = self._handshake.connection
         return self._tls
 
     def _is_beginning(self) -> None:
@@ -310,7 +312,7 @@ class TlsTransport(Protocol):
         while self._whole:
             self._whole -= 1
             try:
-                pieces.append(tls.recv(RECORD_BYTES))
+                pieces.append(read_record(tls))
                 continue
             except SSL.WantReadError:
                 pass  # It was a word of TLS itself.
@@ -333,22 +335,13 @@ class TlsTransport(Protocol):
 
     def _release(self) -> None:
         """Once: give back what the handshake made of the buffers, when they are empty."""
-        if not self._is_released and not self._is_over and self._tls is not None:
+        if not self._is_over and self._tls is not None:
             self._is_released = release_buffers(self._tls)
 
-    def _flush(self, size: int = 0) -> None:
-        """Send what OpenSSL has made; of *size* bytes and what it adds by itself."""
-        if self._tls is None or self._outlet is None or self._is_over:
-            return
-        most = size + _RECORD_OVERHEAD * (size // RECORD_BYTES + 1) + _SLACK
-        try:
-            while True:
-                piece = self._tls.bio_read(most)
-                self._outlet.write(piece)
-                if len(piece) < most:
-                    return
-        except SSL.WantReadError:
-            pass
+    def _flush(self) -> None:
+        """Send what OpenSSL has made."""
+        if self._tls is not None and self._outlet is not None and not self._is_over:
+            self._outlet.write(take_ciphertext(self._tls))
 
     def _say_end(self) -> None:
         if self._tls is None:

@@ -1,7 +1,14 @@
-"""The memory between OpenSSL and us, which keeps the size of the most it ever held.
+"""The memory between OpenSSL and us: records in and out of it, and how much it keeps.
 
-A handshake's flights, certificates and all, are many times what an idle connection needs later:
-some 5 KiB for each connection that lasts.  Nothing else here touches a private name of pyOpenSSL.
+pyOpenSSL's own methods do the same, and ask after each whether one of its callbacks has failed: a
+dozen calls for a small message, and a new buffer for each piece.  Here what OpenSSL refuses is
+told by pyOpenSSL, as ever, and what it takes by nobody.
+
+The memory keeps the size of the most it ever held.  A handshake's flights, certificates and all,
+are many times what an idle connection needs later: some 5 KiB for each connection that lasts.
+
+All of it is for the reactor's thread alone.  Nothing else here touches a private name of
+pyOpenSSL.
 """
 
 from __future__ import annotations
@@ -10,8 +17,63 @@ from typing import Any
 
 from OpenSSL import SSL
 
+from svc.rpc.tls_records import RECORD_BYTES
+
 _lib: Any = SSL._lib  # type: ignore[attr-defined]
 _ffi: Any = SSL._ffi  # type: ignore[attr-defined]
+
+_ROOM_BYTES = 10 * RECORD_BYTES
+"""What the largest piece that is read of a socket is when encrypted, and some more."""
+
+_room = _ffi.new("char[]", _ROOM_BYTES)
+_copied = _ffi.buffer(_room)
+_from_buffer = _ffi.from_buffer
+
+
+def put_ciphertext(connection: SSL.Connection, data: bytes) -> None:
+    """Give OpenSSL ciphertext that came."""
+    tls: Any = connection
+    if _lib.BIO_write(tls._into_ssl, _from_buffer(data), len(data)) != len(data):
+        raise MemoryError("OpenSSL has no memory for what came")
+
+
+def read_record(connection: SSL.Connection) -> bytes:
+    """The data of the next record.
+
+    Raises:
+        SSL.Error: as ``SSL.Connection.recv``.
+    """
+    tls: Any = connection
+    size = _lib.SSL_read(tls._ssl, _room, RECORD_BYTES)
+    if size <= 0:
+        tls._raise_ssl_error(tls._ssl, size)
+    return _copied[:size]  # type: ignore[no-any-return]
+
+
+def write_records(connection: SSL.Connection, data: bytes | memoryview) -> int:
+    """Make records of *data*; how many bytes of it went into them.
+
+    Raises:
+        SSL.Error: as ``SSL.Connection.send``.
+    """
+    tls: Any = connection
+    size: int = _lib.SSL_write(tls._ssl, _from_buffer(data), len(data))
+    if size <= 0:
+        tls._raise_ssl_error(tls._ssl, size)
+    return size
+
+
+def take_ciphertext(connection: SSL.Connection) -> bytes:
+    """Everything that OpenSSL has to send; it is handed over."""
+    tls: Any = connection
+    size = _lib.BIO_read(tls._from_ssl, _room, _ROOM_BYTES)
+    if size < _ROOM_BYTES:
+        return _copied[:size] if size > 0 else b""
+    pieces = []
+    while size > 0:
+        pieces.append(_copied[:size])
+        size = _lib.BIO_read(tls._from_ssl, _room, _ROOM_BYTES)
+    return b"".join(pieces)
 
 
 def release_buffers(connection: SSL.Connection) -> bool:

@@ -35,15 +35,16 @@ from svc.errors import SvcError
 from svc.interfaces.rpc import IHalfCloseableTransport
 from svc.lanes.bulk import READ_BYTES
 from svc.rpc.tls import Begin, VerifiedHandshake
-from svc.rpc.tls_buffers import release_buffers
-from svc.rpc.tls_records import RECORD_BYTES, Records, is_one_of_data
-
-_SLACK_BYTES = 1 << 12
-"""Room for what OpenSSL adds by itself: a record's own part, the rest of a handshake, alerts."""
+from svc.rpc.tls_buffers import (
+    put_ciphertext,
+    read_record,
+    release_buffers,
+    take_ciphertext,
+    write_records,
+)
+from svc.rpc.tls_records import Records, is_one_of_data
 
 _CHUNK_BYTES = READ_BYTES
-_FLUSH_BYTES = READ_BYTES + 4096
-"""What the largest piece that is read of a socket is when encrypted, and some more."""
 
 
 @implementer(IHalfCloseableTransport, ITransport, IConsumer, IPushProducer, IHalfCloseableProtocol)
@@ -118,7 +119,7 @@ class SessionTls(Protocol):
         try:
             tls.do_handshake()
         except SSL.WantReadError:
-            return self._ciphertext(0)
+            return take_ciphertext(tls)
         except SSL.Error:
             pass  # It fails again once the stream stands, and is told then.
         return b""
@@ -176,11 +177,11 @@ class SessionTls(Protocol):
         try:
             while left:
                 # One record goes at a time: OpenSSL is told to write in parts.
-                left = left[self._tls.send(left) :]
+                left = left[write_records(self._tls, left) :]
         except SSL.Error:
             self._fail(Failure())
         else:
-            self._flush(len(data))
+            self._flush()
             # A server's tickets went only with this.
             self._release()
 
@@ -193,11 +194,11 @@ class SessionTls(Protocol):
         if self._tls is None or self._said_end or self._refused is not None:
             return None
         try:
-            self._tls.send(data)
+            write_records(self._tls, data)
         except SSL.Error:
             self._fail(Failure())
             return b""
-        return self._ciphertext(len(data))
+        return take_ciphertext(self._tls)
 
     def open(self, data: bytes) -> bytes | None:
         """What the one record *data* holds; None to deliver *data* by :meth:`dataReceived` instead.
@@ -208,7 +209,7 @@ class SessionTls(Protocol):
         if not is_usual or self._reading or not self._secured or not self._wants_more():
             return None
         assert self._tls is not None
-        self._tls.bio_write(data)
+        put_ciphertext(self._tls, data)
         self._whole = 1
         opened = self._next_record()
         if self._heard_end:
@@ -297,7 +298,7 @@ class SessionTls(Protocol):
         return self._tls
 
     def _took(self, tls: SSL.Connection, data: bytes) -> None:
-        tls.bio_write(data)
+        put_ciphertext(tls, data)
         self._whole += self._records.ended_by(data)
 
     def _shake_hands(self) -> None:
@@ -340,25 +341,12 @@ class SessionTls(Protocol):
         if self._is_holding and not self.disconnecting:
             self._flush()
 
-    def _flush(self, size: int = 0) -> None:
-        """Send what OpenSSL has made: of *size* bytes, and what it adds by itself."""
+    def _flush(self) -> None:
+        """Send what OpenSSL has made."""
         self._is_holding = self._may_owe = False
-        sealed = self._ciphertext(size)
+        sealed = b"" if self._tls is None else take_ciphertext(self._tls)
         if sealed:
             self.transport.write(sealed)
-
-    def _ciphertext(self, size: int) -> bytes:
-        """Everything that OpenSSL has to send, nearly always in one piece, which is not copied."""
-        if self._tls is None:
-            return b""
-        most = _FLUSH_BYTES if size > RECORD_BYTES else size + _SLACK_BYTES
-        pieces: list[bytes] = []
-        try:
-            while not pieces or len(pieces[-1]) == most:
-                pieces.append(self._tls.bio_read(most))
-        except SSL.WantReadError:
-            pass
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _read(self) -> None:
         """Deliver what is decrypted, unless paused; never from within itself."""
@@ -397,7 +385,7 @@ class SessionTls(Protocol):
         assert self._tls is not None
         self._whole -= 1
         try:
-            return self._tls.recv(RECORD_BYTES)
+            return read_record(self._tls)
         except SSL.WantReadError:
             pass
         except SSL.ZeroReturnError:
