@@ -152,12 +152,10 @@ class MessageEnd:
         Raises:
             SvcError: when the call is over.
         """
-        outcome = self.outcome
-        if outcome is not None:
-            raise outcome
-        if self._stream.is_over or self._stream.ending is not None:
-            raise _ended()
-        self._stream.send_parts(parts, size)
+        stream = self._stream
+        if self.refusal is not None or stream.is_over or stream.ending is not None:
+            raise self.outcome or _ended()
+        stream.send_parts(parts, size)
         self._owner.schedule()
 
     def before_writing(self, call: Callable[[], object]) -> None:

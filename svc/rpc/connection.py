@@ -311,6 +311,11 @@ class WireProtocol(Protocol):
             self._act(event)
         if self.wire.has_work:
             self.schedule()
+        if not self.wire.is_clear:
+            self._left_over()
+
+    def _left_over(self) -> None:
+        """What came does not end with a frame, or waits for its turn."""
         self._timeouts.received()
         if self.wire.has_unread and self.end_reason is None and not self._is_holding:
             self._is_holding = True
@@ -397,7 +402,8 @@ class WireProtocol(Protocol):
             raise
         self._is_flushing = False
         self._write()
-        self._timeouts.written()
+        if self.wire.blocked:
+            self._timeouts.written()
         for event in self.wire.take_events():
             self._act(event)
         if self.wire.has_work or self._before:

@@ -206,8 +206,7 @@ class StreamTransport:
             return
         self._is_reading = True
         try:
-            outcome = self._end.outcome
-            if self._is_paused and outcome is not None:
+            if self._is_paused and (outcome := self._end.outcome) is not None:
                 # A break does not wait for a reader, who may never come back.
                 raise outcome
             while not self._is_paused and not self._is_over:

@@ -76,8 +76,8 @@ class ConnectionTimeouts:
             self._wait_for_head()
 
     def written(self) -> None:
-        """Something was written; an answer may wait for its caller."""
-        if self._owner.wire.blocked and "answers" not in self._running:
+        """Something was written, and waits for its caller."""
+        if "answers" not in self._running:
             self._wait_for_answers()
 
     def full(self) -> None:

@@ -139,6 +139,11 @@ class Connection(SendingHalf):
         return not self._is_dead and self._machine.has_frame
 
     @property
+    def is_clear(self) -> bool:
+        """Whether all that came was taken: nothing waits for its turn, and nothing for its end."""
+        return self._machine.reader.is_clear
+
+    @property
     def is_amid_head(self) -> bool:
         """Whether the peer has begun a header block and owes its end."""
         return not self._is_dead and self._machine.is_amid_head

@@ -72,12 +72,25 @@ class Inbox:
             SvcError: ``EXHAUSTED`` for a message past the limit, ``UNIMPLEMENTED`` or
                 ``INTERNAL`` for a compressed one; the stream's remaining bytes mean nothing then.
         """
+        if self.need < 0 and (alone := self._alone()):
+            return alone
         if not self.is_whole:
             return None
         if self._refusal is not None:
             raise self._refusal
         size, self.need = self.need, -1
         return self._cut(size)
+
+    def _alone(self) -> bytes | memoryview:
+        """The message that is all that is held, as most are, whole and in one piece; or nothing."""
+        chunks, size = self._chunks, self.held - PREFIX_BYTES
+        if size <= 0 or chunks is None or len(chunks) > 1 or size > self._limit:
+            return b""
+        first = chunks[0]
+        if _PREFIX.unpack_from(first) != (0, size):
+            return b""
+        self._chunks, self.held = None, 0
+        return memoryview(first)[PREFIX_BYTES:]
 
     def peek(self, most: int) -> bytes:
         """The next message if it is there whole and no longer than *most*, or nothing; it stays."""

@@ -191,11 +191,10 @@ class Machine(H2Connection):
         named length.  The windows are charged as ``h2`` does; :meth:`take_frame` has all else.
         """
         reader = self.reader
-        length = reader.plain_data
+        length, stream_id = reader.plain_data()
         state = self.state_machine.state  # compared by identity: a plain enum's hash is slow
         if not length or (state is not _CLIENT_OPEN and state is not _SERVER_OPEN):
             return None
-        stream_id = reader.next_stream
         stream = self.streams.get(stream_id)
         if stream is None or stream._expected_content_length is not None:
             return None

@@ -7,6 +7,7 @@ gather all of it first.  The rest is ``h2``'s own matter.
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Any
 
 from h2.errors import ErrorCodes
@@ -18,8 +19,8 @@ from svc.wire.limits import KIB
 
 Piece = bytes | memoryview
 _HEAD = 9
+_HEAD_AT = Struct("!BHBBL").unpack_from
 _KIND_AT = 3
-_STREAM_AT = 5
 _DATA, _HEADERS, _SETTINGS, _PUSH, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 4, 5, 8, 9
 _HEADS = (_HEADERS, _PUSH, _CONTINUATION)
 _END_STREAM = 0x01
@@ -118,23 +119,26 @@ class FrameReader(FrameBuffer):
         return len(data) >= _HEAD and len(data) - _HEAD >= int.from_bytes(data[:_KIND_AT], "big")
 
     @property
-    def plain_data(self) -> int:
-        """The length of the next frame if it is DATA without flags, whole and not empty; or 0."""
-        data = self._data
-        if len(data) <= _HEAD or data[_KIND_AT] or data[_KIND_AT + 1]:
-            return 0
-        if self._frame is not None or self._headers_buffer:
-            return 0
-        length = data[0] << 16 | data[1] << 8 | data[2]
-        return length if length <= min(self.max_frame_size, len(data) - _HEAD) else 0
+    def is_clear(self) -> bool:
+        """Whether all that was read has been taken, to the end of a frame and of its block."""
+        return not (self._data or self._headers_buffer or self._frame is not None)
 
-    @property
-    def next_stream(self) -> int:
-        """The stream of the next frame, whose head is there."""
-        return int.from_bytes(self._data[_STREAM_AT:_HEAD], "big") & 0x7FFF_FFFF
+    def plain_data(self) -> tuple[int, int]:
+        """Length and stream of the next frame if it is DATA without flags, whole and not empty.
+
+        Else a length of 0.
+        """
+        data = self._data
+        if len(data) <= _HEAD or self._frame is not None or self._headers_buffer:
+            return 0, 0
+        high, low, kind, flags, stream = _HEAD_AT(data)
+        length = high << 16 | low
+        if kind or flags or length > self.max_frame_size or length > len(data) - _HEAD:
+            return 0, 0
+        return length, stream & 0x7FFF_FFFF
 
     def take_plain_data(self, length: int) -> bytes:
-        """What :attr:`plain_data` told of, of its *length*."""
+        """What :meth:`plain_data` told of, of its *length*."""
         data = self._data
         end = _HEAD + length
         payload = bytes(memoryview(data)[_HEAD:end])

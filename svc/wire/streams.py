@@ -137,13 +137,17 @@ class Stream:
         Raises:
             SvcError: for a message past the limit, a compressed one.
         """
-        message = self.inbox.take()
+        inbox = self.inbox
+        message = inbox.take()
         # A message whose reader waits for it may be longer than the window.
         self.is_waiting = message is None
-        if message is not None:
-            self._connection.room.release(self.id)
-        if self._owed or self.inbox.need > 0:
-            self.settle()
+        if message is None:
+            if self._owed or inbox.need > 0:
+                self.settle()
+            return None
+        self._connection.room.release(self.id)
+        if self._owed > inbox.held:
+            self.credit(self._owed - inbox.held)
         return message
 
     @property
