@@ -73,17 +73,10 @@ class AheadQueue:
         batch, self._waiting = self._waiting, []
         self._in_write = len(batch)
         writing = self.in_thread(partial(self.write_ahead, [one for one, _ in batch]))
-        writing.addErrback(self._broken)
-        writing.addCallback(self._answer, batch)
-        writing.addCallback(lambda _: self._go_on())
+        writing.addBoth(self._answer, batch)
 
-    def _broken(self, failure: Failure) -> SvcError:
-        _log.failure("writing requests ahead failed", failure)
-        return Unavailable(
-            "the audit spool cannot be written, so nothing passes", reason="audit_unavailable"
-        )
-
-    def _answer(self, refusal: Outcome, batch: Sequence[_Waiter]) -> None:
+    def _answer(self, outcome: Outcome | Failure, batch: Sequence[_Waiter]) -> None:
+        refusal = _broken(outcome) if isinstance(outcome, Failure) else outcome
         self._in_write = 0
         for request, _ in batch:
             (self.written if refusal is None else self.refused)(request)
@@ -94,6 +87,7 @@ class AheadQueue:
                 durable.callback(None)
             else:
                 durable.errback(refusal)
+        self._go_on()
 
     def _go_on(self) -> None:
         """Write what was asked for meanwhile, by those just answered too."""
@@ -103,3 +97,10 @@ class AheadQueue:
             idle, self._idle = self._idle, []
             for one in idle:
                 one.callback(None)
+
+
+def _broken(failure: Failure) -> SvcError:
+    _log.failure("writing requests ahead failed", failure)
+    return Unavailable(
+        "the audit spool cannot be written, so nothing passes", reason="audit_unavailable"
+    )
