@@ -14,6 +14,7 @@ way (docs/adr/0032-lean-polling.md, 0038-what-an-opening-costs.md).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -42,6 +43,40 @@ _CANCELLED = 50
 """With more than these in the heap, and more than half of it, the heap is made anew."""
 
 
+class _Waker:
+    """Ends a poll, from any thread.  Twisted's is a pipe, and each byte takes ten calls."""
+
+    disconnected = 0
+
+    def __init__(self) -> None:
+        self._descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def logPrefix(self) -> str:
+        return "waker"
+
+    def wakeUp(self) -> None:
+        """Called from any thread."""
+        try:
+            os.eventfd_write(self._descriptor, 1)
+        except OSError:
+            pass  # it is gone, or was woken more often than it can count
+
+    def doRead(self) -> None:
+        """What it was woken for runs in the next turn."""
+        try:
+            os.eventfd_read(self._descriptor)
+        except BlockingIOError:
+            pass
+
+    def connectionLost(self, reason: object) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
 class LeanReactor(EPollReactor):
     """See the module."""
 
@@ -51,6 +86,9 @@ class LeanReactor(EPollReactor):
         self._timed: list[tuple[float, int, DelayedCall]] = []
         self._number = count()
         super().__init__()  # type: ignore[no-untyped-call]
+
+    def _wakerFactory(self) -> Any:
+        return _Waker()
 
     def mainLoop(self) -> None:
         """Turn after turn until the reactor is stopped; an error of a turn is logged."""
