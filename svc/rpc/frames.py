@@ -39,8 +39,8 @@ _TAGGED_TAG = 0x42
 _NOTE_TAG = 0x4A
 _PASS_TO_TAG = 0x08
 _DECISION_TAG = 0x12
-_N_TAG, _OFFSET_TAG, _SIZE_TAG = 0x08, 0x10, 0x18
-_ALLOWED, _DENIED = b"\x20\x01", b""
+_NUMBER_TAGS = (0x08, 0x10, 0x18, 0x20)
+"""Of a decision, in their order: n, offset, size and whether it is allowed."""
 EOF = b"\x18\x01"
 """The whole frame that says: I write no more."""
 MOVED = b"\x20\x01"
@@ -122,14 +122,7 @@ def _said_shortly(note: GateNote) -> bytes:
         return b""
     said = _head(_PASS_TO_TAG, note.pass_to)
     for one in note.decisions:
-        decided = b"".join(
-            (
-                _head(_N_TAG, one.n) if one.n else b"",
-                _head(_OFFSET_TAG, one.offset) if one.offset else b"",
-                _head(_SIZE_TAG, one.size) if one.size else b"",
-                _ALLOWED if one.allowed else _DENIED,
-            )
-        )
+        decided = _numbers(one.n, one.offset, one.size, one.allowed)
         said += _head(_DECISION_TAG, len(decided)) + decided
     return said
 
@@ -149,20 +142,18 @@ def parse_gated(message: Part) -> tuple[GateNote | None, TaggedFrame | None]:
         at += length
         if at == size:
             return note, None
-    return note, _tagged_at(message, at)
+    return note, parse_tagged(message, at)
 
 
-def parse_tagged(message: Part) -> TaggedFrame:
+def parse_tagged(message: Part, start: int = 0) -> TaggedFrame:
     """A frame that one end of a gated session has sent, as its Proxy gets it; not verified.
+
+    Args:
+        start: It is the rest of the message from there.
 
     Raises:
         Malformed: ``frame_untagged``: it is anything else.
     """
-    return _tagged_at(message, 0)
-
-
-def _tagged_at(message: Part, start: int) -> TaggedFrame:
-    """The frame that is the rest of a message."""
     size = len(message)
     if size > start and message[start] == _TAGGED_TAG:
         length, at = _varint(message, start + 1)
@@ -216,7 +207,7 @@ def _read_shortly(data: bytes) -> GateNote | None:
         length, at = _varint(data, at + 1)
         if not at or at + length > len(data):
             return None
-        decision = _read_decision(data, at, at + length)
+        decision = _read_decision(data[at : at + length])
         if decision is None:
             return None
         decisions.append(decision)
@@ -224,21 +215,12 @@ def _read_shortly(data: bytes) -> GateNote | None:
     return GateNote(pass_to, tuple(decisions))
 
 
-def _read_decision(data: bytes, at: int, end: int) -> RangeDecision | None:
+def _read_decision(data: bytes) -> RangeDecision | None:
     """One decision with all of its numbers, in their order."""
-    n = offset = size = 0
-    if at < end and data[at] == _N_TAG:
-        n, at = _varint(data, at + 1)
-    if 0 < at < end and data[at] == _OFFSET_TAG:
-        offset, at = _varint(data, at + 1)
-    if 0 < at < end and data[at] == _SIZE_TAG:
-        size, at = _varint(data, at + 1)
-    if not at:
+    n, offset, size, allowed = _read_numbers(data)
+    if not 0 < size < 1 << 32 or not 0 <= allowed <= 1:
         return None
-    rest = data[at:end]
-    if not 0 < size < 1 << 32 or (rest != _ALLOWED and (rest or at != end)):
-        return None
-    return RangeDecision(n=n, offset=offset, size=size, allowed=rest == _ALLOWED)
+    return RangeDecision(n=n, offset=offset, size=size, allowed=allowed == 1)
 
 
 def _untagged() -> Malformed:
@@ -289,6 +271,37 @@ def _head(tag: int, size: int) -> bytes:
         size >>= 7
     head.append(size)
     return bytes(head)
+
+
+def _numbers(*values: int) -> bytes:
+    """Fields of numbers, as protobuf writes them: one that is 0 is left out."""
+    said = bytearray()
+    for tag, value in zip(_NUMBER_TAGS, values, strict=True):
+        if value:
+            said.append(tag)
+            while value > 0x7F:
+                said.append(value & 0x7F | 0x80)
+                value >>= 7
+            said.append(value)
+    return bytes(said)
+
+
+def _read_numbers(data: bytes) -> list[int]:
+    """What :func:`_numbers` wrote; -1 in place of the last where it has written it otherwise."""
+    values, last, place, shift = [0, 0, 0, 0], 0, -1, 0
+    for byte in data:
+        if place < 0:  # a tag, of a later field than the one before
+            if byte not in _NUMBER_TAGS or byte <= last:
+                return [0, 0, 0, -1]
+            last, place, shift = byte, _NUMBER_TAGS.index(byte), 0
+        else:
+            values[place] |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                place = -1
+            elif shift > 28:
+                return [0, 0, 0, -1]
+    return values if place < 0 else [0, 0, 0, -1]
 
 
 def _varint(message: Part, start: int) -> tuple[int, int]:

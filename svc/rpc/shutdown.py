@@ -45,6 +45,7 @@ class GracefulShutdown:
     ) -> None:
         self._owner = owner
         self._after = after
+        self.has_begun = False
         self.is_draining = False
         self._is_left = False
 
@@ -54,7 +55,7 @@ class GracefulShutdown:
         Args:
             is_ready: The caller speaks HTTP/2: otherwise it has begun nothing.
         """
-        self.is_draining = True
+        self.has_begun = self.is_draining = True
         if is_ready:
             self._owner.wire.go_away()
             self._after("away", AWAY_SECONDS, self._refuse_further)
@@ -64,11 +65,14 @@ class GracefulShutdown:
 
     def client_goes_away(self) -> None:
         """The caller has announced that it leaves: close the connection after its last call."""
-        self._is_left = True
+        self.has_begun = self._is_left = True
         self.look()
 
     def look(self) -> None:
-        """Close the connection if nothing is to come on it; asked whenever it was written to."""
+        """Close the connection if nothing is to come on it; asked whenever it was written to.
+
+        Nothing to look at before :attr:`has_begun`.
+        """
         wire = self._owner.wire
         if self.is_draining and wire.is_going_away:
             # Only now: what the caller had begun may need what lasts, or end with it.

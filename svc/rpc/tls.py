@@ -148,14 +148,14 @@ class TlsTransport(Protocol):
         if not self._is_secured:
             self._early.append(data)
             return
-        assert self._tls is not None
+        assert self._tls is not None and self._outlet is not None
         try:
             # All of it: the context asks for whole writes, and memory takes them.
             write_records(self._tls, data)
         except SSL.Error:
             self._end(Failure())
         else:
-            self._flush()
+            self._outlet.write(take_ciphertext(self._tls))
 
     def writeSequence(self, data: Iterable[bytes]) -> None:
         """Likewise, of several."""

@@ -7,6 +7,7 @@ can take the same bytes on unread.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from struct import Struct
 
 from svc.errors import Fault, SvcError
@@ -17,9 +18,8 @@ _SMALL = 2048
 _IDENTITY = "identity"
 
 
-def prefix(length: int) -> bytes:
-    """The bytes before a message of *length* bytes."""
-    return _PREFIX.pack(0, length)
+prefix = partial(_PREFIX.pack, 0)
+"""``prefix(length)``: the bytes before a message of *length* bytes."""
 
 
 class Inbox:

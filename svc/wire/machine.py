@@ -250,7 +250,7 @@ class Machine(H2Connection):
     def is_open(self, stream_id: int) -> bool:
         """Whether the stream may still send or receive."""
         stream = self.streams.get(stream_id)
-        return stream is not None and not stream.closed
+        return stream is not None and stream.state_machine.state is not StreamState.CLOSED
 
     def room(self, stream_id: int) -> int:
         """How many bytes of DATA the peer takes on this stream now, in one frame."""

@@ -163,7 +163,10 @@ class FrameReader(FrameBuffer):
             self._parts.append(view[: self._missing])
             data = view[self._missing :]
             self._missing = 0
-        super().add_data(data)
+        if self._preamble_len:
+            super().add_data(data)
+        else:
+            self._data += data
 
     def __next__(self) -> Frame:
         """The next whole frame."""

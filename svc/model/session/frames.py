@@ -68,6 +68,7 @@ class TaggedFrame:
 
     Attributes:
         body: What is tagged: the head without its tag, and the data.
+        size: How many bytes of data it carries.
     """
 
     kind: TaggedKind
@@ -75,16 +76,12 @@ class TaggedFrame:
     offset: int
     tag: bytes
     body: Bytes = field(repr=False)
+    size: int
 
     @property
     def data(self) -> Bytes:
         """The bytes that it carries."""
         return self.body[HEAD_BYTES - TAG_BYTES :]
-
-    @property
-    def size(self) -> int:
-        """How many bytes it carries."""
-        return len(self.body) - HEAD_BYTES + TAG_BYTES
 
 
 def read_tagged(payload: Bytes | bytearray, at: int = 0) -> TaggedFrame:
@@ -103,7 +100,7 @@ def read_tagged(payload: Bytes | bytearray, at: int = 0) -> TaggedFrame:
         body: Bytes = bytes(payload[at + TAG_BYTES :])
     else:
         body = memoryview(payload)[at + TAG_BYTES :]
-    return TaggedFrame(kind=_BY_NUMBER[kind], seq=seq, offset=offset, tag=tag, body=body)
+    return TaggedFrame(kind=_BY_NUMBER[kind], seq=seq, offset=offset, tag=tag, body=body, size=size)
 
 
 class FrameTagger:
@@ -121,22 +118,20 @@ class FrameTagger:
 
     def data(self, data: Bytes) -> tuple[bytes, bytes]:
         """The tag and the body of a frame of these bytes, 1 to MAX_FRAME_DATA of them."""
-        made = self._ordered_frame(TaggedKind.DATA, data)
+        made = self._tagged(TaggedKind.DATA, self._ordered, data)
+        self._ordered += 1
         self._offset += len(data)
         return made
 
     def eof(self) -> tuple[bytes, bytes]:
         """Of the frame after which none of data comes."""
-        return self._ordered_frame(TaggedKind.EOF, b"")
+        self._ordered += 1
+        return self._tagged(TaggedKind.EOF, self._ordered - 1, b"")
 
     def urgent(self, kind: TaggedKind) -> tuple[bytes, bytes]:
         """Of a heartbeat or a cancel."""
         self._urgent += 1
         return self._tagged(kind, self._urgent - 1, b"")
-
-    def _ordered_frame(self, kind: TaggedKind, data: Bytes) -> tuple[bytes, bytes]:
-        self._ordered += 1
-        return self._tagged(kind, self._ordered - 1, data)
 
     def _tagged(self, kind: TaggedKind, seq: int, data: Bytes) -> tuple[bytes, bytes]:
         body = b"".join((_HEAD.pack(kind, seq, self._offset), data))

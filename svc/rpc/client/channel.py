@@ -198,12 +198,14 @@ class ClientConnection(WireProtocol):
 
     def _flush(self) -> None:
         super()._flush()
-        self._close_if_idle()
+        if self.is_draining:
+            self._close_if_idle()
 
     def dataReceived(self, data: bytes) -> None:
         """As the base, then see whether a drain is over."""
         super().dataReceived(data)
-        self._close_if_idle()
+        if self.is_draining:
+            self._close_if_idle()
 
     def drain(self) -> None:
         """See :class:`svc.interfaces.rpc.IRpcChannel`."""

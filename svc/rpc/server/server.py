@@ -145,7 +145,8 @@ class ServerConnection(WireProtocol):
 
     def _flush(self) -> None:
         super()._flush()
-        self._shutdown.look()
+        if self._shutdown.has_begun:
+            self._shutdown.look()
 
 
 @implementer(IProtocolFactory)
