@@ -21,6 +21,9 @@ from svc.kinds.web.listing import listing
 from svc.kinds.web.split import RequestSplit
 from svc.model.policy.requested import COMMAND_OPTIONS, known_command
 
+_OF_BROWSERS = frozenset({b"sec-fetch-site", b"origin", b"referer"})
+"""Fields that say which page has made a request; other programs write none of them."""
+
 _OWN_SITES = frozenset({b"same-origin", b"none"})
 
 _CONTINUE = """\
@@ -126,6 +129,8 @@ class RequestCheck:
         self.resource = resource
 
     def _check_site(self, head: HttpRequest, own: str) -> None:
+        if head.headers.has_none_of(_OF_BROWSERS):
+            return
         sites = head.headers.all(b"sec-fetch-site")
         origins = head.headers.all(b"origin")
         if any(origin.decode("latin-1") != own for origin in origins):

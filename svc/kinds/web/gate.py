@@ -131,7 +131,8 @@ class Exchange:
         stream = self.session.requests
         try:
             while (rest := await self._next_request()) is not None:
-                await self._pass_rest(rest)
+                if rest is not _NOTHING:
+                    await self._pass_rest(rest)
         except BadHead as fault:
             self._refuse(fault)
         except _Last:
@@ -304,7 +305,8 @@ class Exchange:
     async def _pass_answer(self, scan: BodyScan) -> None:
         if self._was_switched:
             self._is_switched.callback(True)
-        await _pass(self.session.answers, scan, self._end)
+        if not scan.is_over:
+            await _pass(self.session.answers, scan, self._end)
         if self._was_switched:
             return  # watched until its end: it is the connection's last request
         self._end = None

@@ -64,12 +64,8 @@ _NO_WORDS: frozenset[bytes] = frozenset()
 _LONGEST_SHARED = 40
 
 
-def _lower(name: bytes) -> bytes:
-    """A name in lower case; the usual ones are the same object in all heads."""
-    return _shared_lower(name) if len(name) <= _LONGEST_SHARED else name.lower()
-
-
 _shared_lower = lru_cache(256)(bytes.lower)
+"""A name in lower case: the usual ones are the same object in all heads."""
 
 
 @frozen
@@ -81,7 +77,10 @@ class Headers:
 
     @_last.default
     def _by_name(self) -> Mapping[bytes, bytes]:
-        return {_lower(name): value for name, value in self.fields}
+        return {
+            _shared_lower(name) if len(name) <= _LONGEST_SHARED else name.lower(): value
+            for name, value in self.fields
+        }
 
     def has_none_of(self, names: frozenset[bytes]) -> bool:
         """Whether no field has any of these names, which are in lower case."""
@@ -378,9 +377,9 @@ def _media_type(headers: Headers) -> str:
 
 
 def _body(headers: Headers, version: bytes, otherwise: Body) -> Body:
-    if not headers.has(b"content-length") and not headers.has(b"transfer-encoding"):
-        return otherwise
     lengths, codings = headers.all(b"content-length"), headers.all(b"transfer-encoding")
+    if not lengths and not codings:
+        return otherwise
     if codings and lengths:
         raise BadHead("Content-Length and Transfer-Encoding together", reason="two_lengths")
     if codings:

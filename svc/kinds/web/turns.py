@@ -60,7 +60,8 @@ class Turns:
     def owe(self, turn: Turn) -> None:
         """Note the next request; it must be done before any of it is passed on."""
         self._owed.append(turn)
-        self._go_on()
+        if turn.edit:
+            self._go_on()
 
     def current(self) -> Turn:
         """Whose answer the target now sends.

@@ -6,8 +6,9 @@ at once where they come, which a Deferred with its callbacks takes twenty times 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextvars import copy_context
+from types import CoroutineType
 from typing import Any
 
 from attrs import define, field
@@ -30,8 +31,8 @@ class BytesAwaited(Deferred[None]):
 
     go_on: Callable[[], object] | None = None
 
-    def __await__(self) -> Generator[Any, None, None]:
-        yield self
+    def __await__(self) -> Iterator[Any]:  # type: ignore[override]
+        return iter((self,))
 
     def come(self) -> None:
         """They are there, or none will be."""
@@ -72,7 +73,7 @@ def _first(serving: list[Deferred[None]], consumeErrors: bool) -> Deferred[Any]:
 
 def served(direction: Awaitable[None]) -> Deferred[None]:
     """Serve one direction from now on; fires when it has returned, or with what it raised."""
-    serving = _Serving(_awaited(direction))
+    serving = _Serving(direction if isinstance(direction, CoroutineType) else _awaited(direction))
     serving.step(None)
     return serving.done
 

@@ -179,11 +179,11 @@ class Gate:
         Raises:
             SvcError: no decision is possible now; counted as ``error``.
         """
-        approved = (found and found.approved) or self._approval(opened, action)
         basis = self._counted_basis(opened, action, facts)
-        known = self._remembered(opened, basis, action, facts, approved)
+        known = opened.decided_before(basis, action, facts) if found is None else None
         if known is not None:
             return known.again(self.request_ids.next())
+        approved = (found and found.approved) or self._approval(opened, action)
         counted = self._counted(opened, action, facts)
         try:
             decision, reason = self._decided(opened, action, facts, approved)
@@ -235,30 +235,9 @@ class Gate:
     ) -> None:
         """What further requests may go by: an approval for them too, or the same decision."""
         self._let_stand(opened, action, found)
-        if self._is_plain(opened, facts, decided.approved):
+        # Not where an approval, which ends amid a second, or another person is in it.
+        if not (decided.approved or opened.is_approved or NAMED_PERSON in facts):
             opened.remembered.keep(decided.basis, action, facts, decided)
-
-    def _remembered(
-        self,
-        opened: GatedOpen,
-        basis: tuple[int, ...],
-        action: str,
-        facts: Mapping[str, ContextValue],
-        approved: ApprovedAccess | None,
-    ) -> GatedRequest | None:
-        """What was decided on the very same facts, in this second and by this policy."""
-        known = opened.remembered.find(basis, action, facts)
-        if known is None or not self._is_plain(opened, facts, approved):
-            return None
-        return known
-
-    @staticmethod
-    def _is_plain(
-        opened: GatedOpen, facts: Mapping[str, ContextValue], approved: ApprovedAccess | None
-    ) -> bool:
-        """Whether no approval, which ends amid a second, and no other person is in it."""
-        stands_on = approved or opened.approved or opened.lasting
-        return not stands_on and NAMED_PERSON not in facts
 
     def _way_to_ask(
         self, opened: GatedOpen, decision: Decision, decision_id: str, text: bytes
@@ -288,7 +267,7 @@ class Gate:
     def stands(self, verdict: RequestVerdict | DecidedOpen) -> bool:
         """Whether what was decided a moment ago was decided by what is decided by now."""
         try:
-            return verdict.basis == self._basis()
+            return verdict.basis == _basis(self.engine(), self.now())
         except SvcError:
             return False
 
@@ -296,13 +275,10 @@ class Gate:
         self, opened: GatedOpen, action: str, facts: Mapping[str, ContextValue]
     ) -> tuple[int, ...]:
         try:
-            return self._basis()
+            return _basis(self.engine(), self.now())
         except SvcError:
             self.on_decision(self._counted(opened, action, facts), "error")
             raise
-
-    def _basis(self) -> tuple[int, ...]:
-        return _basis(self.engine(), self.now())
 
     def still_allows_request(
         self,

@@ -72,6 +72,19 @@ class GatedOpen:
     numbers: SessionNumbers = field(init=False, eq=False)
     """Of its recorded requests."""
 
+    @property
+    def is_approved(self) -> bool:
+        """Whether some of its requests may stand on an approval."""
+        return self.approved is not None or bool(self.lasting)
+
+    def decided_before(
+        self, basis: tuple[int, ...], action: str, facts: Mapping[str, ContextValue]
+    ) -> GatedRequest | None:
+        """What was decided on the same, where no request may stand on an approval."""
+        if self.approved is not None or self.lasting:
+            return None
+        return self.remembered.find(basis, action, facts)
+
     @facts.default
     def _asked(self) -> Mapping[str, str]:
         return self.kind.asked(self.request).facts

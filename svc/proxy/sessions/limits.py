@@ -7,9 +7,9 @@ Authority holds them again: neither rests on the other's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from attrs import define, field
 
@@ -69,13 +69,12 @@ class PersonRates:
         most = self.opens.buckets.rate.burst
         self.opens.spend(person_of(person), min(most, _COSTS.get(name, 1.0)))
 
-    def requested(self, person: Principal) -> None:
-        """One request inside a session, right before its decision.
+    def requested(self, person: Principal) -> Callable[[], None]:
+        """What is called for each request inside a session, right before its decision.
 
-        Raises:
-            TooMany: the person makes too many; it is neither decided nor recorded.
+        It raises TooMany: the person makes too many; it is neither decided nor recorded.
         """
-        self.requests.spend(person_of(person))
+        return partial(self.requests.spend, person_of(person))
 
     def check(self, person: Principal) -> None:
         """Right before a decision.

@@ -386,7 +386,7 @@ class SessionOpens:
             factor_at=opening.certificate.factor_at,
         )
         approvals = SessionApprovals(granted.signed, lambda: self.channel(), self.clock)
-        spend = partial(self.rates.requested, opening.person)
+        spend = self.rates.requested(opening.person)
         keep, ceiling = partial(self.keep_denied, opened), granted.grant.ceiling
         session = self.gate.session(opened, ceiling, self.record, approvals.use, spend, keep)
         return GatedCarried(*joined, clock=self.clock, gate=kind.gate, session=session)

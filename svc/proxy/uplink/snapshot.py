@@ -205,7 +205,7 @@ class SnapshotHolder:
         Raises:
             Unavailable: ``policy_stale``: there is none, or none fresh enough.
         """
-        if self._engine is None or not self.is_fresh:
+        if self._engine is None or self.age >= self._valid_secs:
             raise Unavailable(
                 "this Proxy has no fresh policy from Authority; try again", reason="policy_stale"
             )
