@@ -39,12 +39,13 @@ class WebRequests:
                 if self._body.is_over:
                     self._body = None
                 continue
-            if not self._head:
+            begins = not self._head
+            if begins:
                 self._start = self._at + at
-                starts.append((self._start, True, 0))
             at += self._take_head(data[at:], is_denied)
-            if not self._head:  # it is over
-                starts.append((self._start, True, self._at + at))
+            is_over = not self._head
+            if begins or is_over:
+                starts.append((self._start, True, self._at + at if is_over else 0))
         self._at += len(data)
         return starts
 

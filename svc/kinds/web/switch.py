@@ -44,6 +44,9 @@ class Switch:
         return bool(self.key) and accepted == proof
 
 
+NO_SWITCH = Switch()
+
+
 def switch_of(head: HttpRequest) -> Switch:
     """What this request asks for."""
-    return Switch(head.protocol, head.websocket_key)
+    return Switch(head.protocol, head.websocket_key) if head.upgrades else NO_SWITCH

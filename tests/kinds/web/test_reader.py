@@ -26,14 +26,17 @@ class WebRequestsTests(SynchronousTestCase):
         found = []
         for n, one in enumerate(requests):
             start = len(b"".join(requests[:n]))
-            found += [(start, True, 0), (start, True, start + one.index(b"\r\n\r\n") + 4)]
+            end = start + one.index(b"\r\n\r\n") + 4
+            if start // step != (end - 1) // step:  # its end shows later
+                found.append((start, True, 0))
+            found.append((start, True, end))
         self.assertEqual(starts, found)
 
     def test_a_body_that_may_not_come(self) -> None:
         """After a denied request with Expect nobody can tell where the next one begins."""
         data = UNSURE + b"abcde" + GET
-        self.assertEqual(len(WebRequests().feed(data, lambda offset: False)), 4)
-        self.assertEqual(len(WebRequests().feed(data, lambda offset: True)), 2)
+        self.assertEqual(len(WebRequests().feed(data, lambda offset: False)), 2)
+        self.assertEqual(len(WebRequests().feed(data, lambda offset: True)), 1)
 
     def test_no_request(self) -> None:
         """What is none ends the session."""

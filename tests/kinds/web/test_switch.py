@@ -68,4 +68,4 @@ class SwitchTests(SynchronousTestCase):
         """What follows is no request to its reader."""
         reader = WebRequests(BOTH)
         found = reader.feed(ASKED + b"GET / HTTP/1.1\r\n", lambda at: False)
-        self.assertEqual(found, [(0, True, 0), (0, True, len(ASKED))])
+        self.assertEqual(found, [(0, True, len(ASKED))])
