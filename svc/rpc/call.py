@@ -26,9 +26,6 @@ class Owner(Protocol):
     def schedule(self) -> None:
         """Write in this turn of the reactor what has been queued."""
 
-    def nudge(self) -> None:
-        """As :meth:`schedule`, if there is anything to write."""
-
     def before_writing(self, call: Callable[[], object]) -> None:
         """Run *call* once, before this turn's writing."""
 
@@ -102,7 +99,6 @@ class MessageEnd:
         if self.refusal is not None:
             raise self.refusal
         message = self._stream.take()
-        self._owner.nudge()
         if message is not None:
             return message
         outcome = self.outcome
@@ -116,13 +112,14 @@ class MessageEnd:
 
     @property
     def is_drained(self) -> bool:
-        """Whether nothing is held of a message after the last one taken, and the call goes on.
+        """Whether nothing is held after the last message taken, and the peer's half goes on.
 
-        Where it is False another :meth:`take` has something to give, to ask for or to raise.
+        Where it is False another :meth:`take` has something to give, to ask for or to raise, or
+        the peer's half is over.
         """
         stream = self._stream
         is_over = stream.is_over or stream.status is not None or self.refusal is not None
-        return not (is_over or stream.inbox.is_partial)
+        return not (is_over or stream.input_ended or stream.inbox.is_partial)
 
     @property
     def outcome(self) -> SvcError | None:
@@ -191,7 +188,6 @@ class MessageEnd:
         elif self._reader is not None:
             # Its message may be longer than the window: open it, though nothing was taken.
             self._stream.settle()
-            self._owner.nudge()
 
     def drained(self) -> None:
         """The stream's queue has room."""
@@ -240,7 +236,6 @@ class MessageEnd:
     def credit(self, size: int) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""
         self._stream.credit(size)
-        self._owner.nudge()
 
     # -- inside
 

@@ -120,7 +120,9 @@ class WireProtocol(Protocol):
     @cached_property
     def wire(self) -> Connection:
         """HTTP/2; made when first asked for: a caller that never gets so far costs none."""
-        return Connection(self._limits, is_client=self._is_client)
+        made = Connection(self._limits, is_client=self._is_client)
+        made.on_window = self.schedule
+        return made
 
     # -- the transport's side
 
@@ -208,11 +210,6 @@ class WireProtocol(Protocol):
         if self._is_lost or self._is_paused or self._is_flushing or "flush" in self._timers:
             return
         self._timers["flush"] = self.clock.callLater(0, self._flush)
-
-    def nudge(self) -> None:
-        """As :meth:`schedule`, if there is anything to write."""
-        if self.wire.has_work:
-            self.schedule()
 
     def before_writing(self, call: Callable[[], object]) -> None:
         """Run *call* once, just before writing next."""
@@ -404,8 +401,9 @@ class WireProtocol(Protocol):
         self._write()
         if self.wire.blocked:
             self._timeouts.written()
-        for event in self.wire.take_events():
-            self._act(event)
+        if self.wire.events:
+            for event in self.wire.take_events():
+                self._act(event)
         if self.wire.has_work or self._before:
             self.schedule()
 

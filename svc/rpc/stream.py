@@ -215,7 +215,7 @@ class StreamTransport:
                     break
                 self._received(message)
                 if self._end.is_drained:
-                    break
+                    return
             if not self._is_paused and not self._is_over and self._end.has_ended:
                 self._ended()
         except SvcError as refusal:

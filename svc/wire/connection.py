@@ -274,7 +274,7 @@ class Connection(SendingHalf):
         stream = self.streams.get(stream_id)
         if stream is not None:
             stream.accept((data,), len(data), 0)
-            self._events.append(Readable(stream))
+            self.events.append(Readable(stream))
 
     def _on_data(self, event: h2e.DataReceived) -> None:
         length = event.flow_controlled_length or 0
@@ -286,7 +286,7 @@ class Connection(SendingHalf):
         if stream is not None and length:
             parts = data.parts if isinstance(data, Pieces) else [data]
             stream.accept(parts, len(data), length - len(data))
-            self._events.append(Readable(stream))
+            self.events.append(Readable(stream))
 
     def _on_request(self, event: h2e.RequestReceived) -> None:
         fields: Any = event.headers or []
@@ -313,7 +313,7 @@ class Connection(SendingHalf):
             stream.finish(Status(Code.INVALID_ARGUMENT, refused.text))
         else:
             stream.inbox.encoding = head.encoding
-            self._events.append(CallOpened(stream, head))
+            self.events.append(CallOpened(stream, head))
 
     def _on_response(self, event: h2e.ResponseReceived) -> None:
         stream = self.streams.get(event.stream_id)
@@ -333,7 +333,7 @@ class Connection(SendingHalf):
         if stream is None:
             return
         stream.input_ended = True
-        self._events.append(Readable(stream))
+        self.events.append(Readable(stream))
         if self._is_client:
             self._reset(stream.id, ErrorCodes.NO_ERROR)
             self._over(stream, parse_trailers(dict(stream.headers + stream.trailers)))
@@ -368,19 +368,19 @@ class Connection(SendingHalf):
     def _on_settings(self, _event: h2e.RemoteSettingsChanged) -> None:
         if not self._is_ready:
             self._is_ready = True
-            self._events.append(Ready())
+            self.events.append(Ready())
         self._next_turns()
         self._unblock()
 
     def _on_pong(self, event: h2e.PingAckReceived) -> None:
         if event.ping_data == _LEAVING and self._is_leaving:
             self.refuse_further()
-        self._events.append(Ponged())
+        self.events.append(Ponged())
 
     def _on_goaway(self, event: h2e.ConnectionTerminated) -> None:
         last = event.last_stream_id or 0
         words = event.additional_data or b""
-        self._events.append(GoingAway(last, int(event.error_code or 0), words))
+        self.events.append(GoingAway(last, int(event.error_code or 0), words))
         if not self._is_client:
             return  # about streams of ours, of which there are none; what is begun is served
         self.is_going_away = True

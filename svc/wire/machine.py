@@ -122,6 +122,8 @@ class Machine(H2Connection):
 
     Attributes:
         reader: Holds what was read.
+        feed: Keeps what was read, for :meth:`take_frame`; raises ProtocolError where it does not
+            begin as HTTP/2 does.
         control: The control frames waiting to be written; only to be looked at.
     """
 
@@ -136,6 +138,7 @@ class Machine(H2Connection):
         self.decoder.max_header_list_size = limits.max_header_list
         self.reader = FrameReader(limits.max_header_list, limits.max_frame, server=not is_client)
         self.incoming_buffer = self.reader
+        self.feed = self.reader.add_data
         # No more than late frames can concern.
         self._closed_streams = SizeLimitDict(size_limit=max(_FEWEST_CLOSED, 2 * limits.max_streams))
         self.control = self._data_to_send  # always the same object
@@ -164,14 +167,6 @@ class Machine(H2Connection):
     def held_control(self) -> int:
         """Bytes of control frames waiting to be written."""
         return len(self.control)
-
-    def feed(self, data: bytes) -> None:
-        """Keep what was read, for :meth:`take_frame`.
-
-        Raises:
-            ProtocolError: it does not begin as HTTP/2 does.
-        """
-        self.reader.add_data(data)
 
     def take_frame(self) -> Frame | None:
         """The next whole frame of what was read.

@@ -6,6 +6,8 @@ peer's window stands aside until that window opens; nothing is tried again befor
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from h2.errors import ErrorCodes
 
 from svc.wire.events import Event, Finished, QueueEmptied
@@ -30,6 +32,8 @@ class SendingHalf:
         streams: Open calls by stream id.
         room: What they may hold together.
         blocked: Those of them that wait for their peer's window.
+        events: What has happened and nobody has taken yet.
+        on_window: Called when the peer may send more and is to be told, with what is written next.
     """
 
     def __init__(self, limits: WireLimits, *, is_client: bool) -> None:
@@ -39,12 +43,13 @@ class SendingHalf:
         self._is_client = is_client
         self._machine = Machine(limits, is_client=is_client)
         self._floods = FloodGuard(limits)
-        self._events: list[Event] = []
+        self.events: list[Event] = []
         self._dirty: dict[int, Stream] = {}
         self.room = StreamBudget(lambda: self.limits)
         self._pings = PingGuard(limits.least_ping_secs)
         self._turns = StreamQueue(limits.max_streams, self._begin)
         self._heads = 0
+        self.on_window: Callable[[], object] = lambda: None
         self._is_dead = False
         self._now = 0.0
 
@@ -72,7 +77,7 @@ class SendingHalf:
 
     def take_events(self) -> list[Event]:
         """Hand over the events that have gathered."""
-        events, self._events = self._events, []
+        events, self.events = self.events, []
         return events
 
     def reset(self, stream: Stream, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
@@ -99,6 +104,7 @@ class SendingHalf:
         """Let the peer send *size* more bytes on *stream*."""
         if not self._is_dead and self._machine.is_open(stream.id):
             self._machine.increment_flow_control_window(size, stream.id)
+            self.on_window()
 
     # -- inside
 
@@ -126,7 +132,7 @@ class SendingHalf:
             if stream.on_sent is not None:
                 stream.on_sent(sent)
         if was_full and stream.queued < self.limits.send_queue:
-            self._events.append(QueueEmptied(stream))
+            self.events.append(QueueEmptied(stream))
         if stream.queued:
             if stream.id not in self.blocked:
                 self._dirty[stream.id] = stream
@@ -191,7 +197,7 @@ class SendingHalf:
     def _over(self, stream: Stream, status: Status) -> None:
         stream.status = status
         self._forget(stream)
-        self._events.append(Finished(stream))
+        self.events.append(Finished(stream))
 
     def _unblock(self) -> None:
         self._dirty.update(self.blocked)

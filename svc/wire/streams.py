@@ -64,6 +64,7 @@ class Stream:
     __slots__ = (
         "_connection",
         "_grown_at",
+        "_is_ahead",
         "_owed",
         "_queue",
         "_taken",
@@ -118,6 +119,7 @@ class Stream:
         self._taken = 0
         self._owed = 0
         self._grown_at = 0
+        self._is_ahead = False
 
     # -- receiving
 
@@ -145,7 +147,9 @@ class Stream:
             if self._owed or inbox.need > 0:
                 self.settle()
             return None
-        self._connection.room.release(self.id)
+        if self._is_ahead:
+            self._is_ahead = False
+            self._connection.room.release(self.id)
         if self._owed > inbox.held:
             self.credit(self._owed - inbox.held)
         return message
@@ -203,6 +207,7 @@ class Stream:
         missing = self.inbox.need - self._window // 2
         if missing <= 0 or self.inbox.is_whole:
             return 0
+        self._is_ahead = True
         return self._connection.room.run_ahead(self.id, missing, self.settle)
 
     def _grow(self, window: int) -> None:
