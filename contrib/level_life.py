@@ -29,11 +29,13 @@ from svc.model.audit.replay import Hole, SpoolMemory
 from svc.model.audit.spool import SpoolPlace, SpoolRow, row_hash
 from svc.model.canonical import decode
 from svc.model.cluster.agent import Agent, AgentCertificate, Assertion, Delegation
+from svc.model.cluster.health import CheckFound, NodeHealth
 from svc.model.cluster.lease import Member
 from svc.model.cluster.node import Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, Undeclared
 from svc.model.cluster.sign_in import IdentityLink, SignIn
+from svc.model.doctor import CheckSeverity
 from svc.model.ids import event_id, node_id, person_id, random_id
 from svc.model.policy.access import EntityUid
 from svc.model.policy.requested import KeptApproval, RequestedAccess, RequestState
@@ -163,6 +165,17 @@ class Life:
             self.nodes[name] = id
         tx.nodes.revoke(self.nodes["c0"], self.at + 1)
         tx.nodes.seen(self.nodes["c1"], self.at + 2, "0.10.0")
+        told = CheckFound("store.migrations", CheckSeverity.WARN)
+        health = NodeHealth(
+            node_id=self.nodes["c1"],
+            at=self.at + 4,
+            version="0.10.0",
+            worst=told.severity,
+            failed=0,
+            warnings=1,
+            found=(told,),
+        )
+        tx.health.put([health])
         for id, joins in (("waiting", TokenRole.CONNECTOR), ("spent", TokenRole.PROXY)):
             token = TokenRecord(
                 id=id,

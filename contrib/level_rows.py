@@ -53,16 +53,6 @@ def _catalog(ids: Ids) -> dict[str, Sequence[Row]]:
     lease = {"scope": "racks", "node_id": ids.connector, "source": "ec2"}
     return {
         "resource_names": [{"resource_id": ids.resource, "name": "the ledger"}],
-        "node_health": [
-            {
-                "node_id": ids.connector,
-                "at": 60.5,
-                "worst": "warn",
-                "failed": 0,
-                "warnings": 1,
-                "report": '{"checks":[{"id":"clock","status":2}]}',
-            },
-        ],
         "node_capabilities": [{"node_id": ids.connector, "name": "kube_gate", "value": 1}],
         "epochs": [
             {"name": "kube_gate", "epoch": 1, "activated_at": 61.0, "activated_by": "local:0"},

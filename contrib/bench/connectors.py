@@ -24,6 +24,7 @@ from twisted.internet.endpoints import UNIXClientEndpoint
 from twisted.internet.task import deferLater
 
 from svc.compose.connector import make_connector
+from svc.compose.health import LastChecks
 from svc.config import RoleSettings, read_settings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
@@ -94,7 +95,12 @@ class Many:
         connector = evolve(self._settings.connector, resources=(evolve(table, id=name),))
         settings = evolve(self._settings, state_dir=str(state), join=join, connector=connector)
         role = make_connector(
-            self.runtime, settings, Metrics(("connector",), ""), StateDirectory(state), _refused
+            self.runtime,
+            settings,
+            Metrics(("connector",), ""),
+            StateDirectory(state),
+            _refused,
+            LastChecks(),
         )
         self._roles.append(role)
         await role.startService()

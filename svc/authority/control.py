@@ -18,6 +18,7 @@ from svc.authority.ingest.heads import HeadsToSend
 from svc.authority.ingest.queue import QueueIntake
 from svc.authority.limits import AskRates
 from svc.authority.policy.snapshot import SnapshotPublisher
+from svc.authority.registry.health import ReportedHealth
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
@@ -55,13 +56,14 @@ from svc.messages.gated import (
     checkpoint_answer_message,
     read_checkpoint_ask,
 )
+from svc.messages.health import CONTROL_HEALTH_METHOD, read_health_reports, receipt_message
 from svc.messages.session import explanation_message, read_why
 from svc.messages.snapshot import decode_snapshot_request, encode_frame
 from svc.messages.spooled import read_spooled, state_message
 from svc.model.cluster.node import Node
 from svc.model.principal import Role
 from svc.proto.gate.v1 import control_pb2 as pb
-from svc.proto.gate.v1 import session_pb2
+from svc.proto.gate.v1 import session_pb2, tunnel_pb2
 from svc.runtime.services import bounded
 
 _log = Logger(namespace="svc_authority")
@@ -81,6 +83,7 @@ FORWARDED = frozenset(
         CONTROL_ACCESS_METHOD,
         USE_APPROVAL_METHOD,
         AUTHORITY_CHECKPOINT_METHOD,
+        CONTROL_HEALTH_METHOD,
     }
 )
 """What an Authority that stands by forwards.  The greeting is not among it: its answer says whom
@@ -104,6 +107,7 @@ class ControlService:
         rates: What one Proxy may ask at once.
         spooled: Takes the rows of a Proxy's spool.
         heads: The audit log's signed heads, for Proxies to keep.
+        health: Takes what nodes report of their own health.
     """
 
     state_cache: ClusterStateCache
@@ -122,6 +126,7 @@ class ControlService:
     rates: AskRates
     spooled: QueueIntake
     heads: HeadsToSend
+    health: ReportedHealth
     _present: dict[str, int] = field(factory=dict)
     _instances: dict[str, str] = field(factory=dict)
 
@@ -146,6 +151,7 @@ class ControlService:
                 "UseApproval": unary(pb.UseApprovalRequest, self._use_approval),
                 "Access": unary(session_pb2.SessionAccessRequest, self._access),
                 "Spooled": unary(pb.SpooledRequest, self._spooled),
+                "ReportHealth": unary(pb.HealthReports, self._report_health),
             },
             lasting=frozenset({"RegisterConnector", "Snapshot"}),
         )
@@ -306,3 +312,11 @@ class ControlService:
         proxy = self._proxy(call.peer)
         with self.rates.reporting(proxy.id):
             return state_message(await self.spooled.take(proxy, *read_spooled(request)))
+
+    async def _report_health(
+        self, request: pb.HealthReports, call: IRpcCall
+    ) -> tunnel_pb2.HealthReceipt:
+        proxy = self._proxy(call.peer)
+        with self.rates.reporting(proxy.id):
+            receipt = self.health.take(read_health_reports(request), proxy.id)
+        return receipt_message(receipt)

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 
 from svc import __version__
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
+from svc.compose.health import HealthReporter, LastChecks
 from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.compose.node import (
     NodeRole,
@@ -27,6 +28,7 @@ from svc.compose.targets import read_targets
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels, proxy_by
+from svc.connector.health import HealthLinks
 from svc.connector.identity import AuthorityIdentities
 from svc.connector.inventories import ProxyInventories
 from svc.connector.last_checkpoints import LastCheckpoints
@@ -83,6 +85,7 @@ class ConnectorParts:
     reach: Reach
     identities: IdentityStore
     ready: Readiness
+    checks: LastChecks
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
 
 
@@ -92,6 +95,7 @@ def make_connector(
     metrics: Metrics,
     state: StateDirectory,
     stopped_by: Callable[[SvcError], object],
+    checks: LastChecks,
 ) -> ConnectorRole:
     """Wire a Connector; refuses at once what it must not start with."""
     if not settings.endpoints.proxy:
@@ -109,6 +113,7 @@ def make_connector(
         reach=parse_reach(settings.connector.reach),
         identities=identities,
         ready=ready,
+        checks=checks,
     )
     role = ConnectorRole(ready)
     assembled = ConnectorAssembly(parts)
@@ -179,7 +184,7 @@ class ConnectorAssembly:
         fresh = freshness(p.runtime, identity, Role.PROXY)
         ways = [ProxyAddress(str(a), self._dial(identity, a)) for a in p.settings.endpoints.proxy]
         duplicates = p.metrics.counter("svc_connector_duplicate_proxy_connections_total")
-        proxies = Proxies(ways, duplicates.inc)
+        proxies, health = Proxies(ways, duplicates.inc), HealthLinks()
         tunnels = [
             Tunnels(
                 connector=me,
@@ -192,6 +197,7 @@ class ConnectorAssembly:
                 times=times,
                 fresh=fresh,
                 inventories=inventories,
+                health=health,
             )
             for _ in range(p.settings.connector.proxy_connection_count)
         ]
@@ -212,7 +218,15 @@ class ConnectorAssembly:
             identity,
             reach,
         )
-        return [renewal, identities, service]
+        reporting = HealthReporter(
+            cluster=p.settings.cluster,
+            identity=identity,
+            checks=p.checks,
+            deliver=health.deliver,
+            clock=clock,
+            now=p.runtime.now,
+        )
+        return [renewal, identities, service, reporting]
 
     def _dial(
         self, identity: TransportIdentity, address: Address

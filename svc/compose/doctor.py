@@ -164,8 +164,16 @@ class PeriodicDoctor(AsyncService):
             _log.info("a check finds nothing any more", check=one.id, text=one.message)
 
 
-def periodic_doctor(runtime: Runtime, settings: RoleSettings, metrics: Metrics) -> PeriodicDoctor:
+def periodic_doctor(
+    runtime: Runtime,
+    settings: RoleSettings,
+    metrics: Metrics,
+    tell: Callable[[DoctorReport], object],
+) -> PeriodicDoctor:
     """The periodic checks of a process whose configuration asks for them.
+
+    Args:
+        tell: Given each report.
 
     Raises:
         PluginError: a drop-in with a check cannot be loaded.
@@ -176,11 +184,17 @@ def periodic_doctor(runtime: Runtime, settings: RoleSettings, metrics: Metrics) 
         contexts = role_contexts(settings, runtime.now(), program, is_within=True)
         return examine(checks, contexts)
 
+    meters = DoctorMeters(metrics, [check.id for check in checks])
+
+    def told(report: DoctorReport) -> None:
+        meters.tell(report)
+        tell(report)
+
     reactor = runtime.reactor
     return PeriodicDoctor(
         run=run,
         clock=reactor,
         interval=settings.doctor.check_interval_secs,
         thread=SerialThread("doctor", reactor.callFromThread, nice=_NICE),
-        tell=DoctorMeters(metrics, [check.id for check in checks]).tell,
+        tell=told,
     )

@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from svc import __version__
 from svc.compose.degraded import DegradedConditions
 from svc.compose.descriptors import RefusedByTheSystem, make_room
+from svc.compose.health import LastChecks
 from svc.compose.listeners.addresses import ListeningFile
 from svc.compose.listeners.rpc import RpcListener
 from svc.compose.telemetry import ExposureWarning, reactor_lag, telemetry_listener
@@ -127,7 +128,8 @@ def _assembled(
     listeners: dict[str, BoundPort] = {}
     documents: dict[bytes, Callable[[], bytes]] = {}
     # First what may be refused: a drop-in that is missing.
-    checking = _checking(runtime, settings, metrics)
+    checks = LastChecks(are_made=bool(settings.doctor.check_interval_secs))
+    checking = _checking(runtime, settings, metrics, checks)
     for role in roles:
         made: Any
         own = state.within(role) if settings.role == "all" else StateDirectory(state.path)
@@ -135,7 +137,7 @@ def _assembled(
             # Each role is imported where it runs: it is a fifth of another one's start.
             from svc.compose.authority.role import make_authority
 
-            made = make_authority(runtime, settings, metrics, own, stopped_by)
+            made = make_authority(runtime, settings, metrics, own, stopped_by, checks)
             documents |= made.documents
             listeners |= _on_tcp(made.listeners)
             if made.page is not None:
@@ -145,13 +147,13 @@ def _assembled(
         elif role == "proxy":
             from svc.compose.proxy.role import make_proxy
 
-            made = make_proxy(runtime, settings, metrics, own, stopped_by, services)
+            made = make_proxy(runtime, settings, metrics, own, stopped_by, checks, services)
             listeners |= _on_tcp(made.listeners)
             lacking = made.lacking
         else:
             from svc.compose.connector import make_connector
 
-            made = make_connector(runtime, settings, metrics, own, stopped_by)
+            made = make_connector(runtime, settings, metrics, own, stopped_by, checks)
         children.append(made)
         ready.append(made.ready)
         if settings.role == "all" and role == "proxy":
@@ -174,21 +176,23 @@ def _assembled(
     return process
 
 
-def _checking(runtime: Runtime, settings: RoleSettings, metrics: Metrics) -> list[AsyncService]:
+def _checking(
+    runtime: Runtime, settings: RoleSettings, metrics: Metrics, checks: LastChecks
+) -> list[AsyncService]:
     """The periodic checks, where the configuration asks for them."""
-    if not settings.doctor.check_interval_secs:
+    if not checks.are_made:
         return []
     # Imported where it runs: it needs more than any role does.
     from svc.compose.doctor import periodic_doctor
 
-    return [periodic_doctor(runtime, settings, metrics)]
+    return [periodic_doctor(runtime, settings, metrics, checks.tell)]
 
 
 def of_lanes(settings: RoleSettings) -> int:
     """Descriptors that direct lanes and their pipes may take in a Proxy."""
     if settings.role not in ("proxy", "all"):
         return 0
-    from svc.compose.proxy.role import lanes_of
+    from svc.compose.proxy.lanes import lanes_of
 
     return 2 * (lanes_of(settings) + MAX_PIPES)
 

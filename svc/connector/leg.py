@@ -27,6 +27,7 @@ from svc.messages.gated import (
     checkpoint_message,
     read_checkpoint_answer,
 )
+from svc.messages.health import TUNNEL_HEALTH_METHOD, signed_health_message
 from svc.messages.tunnel import (
     CARRY_METHOD,
     REGISTER_METHOD,
@@ -48,7 +49,7 @@ from svc.messages.tunnel import (
 from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.session.ending import SessionOver
 from svc.model.signing import Signed
-from svc.proto.gate.v1 import session_pb2
+from svc.proto.gate.v1 import session_pb2, tunnel_pb2
 from svc.rpc.client.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import data_frame, open_frame
@@ -61,6 +62,7 @@ _LOOK_SECS = 0.5
 """How often a retired leg is looked at for what it still carries."""
 
 _CHECKPOINT_SECS = 15.0
+_HEALTH_SECS = 10.0
 
 MAX_UNSENT = 64
 """Messages that may wait once the stream is full, for a Proxy that reads slowly or not at all."""
@@ -178,6 +180,7 @@ class Leg:
         finally:
             renewal.stop()
             self._tunnels.sessions.last.left(link)
+            self._tunnels.health.left(link)
             if unanswered.active():
                 unanswered.cancel()
 
@@ -224,6 +227,7 @@ class Leg:
                 renewal.start(min(self._tunnels.times.renew, said.lease_secs / 3))
                 self._listener.registered(self)
                 self._tunnels.sessions.last.came(link)
+                self._tunnels.health.came(link)
                 _log.info("tunnel registered", proxy=link.proxy_id, lease=said.lease_secs)
                 for one in said.withheld:
                     _log.warn(
@@ -364,6 +368,15 @@ class LegLink:
             timeout=_CHECKPOINT_SECS,
         )
         return read_checkpoint_answer(message)
+
+    async def report_health(self, signed: Signed) -> None:
+        """See :class:`svc.connector.health.HealthLink`."""
+        await self._channel.unary(
+            TUNNEL_HEALTH_METHOD,
+            signed_health_message(signed),
+            tunnel_pb2.HealthReceipt,
+            timeout=_HEALTH_SECS,
+        )
 
     async def _send(self, message: bytes) -> None:
         self._unsent += 1

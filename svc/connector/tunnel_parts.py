@@ -9,6 +9,7 @@ from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from svc.connector.health import HealthLinks
 from svc.connector.inventories import ProxyInventories
 from svc.connector.opening import ConnectorSessions
 from svc.connector.proxies import Proxies
@@ -56,6 +57,7 @@ class TunnelParts:
         sign: Signs the bytes of a registration with our node key.
         fresh: Says when a connection is to be made again.
         inventories: What each Proxy told us to serve.
+        health: The connections that our health report can go over.
     """
 
     connector: ConnectorIdentity
@@ -68,6 +70,7 @@ class TunnelParts:
     times: TunnelTimes = field(factory=TunnelTimes)
     fresh: Freshness = field()
     inventories: ProxyInventories = field(factory=ProxyInventories)
+    health: HealthLinks = field(factory=HealthLinks)
     legs: set[Departing] = field(factory=set, init=False)
     _waiting: list[Deferred[None]] = field(factory=list, init=False)
 

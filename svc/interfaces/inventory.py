@@ -1,11 +1,15 @@
-"""The facets of who is meant to serve what; what changes it is :class:`ICatalog`."""
+"""The facets of who is meant to serve what, and of how nodes say they are.
+
+What changes the first is :class:`ICatalog`; nothing is decided by the second.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from zope.interface import Interface
 
+from svc.model.cluster.health import NodeHealth
 from svc.model.cluster.resource import Binding
 
 
@@ -27,3 +31,16 @@ class IInventories(Interface):
 
     def all() -> Mapping[str, int]:
         """Of each node that has one."""
+
+
+class INodeHealth(Interface):
+    """The last health report of each node."""
+
+    def put(reports: Iterable[NodeHealth]) -> None:
+        """Keep these in place of those that there were; of one node the last.
+
+        No effect on an id that is not in the registry.
+        """
+
+    def all() -> Mapping[str, NodeHealth]:
+        """Of each node that ever reported, revoked ones included."""

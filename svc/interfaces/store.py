@@ -39,7 +39,7 @@ from svc.interfaces.facets import (
     IStoredLog,
     ITokens,
 )
-from svc.interfaces.inventory import IBindings, IInventories
+from svc.interfaces.inventory import IBindings, IInventories, INodeHealth
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.interfaces.proposals import IPolicyApprovals, IProposals
 from svc.interfaces.sign_in import ISignIns
@@ -76,6 +76,7 @@ class ITransaction(Interface):
     catalog: ICatalog = Attribute("Resources and their assignment.")
     bindings: IBindings = Attribute("Who was meant to serve a resource, and when.")
     inventories: IInventories = Attribute("How often what a Connector is to serve changed.")
+    health: INodeHealth = Attribute("What nodes reported of their own health.")
     policies: IPolicies = Attribute("Versions of the policy text.")
     proposals: IProposals = Attribute("Proposed policies.")
     policy_approvals: IPolicyApprovals = Attribute("What people decided about them.")

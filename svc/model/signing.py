@@ -37,6 +37,7 @@ class Purpose(Enum):
     WHY_REQUEST = "why-request"
     ACCESS_CALL = "access-call"
     REGISTRATION = "registration"
+    HEALTH_REPORT = "health-report"
     GRANT = "grant"
     GRANT_EXTENSION = "grant-extension"
     SNAPSHOT = "snapshot"

@@ -40,6 +40,7 @@ from svc.ratelimit.limits import Rate
 from svc.runtime.services import BackgroundTasks
 from tests.audit.logs import MemoryLog, heads_over, short_record
 from tests.authority.house import ADA, KINDS, Call, House, outcome, value_of
+from tests.authority.registry.support import reported_health
 from tests.authority.spools import Origin
 from tests.pki.support import CLUSTER
 from tests.support.nothing import nothing_later
@@ -69,6 +70,7 @@ def control_service(
     )
     return ControlService(
         heads=HeadsToSend(nothing_later),
+        health=reported_health(house),
         state_cache=house.state_cache,
         verifier=house.world.verifier,
         issuance=house.issuance(),

@@ -117,10 +117,10 @@ class JsonTests(TerminalTests):
         self.assertTrue(all(line.strip() for line in found["commands"]))
 
     def test_one_name_for_an_end(self) -> None:
-        """When a certificate, a key or a token expires is told under one name."""
+        """When a key, a token or a person's certificate expires is told under one name."""
         self.authority.change(lambda tx: tx.nodes.register(SEEN))
         (node,) = json.loads(self.run_it("nodes", "list", "--json").stdout)
-        self.assertEqual(node["expires_at"], moment(NOW + 3600))
+        self.assertEqual(node["leaf_expires"], moment(NOW + 3600))
         create_cluster(self.place.state / "keys", CLUSTER, time.time, os.urandom)
         (made,) = json.loads(self.run_it("keys", "renew", "grant", "--json").stdout)
         self.assertEqual(set(made), {"name", "certificate_sha256", "expires_at"})

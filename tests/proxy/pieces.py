@@ -63,6 +63,7 @@ from svc.proxy.shutdown import Work
 from svc.proxy.tunnels.refusals import RelayStreams
 from svc.proxy.tunnels.service import TunnelService
 from svc.proxy.uplink.deliver import SpoolDelivery
+from svc.proxy.uplink.health import HealthRelay
 from svc.proxy.uplink.journal import EndsFile, EndsJournal
 from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.reports import Reports
@@ -350,6 +351,7 @@ class Site:
             rates=self.connector_rates,
             unassigned=lambda one: self.sessions.unassigned(one),
             checkpoint=lambda node, signed: self.sessions.prolonged.checkpoint(node, signed),
+            bring_health=HealthRelay(self.link.channel, self.tasks, self.clock).bring,
             check_not_revoked=nothing,
             proxy_revoked=nothing,
         )

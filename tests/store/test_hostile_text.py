@@ -11,9 +11,11 @@ from twisted.trial.unittest import TestCase
 from svc.audit.log.record import seal
 from svc.interfaces.store import IStore, ITransaction
 from svc.model.audit.record import AuditRecord, chain_hash
+from svc.model.cluster.health import CheckFound, NodeHealth
 from svc.model.cluster.node import Leaf, Node, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, Undeclared
+from svc.model.doctor import CheckSeverity
 from svc.model.session.session import Session, SessionEnd
 from svc.plugins.store_postgresql import store_postgresql
 from svc.plugins.store_sqlite import store_sqlite
@@ -84,6 +86,7 @@ def fill(tx: ITransaction) -> None:
                 version=text,
             )
         )
+        tx.health.put([_health(each, text)])
         tx.people.add_group(each, 1.0)
         tx.people.add(Person(each, each, groups=(each,)), 1e9 + 1 / 7)
         tx.certificates.issued(
@@ -116,12 +119,26 @@ def fill(tx: ITransaction) -> None:
     tx.audit.append(ESCAPED)
 
 
+def _health(node_id: str, text: str) -> NodeHealth:
+    """What a hostile node might report."""
+    return NodeHealth(
+        node_id=node_id,
+        at=1 / 3,
+        version=text,
+        worst=CheckSeverity.WARN,
+        failed=0,
+        warnings=1,
+        found=(CheckFound(text, CheckSeverity.WARN),),
+    )
+
+
 def everything(tx: ITransaction) -> list[Any]:
     """What the facets give back, in their own orders."""
     rows = tx.audit.rows(1, 1000)
     listed: list[Any] = [
         tx.tokens.waiting(0.0),
         tx.nodes.all(),
+        list(tx.health.all().values()),
         tx.people.all(),
         tx.people.groups(),
         tx.catalog.all(),

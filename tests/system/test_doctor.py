@@ -7,9 +7,11 @@ import socket
 import time
 from functools import cache
 from threading import Event, Thread
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc import __version__
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.processes import Ran, run, svc_command, until
 from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
@@ -17,6 +19,7 @@ from tests.support.proof import proves
 from tests.system.common import ROLES
 from tests.system.world import around
 
+VERSIONS = dict.fromkeys(ROLES, __version__)
 LAST = "svc_doctor_last_run_timestamp_seconds"
 INTERVAL = 1
 
@@ -137,3 +140,45 @@ class PeriodicTests(SynchronousTestCase):
         self.assertEqual(values.count(2), samples["svc_doctor_warnings"])
         told = gateway.child(PROXY).events("a check found something")
         self.assertEqual([one["severity"] for one in told if one["check"] == check], ["fail"])
+
+
+class ReportedTests(SynchronousTestCase):
+    """What the nodes report to Authority, as an operator lists it."""
+
+    def health(self) -> dict[str, dict[str, Any]]:
+        """The last report of every node that has reported, by role."""
+        ran = checked().operator("list-nodes", "--health", "--json")
+        self.assertEqual(ran.status, 0)
+        return {row["role"]: row["health"] for row in ran.json if row["health"] is not None}
+
+    @proves("G-CLI-04", "G-CLI-05", "G-OPEN-78", "X-35")
+    def test_reports(self) -> None:
+        """Every node reports; a stopped one keeps its report, and a sick one is listed with 0."""
+        gateway = checked()
+        until("everybody reported", lambda: set(self.health()) == set(ROLES), 60)
+        first = self.health()
+        self.assertEqual({role: one["version"] for role, one in first.items()}, VERSIONS)
+        self.assertEqual({one["stale"] for one in first.values()}, {False})
+        self.assertEqual(first[PROXY]["failed"], 0)
+        self.assertIn(first[PROXY]["worst"], ("ok", "info"))
+        self.assertEqual(first[AUTHORITY]["worst"], None)  # it makes no checks
+        gateway.child(CONNECTOR).kill()
+        self.assertEqual(self.health()[CONNECTOR], first[CONNECTOR])
+        self.addCleanup(gateway.start, CONNECTOR)
+        self.addCleanup(gateway.make_child, CONNECTOR)
+        self.addCleanup(gateway.child(CONNECTOR).kill)
+        gateway.environ[CONNECTOR] = {
+            "SVC_DOCTOR__CHECK_INTERVAL_SECS": "1",
+            "SVC_TELEMETRY__METRICS_LISTEN": '"0.0.0.0:0"',
+        }
+        self.addCleanup(gateway.environ.pop, CONNECTOR)
+        gateway.make_child(CONNECTOR)
+        gateway.start(CONNECTOR)
+        self.addCleanup(gateway.child(CONNECTOR).kill)
+        until("it reports again", lambda: self.health()[CONNECTOR]["worst"] == "warn", 60)
+        sick = self.health()[CONNECTOR]
+        self.assertGreater(sick["at"], first[CONNECTOR]["at"])
+        self.assertEqual(sick["found"], [{"id": "network.telemetry_bind", "severity": "warn"}])
+        shown = gateway.operator("list-nodes", "--health")
+        self.assertEqual(shown.status, 0)
+        self.assertRegex(shown.stdout, "warn +network.telemetry_bind")

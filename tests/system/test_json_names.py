@@ -57,7 +57,7 @@ RECORDS = {
 }
 """What they print are records of the log, whose names are another list's."""
 
-TIMES = {"time", "at", "first_at", "last_seen", "session_ended"}
+TIMES = {"time", "at", "first_at", "last_seen", "leaf_expires", "session_ended"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{6})?Z\Z")
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 LENGTHS = re.compile(r"(\A|_)secs\Z|\Aseconds_left\Z")

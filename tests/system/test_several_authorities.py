@@ -172,7 +172,21 @@ class SeveralAuthorities(SynchronousTestCase):
         leader = PROCESSES[self.lease()[1]]
         self.assertEqual(self.operator(leader, "status", "--json").checked().json["connectors"], 2)
         self.assertIn("verified", self.operator(leader, "audit", "verify").checked().stdout)
+        until("every node reported", lambda: self.reported(leader) == self.listed(leader), 60)
         say(f"{KILLS} kills, slowest {slowest:.2f} s; {self.accounts(traffics)}")
+
+    def reported(self, leader: str) -> set[str]:
+        """The nodes that reported to this leader, or to one before it; also such as stand by."""
+        rows = self.operator(leader, "list-nodes", "--health", "--json").checked().json
+        return {row["id"] for row in rows if row["health"] is not None}
+
+    def listed(self, leader: str) -> set[str]:
+        """Every node there is: both Proxies, both Connectors, and who has ever led."""
+        rows = self.operator(leader, "list-nodes", "--json").checked().json
+        roles = [row["role"] for row in rows]
+        self.assertEqual((roles.count("proxy"), roles.count("connector")), (2, 2))
+        self.assertGreater(roles.count("authority"), 1)
+        return {row["id"] for row in rows}
 
     def check_standing_by(self) -> None:
         """Calls to one that stands by end at the leader; an operator is told where that is."""

@@ -14,8 +14,10 @@ from svc.authority.state.tables import NODES
 from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.store import ITransaction
+from svc.messages.health import health_row
 from svc.model.audit.events import NODE_REVOKE
 from svc.model.audit.record import Actor
+from svc.model.cluster.health import NodeHealth
 from svc.model.cluster.node import Node, NodeState, Publication, TokenRole
 from svc.model.ids import is_cluster_name
 from svc.model.policy.requests import is_address
@@ -68,16 +70,25 @@ class MemberAdmin:
         return await self.expected.expect(request.key_sha256, role, name, ttl, names, actor)
 
     async def list_nodes(self, request: pb.ListNodesRequest, actor: Actor) -> pb.ListNodesResponse:
-        """Every node, revoked ones included, with what the registry last saw."""
+        """Every node, revoked ones included, with what it last reported."""
 
-        def look(tx: ITransaction) -> tuple[Sequence[Node], Mapping[str, int]]:
-            return tx.nodes.all(), tx.inventories.all()
+        def look(
+            tx: ITransaction,
+        ) -> tuple[Sequence[Node], Mapping[str, int], Mapping[str, NodeHealth]]:
+            return tx.nodes.all(), tx.inventories.all(), tx.health.all()
 
-        nodes, inventories = await self.writer.read("list nodes", look)
-        return pb.ListNodesResponse(nodes=[self._node_row(one, inventories) for one in nodes])
+        nodes, inventories, health = await self.writer.read("list nodes", look)
+        return pb.ListNodesResponse(
+            nodes=[self._node_row(one, inventories, health.get(one.id)) for one in nodes]
+        )
 
-    def _node_row(self, one: Node, inventories: Mapping[str, int]) -> pb.NodeRow:
+    def _node_row(
+        self, one: Node, inventories: Mapping[str, int], health: NodeHealth | None
+    ) -> pb.NodeRow:
         row = _node_row(one)
+        if health is not None:
+            row.health.CopyFrom(health_row(health, self.writer.now()))
+            row.last_seen = max(row.last_seen, row.health.at)
         row.resources = sum(
             each.assigned_to == one.id for each in self.writer.cache.state.catalog.values()
         )

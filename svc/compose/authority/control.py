@@ -8,6 +8,7 @@ from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
 from svc.authority.state.write_probe import StoreWrites
 from svc.compose.authority.checkpoints import CheckpointWiring
+from svc.compose.authority.health import reported_health
 from svc.compose.authority.ingest import AuditQueue
 from svc.compose.authority.listeners import lanes_of
 from svc.compose.authority.parts import (
@@ -106,4 +107,5 @@ def control_service(
         rates=rooms.rates,
         spooled=queue.intake,
         heads=heads.heads_to_send,
+        health=reported_health(p, rooms.state_cache),
     )

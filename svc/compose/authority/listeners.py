@@ -119,7 +119,7 @@ class ListenerGates:
         if "admin" in self.listeners:
             self._open_admin(administration)
         if "private" in self.listeners:
-            serve_private(p, self.peers, self.listeners["private"])
+            serve_private(p, self.peers, control.health, self.listeners["private"])
 
     def _open_admin(self, administration: Administration) -> None:
         service = administration.service

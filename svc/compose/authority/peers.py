@@ -15,7 +15,9 @@ from svc.authority.ha.forward import (
 )
 from svc.authority.ha.leader_connection import LeaderRoute
 from svc.authority.ha.membership import Membership, leader_service
+from svc.authority.registry.health import ReportedHealth
 from svc.authority.state.cache import ClusterStateCache
+from svc.compose.authority.health import with_health
 from svc.compose.authority.lifecycle import MEMBERSHIP
 from svc.compose.authority.parts import Parts
 from svc.compose.listeners.limits import log_problems, wire_limits
@@ -90,9 +92,10 @@ def make_peers(
     )
 
 
-def serve_private(p: Parts, peers: Peers, listener: RpcListener) -> None:
+def serve_private(p: Parts, peers: Peers, health: ReportedHealth, listener: RpcListener) -> None:
     """Serve other Authorities: who leads always, forwarded calls while we lead."""
-    verifier, services = p.identity.verifier, [peers.forwarded.service(), peers.leader]
+    verifier = p.identity.verifier
+    services = [peers.forwarded.service(), with_health(peers.leader, p, health)]
 
     def an_authority(_method: str, peer: Peer) -> None:
         authority_of(verifier, peer)

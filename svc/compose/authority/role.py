@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from svc import __version__
-from svc.audit.checkpoint.signer import HeadWriter
 from svc.audit.log.record import Sealer
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
@@ -16,6 +15,7 @@ from svc.authority.state.write_probe import WRITES, StoreWrites
 from svc.compose.authority.admin import admin_service, standing_sessions
 from svc.compose.authority.checkpoints import AUDIT, audit_heads
 from svc.compose.authority.control import control_service
+from svc.compose.authority.health import health_services
 from svc.compose.authority.ingest import audit_queue
 from svc.compose.authority.lifecycle import (
     LEADER,
@@ -27,35 +27,33 @@ from svc.compose.authority.lifecycle import (
     Serves,
     Startup,
     StoreLifecycle,
-    signing_key_rotation,
     state_beginning,
 )
 from svc.compose.authority.listeners import Administration, ListenerGates, made_listeners
 from svc.compose.authority.page import page_listeners
 from svc.compose.authority.parts import (
     Foundations,
-    LeafRenewal,
     Parts,
     ServingState,
     load_cluster_keys,
     own_identity,
 )
 from svc.compose.authority.peers import advice_of, make_peers, owner_of
+from svc.compose.authority.renewals import renewals
 from svc.compose.authority.shared import KEY_SET_PATH, SharedServices, shared_services
 from svc.compose.authority.standby import Follower
 from svc.compose.authority.state import origin_key
 from svc.compose.authority.store import open_store
 from svc.compose.authority.turns import LeaderGate, StoreReadiness
 from svc.compose.drop_ins import check_records, load_kinds
+from svc.compose.health import LastChecks
 from svc.compose.listeners.rpc import control_listener, rpc_server
-from svc.compose.telemetry import identity_meters
 from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.model.audit.events import check_catalogue
 from svc.pki.audit_signatures import origin_verifier
 from svc.pki.enroll import CertificateIssuer
 from svc.pki.identity_store import IdentityStore
-from svc.pki.renewal import RenewalLoop
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
 from svc.runtime.context import Runtime
@@ -71,6 +69,7 @@ def make_authority(
     metrics: Metrics,
     state: StateDirectory,
     stopped_by: Callable[[SvcError], object],
+    checks: LastChecks,
 ) -> AuthorityRole:
     """Wire an Authority; refuses at once what it must not start with.
 
@@ -132,10 +131,12 @@ def make_authority(
         tasks=tasks,
         checks=check_records(settings),
     )
-    return _assembled(foundations, stopped_by)
+    return _assembled(foundations, stopped_by, checks)
 
 
-def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> AuthorityRole:
+def _assembled(
+    f: Foundations, stopped_by: Callable[[SvcError], object], checks: LastChecks
+) -> AuthorityRole:
     ready = Readiness(STORE, *WRITES, MEMBERSHIP, LEADER, POLICY, LISTENERS, *AUDIT)
     heads = audit_heads(
         f,
@@ -219,7 +220,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
             is_leader_there=peers.route.is_there,
             write=writes.look,
         ),
-        *_renewals(p, rooms, heads.writer),
+        *renewals(p, rooms, heads.writer),
         queue.watching,
         *heads.services(turn),
         p.keeper,
@@ -250,6 +251,7 @@ def _assembled(f: Foundations, stopped_by: Callable[[SvcError], object]) -> Auth
         ),
         rooms.sweeping,
         rooms.forgetting,
+        *health_services(p, control.health, peers.route, checks),
         Serves(role, p.serving),
         *listeners.values(),
         *(() if page is None else (page,)),
@@ -282,31 +284,3 @@ def _store_writes(p: Parts, ready: Readiness) -> StoreWrites:
             await p.store.run("alive", lambda tx: tx.nodes.seen(me, now(), __version__))
 
     return StoreWrites(write, p.runtime.reactor, ready)
-
-
-def _renewals(
-    p: Parts, rooms: SharedServices, heads: HeadWriter
-) -> tuple[RenewalLoop, PeriodicTask]:
-    """Of our own leaf, and of the keys that we sign with."""
-    own = LeafRenewal(
-        identity=p.identity, issuer=p.issuer, serving=p.serving, recorded=rooms.renewals.renew
-    )
-    leaf = RenewalLoop(
-        p.identity,
-        p.identity_store,
-        own.renew,
-        clock=p.runtime.reactor,
-        now=p.runtime.now,
-        entropy=p.runtime.entropy,
-        on_outcome=identity_meters(p.metrics, "authority", p.identity.seconds_left),
-    )
-    every = p.settings.snapshot.reload_secs
-    keys = signing_key_rotation(p, heads)
-
-    async def follow() -> None:
-        await keys.follow()
-        await rooms.token_keys.follow()
-
-    return leaf, PeriodicTask(
-        clock=p.runtime.reactor, interval=every, call=follow, what="keys that end"
-    )

@@ -10,6 +10,7 @@ from twisted.application.service import Service
 from svc.compose.budgets import proxy_rates
 from svc.compose.degraded import CONTROL, SPOOL, DegradedConditions
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
+from svc.compose.health import LastChecks
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
@@ -19,11 +20,11 @@ from svc.compose.node import (
     tunnel_times,
 )
 from svc.compose.proxy.gates import proxy_gate
+from svc.compose.proxy.lanes import direct_lanes
 from svc.compose.proxy.spool import SpoolParts, SpoolService, make_spooling, request_sealer
 from svc.compose.proxy.uplink import ProxyUplink
 from svc.compose.telemetry import (
     anonymous_meter,
-    lane_meter,
     lane_meters,
     relay_streams,
     session_meters,
@@ -33,7 +34,6 @@ from svc.compose.telemetry import (
 from svc.config import RoleSettings
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import RpcService
-from svc.lanes.rendezvous import RendezvousTable
 from svc.messages.control import Departure
 from svc.model.principal import Role
 from svc.model.session.tunnels import Miss, SessionsLeft, TunnelEnded, TunnelEvent
@@ -45,7 +45,6 @@ from svc.proxy.anonymous import AnonymousCalls
 from svc.proxy.health import Health
 from svc.proxy.public import PublicServices
 from svc.proxy.relay import RelayLanes
-from svc.proxy.sessions.direct import DirectLanes
 from svc.proxy.sessions.list import Listings
 from svc.proxy.sessions.open import SessionOpens
 from svc.proxy.sessions.recording import recording
@@ -96,6 +95,7 @@ class ProxyParts:
     identities: IdentityStore
     public: RpcListener
     ready: Readiness
+    checks: LastChecks
     services: tuple[RpcService, ...] = ()
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
     lacking: DegradedConditions = field(factory=DegradedConditions)
@@ -107,6 +107,7 @@ def make_proxy(
     metrics: Metrics,
     state: StateDirectory,
     stopped_by: Callable[[SvcError], object],
+    checks: LastChecks,
     services: Iterable[RpcService] = (),
 ) -> ProxyRole:
     """Wire a Proxy; refuses at once what it must not start with.
@@ -131,6 +132,7 @@ def make_proxy(
         identities=identities,
         public=public,
         ready=ready,
+        checks=checks,
         services=tuple(services),
     )
     role = ProxyRole(ready, {"public": public}, parts.lacking)
@@ -222,7 +224,7 @@ class ProxyAssembly:
             max_per_person=p.settings.limits.max_sessions_per_person,
             rates=rates.persons,
             spans=p.runtime.traces.spans,
-            direct=DirectLanes(self._rendezvous_table()),
+            direct=direct_lanes(p.runtime, p.settings, p.metrics),
             record=recording(
                 spooling.spool, identity.principal.id, now=now, entropy=p.runtime.entropy
             ),
@@ -241,6 +243,7 @@ class ProxyAssembly:
         )
         for changed in (listings.changed, sessions.recheck):
             holder.on_change(changed)
+        reported, reporting = uplink.health(link, p.checks, p.tasks)
         tunnels = TunnelService(
             routes=routes,
             link=link,
@@ -254,6 +257,7 @@ class ProxyAssembly:
             proxy_revoked=sessions.proxy_revoked,
             unassigned=sessions.unassigned,
             checkpoint=sessions.prolonged.checkpoint,
+            bring_health=reported.bring,
         )
         health, anonymous = Health(), self._anonymous()
         lanes = RelayLanes(
@@ -323,7 +327,7 @@ class ProxyAssembly:
         lacking = p.lacking.on_change(clock, listings.changed)
         keeping = SpoolService(spooling, clock, reports.recover)
         mending = spooling.mending(heads, clock)
-        return [deciding, keeping, renewal, link, probes, summaries, lacking, mending]
+        return [deciding, keeping, renewal, link, probes, summaries, lacking, mending, reporting]
 
     def _begun(self, link: AuthorityLink, holder: SnapshotHolder, reports: Reports) -> None:
         p = self.parts
@@ -336,19 +340,6 @@ class ProxyAssembly:
             self.parts.runtime.reactor,
             anonymous_meter(self.parts.metrics),
             AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst),
-        )
-
-    def _rendezvous_table(self) -> RendezvousTable | None:
-        """Where the halves of direct lanes meet; none where they are off."""
-        p = self.parts
-        most = lanes_of(p.settings)
-        if not most:
-            return None
-        return RendezvousTable(
-            reactor=p.runtime.reactor,
-            entropy=p.runtime.entropy,
-            on_outcome=lane_meter(p.metrics),
-            most=most,
         )
 
     def _reports(
@@ -404,10 +395,3 @@ class ProxyAssembly:
 
 def _is_miss(found: object) -> bool:
     return isinstance(found, Miss)
-
-
-def lanes_of(settings: RoleSettings) -> int:
-    """How many direct lanes a Proxy may have; 0 where they are off, as where a front ends TLS."""
-    if settings.proxy.public_plaintext or not settings.proxy.direct_lane:
-        return 0
-    return settings.limits.max_connections // 4

@@ -11,6 +11,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 from svc import __version__
 from svc.compose.authority.dial import authority_addresses, authority_dial
 from svc.compose.heads import latest_checkpoint
+from svc.compose.health import HealthReporter, LastChecks
 from svc.compose.node import (
     freshness,
     host_endpoint,
@@ -21,15 +22,18 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.messages.snapshot import SnapshotFrame
 from svc.model.ids import random_id
 from svc.model.principal import Role
+from svc.model.signing import Signed
 from svc.pki.identity import TransportIdentity
 from svc.policy.bundle import PolicyBundle, engine_of
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.uplink.heads import KnownCheckpoints
+from svc.proxy.uplink.health import HealthRelay
 from svc.proxy.uplink.link import AuthorityLink
 from svc.proxy.uplink.pool import AuthorityPool
 from svc.proxy.uplink.probe import PoolProbes
 from svc.proxy.uplink.snapshot import FloorFile, SnapshotHolder
 from svc.runtime.context import Runtime
+from svc.runtime.services import BackgroundTasks
 from svc.runtime.state_directory import StateDirectory
 from svc.runtime.threads import in_pool
 from svc.telemetry.metrics import Metrics
@@ -126,6 +130,26 @@ class ProxyUplink:
             head=lambda: heads.line,
         )
         return link, PoolProbes(runtime.reactor, dial_authority, link)
+
+    def health(
+        self, link: AuthorityLink, checks: LastChecks, tasks: BackgroundTasks
+    ) -> tuple[HealthRelay, HealthReporter]:
+        """What brings health reports to the Authority, and what makes our own."""
+        identity, runtime = self.identity, self.runtime
+        relay = HealthRelay(link.channel, tasks, runtime.reactor)
+
+        async def deliver(signed: Signed) -> None:
+            relay.bring(identity.principal.id, signed)
+
+        reporter = HealthReporter(
+            cluster=self.settings.cluster,
+            identity=identity,
+            checks=checks,
+            deliver=deliver,
+            clock=runtime.reactor,
+            now=runtime.now,
+        )
+        return relay, reporter
 
     def authority_port(self, link: AuthorityLink, port: int) -> IStreamClientEndpoint:
         """A port of the Authority in use."""

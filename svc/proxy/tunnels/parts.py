@@ -31,6 +31,7 @@ class RegistrationParts:
         unassigned: Told of a Connector that is refused because of what it is assigned, before
             its tunnel ends.
         checkpoint: Takes a Connector's checkpoint to Authority, by the Connector's id.
+        bring_health: Takes a Connector's health report along to Authority, by the Connector's id.
     """
 
     routes: RouteTable
@@ -45,4 +46,5 @@ class RegistrationParts:
     proxy_revoked: Callable[[], object]
     unassigned: Callable[[str], object]
     checkpoint: Callable[[str, Signed], Awaitable[CheckpointAnswer]]
+    bring_health: Callable[[str, Signed], object]
     queue: RegistrationQueue = field(factory=RegistrationQueue)

@@ -17,6 +17,7 @@ from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
 from svc.store.sql.expected import ExpectedKeys
 from svc.store.sql.heads import Heads
+from svc.store.sql.health import NodeHealthRows
 from svc.store.sql.inventories import Inventories
 from svc.store.sql.keyrings import Keyrings
 from svc.store.sql.lease import LeaseRow
@@ -64,6 +65,7 @@ class Transaction:
         self.catalog = Catalog(db)
         self.bindings = Bindings(db)
         self.inventories = Inventories(db)
+        self.health = NodeHealthRows(db)
         self.policies = Policies(db)
         self.proposals = Proposals(db)
         self.policy_approvals = PolicyApprovals(db)

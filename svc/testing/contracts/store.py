@@ -44,11 +44,12 @@ from svc.interfaces.facets import (
     IStoredLog,
     ITokens,
 )
-from svc.interfaces.inventory import IBindings, IInventories
+from svc.interfaces.inventory import IBindings, IInventories, INodeHealth
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.interfaces.sign_in import ISignIns
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
 from svc.testing.contracts.facets import FacetContract
+from svc.testing.contracts.health import HealthContract
 from svc.testing.contracts.inventory import InventoryContract
 from svc.testing.contracts.ledger import LedgerContract
 from svc.testing.contracts.queue import QueueContract
@@ -68,6 +69,7 @@ FACETS = {
     "catalog": ICatalog,
     "bindings": IBindings,
     "inventories": IInventories,
+    "health": INodeHealth,
     "policies": IPolicies,
     "sessions": ISessions,
     "audit": IAuditLog,
@@ -90,7 +92,9 @@ class Stopped(Exception):
     """What a test's function raises to undo its transaction."""
 
 
-class StoreContract(FacetContract, InventoryContract, LedgerContract, QueueContract):
+class StoreContract(
+    FacetContract, InventoryContract, HealthContract, LedgerContract, QueueContract
+):
     """The contract of IStore.
 
     Attributes:

@@ -8,6 +8,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.registry.health import ReportedHealth
 from svc.messages.control import (
     RegistrationVerdict,
     TunnelSeen,
@@ -21,6 +22,18 @@ from svc.model.signing import Purpose, Signed, sign
 from svc.runtime.services import BackgroundTasks
 from tests.authority.house import Call, Holder, House, value_of
 from tests.pki.support import CLUSTER
+
+
+def reported_health(house: House) -> ReportedHealth:
+    """What takes the reports of nodes, at this Authority."""
+    return ReportedHealth(
+        cluster=CLUSTER,
+        state_cache=house.state_cache,
+        verifier=house.world.verifier,
+        store=house.store,
+        now=house.now,
+        is_serving=lambda: True,
+    )
 
 
 class IntakeTestCase(SynchronousTestCase):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.authority.registry.routes import Registered
 from svc.model.audit.events import KEY_EXPECT, KEY_WITHDRAW, NODE_REVOKE, TOKEN_CREATE
+from svc.model.cluster.health import CheckFound, NodeHealth
 from svc.model.cluster.node import Leaf, Node
 from svc.model.cluster.token import parse_token
+from svc.model.doctor import CheckSeverity
 from tests.cli.terminal import LESS, NOW, PIN, POLICY, Authority, Place
 from tests.support.proof import proves
 
@@ -36,9 +40,28 @@ NEW = Node(
 )
 
 
+SICK = NodeHealth(
+    node_id=SEEN.id,
+    at=NOW,
+    version="0.11.0",
+    worst=CheckSeverity.FAIL,
+    failed=1,
+    warnings=1,
+    found=(
+        CheckFound("store.reachable", CheckSeverity.FAIL),
+        CheckFound("identity.certificate", CheckSeverity.WARN),
+    ),
+)
+UNCHECKED = NodeHealth(node_id=NEW.id, at=NOW, version="0.11.0", worst=None, failed=0, warnings=0)
+
+
 def _register(tx: Any) -> None:
     tx.nodes.register(SEEN)
     tx.nodes.register(NEW)
+
+
+def _report(reports: list[NodeHealth], tx: Any) -> None:
+    tx.health.put(reports)
 
 
 class NodeTests(SynchronousTestCase):
@@ -111,15 +134,52 @@ class NodeTests(SynchronousTestCase):
             f"edge  proxy      active  -                   {NEW.id}\n",
         )
 
-    @proves("X-35")
+    @proves("X-35", "G-CLI-04")
     def test_health_of_the_sick(self) -> None:
-        """`--health` shows expiry and when last seen, and exits 0 whatever they are."""
+        """`--health` shows what each node reported last, and exits 0 whatever that is."""
         self.authority.change(_register)
         shown = self.run_it("nodes", "list", "--health")
         self.assertEqual((shown.status, shown.stderr), (0, ""))
         first, second = shown.stdout.splitlines()[1:]
-        self.assertTrue(first.endswith("2030-03-17T18:46:40Z  2030-03-17T17:46:35Z"), first)
-        self.assertTrue(second.endswith("2030-03-17T17:46:39Z  -"), second)
+        self.assertRegex(first, r"2030-03-17T18:46:40Z  2030-03-17T17:46:35Z  -  +-  +-$")
+        self.assertRegex(second, r"2030-03-17T17:46:39Z  -  +-  +-  +-$")
+        self.authority.change(partial(_report, [SICK, evolve(UNCHECKED, at=NOW - 180.5)]))
+        shown = self.run_it("list-nodes", "--health")
+        self.assertEqual((shown.status, shown.stderr), (0, ""))
+        first, second = shown.stdout.splitlines()[1:]
+        both = "store.reachable,identity.certificate"
+        self.assertTrue(first.endswith(f"2030-03-17T17:46:40Z  fail               {both}"), first)
+        self.assertRegex(second, r"2030-03-17T17:43:39Z  unchecked \(stale\)  -$")
+
+    @proves("G-OPEN-18", "G-OPEN-78")
+    def test_health_as_json(self) -> None:
+        """Every field of a node is there; a report is stale once it is older than 3 minutes."""
+        self.authority.change(_register)
+        for age, is_stale in ((179.5, False), (180.5, True)):
+            reports = [SICK, evolve(UNCHECKED, at=NOW - age)]
+            self.authority.change(partial(_report, reports))
+            first, second = json.loads(self.run_it("list-nodes", "--health", "--json").stdout)
+            self.assertEqual(second["health"]["stale"], is_stale)
+        fields = "id name role state version leaf_serial leaf_expires last_seen health"
+        self.assertLessEqual({*fields.split(), "epoch_capability"}, set(first))
+        self.assertEqual(
+            first["health"],
+            {
+                "at": "2030-03-17T17:46:40Z",
+                "stale": False,
+                "version": "0.11.0",
+                "worst": "fail",
+                "failed": 1,
+                "warnings": 1,
+                "found": [
+                    {"id": "store.reachable", "severity": "fail"},
+                    {"id": "identity.certificate", "severity": "warn"},
+                ],
+            },
+        )
+        self.assertEqual(first["last_seen"], first["health"]["at"])
+        unknown = {name: second["health"][name] for name in ("worst", "failed", "warnings")}
+        self.assertEqual(set(unknown.values()), {None})
 
     @proves("G-OPEN-75", "X-37")
     def test_list_as_json(self) -> None:

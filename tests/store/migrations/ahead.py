@@ -28,7 +28,18 @@ APPROVALS = [POLICY, DRAFT, PERSON, APPROVER, APPROVAL_BY]
 CATALOG = {
     "node_health": Case(
         before=[NODE],
-        good=ahead("node_health"),
+        good=(
+            "node_health",
+            {
+                "node_id": "n1",
+                "at": 60.5,
+                "worst": "warn",
+                "failed": 0,
+                "warnings": 1,
+                "report": '{"version":"0.10.0","found":[]}',
+            },
+        ),
+        optional=("worst",),
         refused=[
             {"node_id": "ghost"},
             {"worst": "bad"},

@@ -150,19 +150,25 @@ def unexpect(context: click.Context, id: str, as_json: bool) -> None:
 @click.option(
     "--health",
     is_flag=True,
-    help="Also show when the certificate expires and when the node was last seen.",
+    help="Also show what each node reported last, and when its certificate expires.",
 )
 @json_option
 @click.pass_context
 def list_nodes(context: click.Context, health: bool, as_json: bool) -> None:
-    """List all registered nodes; the exit status does not depend on their health."""
+    """List all registered nodes, revoked ones included.
+
+    Every node reports once a minute; a report that is older than 3 minutes is marked stale.
+    HEALTH is the worst result of the node's last self-check: ok, info, warn or fail, or `unchecked`
+    if its `doctor.check_interval_secs` is 0; FOUND names the checks that warn or failed.  The node
+    itself says so, and nothing is decided by it.  The exit status does not depend on it.
+    """
     answer = admin(context)("ListNodes", pb.ListNodesRequest(), pb.ListNodesResponse)
     heads = ["NAME", "ROLE", "STATE", "VERSION", "ID"]
     rows = [[row.name, row.role, _state(row), row.version, row.id] for row in answer.nodes]
     if health:
-        heads += ["CERTIFICATE EXPIRES", "LAST SEEN"]
+        heads += ["CERTIFICATE EXPIRES", "LAST SEEN", "REPORTED", "HEALTH", "FOUND"]
         for shown, row in zip(rows, answer.nodes, strict=True):
-            shown += [moment(row.leaf_expires), moment(row.last_seen)]
+            shown += [moment(row.leaf_expires), moment(row.last_seen), *_health_cells(row.health)]
     print_list(as_json, [_node(row) for row in answer.nodes], heads, rows)
 
 
@@ -212,13 +218,40 @@ def _node(row: pb.NodeRow) -> dict[str, object]:
         "state": row.state,
         "version": row.version or None,
         "leaf_serial": row.leaf_serial or None,
-        "expires_at": moment(row.leaf_expires) or None,
+        "leaf_expires": moment(row.leaf_expires) or None,
         "last_seen": moment(row.last_seen) or None,
         "enrolled_at": moment(row.enrolled_at) or None,
         "inventory_generation": row.inventory_generation or None,
         "inventory_served": row.inventory_served or None,
         "publication": row.publication or None,
         "resources": row.resources,
+        "health": _health(row.health) if row.HasField("health") else None,
+        "epoch_capability": None,
+    }
+
+
+def _health_cells(health: pb.NodeHealthRow) -> list[str]:
+    """When a node reported, how it said it is, and by which checks."""
+    if not health.at:
+        return ["", "", ""]
+    word = health.worst or "unchecked"
+    return [
+        moment(health.at),
+        f"{word} (stale)" if health.stale else word,
+        ",".join(one.id for one in health.found),
+    ]
+
+
+def _health(health: pb.NodeHealthRow) -> dict[str, object]:
+    found = [{"id": one.id, "severity": one.severity} for one in health.found]
+    return {
+        "at": moment(health.at),
+        "stale": health.stale,
+        "version": health.version,
+        "worst": health.worst or None,
+        "failed": health.failed if health.worst else None,
+        "warnings": health.warnings if health.worst else None,
+        "found": found,
     }
 
 

@@ -140,7 +140,7 @@ class ListNodesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class NodeRow(_message.Message):
-    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served", "publication", "resources")
+    __slots__ = ("id", "name", "role", "state", "version", "leaf_serial", "leaf_expires", "last_seen", "enrolled_at", "inventory_generation", "inventory_served", "publication", "resources", "health")
     ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +154,7 @@ class NodeRow(_message.Message):
     INVENTORY_SERVED_FIELD_NUMBER: _ClassVar[int]
     PUBLICATION_FIELD_NUMBER: _ClassVar[int]
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
     id: str
     name: str
     role: str
@@ -167,7 +168,34 @@ class NodeRow(_message.Message):
     inventory_served: int
     publication: str
     resources: int
-    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ..., publication: _Optional[str] = ..., resources: _Optional[int] = ...) -> None: ...
+    health: NodeHealthRow
+    def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., role: _Optional[str] = ..., state: _Optional[str] = ..., version: _Optional[str] = ..., leaf_serial: _Optional[str] = ..., leaf_expires: _Optional[int] = ..., last_seen: _Optional[int] = ..., enrolled_at: _Optional[int] = ..., inventory_generation: _Optional[int] = ..., inventory_served: _Optional[int] = ..., publication: _Optional[str] = ..., resources: _Optional[int] = ..., health: _Optional[_Union[NodeHealthRow, _Mapping]] = ...) -> None: ...
+
+class NodeHealthRow(_message.Message):
+    __slots__ = ("at", "stale", "version", "worst", "failed", "warnings", "found")
+    AT_FIELD_NUMBER: _ClassVar[int]
+    STALE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    WORST_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    at: int
+    stale: bool
+    version: str
+    worst: str
+    failed: int
+    warnings: int
+    found: _containers.RepeatedCompositeFieldContainer[CheckFoundRow]
+    def __init__(self, at: _Optional[int] = ..., stale: _Optional[bool] = ..., version: _Optional[str] = ..., worst: _Optional[str] = ..., failed: _Optional[int] = ..., warnings: _Optional[int] = ..., found: _Optional[_Iterable[_Union[CheckFoundRow, _Mapping]]] = ...) -> None: ...
+
+class CheckFoundRow(_message.Message):
+    __slots__ = ("id", "severity")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    severity: str
+    def __init__(self, id: _Optional[str] = ..., severity: _Optional[str] = ...) -> None: ...
 
 class ListNodesResponse(_message.Message):
     __slots__ = ("nodes",)

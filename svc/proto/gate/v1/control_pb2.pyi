@@ -8,6 +8,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class HealthReports(_message.Message):
+    __slots__ = ("reports",)
+    REPORTS_FIELD_NUMBER: _ClassVar[int]
+    reports: _containers.RepeatedCompositeFieldContainer[_tunnel_pb2.SignedHealthReport]
+    def __init__(self, reports: _Optional[_Iterable[_Union[_tunnel_pb2.SignedHealthReport, _Mapping]]] = ...) -> None: ...
+
 class HelloRequest(_message.Message):
     __slots__ = ("version", "open_sessions", "instance_id", "audit_head")
     VERSION_FIELD_NUMBER: _ClassVar[int]

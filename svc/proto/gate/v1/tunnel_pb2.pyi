@@ -8,6 +8,60 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class HealthReport(_message.Message):
+    __slots__ = ("cluster", "node_id", "made_at_ms", "version", "worst", "failed", "warnings", "found", "format")
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    MADE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    WORST_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    FOUND_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
+    cluster: str
+    node_id: str
+    made_at_ms: int
+    version: str
+    worst: str
+    failed: int
+    warnings: int
+    found: _containers.RepeatedCompositeFieldContainer[CheckFound]
+    format: int
+    def __init__(self, cluster: _Optional[str] = ..., node_id: _Optional[str] = ..., made_at_ms: _Optional[int] = ..., version: _Optional[str] = ..., worst: _Optional[str] = ..., failed: _Optional[int] = ..., warnings: _Optional[int] = ..., found: _Optional[_Iterable[_Union[CheckFound, _Mapping]]] = ..., format: _Optional[int] = ...) -> None: ...
+
+class CheckFound(_message.Message):
+    __slots__ = ("id", "severity")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    SEVERITY_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    severity: str
+    def __init__(self, id: _Optional[str] = ..., severity: _Optional[str] = ...) -> None: ...
+
+class SignedHealthReport(_message.Message):
+    __slots__ = ("report", "signature", "chain")
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    CHAIN_FIELD_NUMBER: _ClassVar[int]
+    report: bytes
+    signature: bytes
+    chain: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, report: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class HealthReceipt(_message.Message):
+    __slots__ = ("refused",)
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    refused: _containers.RepeatedCompositeFieldContainer[RefusedHealthReport]
+    def __init__(self, refused: _Optional[_Iterable[_Union[RefusedHealthReport, _Mapping]]] = ...) -> None: ...
+
+class RefusedHealthReport(_message.Message):
+    __slots__ = ("index", "reason")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    reason: str
+    def __init__(self, index: _Optional[int] = ..., reason: _Optional[str] = ...) -> None: ...
+
 class TunnelUp(_message.Message):
     __slots__ = ("hello", "registration", "renew", "open_refused", "goodbye")
     HELLO_FIELD_NUMBER: _ClassVar[int]

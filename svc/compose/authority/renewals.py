@@ -1,0 +1,39 @@
+"""Renews what an Authority has that ends: its certificate, and the keys that it signs with."""
+
+from __future__ import annotations
+
+from svc.audit.checkpoint.signer import HeadWriter
+from svc.compose.authority.lifecycle import signing_key_rotation
+from svc.compose.authority.parts import LeafRenewal, Parts
+from svc.compose.authority.shared import SharedServices
+from svc.compose.telemetry import identity_meters
+from svc.pki.renewal import RenewalLoop
+from svc.runtime.services import PeriodicTask
+
+
+def renewals(
+    p: Parts, rooms: SharedServices, heads: HeadWriter
+) -> tuple[RenewalLoop, PeriodicTask]:
+    """What renews our own leaf, and what follows the keys that we sign with."""
+    own = LeafRenewal(
+        identity=p.identity, issuer=p.issuer, serving=p.serving, recorded=rooms.renewals.renew
+    )
+    leaf = RenewalLoop(
+        p.identity,
+        p.identity_store,
+        own.renew,
+        clock=p.runtime.reactor,
+        now=p.runtime.now,
+        entropy=p.runtime.entropy,
+        on_outcome=identity_meters(p.metrics, "authority", p.identity.seconds_left),
+    )
+    every = p.settings.snapshot.reload_secs
+    keys = signing_key_rotation(p, heads)
+
+    async def follow() -> None:
+        await keys.follow()
+        await rooms.token_keys.follow()
+
+    return leaf, PeriodicTask(
+        clock=p.runtime.reactor, interval=every, call=follow, what="keys that end"
+    )
