@@ -102,7 +102,7 @@ class RolePlugin:
         return root
 
     def _compose(self, reactor: Any, path: str, lines: Any, root: Any) -> None:
-        from svc.compose.signals import ignore_hangups, stop_on_signals
+        from svc.compose.signals import ignore_hangups, reload_on_hangups, stop_on_signals
         from svc.config import load_settings
         from svc.runtime.context import Runtime
         from svc.runtime.heap import settle_heap
@@ -118,10 +118,12 @@ class RolePlugin:
             from svc.compose.client import make_client
 
             process = make_client(runtime, settings)
+            ignore_hangups(reactor, "a client reads its configuration only at the start")
         else:
             from svc.compose.process import make_process
 
             process = make_process(runtime, settings, stopped_by=root.ended)
+            reload_on_hangups(reactor, process.reloading.hang_up)
         root.addService(process)
         reactor.callWhenRunning(stop_on_signals, reactor)
         reactor.callWhenRunning(settle_heap, reactor)

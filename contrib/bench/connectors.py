@@ -25,6 +25,8 @@ from twisted.internet.task import deferLater
 
 from svc.compose.connector import make_connector
 from svc.compose.health import LastChecks
+from svc.compose.process_parts import ProcessParts
+from svc.compose.reload.keys import ReloadableKeys
 from svc.config import RoleSettings, read_settings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
@@ -100,7 +102,7 @@ class Many:
             Metrics(("connector",), ""),
             StateDirectory(state),
             _refused,
-            LastChecks(),
+            ProcessParts(checks=LastChecks(), reloads=ReloadableKeys(settings)),
         )
         self._roles.append(role)
         await role.startService()

@@ -19,6 +19,10 @@ value ends the start with status 1; all errors are reported together, each with 
 with its value. A key marked *not in this build* is checked for its form; any value but the default
 is then refused.
 
+A key marked *Reloads* takes a new value without a restart: `svc --config FILE reload --role ROLE`,
+or SIGHUP, has the running role read the file again ([how](../how-to/reload.md)). If any other key
+has changed, nothing takes effect.
+
 `SVC_<TABLE>__<KEY>` in the environment overrides the key of that name in the file:
 `SVC_TELEMETRY__METRICS_LISTEN` overrides `telemetry.metrics_listen`, `SVC_PROFILE` overrides
 `profile`. Its value has TOML's syntax, so a string keeps its quotes. An unknown `SVC_` name is an
@@ -36,10 +40,11 @@ def _keys() -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for key in KEYS:
         later = " *Not in this build.*" if key.later else ""
+        reloads = " *Reloads.*" if key.reloads else ""
         required = f" Required for {', '.join(key.required)}." if key.required else ""
         yield (
             f"| `{key.path}` | {key.form.words} | {_defaults(key)} | {_roles(key)} "
-            f"| {key.meaning}{required}{later} |"
+            f"| {key.meaning}{required}{later}{reloads} |"
         )
 
 

@@ -124,6 +124,16 @@ class AskRates:
             claims=Buckets(denials),
         )
 
+    def change(self, opens: Rate, denials: Rate, calls: Rate, at_once: int) -> None:
+        """Go by other rates from now on."""
+        self.opens.buckets.change(opens)
+        for denied in (self.denials.buckets, self._claims):
+            denied.change(denials)
+        for called in (self.registrations, self.renewals):
+            called.buckets.change(calls)
+        self.at_once = self._proxies.most = at_once
+        self._persons.resize(KEPT * at_once)
+
     # -- a Proxy
 
     def admit(self, proxy_id: str) -> None:

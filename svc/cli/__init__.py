@@ -45,6 +45,7 @@ _COMMANDS = {
     "requests": "svc.cli.access:requests",
     "contexts": "svc.cli.contexts:contexts",
     "service": "svc.cli.services:service",
+    "reload": "svc.cli.reload:reload",
     "_policy-guard": "svc.cli.hidden:policy_guard",
 }
 

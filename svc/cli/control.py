@@ -17,8 +17,7 @@ import click
 from attrs import frozen
 
 from svc.cli import Globals
-from svc.cli.calls import DEADLINE, Admin
-from svc.cli.calls import asked as asked
+from svc.cli.calls import DEADLINE, Admin, told
 from svc.cli.calls import run as run
 from svc.cli.lane import lane
 from svc.errors import Fault, SvcError, Unavailable
@@ -169,55 +168,95 @@ async def ask(
         SvcError: the Authority's refusal, its text followed by the reason word;
             or that nobody answers there, or not in time.
     """
-    from svc.runtime.services import bounded
+    place = SocketPlace(directory)
+    path = f"/gate.v1.Admin/{method}"
+    return await ask_at(reactor, place, path, request, response_type, deadline)
 
-    call = _asked(reactor, directory, method, request, response_type, deadline)
-    return await bounded(reactor, deadline, call, "the Authority")
+
+@frozen
+class SocketPlace:
+    """Where a process is asked.
+
+    Attributes:
+        directory: Its state directory.
+        name: Of the socket.
+        whom: The process, as refusals name it.
+        absent: The reason word where nobody answers.
+    """
+
+    directory: Path
+    name: str = SOCKET
+    whom: str = "the Authority"
+    absent: str = _NOT_RUNNING
+
+    @property
+    def path(self) -> Path:
+        """Of the socket."""
+        return self.directory / self.name
+
+    def nobody(self) -> SvcError:
+        """Nobody answers there."""
+        if self.name == SOCKET:
+            return _nobody(self.path)
+        text = f"{self.path}: no answer; {self.whom} does not run with this state_dir"
+        return Unavailable(text, reason=self.absent)
 
 
-async def _asked(
+async def ask_at(
     reactor: Any,
-    directory: Path,
+    place: SocketPlace,
     method: str,
     request: Message,
     response_type: type[_Response],
-    deadline: float,
+    deadline: float = DEADLINE,
 ) -> _Response:
-    channel = await _connected(reactor, directory)
-    try:
-        return await asked(channel, method, request, response_type, deadline)
-    finally:
-        await channel.close()
+    """One call, by the method's whole path, to the process at *place*.
+
+    Raises:
+        SvcError: as :func:`ask`.
+    """
+    from svc.runtime.services import bounded
+
+    async def call() -> _Response:
+        channel = await _connected(reactor, place)
+        try:
+            return await channel.unary(method, request, response_type, timeout=deadline)
+        except SvcError as refusal:
+            raise told(refusal) from None
+        finally:
+            await channel.close()
+
+    return await bounded(reactor, deadline, call(), place.whom)
 
 
-async def _connected(reactor: Any, directory: Path) -> RpcChannel:
+async def _connected(reactor: Any, place: SocketPlace) -> RpcChannel:
     """Connect through the directory's descriptor, because the path may be too long for a socket."""
     from twisted.internet.endpoints import UNIXClientEndpoint
 
     from svc.rpc.client.channel import dial
 
-    with _descriptor(directory) as handle:
-        endpoint = UNIXClientEndpoint(reactor, f"/proc/self/fd/{handle}/{SOCKET}")
+    with _descriptor(place) as handle:
+        endpoint = UNIXClientEndpoint(reactor, f"/proc/self/fd/{handle}/{place.name}")
         try:
             return await dial(endpoint, reactor, authority="authority", plaintext=True)
         except Unavailable as failed:
             number = getattr(failed.__cause__, "osError", None)
             if number in (errno.EACCES, errno.EPERM):
-                raise _not_ours(directory / SOCKET) from None
-            raise _nobody(directory / SOCKET) from None
+                raise _not_ours(place.path, place.whom) from None
+            raise place.nobody() from None
         except SvcError:
             # Whoever listens ends the connection before HTTP/2 begins, or never begins.
-            raise _nobody(directory / SOCKET) from None
+            raise place.nobody() from None
 
 
 @contextmanager
-def _descriptor(directory: Path) -> Iterator[int]:
+def _descriptor(place: SocketPlace) -> Iterator[int]:
     try:
-        handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = os.open(place.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:
-        raise _not_ours(directory) from None
+        raise _not_ours(place.directory, place.whom) from None
     except OSError:
-        raise _nobody(directory / SOCKET) from None
+        raise place.nobody() from None
     try:
         yield handle
     finally:
@@ -229,9 +268,10 @@ def _nobody(path: Path, start: str = _START) -> SvcError:
     return Unavailable(text, reason=_NOT_RUNNING)
 
 
-def _not_ours(path: Path) -> SvcError:
+def _not_ours(path: Path, whom: str) -> SvcError:
+    user = f"{whom}'s user" if whom.startswith("the ") else "its user"
     return SvcError(
-        f"{path}: is owned by another user; run this as the Authority's user or as root",
+        f"{path}: is owned by another user; run this as {user} or as root",
         reason="not_the_owner",
         fault=Fault.DENIED,
     )

@@ -30,7 +30,7 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
     if globals_.config is None:
         raise UsageError("running a role requires --config PATH")
     from svc.cli.reactor import process_reactor
-    from svc.compose.signals import ignore_hangups
+    from svc.compose.signals import ignore_hangups, reload_on_hangups
     from svc.config import load_settings
     from svc.telemetry.filter import parse_filter
     from svc.telemetry.logs import begin_logging
@@ -51,6 +51,7 @@ def run_role(globals_: Globals, role: str, services: Iterable[RpcService] = ()) 
     except SvcError as refusal:
         lines.settle(log_filter, profile)
         return refused_start(lines, refusal, globals_.environ)
+    reload_on_hangups(reactor, process.reloading.hang_up)
     return running.run(process)
 
 

@@ -13,6 +13,15 @@ from svc.ratelimit.limits import Rate, RefusalPolicy
 from svc.runtime.context import Runtime
 from svc.telemetry.metrics import Metrics
 
+RATES = (
+    *("limits.opens_per_minute", "limits.opens_burst"),
+    *("limits.denials_per_minute", "limits.denials_burst"),
+    *("limits.node_calls_per_minute", "limits.node_calls_burst"),
+)
+"""The keys of what Proxy and Authority count both."""
+
+AT_AUTHORITY = (*RATES, "limits.asks_per_proxy")
+AT_PROXY = (*RATES, "limits.requests_per_minute", "limits.requests_burst")
 _CALLERS_AT_AUTHORITY = 256
 _SLACK = 1.25
 """Authority lets so much more through at once: its buckets are used a moment after a Proxy's, and
@@ -27,6 +36,11 @@ class ProxyRates:
     persons: PersonRates
     connectors: ConnectorRates
 
+    def change(self, limits: LimitSettings) -> None:
+        """Go by other limits from now on."""
+        self.persons.change(_opens(limits), _denials(limits), _requests(limits))
+        self.connectors.change(_calls(limits))
+
 
 def proxy_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -> ProxyRates:
     """Of a Proxy."""
@@ -38,7 +52,7 @@ def proxy_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -> Pr
             refusals=refusals,
             opens=_opens(limits),
             denials=_denials(limits),
-            requests=Rate(limits.requests_per_minute, limits.requests_burst),
+            requests=_requests(limits),
         ),
         ConnectorRates.of(refusals, _calls(limits)),
     )
@@ -48,13 +62,19 @@ def authority_rates(runtime: Runtime, limits: LimitSettings, metrics: Metrics) -
     """Of an Authority."""
     refusal_counter = RefusalCounter(runtime.now, _CALLERS_AT_AUTHORITY)
     refusals = RefusalPolicy(refusal_counter, runtime.reactor.seconds, budget_meter(metrics))
-    return AskRates.of(
-        refusals,
-        _wider(_opens(limits)),
-        _wider(_denials(limits)),
-        _wider(_calls(limits)),
-        limits.asks_per_proxy,
-    )
+    return AskRates.of(refusals, *_of_authority(limits))
+
+
+def change_authority_rates(rates: AskRates, limits: LimitSettings) -> None:
+    """Go by other limits from now on."""
+    rates.change(*_of_authority(limits))
+
+
+def _of_authority(limits: LimitSettings) -> tuple[Rate, Rate, Rate, int]:
+    """Opens, denials, calls of nodes, and requests at once."""
+    rates = (_wider(each(limits)) for each in (_opens, _denials, _calls))
+    opens, denials, calls = rates
+    return opens, denials, calls, limits.asks_per_proxy
 
 
 def _wider(rate: Rate) -> Rate:
@@ -67,6 +87,10 @@ def _opens(limits: LimitSettings) -> Rate:
 
 def _denials(limits: LimitSettings) -> Rate:
     return Rate(limits.denials_per_minute, limits.denials_burst)
+
+
+def _requests(limits: LimitSettings) -> Rate:
+    return Rate(limits.requests_per_minute, limits.requests_burst)
 
 
 def _calls(limits: LimitSettings) -> Rate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from attrs import define, field
@@ -11,7 +12,7 @@ from twisted.internet.interfaces import IStreamClientEndpoint
 
 from svc import __version__
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
-from svc.compose.health import HealthReporter, LastChecks
+from svc.compose.health import HealthReporter
 from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.compose.node import (
     NodeRole,
@@ -24,6 +25,8 @@ from svc.compose.node import (
     tls_endpoint,
     tunnel_times,
 )
+from svc.compose.process_parts import ProcessParts
+from svc.compose.reload.keys import InForce, ReloadableKeys
 from svc.compose.targets import read_targets
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
@@ -82,10 +85,10 @@ class ConnectorParts:
     metrics: Metrics
     kinds: Kinds
     targets: Mapping[str, Target]
-    reach: Reach
+    reach: InForce[Reach]
     identities: IdentityStore
     ready: Readiness
-    checks: LastChecks
+    shared: ProcessParts
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
 
 
@@ -95,7 +98,7 @@ def make_connector(
     metrics: Metrics,
     state: StateDirectory,
     stopped_by: Callable[[SvcError], object],
-    checks: LastChecks,
+    shared: ProcessParts,
 ) -> ConnectorRole:
     """Wire a Connector; refuses at once what it must not start with."""
     if not settings.endpoints.proxy:
@@ -110,10 +113,10 @@ def make_connector(
         metrics=metrics,
         kinds=kinds,
         targets=read_targets(settings, kinds),
-        reach=parse_reach(settings.connector.reach),
+        reach=_reach(shared.reloads),
         identities=identities,
         ready=ready,
-        checks=checks,
+        shared=shared,
     )
     role = ConnectorRole(ready)
     assembled = ConnectorAssembly(parts)
@@ -128,6 +131,15 @@ def make_connector(
     for service in (parts.tasks, node):
         role.addService(service)
     return role
+
+
+def _reach(reloads: ReloadableKeys) -> InForce[Reach]:
+    reach = InForce(parse_reach(reloads.settings.connector.reach))
+    reloads.prepare(
+        "connector.reach",
+        by=lambda changed: partial(reach.take, parse_reach(changed.connector.reach)),
+    )
+    return reach
 
 
 @define
@@ -221,7 +233,7 @@ class ConnectorAssembly:
         reporting = HealthReporter(
             cluster=p.settings.cluster,
             identity=identity,
-            checks=p.checks,
+            checks=p.shared.checks,
             deliver=health.deliver,
             clock=clock,
             now=p.runtime.now,

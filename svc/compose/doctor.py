@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from svc.compose.added_checks import added_checks
 from svc.compose.drop_ins import KindSide, load_kinds
+from svc.compose.health import LastChecks
 from svc.compose.targets import read_targets
 from svc.config import RoleSettings
 from svc.model.doctor import CATEGORIES, CheckResult, DoctorReport, changes
@@ -30,8 +31,18 @@ from svc.telemetry.metrics import Metrics
 RUN_SECS = 120.0
 """A periodic run that takes longer is given up; its thread goes on, and the next one waits."""
 
+_OFF_SECS = 3600.0
+"""Until the next look whether checks are to be made; turning them on does not wait for it."""
+
 _NICE = 10
 _log = Logger(namespace="svc_doctor")
+
+_SERIES = (
+    "svc_doctor_check_status",
+    "svc_doctor_failed",
+    "svc_doctor_warnings",
+    "svc_doctor_last_run_timestamp_seconds",
+)
 
 UNIT_DIRECTORIES = (
     Path("/etc/systemd/system"),
@@ -114,6 +125,11 @@ class DoctorMeters:
         gauge("svc_doctor_warnings").set(summary["warn"])
         gauge("svc_doctor_last_run_timestamp_seconds").set(report.started_at)
 
+    def forget(self) -> None:
+        """Show none of them: without checks 0 would say that all is well."""
+        for name in _SERIES:
+            self.metrics.forget(name)
+
 
 @define(slots=False, eq=False)
 class PeriodicDoctor(AsyncService):
@@ -122,7 +138,9 @@ class PeriodicDoctor(AsyncService):
     Attributes:
         run: Makes all checks; blocks.
         thread: Where it runs, away from the reactor.
+        interval: Seconds; 0: no checks are made.
         tell: Given each report.
+        forget: Called when no checks are made any more.
     """
 
     run: Callable[[], DoctorReport]
@@ -130,13 +148,18 @@ class PeriodicDoctor(AsyncService):
     interval: float
     thread: InThread
     tell: Callable[[DoctorReport], object]
+    forget: Callable[[], object] = lambda: None
     _before: tuple[CheckResult, ...] = field(default=(), init=False)
     _turns: PeriodicTask = field(init=False)
 
     @_turns.default
     def _periodic(self) -> PeriodicTask:
         return PeriodicTask(
-            clock=self.clock, interval=self.interval, call=self._turn, what="doctor"
+            clock=self.clock,
+            interval=self.interval,
+            call=self._turn,
+            what="doctor",
+            jitter=lambda _: self.interval or _OFF_SECS,
         )
 
     async def start(self) -> None:
@@ -147,8 +170,24 @@ class PeriodicDoctor(AsyncService):
         """A run that is under way is not waited for: it changes nothing."""
         await self._turns.stopService()
 
+    def change(self, interval: float) -> None:
+        """Run at another interval from now on, the first time at once; 0: not any more."""
+        self.interval = interval
+        if interval:
+            self._turns.hurry()
+        else:
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        self._before = ()
+        self.forget()
+
     async def _turn(self) -> None:
+        if not self.interval:
+            return
         report = await bounded(self.clock, RUN_SECS, self.thread(self.run), "the periodic checks")
+        if not self.interval:
+            return  # it was turned off meanwhile
         self.tell(report)
         appeared, gone = changes(self._before, report.checks)
         self._before = report.checks
@@ -166,35 +205,40 @@ class PeriodicDoctor(AsyncService):
 
 def periodic_doctor(
     runtime: Runtime,
-    settings: RoleSettings,
+    settings: Callable[[], RoleSettings],
+    interval: float,
     metrics: Metrics,
-    tell: Callable[[DoctorReport], object],
+    last: LastChecks,
 ) -> PeriodicDoctor:
-    """The periodic checks of a process whose configuration asks for them.
+    """The periodic checks of a process.
 
     Args:
-        tell: Given each report.
+        settings: Gives those in force.
+        interval: Seconds between two runs.
+        last: Told of each report.
 
     Raises:
         PluginError: a drop-in with a check cannot be loaded.
     """
-    program, checks = this_program(), (*CHECKS, *added_checks(settings.plugins.checks))
+    started = settings()
+    program, checks = this_program(), (*CHECKS, *added_checks(started.plugins.checks))
 
     def run() -> DoctorReport:
-        contexts = role_contexts(settings, runtime.now(), program, is_within=True)
+        contexts = role_contexts(settings(), runtime.now(), program, is_within=True)
         return examine(checks, contexts)
 
     meters = DoctorMeters(metrics, [check.id for check in checks])
 
-    def told(report: DoctorReport) -> None:
+    def tell(report: DoctorReport) -> None:
         meters.tell(report)
-        tell(report)
+        last.tell(report)
 
     reactor = runtime.reactor
     return PeriodicDoctor(
         run=run,
         clock=reactor,
-        interval=settings.doctor.check_interval_secs,
+        interval=interval,
         thread=SerialThread("doctor", reactor.callFromThread, nice=_NICE),
-        tell=told,
+        tell=tell,
+        forget=meters.forget,
     )

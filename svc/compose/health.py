@@ -38,6 +38,12 @@ class LastChecks:
         """There is a newer one."""
         self.report = report
 
+    def turn(self, are_made: bool) -> None:
+        """Checks are made from now on, or not any more."""
+        self.are_made = are_made
+        if not are_made:
+            self.report = None
+
 
 @define(slots=False, eq=False)
 class HealthReporter(AsyncService):

@@ -11,11 +11,16 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc import __version__
+from svc.compose.checking import SelfChecks
 from svc.compose.degraded import DegradedConditions
 from svc.compose.descriptors import RefusedByTheSystem, make_room
 from svc.compose.health import LastChecks
 from svc.compose.listeners.addresses import ListeningFile
 from svc.compose.listeners.rpc import RpcListener
+from svc.compose.process_parts import ProcessParts
+from svc.compose.reload.keys import ReloadableKeys
+from svc.compose.reload.reloading import Reloading
+from svc.compose.reload.socket import process_listener
 from svc.compose.telemetry import ExposureWarning, reactor_lag, telemetry_listener
 from svc.config import RoleSettings
 from svc.errors import SvcError
@@ -31,6 +36,7 @@ from svc.runtime.services import (
     bounded,
 )
 from svc.runtime.state_directory import StateDirectory, StateDirectoryHold
+from svc.runtime.threads import in_pool
 from svc.telemetry.metrics import Metrics
 from svc.telemetry.spans import make_traces
 from svc.telemetry.tracing import Tracing, make_tracer
@@ -49,11 +55,13 @@ class Process(AsyncMultiService):
         readiness: Of the whole process.
         state: The locked state directory.
         listeners: By the names of ``listening.json``.
+        reloading: Reads the configuration again.
     """
 
     readiness: AllReady
     listeners: Mapping[str, BoundPort]
     state: StateDirectory
+    reloading: Reloading
 
     def __attrs_pre_init__(self) -> None:
         AsyncMultiService.__init__(self)
@@ -128,8 +136,11 @@ def _assembled(
     listeners: dict[str, BoundPort] = {}
     documents: dict[bytes, Callable[[], bytes]] = {}
     # First what may be refused: a drop-in that is missing.
-    checks = LastChecks(are_made=bool(settings.doctor.check_interval_secs))
-    checking = _checking(runtime, settings, metrics, checks)
+    shared = ProcessParts(
+        checks=LastChecks(are_made=bool(settings.doctor.check_interval_secs)),
+        reloads=ReloadableKeys(settings),
+    )
+    checking = SelfChecks(runtime, metrics, shared)
     for role in roles:
         made: Any
         own = state.within(role) if settings.role == "all" else StateDirectory(state.path)
@@ -137,7 +148,7 @@ def _assembled(
             # Each role is imported where it runs: it is a fifth of another one's start.
             from svc.compose.authority.role import make_authority
 
-            made = make_authority(runtime, settings, metrics, own, stopped_by, checks)
+            made = make_authority(runtime, settings, metrics, own, stopped_by, shared)
             documents |= made.documents
             listeners |= _on_tcp(made.listeners)
             if made.page is not None:
@@ -147,45 +158,56 @@ def _assembled(
         elif role == "proxy":
             from svc.compose.proxy.role import make_proxy
 
-            made = make_proxy(runtime, settings, metrics, own, stopped_by, checks, services)
+            made = make_proxy(runtime, settings, metrics, own, stopped_by, shared, services)
             listeners |= _on_tcp(made.listeners)
             lacking = made.lacking
         else:
             from svc.compose.connector import make_connector
 
-            made = make_connector(runtime, settings, metrics, own, stopped_by, checks)
+            made = make_connector(runtime, settings, metrics, own, stopped_by, shared)
         children.append(made)
         ready.append(made.ready)
         if settings.role == "all" and role == "proxy":
             children.append(ProxyFirst(made.ready, runtime.reactor))
     readiness = AllReady(ready)
+    shared.reloads.read("telemetry.ready_follows")
     telemetry = telemetry_listener(
-        runtime.reactor, settings, metrics, readiness, lacking, documents
+        runtime.reactor,
+        settings,
+        metrics,
+        readiness,
+        lacking,
+        documents,
+        follows=lambda: shared.reloads.settings.telemetry.ready_follows,
     )
+    reloading = Reloading(
+        keys=shared.reloads,
+        environ=runtime.environ,
+        clock=runtime.reactor,
+        in_thread=in_pool(runtime.reactor),
+    )
+    asked = process_listener(runtime, settings, state, reloading)
     if telemetry is not None:
         listeners["telemetry"] = telemetry
-    process = Process(readiness, listeners, state)
+    process = Process(readiness=readiness, listeners=listeners, state=state, reloading=reloading)
     listening = ListeningFile(state / "listening.json", listeners)
     watched = [] if telemetry is None else [telemetry, ExposureWarning(telemetry)]
     refused, lag = RefusedByTheSystem(runtime.reactor), reactor_lag(runtime.reactor, metrics)
-    first = [StateDirectoryHold(state), tracing, refused, lag, *watched, listening]
-    children += checking
+    first = [
+        StateDirectoryHold(state),
+        reloading,
+        asked,
+        tracing,
+        refused,
+        lag,
+        *watched,
+        listening,
+    ]
+    children.append(checking)
     probed = tuple(listeners[name] for name in ("telemetry", "public") if name in listeners)
     for service in (*first, *children, FirstClosed(probed), ProcessLog(settings)):
         process.addService(service)
     return process
-
-
-def _checking(
-    runtime: Runtime, settings: RoleSettings, metrics: Metrics, checks: LastChecks
-) -> list[AsyncService]:
-    """The periodic checks, where the configuration asks for them."""
-    if not checks.are_made:
-        return []
-    # Imported where it runs: it needs more than any role does.
-    from svc.compose.doctor import periodic_doctor
-
-    return [periodic_doctor(runtime, settings, metrics, checks.tell)]
 
 
 def of_lanes(settings: RoleSettings) -> int:

@@ -1,12 +1,13 @@
 """What signals do to a process.
 
-SIGTERM and SIGINT stop it in order, once.  SIGHUP does nothing to a role, and stops ``svc up``,
-whose terminal it tells of.
+SIGTERM and SIGINT stop it in order, once.  SIGHUP has a role read its configuration again, and
+stops ``svc up``, whose terminal it tells of.
 """
 
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -30,21 +31,25 @@ def stop_on_signals(reactor: Any) -> None:
         signal.signal(number, lambda *_: reactor.callFromThread(stop))
 
 
-def ignore_hangups(reactor: Any) -> None:
+def ignore_hangups(reactor: Any, why: str = "the role is starting") -> None:
     """Say of each SIGHUP that it does nothing; called before *reactor* runs.
 
     The signal's default would end a role without a line, although whoever sends it expects the
     configuration to be read again.
+
+    Args:
+        why: What the line says.
     """
 
     def tell() -> None:
-        _log.warn(
-            "SIGHUP is ignored: this build reads its configuration only at the start; restart "
-            "the role to apply changes",
-            reason="reload_not_in_this_build",
-        )
+        _log.warn("SIGHUP is ignored", why=why, reason="hangup_ignored")
 
     signal.signal(signal.SIGHUP, lambda *_: reactor.callFromThread(tell))
+
+
+def reload_on_hangups(reactor: Any, begin: Callable[[], object]) -> None:
+    """Call *begin* at each SIGHUP; what comes of it is in the log."""
+    signal.signal(signal.SIGHUP, lambda *_: reactor.callFromThread(begin))
 
 
 def stop_on_hangup(reactor: Any) -> None:

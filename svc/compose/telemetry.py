@@ -41,20 +41,21 @@ def telemetry_listener(
     readiness: AllReady,
     lacking: DegradedConditions,
     documents: Documents,
+    follows: Callable[[], bool],
 ) -> BoundPort | None:
     """The listener, where the configuration asks for one.
 
     Args:
         documents: What the roles of this process publish there.
         lacking: Of the Proxy that runs here; of none: it lacks nothing.
+        follows: Whether what the Proxy lacks makes it unready, too.
     """
     address = settings.telemetry.metrics_listen
     if address is None:
         return None
-    follows = settings.telemetry.ready_follows
 
     def missing() -> Sequence[str]:
-        return readiness.missing or (lacking.names if follows else ())
+        return readiness.missing or (lacking.names if follows() else ())
 
     site = telemetry_site(reactor, missing, metrics.text, lambda: lacking.lines, documents)
     endpoint = server_endpoint(reactor, address)

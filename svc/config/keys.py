@@ -54,6 +54,7 @@ class Key:
         required: The roles that do not start without it.
         later: This build checks its form and refuses any value but the default.
         defaults: The roles for which its absence means something else.
+        reloads: A running role takes a new value without a restart.
     """
 
     path: str
@@ -64,6 +65,7 @@ class Key:
     required: tuple[str, ...] = ()
     later: bool = False
     defaults: Mapping[str, Any] = MappingProxyType({})
+    reloads: bool = False
 
 
 _SECS = f.seconds(0.05, 86400)
@@ -273,6 +275,7 @@ def _telemetry() -> tuple[Key, ...]:
             "is missing in either case.",
             default=False,
             roles=_PROXY,
+            reloads=True,
         ),
         Key(
             "telemetry.otel_endpoint",
@@ -287,6 +290,7 @@ def _telemetry() -> tuple[Key, ...]:
             "`svc_doctor_...`; 0: off.",
             default=0,
             roles=NODES,
+            reloads=True,
         ),
     )
 
@@ -358,6 +362,7 @@ def _roles() -> tuple[Key, ...]:
             "special addresses are dialed only if listed explicitly.",
             default=[],
             roles=_CONNECTOR,
+            reloads=True,
         ),
         Key(
             "connector.resources",
@@ -522,6 +527,7 @@ def _limits() -> tuple[Key, ...]:
             "certificate; health checks are not counted.",
             default=60,
             roles=_PROXY,
+            reloads=True,
         ),
         Key(
             "limits.anonymous_burst",
@@ -529,6 +535,7 @@ def _limits() -> tuple[Key, ...]:
             "And how many of them at once.",
             default=20,
             roles=_PROXY,
+            reloads=True,
         ),
         Key(
             "limits.max_sessions_per_person",
@@ -536,6 +543,7 @@ def _limits() -> tuple[Key, ...]:
             "Open sessions of one person.",
             default=256,
             roles=_PROXY,
+            reloads=True,
         ),
         Key(
             "limits.opens_per_minute",
@@ -545,6 +553,7 @@ def _limits() -> tuple[Key, ...]:
             "RESOURCE_EXHAUSTED with the time to wait, without a decision.",
             default=3000,
             roles=_DECIDING,
+            reloads=True,
         ),
         Key(
             "limits.opens_burst",
@@ -552,6 +561,7 @@ def _limits() -> tuple[Key, ...]:
             "And how many of them at once.",
             default=500,
             roles=_DECIDING,
+            reloads=True,
         ),
         Key(
             "limits.denials_per_minute",
@@ -560,6 +570,7 @@ def _limits() -> tuple[Key, ...]:
             "request is answered the same way.",
             default=120,
             roles=_DECIDING,
+            reloads=True,
         ),
         Key(
             "limits.denials_burst",
@@ -567,6 +578,7 @@ def _limits() -> tuple[Key, ...]:
             "And how many of them at once.",
             default=200,
             roles=_DECIDING,
+            reloads=True,
         ),
         Key(
             "limits.requests_per_minute",
@@ -575,6 +587,7 @@ def _limits() -> tuple[Key, ...]:
             "each is denied in its protocol's form, undecided and without a record.",
             default=600_000,
             roles=_PROXY,
+            reloads=True,
         ),
         Key(
             "limits.requests_burst",
@@ -582,6 +595,7 @@ def _limits() -> tuple[Key, ...]:
             "And how many of them at once.",
             default=60_000,
             roles=_PROXY,
+            reloads=True,
         ),
         Key(
             "limits.node_calls_per_minute",
@@ -589,6 +603,7 @@ def _limits() -> tuple[Key, ...]:
             "Registrations of one Connector in a minute, and at Authority renewals of one node.",
             default=120,
             roles=_DECIDING,
+            reloads=True,
         ),
         Key(
             "limits.node_calls_burst",
@@ -596,6 +611,7 @@ def _limits() -> tuple[Key, ...]:
             "And how many of each at once.",
             default=120,
             roles=_DECIDING,
+            reloads=True,
         ),
         Key(
             "limits.asks_per_proxy",
@@ -604,6 +620,7 @@ def _limits() -> tuple[Key, ...]:
             "half as many.",
             default=512,
             roles=_AUTHORITY,
+            reloads=True,
         ),
         Key(
             "limits.max_streams",

@@ -127,7 +127,7 @@ class ConnectorSessions:
     admission: Admission
     kinds: Mapping[str, ServedKind]
     reactor: Any
-    reach: Reach
+    reach: Callable[[], Reach]
     session_tls: Callable[[bytes], HandshakeSource]
     now: Callable[[], float]
     on_event: Callable[[SessionEvent], object]
@@ -291,7 +291,7 @@ class ConnectorSessions:
     async def _dial(
         self, admitted: AdmittedSession, relay: Relay, identify: Identify
     ) -> IStreamClientEndpoint:
-        guard, grant = ReachReactor(self.reactor, self.reach), admitted.grant
+        guard, grant = ReachReactor(self.reactor, self.reach()), admitted.grant
         dialer = self.kinds[admitted.target.kind].dialer
         dialer = dialer_for(dialer, grant.person_id, identify, grant.operations)
         target: IStreamClientEndpoint = dialer.endpoint(guard, admitted.target, grant.ceiling)

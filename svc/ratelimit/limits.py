@@ -82,6 +82,10 @@ class Buckets:
     def __len__(self) -> int:
         return len(self.known)
 
+    def change(self, rate: Rate) -> None:
+        """Go by another rate from now on; what is left in a bucket stays, up to a full one."""
+        self.rate = rate
+
     def wait(self, name: str, now: float, cost: float = 1.0) -> float:
         """In how many seconds *cost* tokens are there; 0 where they are."""
         return self._until(self._left(name, now), cost)

@@ -34,6 +34,11 @@ class FairQuota:
     def _eighth(self) -> int:
         return max(1, self.places // EACH)
 
+    def resize(self, places: int) -> None:
+        """Divide so many from now on; what is held stays held."""
+        self.places = places
+        self.most = self._eighth()
+
     @property
     def held(self) -> int:
         """Places that all holders have together."""

@@ -52,6 +52,11 @@ class AddressBudget:
     def _none_yet(self) -> Buckets:
         return Buckets(Rate(self.per_minute, self.burst), MAX_SOURCES, IDLE_SECS)
 
+    def change(self, per_minute: float, burst: float) -> None:
+        """Go by another rate from now on."""
+        self.per_minute, self.burst = per_minute, burst
+        self._buckets.change(Rate(per_minute, burst))
+
     def take(self, host: str, now: float) -> float:
         """Take one token of *host*.
 

@@ -141,6 +141,10 @@ class Metrics:
         """The histogram of these label values."""
         return cast(Histogram, self._bound(name, SeriesKind.HISTOGRAM, labels))
 
+    def forget(self, name: str) -> None:
+        """Show no sample of this series until it is used again."""
+        self._children[name].clear()
+
     def allow(self, name: str, **values: Sequence[str]) -> None:
         """Fix the values of labels that are known only once plug-ins are loaded."""
         series = self._series[name]

@@ -53,7 +53,8 @@ from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, operator
 from svc.authority.state.writer import StateWriter
 from svc.cli import USAGE_EXIT, svc
-from svc.cli.control import ADMIN, asked
+from svc.cli.calls import asked
+from svc.cli.control import ADMIN
 from svc.compose.authority.state import origin_key
 from svc.compose.drop_ins import load_kinds
 from svc.errors import SvcError

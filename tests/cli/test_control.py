@@ -55,7 +55,7 @@ class SocketTests(TestCase):
 
     async def listening(self, place: Place, factory: Any) -> None:
         """Listen where the Authority listens, until the test is over."""
-        port = await ControlSocketEndpoint(reactor, place.state).listen(factory)
+        port = await ControlSocketEndpoint(reactor, place.state, "control.sock").listen(factory)
         self.addCleanup(port.stopListening)
 
     def server(self) -> RpcServerFactory:

@@ -20,6 +20,7 @@ _NOT_PERSONS = (
     "init",
     "demo",
     "service",
+    "reload",
     "_policy-guard",
 )
 _ASK = "from svc.cli import *; from svc.cli.confirmation import *; confirm('Really?')"

@@ -180,7 +180,7 @@ class Gateway:
             ),
             kinds=kinds,
             reactor=self.clock,
-            reach=Reach(),
+            reach=Reach,
             session_tls=ConnectorEnd(cluster.connector).session,
             now=cluster.world.now,
             on_event=self.sessions.append,

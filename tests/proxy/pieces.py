@@ -323,7 +323,7 @@ class Site:
             meters=self._session_meters(),
             clock=self.clock,
             now=world.now,
-            max_per_person=3,
+            max_per_person=lambda: 3,
             rates=self.person_rates,
         )
         self.listings = Listings(

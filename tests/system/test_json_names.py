@@ -39,6 +39,7 @@ ELSEWHERE = {
     "svc doctor": "tests.ops.doctor.test_checks",
     "svc login": "tests.system.test_sign_in",
     "svc logout": "tests.system.test_sign_in",
+    "svc reload": "tests.system.test_reload",
     "svc request": "tests.system.test_access_requests",
     "svc service install": "tests.cli.test_services",
     "svc service uninstall": "tests.cli.test_services",

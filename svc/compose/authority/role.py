@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from svc import __version__
 from svc.audit.log.record import Sealer
 from svc.audit.state.anchor import StateAnchor, StateKeeper
 from svc.audit.state.in_force import StateLedger
 from svc.authority.ha.lease import Leadership
 from svc.authority.refusals import WINDOW_SECS, FinalSummary
 from svc.authority.state.recorder import Recorder
-from svc.authority.state.write_probe import WRITES, StoreWrites
+from svc.authority.state.write_probe import WRITES
 from svc.compose.authority.admin import admin_service, standing_sessions
 from svc.compose.authority.checkpoints import AUDIT, audit_heads
 from svc.compose.authority.control import control_service
@@ -39,15 +38,16 @@ from svc.compose.authority.parts import (
     own_identity,
 )
 from svc.compose.authority.peers import advice_of, make_peers, owner_of
+from svc.compose.authority.reload import reloads_of_authority
 from svc.compose.authority.renewals import renewals
 from svc.compose.authority.shared import KEY_SET_PATH, SharedServices, shared_services
 from svc.compose.authority.standby import Follower
 from svc.compose.authority.state import origin_key
 from svc.compose.authority.store import open_store
-from svc.compose.authority.turns import LeaderGate, StoreReadiness
+from svc.compose.authority.turns import LeaderGate, StoreReadiness, store_writes
 from svc.compose.drop_ins import check_records, load_kinds
-from svc.compose.health import LastChecks
 from svc.compose.listeners.rpc import control_listener, rpc_server
+from svc.compose.process_parts import ProcessParts
 from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.model.audit.events import check_catalogue
@@ -69,7 +69,7 @@ def make_authority(
     metrics: Metrics,
     state: StateDirectory,
     stopped_by: Callable[[SvcError], object],
-    checks: LastChecks,
+    shared: ProcessParts,
 ) -> AuthorityRole:
     """Wire an Authority; refuses at once what it must not start with.
 
@@ -131,11 +131,11 @@ def make_authority(
         tasks=tasks,
         checks=check_records(settings),
     )
-    return _assembled(foundations, stopped_by, checks)
+    return _assembled(foundations, stopped_by, shared)
 
 
 def _assembled(
-    f: Foundations, stopped_by: Callable[[SvcError], object], checks: LastChecks
+    f: Foundations, stopped_by: Callable[[SvcError], object], shared: ProcessParts
 ) -> AuthorityRole:
     ready = Readiness(STORE, *WRITES, MEMBERSHIP, LEADER, POLICY, LISTENERS, *AUDIT)
     heads = audit_heads(
@@ -156,7 +156,8 @@ def _assembled(
         page=page,
         sign_in=None if passkeys is None else passkeys.port,
     )
-    writes = _store_writes(p, ready)
+    writes = store_writes(p, ready)
+    reloads_of_authority(p, rooms.rates, shared.reloads)
     snapshot, follower = p.settings.snapshot, _follower(p, rooms, stopped_by)
     peers = make_peers(p, rooms.state_cache, role.ready, stopped_by)
     control = control_service(p, rooms, listeners, queue, heads, writes)
@@ -251,7 +252,7 @@ def _assembled(
         ),
         rooms.sweeping,
         rooms.forgetting,
-        *health_services(p, control.health, peers.route, checks),
+        *health_services(p, control.health, peers.route, shared.checks),
         Serves(role, p.serving),
         *listeners.values(),
         *(() if page is None else (page,)),
@@ -273,14 +274,3 @@ def _follower(
         stored=stored.set,
         stopped_by=stopped_by,
     )
-
-
-def _store_writes(p: Parts, ready: Readiness) -> StoreWrites:
-    me, now = p.identity.principal.id, p.runtime.now
-
-    async def write() -> None:
-        """Write only the heartbeat of this Authority to its registry."""
-        if p.serving.is_on:
-            await p.store.run("alive", lambda tx: tx.nodes.seen(me, now(), __version__))
-
-    return StoreWrites(write, p.runtime.reactor, ready)

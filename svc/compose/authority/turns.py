@@ -14,7 +14,9 @@ from svc import __version__
 from svc.audit.checkpoint.exchange import HeadExchange
 from svc.authority.ha.lease import Leadership
 from svc.authority.ingest.own import OwnSpool
+from svc.authority.state.write_probe import StoreWrites
 from svc.compose.authority.lifecycle import LEADER, LISTENERS, POLICY, STORE
+from svc.compose.authority.parts import Parts
 from svc.compose.listeners.rpc import RpcListener
 from svc.errors import AuditBroken, LeaseLost, SvcError
 from svc.interfaces.store import IReadOnlyStore
@@ -212,3 +214,15 @@ class StoreReadiness(AsyncService):
 
 def _is_missing(ready: Readiness, name: str) -> bool:
     return name in ready.missing
+
+
+def store_writes(p: Parts, ready: Readiness) -> StoreWrites:
+    """What tries whether the store takes writes."""
+    me, now = p.identity.principal.id, p.runtime.now
+
+    async def write() -> None:
+        """Write only the heartbeat of this Authority to its registry."""
+        if p.serving.is_on:
+            await p.store.run("alive", lambda tx: tx.nodes.seen(me, now(), __version__))
+
+    return StoreWrites(write, p.runtime.reactor, ready)

@@ -181,7 +181,7 @@ def rpc_server(
 @implementer(IStreamServerEndpoint)
 @define
 class ControlSocketEndpoint:
-    """``control.sock`` in a directory whose path may be longer than a socket's may be.
+    """A socket in a directory whose path may be longer than a socket's may be.
 
     The socket is bound through ``/proc/self/fd``, so only the directory's
     descriptor counts; what an earlier process left is removed first, which is
@@ -190,16 +190,17 @@ class ControlSocketEndpoint:
 
     reactor: Any
     directory: Path
+    name: str
     _handle: int = -1
 
     def listen(self, factory: Any) -> Deferred[IListeningPort]:
         """Bind, 0600 from the first moment on."""
         # Kept open for as long as we listen: the port unlinks by this path when it stops.
         self._handle = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        (self.directory / "control.sock").unlink(missing_ok=True)
+        (self.directory / self.name).unlink(missing_ok=True)
         before = os.umask(0o177)
         try:
-            path = f"/proc/self/fd/{self._handle}/control.sock"
+            path = f"/proc/self/fd/{self._handle}/{self.name}"
             endpoint = UNIXServerEndpoint(self.reactor, path, mode=0o600)
             port: Deferred[IListeningPort] = endpoint.listen(factory)
             return port
@@ -208,13 +209,17 @@ class ControlSocketEndpoint:
 
 
 def control_listener(
-    runtime: Runtime, settings: RoleSettings, directory: Path, server: RpcServerFactory
+    runtime: Runtime,
+    settings: RoleSettings,
+    directory: Path,
+    server: RpcServerFactory,
+    name: str = "control.sock",
 ) -> RpcListener:
-    """The control socket of a role."""
+    """The socket of this name in a role's directory."""
     late = LateFactory(runtime.reactor, settings.limits.max_handshakes)
     late.serve(server, None)
-    path = directory / "control.sock"
-    endpoint = ControlSocketEndpoint(runtime.reactor, directory)
+    path = directory / name
+    endpoint = ControlSocketEndpoint(runtime.reactor, directory, name)
     return RpcListener(
         BoundPort(key="state_dir", address=str(path), endpoint=endpoint, factory=late),
         late,

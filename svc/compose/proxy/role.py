@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 from attrs import define, field
 from twisted.application.service import Service
 
-from svc.compose.budgets import proxy_rates
+from svc.compose.budgets import AT_PROXY, proxy_rates
 from svc.compose.degraded import CONTROL, SPOOL, DegradedConditions
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
-from svc.compose.health import LastChecks
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.compose.node import (
     NodeRole,
@@ -19,6 +18,7 @@ from svc.compose.node import (
     renewal_loop,
     tunnel_times,
 )
+from svc.compose.process_parts import ProcessParts
 from svc.compose.proxy.gates import proxy_gate
 from svc.compose.proxy.lanes import direct_lanes
 from svc.compose.proxy.spool import SpoolParts, SpoolService, make_spooling, request_sealer
@@ -95,7 +95,7 @@ class ProxyParts:
     identities: IdentityStore
     public: RpcListener
     ready: Readiness
-    checks: LastChecks
+    shared: ProcessParts
     services: tuple[RpcService, ...] = ()
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
     lacking: DegradedConditions = field(factory=DegradedConditions)
@@ -107,7 +107,7 @@ def make_proxy(
     metrics: Metrics,
     state: StateDirectory,
     stopped_by: Callable[[SvcError], object],
-    checks: LastChecks,
+    shared: ProcessParts,
     services: Iterable[RpcService] = (),
 ) -> ProxyRole:
     """Wire a Proxy; refuses at once what it must not start with.
@@ -132,7 +132,7 @@ def make_proxy(
         identities=identities,
         public=public,
         ready=ready,
-        checks=checks,
+        shared=shared,
         services=tuple(services),
     )
     role = ProxyRole(ready, {"public": public}, parts.lacking)
@@ -173,6 +173,7 @@ class ProxyAssembly:
     def services(self, identity: TransportIdentity) -> list[Service]:
         """Everything, in the order of its start."""
         p, clock, now = self.parts, self.parts.runtime.reactor, self.parts.runtime.now
+        reloads = p.shared.reloads
         uplink = ProxyUplink(
             runtime=p.runtime,
             settings=p.settings,
@@ -221,7 +222,7 @@ class ProxyAssembly:
             meters=session_meters(p.metrics),
             clock=clock,
             now=now,
-            max_per_person=p.settings.limits.max_sessions_per_person,
+            max_per_person=lambda: reloads.settings.limits.max_sessions_per_person,
             rates=rates.persons,
             spans=p.runtime.traces.spans,
             direct=direct_lanes(p.runtime, p.settings, p.metrics),
@@ -230,6 +231,8 @@ class ProxyAssembly:
             ),
             keep_denied=deciding.denied.keep_of,
         )
+        reloads.on(*AT_PROXY, apply=lambda changed: rates.change(changed.limits))
+        reloads.read("limits.max_sessions_per_person")
         listings = Listings(
             engine=holder.engine,
             kinds=p.kinds.by_name,
@@ -243,7 +246,7 @@ class ProxyAssembly:
         )
         for changed in (listings.changed, sessions.recheck):
             holder.on_change(changed)
-        reported, reporting = uplink.health(link, p.checks, p.tasks)
+        reported, reporting = uplink.health(link, p.shared.checks, p.tasks)
         tunnels = TunnelService(
             routes=routes,
             link=link,
@@ -335,12 +338,16 @@ class ProxyAssembly:
         p.lacking.watch(link, holder, reports, p.metrics)
 
     def _anonymous(self) -> AnonymousCalls:
-        limits = self.parts.settings.limits
-        return AnonymousCalls(
-            self.parts.runtime.reactor,
-            anonymous_meter(self.parts.metrics),
-            AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst),
+        p, limits = self.parts, self.parts.settings.limits
+        budget = AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst)
+        p.shared.reloads.on(
+            "limits.anonymous_per_minute",
+            "limits.anonymous_burst",
+            apply=lambda changed: budget.change(
+                changed.limits.anonymous_per_minute, changed.limits.anonymous_burst
+            ),
         )
+        return AnonymousCalls(p.runtime.reactor, anonymous_meter(p.metrics), budget)
 
     def _reports(
         self, link: AuthorityLink, spooling: SpoolParts, check: Callable[[], object]

@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 10
+CATALOGUE_VERSION = 11
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+\Z")
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -66,6 +66,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     _number("bytes_up", "bytes from the client to the target"),
     _public("certificate_sha256", "digest of the certificate concerned"),
     _texts("change", "names of the fields that changed"),
+    _public("config_sha256", "SHA-256 of the configuration file"),
     _public("connector_id", "the Connector concerned"),
     _public("approved_by", "the person who approved a request for access"),
     _number("approved_until", "when an approval ends, in seconds since the epoch"),
@@ -98,6 +99,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     _public("key_digest", "SHA-256 of the public key concerned"),
     _public("issuer", "issuer of the identity provider"),
     _public("key_purpose", "what the key may sign"),
+    _texts("keys", "names of the configuration keys that changed"),
     _texts("labels", "access labels, as key=value"),
     _public("lane", "the last lane: `in_tunnel`, `direct`, or `unknown` if it was never reported"),
     _number("last_n", "last spool row concerned"),
@@ -600,6 +602,12 @@ STORE_RESTORED = _event(
     "store.restored",
     "an older store was restored on purpose",
     "head_hash head_size lost_hash lost_size shared_size until note local_uid",
+)
+CONFIG_RELOAD = _event(
+    "SVC4008I",
+    "config.reload",
+    "a running Authority takes other values from its configuration",
+    "keys config_sha256 local_uid",
 )
 OPERATOR_REFUSED = _event(
     "SVC4005W", "operator.refused", "an operator's command was refused", "local_uid source_address"

@@ -35,7 +35,7 @@ KEPT = "restored-configuration"
 
 STATE, CONFIGURATION = "state", "configuration"
 _CRITICAL = ("keys", "identity", "trust")
-_PASSING = frozenset({"lock", "control.sock", "listening.json", RESTORING, KEPT})
+_PASSING = frozenset({"lock", "control.sock", "process.sock", "listening.json", RESTORING, KEPT})
 """What belongs to a running process or to a command, and is no state of the Authority."""
 
 

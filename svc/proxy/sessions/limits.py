@@ -54,6 +54,12 @@ class PersonRates:
             Budget.of("requests", refusals, requests.per_minute, requests.burst),
         )
 
+    def change(self, opens: Rate, denials: Rate, requests: Rate) -> None:
+        """Go by other rates from now on."""
+        self.opens.buckets.change(opens)
+        self.denials.buckets.change(denials)
+        self.requests.buckets.change(requests)
+
     def spend(self, person: Principal, name: str) -> None:
         """Take what one call of this method costs.
 
@@ -131,6 +137,10 @@ class ConnectorRates:
             Budget.of("carries", refusals, _STRAY_CARRIES.per_minute, _STRAY_CARRIES.burst),
             Budget.of("messages", refusals, _MESSAGES.per_minute, _MESSAGES.burst),
         )
+
+    def change(self, calls: Rate) -> None:
+        """Go by another rate of registrations from now on."""
+        self.registrations.buckets.change(calls)
 
     def spend(self, node: Principal, name: str) -> None:
         """Take what one call of this method costs.

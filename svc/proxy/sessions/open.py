@@ -97,8 +97,8 @@ class SessionOpens:
     Attributes:
         check_person: Refuses a person or certificate that Authority revoked, and a session that
             an operator ends; called with the certificate's SHA-256, and the uid if there is one.
-        max_per_person: Sessions one person may have open here, those included that ended and
-            whose last bytes they have not read.
+        max_per_person: How many sessions one person may have open here, those included that ended
+            and whose last bytes they have not read.
         rates: What a person may ask; :meth:`admit` and the outcome of each open spend it.
         spans: Makes the span of each open.
         direct: Knows which sessions may move to a direct lane.
@@ -115,7 +115,7 @@ class SessionOpens:
     meters: SessionMeters
     clock: IReactorTime
     now: Callable[[], float]
-    max_per_person: int
+    max_per_person: Callable[[], int]
     rates: PersonRates
     spans: Spans = no_span
     direct: DirectLanes = field(factory=DirectLanes)
@@ -218,10 +218,10 @@ class SessionOpens:
             raise Unavailable("this Proxy is stopping; try another", reason="draining")
         if self._over:
             raise Unavailable("this Proxy no longer serves anybody; try another", reason=self._over)
-        if self._per_person.get(person_id, 0) >= self.max_per_person:
+        if self._per_person.get(person_id, 0) >= (most := self.max_per_person()):
             self.rates.crowded(person.principal)
             raise SvcError(
-                f"you have {self.max_per_person} sessions open on this Proxy, the limit; close one",
+                f"you have {most} sessions open on this Proxy, the limit; close one",
                 reason="too_many_sessions",
                 fault=Fault.EXHAUSTED,
             )

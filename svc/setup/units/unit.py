@@ -114,6 +114,9 @@ class ServiceUnit:
         yield "Type=exec"
         words = [*self.program, "--config", self.config, command_of(self.role)]
         yield f"ExecStart={command_line(words)}"
+        if self.role != "client":
+            again = [*self.program, "--config", self.config, "reload", "--role", self.role]
+            yield f"ExecReload={command_line(again)}"
         if self.account:
             yield f"User={self.account}"
         if self.state_directory:

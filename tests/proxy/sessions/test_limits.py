@@ -147,7 +147,7 @@ class PersonTests(RateTests):
 
     def test_all_at_once(self) -> None:
         """Calls that come together are decided as often as calls that come one by one."""
-        self.site.sessions.max_per_person = 100
+        self.site.sessions.max_per_person = lambda: 100
         self.deny()
         talks = [Talk(self.wire.channel.stream(OPEN_METHOD)) for _ in range(6)]
         self.site.turn()
@@ -162,7 +162,7 @@ class PersonTests(RateTests):
 
     def test_beginnings_at_once(self) -> None:
         """Of calls that begin together, no more are let begin than may yet be denied."""
-        self.site.sessions.max_per_person = 100
+        self.site.sessions.max_per_person = lambda: 100
         self.deny()
         self.reasons(4)
         self.site.pass_time(1.1)
@@ -178,7 +178,7 @@ class PersonTests(RateTests):
 
     def test_never_denied(self) -> None:
         """Who has not been denied begins as many at once as there are opens, whatever comes."""
-        self.site.sessions.max_per_person = 100
+        self.site.sessions.max_per_person = lambda: 100
         talks = [Talk(self.wire.channel.stream(OPEN_METHOD)) for _ in range(6)]
         self.site.turn()
         self.assertEqual([talk.reason for talk in talks], [""] * 6)

@@ -92,6 +92,9 @@ class PlannedTests(UnitCase):
             text = self.planned(role).text
             self.assertIn(f"StateDirectory=svc/{role}\n", text)
             self.assertIn("\nExecStart=/opt/svc/bin/svc --config /", text)
+            again = f" reload --role {role}\n"
+            self.assertRegex(text, f"\nExecReload=/opt/svc/bin/svc --config /.*{again}")
+        self.assertNotIn("ExecReload", own.text)
 
     @proves("U-NOTE-27")
     def test_own_state_directory(self) -> None:
