@@ -46,6 +46,7 @@ _COMMANDS = {
     "contexts": "svc.cli.contexts:contexts",
     "service": "svc.cli.services:service",
     "reload": "svc.cli.reload:reload",
+    "setup": "svc.cli.setup_plan:setup",
     "_policy-guard": "svc.cli.hidden:policy_guard",
 }
 

@@ -67,7 +67,7 @@ def install(globals_: Globals, role: str, account: str | None, is_own: bool, as_
     from svc.setup.units.program import places, this_program
 
     wanted = _wanted(globals_, role, account, is_own)
-    done = installed(_machine(globals_), wanted, this_program(), places(globals_.environ))
+    done = installed(this_machine(globals_), wanted, this_program(), places(globals_.environ))
     state = "written" if done.changed else "unchanged"
     lines = [f"{done.path}: {state}; {done.unit.name} is enabled, not started"]
     result = installed_result(done)
@@ -87,7 +87,7 @@ def show(globals_: Globals, role: str, account: str | None, is_own: bool) -> Non
     from svc.setup.units.program import places, this_program
 
     wanted = _wanted(globals_, role, account, is_own)
-    unit = planned(_machine(globals_), wanted, this_program(), places(globals_.environ))
+    unit = planned(this_machine(globals_), wanted, this_program(), places(globals_.environ))
     write(unit.text.splitlines())
 
 
@@ -104,7 +104,7 @@ def uninstall(
     from svc.setup.units.install import uninstall as uninstalled
 
     wanted = _wanted(globals_, role, account, is_own, needs_config=role == "client" and not is_own)
-    path = uninstalled(_machine(globals_), wanted)
+    path = uninstalled(this_machine(globals_), wanted)
     lines = [f"svc {role}: no unit is installed" if path is None else f"{path}: removed"]
     print_result(as_json, uninstalled_result(role, path), lines)
 
@@ -128,7 +128,8 @@ def uninstalled_result(role: str, path: Path | None) -> dict[str, Any]:
     return {"role": role, "path": None if path is None else str(path), "changed": path is not None}
 
 
-def _machine(globals_: Globals) -> ServiceHost:
+def this_machine(globals_: Globals) -> ServiceHost:
+    """The machine that this command runs on."""
     from svc.setup.units.machine import ServiceHost, run_systemctl
 
     return ServiceHost(

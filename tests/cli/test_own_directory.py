@@ -21,6 +21,7 @@ _NOT_PERSONS = (
     "demo",
     "service",
     "reload",
+    "setup",
     "_policy-guard",
 )
 _ASK = "from svc.cli import *; from svc.cli.confirmation import *; confirm('Really?')"

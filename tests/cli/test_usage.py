@@ -123,7 +123,8 @@ class UsageTests(SynchronousTestCase):
             outcome.stderr,
             "svc: no command 'gateway'; roles are authority, proxy, connector, all; "
             "commands: init, demo, doctor, join, login, logout, up, status, resources, open, db, "
-            "kubeconfig, proxy-ssh, why, request, requests, contexts, service, reload\n",
+            "kubeconfig, proxy-ssh, why, request, requests, contexts, service, reload, "
+            "setup\n",
         )
 
     @proves("X-04")

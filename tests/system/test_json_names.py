@@ -41,6 +41,7 @@ ELSEWHERE = {
     "svc logout": "tests.system.test_sign_in",
     "svc reload": "tests.system.test_reload",
     "svc request": "tests.system.test_access_requests",
+    "svc setup apply": "tests.setup.host.test_applying",
     "svc service install": "tests.cli.test_services",
     "svc service uninstall": "tests.cli.test_services",
     **dict.fromkeys(

@@ -18,7 +18,7 @@ from svc.setup.units.planning import WantedUnit, plan_unit
 from svc.setup.units.program import Program, UnfitPlaces, check_program
 from svc.setup.units.unit import ServiceUnit
 
-_MODE = 0o644
+UNIT_MODE = 0o644
 
 
 @frozen
@@ -56,8 +56,7 @@ def install(
     """
     machine.check(wanted.role, wanted.is_own)
     check_program(program, wanted.role, found)
-    units = machine.units(wanted.is_own)
-    name = wanted.account_in(units)
+    name = wanted.account_in(machine.units(wanted.is_own))
     if wanted.is_own:
         unit = plan_unit(wanted, name, program, found)
     else:
@@ -69,6 +68,33 @@ def install(
             _check_read(wanted.config, name)
             unit = plan_unit(wanted, name, program, found)
             _check_directories(unit)
+    return install_unit(machine, wanted, unit)
+
+
+def prepare(
+    machine: ServiceHost, wanted: WantedUnit, program: Program, found: UnfitPlaces
+) -> ServiceUnit:
+    """The unit that :func:`install_unit` would write, whose account may not read its files yet.
+
+    Raises:
+        SvcError: it could not be installed, or could not run.
+    """
+    machine.check(wanted.role, wanted.is_own)
+    unit = planned(machine, wanted, program, found)
+    if not wanted.is_own:
+        with acting_as(account_named(unit.account, wanted.role)):
+            _check_entered(Path(wanted.config), unit.account, "--config")
+            _check_directories(unit)
+    return unit
+
+
+def install_unit(machine: ServiceHost, wanted: WantedUnit, unit: ServiceUnit) -> InstalledUnit:
+    """Write and enable a unit that can run; a second call finds nothing to change.
+
+    Raises:
+        ServiceRefused: nothing was changed.
+    """
+    units = machine.units(wanted.is_own)
     path = units / unit.name
     scope = _scope(wanted)
     with _writing(path):
@@ -204,7 +230,7 @@ def _write(path: Path, data: bytes) -> None:
             reason="unit_file",
         )
     replace(path, data)
-    path.chmod(_MODE)
+    path.chmod(UNIT_MODE)
 
 
 def _undo(machine: ServiceHost, path: Path, before: bytes | None, scope: list[str]) -> None:

@@ -1,0 +1,1 @@
+"""How a role is set up on its host."""
