@@ -252,7 +252,7 @@ class ControlTests(SynchronousTestCase):
 
     # -- sessions
 
-    @proves("G-MET-21")
+    @proves("G-MET-21", "G-OPEN-48")
     def test_reported_ends(self) -> None:
         """An end is recorded once; a second is known, another Proxy's session is unknown."""
         self.open("s1")

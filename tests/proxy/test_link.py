@@ -204,7 +204,7 @@ class ReportTests(ProxyTests):
         self.site.reports.departed(Departure("n" * 26, "closed", uids))
         self.site.turn()
 
-    @proves("G-MET-21")
+    @proves("G-MET-21", "G-OPEN-48")
     def test_answers(self) -> None:
         """Each session of a notice is counted by Authority's answer; deferred ones are retried."""
         self.authority.outcomes.extend(["closed", "recorded", "unknown", "deferred", "closed"])
@@ -228,6 +228,7 @@ class ReportTests(ProxyTests):
         self.assertEqual(len(self.authority.departures), 2)
         self.assertEqual(self.site.reports.waiting, 0)
 
+    @proves("G-MET-22", "G-OPEN-48")
     def test_full(self) -> None:
         """The newest notice is dropped when the queue is full; its sessions end all the same."""
         self.site.lose_authority()

@@ -145,6 +145,7 @@ class HealthTests(SynchronousTestCase):
         finally:
             self.gateway.start(AUTHORITY)
 
+    @proves("G-ROLE-12")
     def test_plaintext(self) -> None:
         """A listener made plaintext on purpose answers health, and no session service."""
         gateway = self.gateway

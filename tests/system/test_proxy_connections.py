@@ -85,7 +85,7 @@ class TwoProxies(SynchronousTestCase):
         self.gateway.start(PROXY)
 
     @proves("G-CFG-12", "G-MET-51", "G-MET-52", "G-MET-53", "U-NOTE-20", "X-46")
-    @proves("G-TUN-24", "U-NOTE-23")
+    @proves("G-TUN-24", "U-NOTE-23", "G-OPEN-41")
     def test_two(self) -> None:
         """A count of 2: one tunnel at each Proxy, sessions over both, and the loss of one shown."""
         self.connect([self.first, self.second], 2)
@@ -123,7 +123,7 @@ class TwoProxies(SynchronousTestCase):
         self.gateway.await_ready(SECOND)
         self.gateway.await_metric(SECOND, "svc_proxy_lacking", 0)
 
-    @proves("G-MET-50", "G-MET-51", "G-MET-52", "X-45")
+    @proves("G-MET-50", "G-MET-51", "G-MET-52", "X-45", "G-OPEN-41")
     def test_two_names_of_one_proxy(self) -> None:
         """Two names of one Proxy are one connection, the rest is counted and sought elsewhere."""
         port = self.first.rpartition(":")[2]

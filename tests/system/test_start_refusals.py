@@ -387,7 +387,7 @@ class RefusalTests(SynchronousTestCase):
         """A configuration file that is not a plain file of ours is not read."""
         self.refused(*FILES)
 
-    @proves("G-ERR-13", "X-59")
+    @proves("G-ERR-13", "X-59", "G-OPEN-69")
     def test_variables(self) -> None:
         """The environment is checked like the file; the shared state directory is status 238."""
         self.refused(*VARIABLES)
@@ -407,6 +407,7 @@ class RefusalTests(SynchronousTestCase):
         spent = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
         self.assertLess(spent, 1.0)
 
+    @proves("G-ROLE-12")
     def test_tokens(self) -> None:
         """A join token that cannot be one is refused by its key, and never shown."""
         self.refused(*TOKENS)

@@ -254,6 +254,23 @@ class TraceTests(SynchronousTestCase):
         )
 
     @proves("G-TRC-06")
+    @proves("G-GEN-05")
+    def test_each_way_to_look(self) -> None:
+        """A role that serves has logs, three paths, metrics, traces and a self-check at once."""
+        collector, gateway, person = traced()
+        known = settled(collector, gateway, person)
+        opened = gateway.metric(PROXY, "svc_sessions_total", protocol="tcp")
+        self.assertEqual(ask(person, "echo"), b"question")
+        self.assertEqual(len(trace_of(collector, known, "echo", 3)), 3)
+        self.assertEqual(gateway.metric(PROXY, "svc_sessions_total", protocol="tcp"), opened + 1)
+        for path in ("/healthz", "/readyz", "/metrics"):
+            self.assertEqual(gateway.get(PROXY, path)[0], 200, path)
+        lines = gateway.child(PROXY).text().splitlines()
+        self.assertEqual([one for one in lines if "timestamp" not in json.loads(one)], [])
+        command = svc_command("--config", str(gateway.files.config(PROXY)), "doctor", "--json")
+        done = run(command, gateway.directory, seconds=60)
+        self.assertEqual((done.status, json.loads(done.stdout)["result"]), (0, "pass"))
+
     def test_a_refused_session(self) -> None:
         """A denied session says so on Proxy and Authority, is no error, and ends there."""
         collector, gateway, person = traced()

@@ -179,7 +179,7 @@ def listening() -> Iterator[Address]:
 class NetworkTests(CopyCase):
     """``network.*``."""
 
-    @proves("G-TEL-09")
+    @proves("G-TEL-09", "G-IDN-11")
     def test_telemetry_bind(self) -> None:
         """A public address is warned of."""
         key = "telemetry__metrics_listen"

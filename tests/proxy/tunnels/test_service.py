@@ -132,6 +132,7 @@ class RefusalTests(ProxyTests):
         self.assertEqual(self.site.node().reason, "")
         self.assertEqual(len(self.events(TunnelRegistered)), 1)
 
+    @proves("G-MET-26")
     def test_relayed_streams(self) -> None:
         """A stream counts once as what came of it: open, refused, not reached, or nobody there."""
         self.site.node()

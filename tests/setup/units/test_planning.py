@@ -9,6 +9,7 @@ from pathlib import Path
 from attrs import evolve
 
 from svc.errors import ConfigError, SvcError
+from svc.setup.units.install import install
 from svc.setup.units.machine import ServiceRefused
 from svc.setup.units.planning import WantedUnit, installed_account, plan_unit, state_directory
 from svc.setup.units.program import (
@@ -40,10 +41,13 @@ class ProgramTests(UnitCase):
                     self.assertIn(place, refusal.text)
         check_program(Program(("/opt/svc/bin/svc",), ("/opt/svc/bin/svc",)), "authority", found)
 
+    @proves("X-58")
     def test_client_at_home(self) -> None:
         """A client's program may lie in a home, never in a temporary directory."""
-        found = places({})
-        check_program(Program(("/home/u/svc",), ("/home/u/svc",)), "client", found)
+        found, at_home = places({}), Program(("/home/u/svc",), ("/home/u/svc",))
+        check_program(at_home, "client", found)
+        done = install(self.machine, self.wanted("client"), at_home, PLACES)
+        self.assertIn("\nExecStart=/home/u/svc --config ", done.path.read_text())
         self.assertRaises(
             ServiceRefused, check_program, Program(("/tmp/svc",), ("/tmp/svc",)), "client", found
         )
