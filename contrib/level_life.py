@@ -12,7 +12,16 @@ from attrs import define, evolve, field
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from contrib.level_cluster import Cluster, InForce
-from contrib.level_rows import Ids, Row, access_rows, agent_rows, digest, made_ahead, sign_in_rows
+from contrib.level_rows import (
+    Ids,
+    Row,
+    access_rows,
+    agent_rows,
+    digest,
+    made_ahead,
+    scope_row,
+    sign_in_rows,
+)
 from svc.audit.spool.rows import RowMaker
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.drain import QueueConsumer
@@ -32,8 +41,10 @@ from svc.model.cluster.agent import Agent, AgentCertificate, Assertion, Delegati
 from svc.model.cluster.health import CheckFound, NodeHealth
 from svc.model.cluster.lease import Member
 from svc.model.cluster.node import Leaf, Node, TokenRecord, TokenRole
+from svc.model.cluster.onward import OnwardAuth
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource, Undeclared
+from svc.model.cluster.scope import DiscoveryScope, ScopeOrigin
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.doctor import CheckSeverity
 from svc.model.ids import event_id, node_id, person_id, random_id
@@ -105,10 +116,9 @@ class Life:
             await self.store.run("queue of before", self._older_queue)
         await self.store.run("head", self.cluster.add_head)
         await self.store.run("Authorities", self._authorities)
-        signed = {*sign_in_rows(""), *agent_rows(""), *access_rows("", "", b"", "")}
+        signed = {*sign_in_rows(""), *agent_rows(""), *access_rows("", "", b"", ""), *scope_row()}
         others = (each for each in made_ahead(self.ids).items() if each[0] not in signed)
         put(db, ((t, row) for t, rows in others for row in rows))
-        db.change("UPDATE resources SET onward_auth = 'certificate' WHERE id = ?", HOST)
         db.change("UPDATE agents SET last_seen = 84.5 WHERE id = 'agent1'")
 
     @property
@@ -246,10 +256,30 @@ class Life:
         for one in (
             Resource(id=LEDGER, kind="tcp", labels={"zone": "books"}, assigned_to=c1),
             Resource(id=VAULT, kind="tcp", labels={"zone": "vault"}, assigned_to=c1),
-            Resource(id=HOST, kind="ssh", labels={}, assigned_to=c1),
+            Resource(
+                id=HOST,
+                kind="ssh",
+                labels={},
+                assigned_to=c1,
+                onward_auth=OnwardAuth.CERTIFICATE,
+            ),
             Resource(SPARE, "tcp"),
         ):
             tx.catalog.add(one, self.at)
+        for row in scope_row()["scopes"]:
+            tx.scopes.put(
+                DiscoveryScope(
+                    **{
+                        **row,
+                        "kinds": tuple(row["kinds"].split()),
+                        "onward_auth": tuple(map(OnwardAuth, row["onward_auth"].split())),
+                        "connectors": tuple(row["connectors"].split()),
+                        "match_labels": json.loads(row["match_labels"]),
+                        "labels": json.loads(row["labels"]),
+                        "origin": ScopeOrigin(row["origin"]),
+                    }
+                )
+            )
         offered = [Undeclared(id="attic", kind="tcp", node_id=c1, seen_at=self.at + 3)]
         tx.catalog.registered(c1, [LEDGER, VAULT], offered, self.at + 3)
 

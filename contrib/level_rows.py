@@ -50,27 +50,46 @@ def made_ahead(ids: Ids) -> dict[str, Sequence[Row]]:
 
 
 def _catalog(ids: Ids) -> dict[str, Sequence[Row]]:
-    lease = {"scope": "racks", "node_id": ids.connector, "source": "ec2"}
+    lease = {"node_id": ids.connector, "source": "ec2"}
     return {
         "resource_names": [{"resource_id": ids.resource, "name": "the ledger"}],
         "node_capabilities": [{"node_id": ids.connector, "name": "kube_gate", "value": 1}],
         "epochs": [
             {"name": "kube_gate", "epoch": 1, "activated_at": 61.0, "activated_by": "local:0"},
         ],
+        **scope_row(),
+        "scope_leases": [lease | {"expires_at": 9e9}],
+        "scope_rows": [
+            lease
+            | {
+                "resource_id": "rack7",
+                "kind": "ssh",
+                "labels": '{"zone": "b"}',
+                "scope": "racks",
+                "refused": "mode_required",
+                "seen_at": 63.0,
+            },
+        ],
+    }
+
+
+def scope_row() -> dict[str, Sequence[Row]]:
+    """A scope, which is signed."""
+    return {
         "scopes": [
             {
                 "name": "racks",
                 "kinds": "ssh tcp",
-                "onward_auth": "certificate",
+                "onward_auth": "certificate stored_key",
+                "connectors": "c1",
+                "id_prefix": "rack",
+                "match_labels": '{"zone": "b"}',
+                "labels": '{"tier": "lab"}',
+                "origin": "operator",
                 "revision": 2,
                 "set_at": 62.0,
                 "set_by": "local:0",
             },
-        ],
-        "scope_leases": [lease | {"expires_at": 9e9}],
-        "scope_rows": [
-            lease
-            | {"resource_id": "rack7", "kind": "ssh", "labels": '{"zone":"b"}', "seen_at": 63.0},
         ],
     }
 

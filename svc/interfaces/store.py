@@ -20,6 +20,7 @@ from svc.interfaces.access_requests import IAccessRequests
 from svc.interfaces.account import ISecrets
 from svc.interfaces.agents import IAgentCertificates, IAgents, IDelegations
 from svc.interfaces.crash import CrashPoint, no_crash
+from svc.interfaces.discovered import ICatalogChanges, IPublications, IScopes
 from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
     IAuditLog,
@@ -74,6 +75,9 @@ class ITransaction(Interface):
     agent_certificates: IAgentCertificates = Attribute("Certificates issued to agents.")
     delegations: IDelegations = Attribute("For whom agents may act.")
     catalog: ICatalog = Attribute("Resources and their assignment.")
+    catalog_changes: ICatalogChanges = Attribute("Changes of resources that are there.")
+    scopes: IScopes = Attribute("What discovery may bring into the catalog.")
+    publications: IPublications = Attribute("What Connectors published, to look at.")
     bindings: IBindings = Attribute("Who was meant to serve a resource, and when.")
     inventories: IInventories = Attribute("How often what a Connector is to serve changed.")
     health: INodeHealth = Attribute("What nodes reported of their own health.")

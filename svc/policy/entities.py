@@ -11,11 +11,9 @@ from hashlib import sha256
 
 from attrs import field, frozen
 
+from svc.model.cluster.labels import DISCOVERED, as_discovered
 from svc.model.policy.access import Entity, EntityUid
 from svc.policy.refusals import EntitiesRefused
-
-DISCOVERED = "discovered."
-"""Labels that a Connector or a discovery source gave stand under this prefix."""
 
 MAX_ENTITIES = 200_000
 
@@ -258,5 +256,4 @@ def _groups(ids: Iterable[str]) -> tuple[EntityUid, ...]:
 def _tags(facts: ResourceFacts) -> dict[str, str]:
     if any(key.startswith(DISCOVERED) for key in facts.labels):
         raise EntitiesRefused(f"resource {facts.id}: a label may not start with {DISCOVERED!r}")
-    found = {DISCOVERED + key: value for key, value in facts.discovered.items()}
-    return {**facts.labels, **found}
+    return {**facts.labels, **as_discovered(facts.discovered)}

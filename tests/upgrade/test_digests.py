@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.model.audit.catalog_rows import resource_entry
 from svc.model.audit.state import (
     certificate_entry,
     group_entry,
@@ -11,7 +12,6 @@ from svc.model.audit.state import (
     node_entry,
     person_entry,
     policy_entry,
-    resource_entry,
     token_entry,
 )
 from svc.model.cluster.key_revision import KeyRevision, KeyState

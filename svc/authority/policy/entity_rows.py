@@ -10,6 +10,7 @@ from attrs import define, field
 from svc.authority.state.cluster import ClusterState
 from svc.interfaces.kinds import ServedKind
 from svc.model.cluster.agent import Agent, AgentState
+from svc.model.cluster.labels import discovered_of, given_of
 from svc.model.cluster.node import Node
 from svc.model.cluster.person import Person, PersonState
 from svc.model.cluster.resource import Resource
@@ -80,7 +81,8 @@ class EntitiesOfRows:
             id=one.id,
             entity_type=self.kinds[one.kind].terms.entity_type,
             kind=one.kind,
-            labels=one.labels,
+            labels=given_of(one.labels),
+            discovered=discovered_of(one.labels),
         )
 
 

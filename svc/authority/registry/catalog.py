@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from attrs import define
 
@@ -13,42 +12,51 @@ from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.store import ITransaction
+from svc.model.audit.catalog_rows import resource_entry
 from svc.model.audit.events import RESOURCE_ADD, RESOURCE_CHANGE, RESOURCE_REMOVE
 from svc.model.audit.record import Actor
-from svc.model.audit.state import resource_entry
+from svc.model.cluster.labels import check_labels
 from svc.model.cluster.node import Node, NodeState
-from svc.model.cluster.resource import Resource, Undeclared
+from svc.model.cluster.onward import NEEDS_ONWARD_AUTH, OnwardAuth, read_onward_auth
+from svc.model.cluster.resource import Resource
+from svc.model.cluster.scope import DECLARED
 from svc.model.ids import is_resource_id, random_id
 from svc.proto.gate.v1 import admin_pb2 as pb
-
-_LABEL = re.compile(r"[a-z0-9][a-z0-9._/-]{0,62}\Z")
-_MAX_LABELS = 64
-_MAX_VALUE = 256
-_RESERVED = "discovered."
-
-NOT_IN_CATALOG = "not_in_catalog"
 
 
 @define
 class CatalogAdmin:
-    """Adds, assigns, removes and lists resources."""
+    """Adds, assigns, removes and lists resources.
+
+    Attributes:
+        scope_of: The scope that admits a discovered resource; empty: none, or not known.
+        settle: Settles again what Connectors publish under an id, which is declared now.
+    """
 
     writer: StateWriter
     registrations: Registrations
     kinds: Mapping[str, ServedKind]
+    scope_of: Callable[[Resource], str]
+    settle: Callable[[str], Awaitable[object]]
 
     async def add(self, request: pb.AddResourceRequest, actor: Actor) -> pb.AddResourceResponse:
         """Add a resource and assign it to a Connector."""
         self._check(request)
+        mode = read_onward_auth(request.onward_auth) if request.onward_auth else None
         identity = random_id(self.writer.entropy)
 
         def add(tx: ITransaction) -> Resource:
             node_id = self._node(tx, request.node) if request.node else None
+            found = self.writer.rows(tx).resource(request.id)
+            if found is not None and found.is_discovered:
+                # An operator's word stands above what a Connector found.
+                self._remove(tx, found, actor, DECLARED)
             wanted = Resource(
                 id=request.id,
                 kind=request.kind,
                 labels=dict(request.labels),
                 assigned_to=node_id,
+                onward_auth=mode,
                 identity=identity,
             )
             added = tx.catalog.add(wanted, self.writer.now())
@@ -65,12 +73,14 @@ class CatalogAdmin:
                     "connector_id": node_id,
                     "resource_identity": identity,
                     "assignment_revision": added.assignment_revision,
+                    **({} if mode is None else {"onward_auth": mode.value}),
                 },
                 state=[RESOURCES.now(tx, added.id)],
             )
             return added
 
         added = await self.writer.change("add a resource", add)
+        await self.settle(added.id)
         return pb.AddResourceResponse(catalog_version=added.revision)
 
     async def assign(
@@ -85,6 +95,7 @@ class CatalogAdmin:
         def assign(tx: ITransaction) -> tuple[Resource, Resource]:
             node_id = self._node(tx, request.node) if request.node else None
             before = self._known(tx, request.id)
+            _require_declared(before)
             now = tx.catalog.assign(before.id, node_id, self.writer.now())
             if now != before:
                 self._record_change(tx, actor, before, now)
@@ -111,7 +122,9 @@ class CatalogAdmin:
             assert target is not None, "it was found right before"
             source = self._source(tx, rows, request, target)
             owned = [one.id for one in tx.catalog.all() if one.assigned_to == source.id]
-            known = [one for one in map(rows.resource, owned) if one is not None]
+            found = (one for one in map(rows.resource, owned) if one is not None)
+            # What it found, the other one finds by itself.
+            known = [one for one in found if not one.is_discovered]
             for before in known:
                 now = tx.catalog.assign(before.id, target.id, self.writer.now())
                 self._record_change(tx, actor, before, now)
@@ -169,57 +182,63 @@ class CatalogAdmin:
 
         def remove(tx: ITransaction) -> int:
             known = self._known(tx, request.id)
-            tx.catalog.remove(known.id, self.writer.now())
-            revision = tx.catalog.revision()
-            self.writer.append(
-                tx,
-                RESOURCE_REMOVE,
-                actor,
-                resource_id=known.id,
-                resource_kind=known.kind,
-                catalog_version=revision,
-                details={"resource_identity": known.identity, "connector_id": known.assigned_to},
-                state=[RESOURCES.now(tx, known.id)],
-            )
-            return revision
+            if known.assigned_to is not None:
+                _require_declared(known)
+            return self._remove(tx, known, actor)
 
         revision = await self.writer.change("remove a resource", remove)
         return pb.RemoveResourceResponse(catalog_version=revision)
 
-    async def list_bindings(
-        self, request: pb.ListBindingsRequest, actor: Actor
-    ) -> pb.ListBindingsResponse:
-        """Every assignment of resources with this id, including removed ones."""
-        found = await self.writer.read("list bindings", lambda tx: tx.bindings.of(request.id))
-        rows = [
-            pb.BindingRow(
-                identity=one.identity,
-                node_id=one.node_id or "",
-                node_name=self._name(one.node_id),
-                revision=one.revision,
-                assignment_revision=one.assignment_revision,
-                current=one.is_current,
-                bound_at=int(one.bound_at),
-            )
-            for one in found
-        ]
-        return pb.ListBindingsResponse(bindings=rows)
+    def _remove(
+        self, tx: ITransaction, known: Resource, actor: Actor, reason: str | None = None
+    ) -> int:
+        tx.catalog.remove(known.id, self.writer.now())
+        revision = tx.catalog.revision()
+        self.writer.append(
+            tx,
+            RESOURCE_REMOVE,
+            actor,
+            resource_id=known.id,
+            resource_kind=known.kind,
+            catalog_version=revision,
+            reason=reason,
+            details={"resource_identity": known.identity, "connector_id": known.assigned_to},
+            state=[RESOURCES.now(tx, known.id)],
+        )
+        return revision
 
-    async def list_resources(
-        self, request: pb.ListResourcesRequest, actor: Actor
-    ) -> pb.ListResourcesResponse:
-        """The catalog with each resource's state, and what Connectors offer in addition."""
+    async def set(self, request: pb.SetResourceRequest, actor: Actor) -> pb.SetResourceResponse:
+        """Choose how the target of a resource is signed on to."""
+        mode = read_onward_auth(request.onward_auth)
 
-        def look(tx: ITransaction) -> tuple[tuple[Resource, ...], tuple[Undeclared, ...]]:
-            return tx.catalog.all(), tx.catalog.undeclared()
+        def choose(tx: ITransaction) -> tuple[Resource, Resource]:
+            before = self._known(tx, request.id)
+            _require_mode_needed(before.id, before.kind)
+            self._require_in_scope(tx, before, mode)
+            if before.onward_auth is mode:
+                return before, before
+            now = tx.catalog_changes.describe(before.id, before.labels, mode)
+            self._record_change(tx, actor, before, now, ["onward_auth"])
+            return before, now
 
-        known, undeclared = await self.writer.read("list resources", look)
-        rows = [self._row(one) for one in known]
-        rows += [self._offered(one) for one in undeclared if one.id not in {r.id for r in known}]
-        return pb.ListResourcesResponse(resources=rows)
+        before, now = await self.writer.change("choose an onward mode", choose)
+        return pb.SetResourceResponse(catalog_version=now.revision, changed=now != before)
+
+    def _require_in_scope(self, tx: ITransaction, known: Resource, mode: OnwardAuth) -> None:
+        """Return if a discovered resource may have this mode: its scope has to allow it."""
+        name = self.scope_of(known) if known.is_discovered else ""
+        scope = self.writer.rows(tx).scope(name) if name else None
+        if scope is not None and mode not in scope.onward_auth:
+            allowed = ", ".join(one.value for one in scope.onward_auth) or "none"
+            raise Malformed(f"onward_auth: its scope {scope.name} allows only {allowed}")
 
     def _record_change(
-        self, tx: ITransaction, actor: Actor, before: Resource, now: Resource
+        self,
+        tx: ITransaction,
+        actor: Actor,
+        before: Resource,
+        now: Resource,
+        change: Sequence[str] = ("assigned_to",),
     ) -> None:
         digest = resource_entry(before).digest
         assert digest is not None, "the row is there"
@@ -231,11 +250,12 @@ class CatalogAdmin:
             resource_kind=now.kind,
             catalog_version=now.revision,
             details={
-                "change": ["assigned_to"],
+                "change": list(change),
                 "connector_id": now.assigned_to,
                 "resource_identity": now.identity,
                 "assignment_revision": now.assignment_revision,
                 "previous_digest": digest.hex(),
+                **({} if now.onward_auth is None else {"onward_auth": now.onward_auth.value}),
             },
             state=[RESOURCES.now(tx, now.id)],
         )
@@ -258,13 +278,9 @@ class CatalogAdmin:
                 f"kind: must be one of {', '.join(sorted(self.kinds))} (enabled by "
                 "[plugins].kinds in the configuration)"
             )
-        if len(request.labels) > _MAX_LABELS:
-            raise Malformed(f"labels: at most {_MAX_LABELS}")
-        for key, value in request.labels.items():
-            if _LABEL.match(key) is None or key.startswith(_RESERVED):
-                raise Malformed("label: lower-case letters, digits and . _ / -, at most 63")
-            if len(value) > _MAX_VALUE:
-                raise Malformed(f"label {key}: its value is longer than {_MAX_VALUE}")
+        check_labels(request.labels)
+        if request.onward_auth:
+            _require_mode_needed(request.id, request.kind)
 
     def _node(self, tx: ITransaction, word: str) -> str:
         known = self.writer.rows(tx).node_called(word)
@@ -277,45 +293,29 @@ class CatalogAdmin:
             )
         return known.id
 
-    def _row(self, one: Resource) -> pb.ResourceRow:
-        return pb.ResourceRow(
-            id=one.id,
-            kind=one.kind,
-            labels=dict(one.labels),
-            node_id=one.assigned_to or "",
-            node_name=self._name(one.assigned_to),
-            state=self._state(one),
-            revision=one.revision,
-            source=one.source.value,
-            identity=one.identity,
-            assignment_revision=one.assignment_revision,
-            node_state=self._node_state(one.assigned_to),
-        )
-
-    def _state(self, one: Resource) -> str:
-        if self.registrations.is_served(one.assigned):
-            return "served"
-        if one.assigned_to is None:
-            return "unassigned"
-        return "departed" if one.last_served_at is not None else "unserved"
-
-    def _offered(self, one: Undeclared) -> pb.ResourceRow:
-        return pb.ResourceRow(
-            id=one.id,
-            kind=one.kind,
-            node_id=one.node_id,
-            node_name=self._name(one.node_id),
-            state=NOT_IN_CATALOG,
-        )
-
-    def _node_state(self, node_id: str | None) -> str:
-        known = self.writer.cache.state.nodes.get(node_id or "")
-        return "" if known is None else known.state.value
-
-    def _name(self, node_id: str | None) -> str:
-        known = self.writer.cache.state.nodes.get(node_id or "")
-        return "" if known is None else known.name
-
 
 def _moved_node(one: Node) -> pb.MovedNode:
     return pb.MovedNode(id=one.id, name=one.name, state=one.state.value)
+
+
+def _require_declared(one: Resource) -> None:
+    """Return if a resource is an operator's to assign and to remove.
+
+    Raises:
+        SvcError: ``resource_discovered``.
+    """
+    if one.is_discovered:
+        raise SvcError(
+            f"resource {one.id}: a Connector found it; change its scope (`svc authority scopes`) "
+            "or its source, or declare it yourself with `svc authority resources add`",
+            reason="resource_discovered",
+            fault=Fault.PRECONDITION,
+        )
+
+
+def _require_mode_needed(resource_id: str, kind: str) -> None:
+    if kind not in NEEDS_ONWARD_AUTH:
+        raise Malformed(
+            f"resource {resource_id}: onward_auth is for the kinds "
+            f"{', '.join(sorted(NEEDS_ONWARD_AUTH))}; the kind {kind} has none"
+        )

@@ -13,11 +13,11 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from svc.audit.state.protected import ProtectedTable
 from svc.authority.state.tables import (
     CERTIFICATES,
     SIGN_INS,
     TOKENS,
-    ProtectedTable,
     SignedRows,
     StateUnsigned,
 )

@@ -9,14 +9,15 @@ what somebody else did to the row before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from attrs import frozen
 
 from svc.audit.state.in_force import Seen, StateBroken, StateLedger
+from svc.audit.state.protected import ProtectedTable
 from svc.errors import Denied
 from svc.interfaces.store import ITransaction
+from svc.model.audit.catalog_rows import resource_entry, scope_entry
 from svc.model.audit.state import (
     StateEntry,
     access_decision_entry,
@@ -34,7 +35,6 @@ from svc.model.audit.state import (
     policy_approval_entry,
     policy_entry,
     proposal_entry,
-    resource_entry,
     secret_entry,
     sign_in_entry,
     token_entry,
@@ -45,6 +45,7 @@ from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import ExpectedKey, KeptToken, Node
 from svc.model.cluster.person import IssuedCertificate, Person
 from svc.model.cluster.resource import Resource
+from svc.model.cluster.scope import DiscoveryScope
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.policy.proposal import Proposal, ProposalDecision
 from svc.model.policy.requested import KeptApproval, RequestedAccess
@@ -52,40 +53,6 @@ from svc.model.policy.version import PolicyVersion
 
 _Id = TypeVar("_Id")
 _Row = TypeVar("_Row")
-
-
-@frozen(kw_only=True)
-class ProtectedTable(Generic[_Id, _Row]):
-    """One sort of protected row: whatever is done with protected rows goes by these.
-
-    Attributes:
-        name: Of the sort; with a row's id it is the subject in records.
-        get: One row by its id.
-        all: Every row that means anything at a time.
-        id_of: The id of a row, as records name it.
-        entry_of: What is signed of a row.
-        expires: Whether its rows end by themselves; none of them is among the cluster's state.
-    """
-
-    name: str
-    get: Callable[[ITransaction, _Id], _Row | None]
-    all: Callable[[ITransaction, float], Iterable[_Row]]
-    entry_of: Callable[[_Row], StateEntry]
-    id_of: Callable[[_Row], str]
-    expires: bool = False
-
-    def subject(self, row_id: object) -> str:
-        """What the row of this id is called in a record."""
-        return f"{self.name}:{row_id.hex() if isinstance(row_id, bytes) else row_id}"
-
-    def now(self, tx: ITransaction, row_id: _Id) -> StateEntry:
-        """The row after a change in *tx*, read back from the store, for the change's record."""
-        found = self.get(tx, row_id)
-        return StateEntry(self.subject(row_id), None) if found is None else self.entry_of(found)
-
-    def entries(self, tx: ITransaction, at: float) -> list[StateEntry]:
-        """What is signed of each row that means anything at *at*, as *tx* has them."""
-        return [self.entry_of(row) for row in self.all(tx, at)]
 
 
 def _key_id(key: KeyRevision) -> str:
@@ -212,6 +179,13 @@ DELEGATIONS = ProtectedTable[str, Delegation](
     id_of=lambda delegation: delegation.id,
     expires=True,
 )
+SCOPES = ProtectedTable[str, DiscoveryScope](
+    name="scope",
+    get=lambda tx, name: tx.scopes.get(name),
+    all=lambda tx, at: tx.scopes.all(),
+    entry_of=scope_entry,
+    id_of=lambda scope: scope.name,
+)
 POLICIES = ProtectedTable[int, PolicyVersion](
     name="policy",
     get=lambda tx, version: tx.policies.get(version),
@@ -254,6 +228,7 @@ PROTECTED: tuple[ProtectedTable[Any, Any], ...] = (
     AGENTS,
     AGENT_CERTIFICATES,
     DELEGATIONS,
+    SCOPES,
     POLICIES,
     PROPOSALS,
     POLICY_APPROVALS,
@@ -384,6 +359,14 @@ class SignedRows:
     def resource(self, resource_id: str) -> Resource | None:
         """The resource, with its assignment."""
         return self._good(RESOURCES, resource_id)
+
+    def scope(self, name: str) -> DiscoveryScope | None:
+        """The scope of that name."""
+        return self._good(SCOPES, name)
+
+    def scopes(self) -> tuple[DiscoveryScope, ...]:
+        """The scopes that are as they were signed for, by name; another one admits nothing."""
+        return tuple(one for one in self.tx.scopes.all() if self.is_signed(scope_entry(one)))
 
     def is_newest_resource(self, resource: Resource) -> bool:
         """Whether *resource* is what the newest signed record of it says; reads no table."""

@@ -16,6 +16,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc.audit.state.in_force import Seen
+from svc.audit.state.protected import ProtectedTable
 from svc.authority.state.cluster import ClusterState
 from svc.authority.state.tables import (
     AGENTS,
@@ -28,7 +29,6 @@ from svc.authority.state.tables import (
     POLICIES,
     PROTECTED,
     RESOURCES,
-    ProtectedTable,
 )
 from svc.authority.state.unreadable import require_store
 from svc.interfaces.store import ITransaction

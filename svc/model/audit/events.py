@@ -108,6 +108,10 @@ DETAILS: Mapping[str, Field] = _by_name(
     _public("lost_hash", "hash of the signed head that is abandoned"),
     _number("lost_size", "records that the abandoned head covers"),
     _number("shared_size", "records known to be in both the abandoned and this history"),
+    _texts("kinds", "the resource kinds concerned"),
+    _texts("connectors", "names or ids of the Connectors concerned"),
+    _texts("match_labels", "labels that a Connector must give, as key=value"),
+    _public("id_prefix", "what the ids of the resources concerned begin with"),
     _texts("migrations", "names of the migrations applied"),
     _personal("name", "a person's name"),
     _personal("note", "what a person wrote about it"),
@@ -138,12 +142,15 @@ DETAILS: Mapping[str, Field] = _by_name(
     _number("replay_last", "last record that was replayed"),
     _public("request_sha256", "digest of the person's signed session request"),
     _public("resource_identity", "which of the resources that have had this id"),
+    _texts("onward_modes", "the ways to sign on at a target that are allowed"),
+    _public("onward_auth", "how the Connector signs on at the target"),
     _texts("resources", "ids of the resources concerned"),
     _public("role", "role of the node or person"),
     _public("row_digest", "SHA-256 of the row this record puts in force"),
     _public(
         "second_factor", "what a person proved besides the password: `totp`, `key` or `recovery`"
     ),
+    _public("scope", "name of the discovery scope"),
     _texts("sensitive", "why a change of the policy is security-sensitive, as policy:reason"),
     _public("serial", "serial number of the certificate, in hex"),
     _public("sign_in_flow", "how the person signed in: `code`, `device`, `token` or `local`"),
@@ -549,8 +556,15 @@ STATE_ADOPT = _event(
     "rows from before signed records were adopted unchanged",
     "count local_uid",
 )
+_SCOPE = "scope kinds onward_modes connectors match_labels labels id_prefix"
 SCOPE_SET = _event(
-    "SVC3010I", "scope.set", "a scope was set", "change previous_digest row_digest local_uid"
+    "SVC3010I",
+    "scope.set",
+    "a scope was set: which of what Connectors find enters the catalog",
+    f"{_SCOPE} change previous_digest row_digest local_uid",
+)
+SCOPE_REMOVE = _event(
+    "SVC3012I", "scope.remove", "a scope was removed", "scope row_digest local_uid"
 )
 EPOCH_ACTIVATE = _event(
     "SVC3011I", "epoch.activate", "an epoch came into force", "previous_digest row_digest local_uid"
@@ -578,20 +592,27 @@ RESOURCE_ADD = _event(
     "SVC3030I",
     "resource.add",
     "a resource was added to the catalog",
-    "labels connector_id resource_identity assignment_revision row_digest local_uid",
+    "labels connector_id resource_identity assignment_revision scope onward_auth row_digest"
+    " local_uid",
 )
 RESOURCE_CHANGE = _event(
     "SVC3031I",
     "resource.change",
     "a resource was changed",
-    "change labels connector_id resource_identity assignment_revision previous_digest row_digest"
-    " local_uid",
+    "change labels connector_id resource_identity assignment_revision previous_digest scope"
+    " onward_auth row_digest local_uid",
 )
 RESOURCE_REMOVE = _event(
     "SVC3032I",
     "resource.remove",
     "a resource was removed",
     "connector_id resource_identity row_digest local_uid",
+)
+RESOURCE_DEPART = _event(
+    "SVC3033I",
+    "resource.depart",
+    "a discovered resource is served no more; the reason says why",
+    "connector_id resource_identity assignment_revision row_digest local_uid",
 )
 
 ROLE_START = _event("SVC4001I", "role.start", "a role started", "role version plugins")

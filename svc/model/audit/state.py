@@ -30,7 +30,6 @@ from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.key_revision import KeyRevision
 from svc.model.cluster.node import ExpectedKey, KeptToken, Node, Publication
 from svc.model.cluster.person import IssuedCertificate, Person
-from svc.model.cluster.resource import Resource, first_identity
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.policy.proposal import Proposal, ProposalDecision
 from svc.model.policy.requested import KeptApproval, RequestedAccess
@@ -344,26 +343,6 @@ def delegation_entry(delegation: Delegation) -> StateEntry:
     return _entry(f"delegation:{delegation.id}", fields, delegation.expires_at)
 
 
-def resource_entry(resource: Resource) -> StateEntry:
-    """A resource with its labels, its identity and its assignment.
-
-    The first of its id under its first assignment has the form of before
-    identities were kept: so what was signed for then is in force still.
-    """
-    fields: dict[str, Json] = {
-        "kind": resource.kind,
-        "labels": [list(pair) for pair in sorted(resource.labels.items())],
-        "assigned_to": resource.assigned_to,
-        "source": resource.source.value,
-        "revision": str(resource.revision),
-    }
-    if resource.identity != first_identity(resource.id):
-        fields["identity"] = resource.identity
-    if resource.assignment_revision != (0 if resource.assigned_to is None else 1):
-        fields["assignment"] = str(resource.assignment_revision)
-    return _entry(f"resource:{resource.id}", fields)
-
-
 def policy_entry(policy: PolicyVersion) -> StateEntry:
     """A version of the policy text, activated or not."""
     return _entry(
@@ -433,6 +412,10 @@ def _entry(subject: str, fields: dict[str, Json], until: float | None = None) ->
 
 def _exact(number: float) -> str:
     return float(number).hex()
+
+
+row_entry, exact_time = _entry, _exact
+"""For rows whose forms stand in modules of their own."""
 
 
 def _bounded(until: float) -> int:

@@ -15,10 +15,14 @@ MAX_RESOURCES = 10_000
 
 @frozen
 class DeclaredResource:
-    """One resource a Connector offers; ``kind`` may be empty only to be refused."""
+    """One resource a Connector offers; ``kind`` may be empty only to be refused.
+
+    ``discovered``: the Connector found it; its configuration does not name it.
+    """
 
     id: str
     kind: str
+    discovered: bool = False
 
 
 @frozen

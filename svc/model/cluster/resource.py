@@ -12,6 +12,8 @@ from types import MappingProxyType
 
 from attrs import field, frozen
 
+from svc.model.cluster.onward import NEEDS_ONWARD_AUTH, OnwardAuth
+
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
@@ -19,11 +21,27 @@ class ResourceSource(Enum):
     """Who put a resource into the catalog."""
 
     MANUAL = "manual"
+    DISCOVERED = "discovered"
+
+
+_FOUND = "found."
 
 
 def first_identity(resource_id: str) -> str:
     """The identity of a resource that was there before identities were kept."""
     return f"first.{resource_id}"
+
+
+def found_identity(node_id: str, random: str) -> str:
+    """The identity of a resource that a Connector found."""
+    return f"{_FOUND}{node_id}.{random}"
+
+
+def found_by(identity: str) -> str | None:
+    """The id of the Connector that found the resource of this identity; None: it was declared."""
+    if not identity.startswith(_FOUND):
+        return None
+    return identity.removeprefix(_FOUND).partition(".")[0]
 
 
 @frozen
@@ -50,7 +68,8 @@ class Resource:
     None until a Connector served it once.  ``identity`` ends with the
     resource: one that is added again under the same id is another.
     ``assignment_revision`` counts its assignments, and what takes one away;
-    0: it never had one.
+    0: it never had one.  ``onward_auth`` is how its Connector signs on at the
+    target; None: nobody chose.
     """
 
     id: str
@@ -61,6 +80,7 @@ class Resource:
     revision: int = 0
     last_served_at: float | None = None
     last_served_by: str | None = None
+    onward_auth: OnwardAuth | None = None
     identity: str = field()
     assignment_revision: int = field()
 
@@ -71,6 +91,20 @@ class Resource:
     @assignment_revision.default
     def _first_assignment(self) -> int:
         return 0 if self.assigned_to is None else 1
+
+    @property
+    def is_discovered(self) -> bool:
+        """Whether a Connector found it, rather than that an operator declared it."""
+        return self.source is ResourceSource.DISCOVERED
+
+    @property
+    def lacks_mode(self) -> bool:
+        """Whether somebody has to choose how its target is signed on to before it is served.
+
+        What operators declared before there was a choice is served as it was (U-PHA-22).
+        """
+        is_needed = self.is_discovered and self.kind in NEEDS_ONWARD_AUTH
+        return is_needed and self.onward_auth is None
 
     @property
     def assigned(self) -> Assigned:

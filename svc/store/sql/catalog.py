@@ -13,6 +13,7 @@ from zope.interface import implementer
 
 from svc.errors import AlreadyExists, NoSuchRow
 from svc.interfaces.facets import ICatalog
+from svc.model.cluster.onward import OnwardAuth
 from svc.model.cluster.resource import Resource, ResourceSource, Undeclared
 from svc.store.sql.bindings import bind, unbind
 from svc.store.sql.columns import RowColumns
@@ -25,9 +26,10 @@ _RESOURCES = RowColumns(
     " JOIN resource_identities i ON i.resource_id = r.id AND i.retired_at IS NULL"
     " LEFT JOIN manual_bindings b ON b.identity = i.identity AND b.state = 'current'",
     "r.id, r.kind, b.node_id AS assigned_to, r.source, r.revision, r.last_served_at, "
-    "r.last_served_by, i.identity, "
+    "r.last_served_by, r.onward_auth, i.identity, "
     "coalesce(b.assignment_revision,0) AS assignment_revision",
     source=ResourceSource,
+    onward_auth=OnwardAuth,
 )
 _UNDECLARED = RowColumns(
     Undeclared, "undeclared_resources", "resource_id AS id, kind, node_id, seen_at"
@@ -68,7 +70,7 @@ class Catalog:
     def _insert(self, added: Resource, at: float) -> None:
         self._db.change(
             "INSERT INTO resources (id, kind, source, revision, added_at,"
-            " last_served_at, last_served_by) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            " last_served_at, last_served_by, onward_auth) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             added.id,
             added.kind,
             added.source.value,
@@ -76,6 +78,7 @@ class Catalog:
             at,
             added.last_served_at,
             added.last_served_by,
+            None if added.onward_auth is None else added.onward_auth.value,
         )
         for name, value in added.labels.items():
             self._db.change(

@@ -15,6 +15,7 @@ from svc.store.sql.audit import Appended, AuditLog, HeadMemory, LogRepair, Store
 from svc.store.sql.bindings import Bindings
 from svc.store.sql.catalog import Catalog
 from svc.store.sql.certificates import Certificates
+from svc.store.sql.discovered import CatalogChanges, Publications, Scopes
 from svc.store.sql.expected import ExpectedKeys
 from svc.store.sql.heads import Heads
 from svc.store.sql.health import NodeHealthRows
@@ -63,6 +64,9 @@ class Transaction:
         self.agent_certificates = AgentCertificateRows(db)
         self.delegations = Delegations(db)
         self.catalog = Catalog(db)
+        self.catalog_changes = CatalogChanges(db)
+        self.scopes = Scopes(db)
+        self.publications = Publications(db)
         self.bindings = Bindings(db)
         self.inventories = Inventories(db)
         self.health = NodeHealthRows(db)

@@ -26,6 +26,7 @@ from zope.interface.verify import verifyObject
 from svc.errors import AlreadyExists, StoreUnavailable
 from svc.interfaces.access_requests import IAccessRequests
 from svc.interfaces.account import ISecrets
+from svc.interfaces.discovered import ICatalogChanges, IPublications, IScopes
 from svc.interfaces.expected import IExpectedKeys
 from svc.interfaces.facets import (
     IAuditLog,
@@ -48,6 +49,7 @@ from svc.interfaces.inventory import IBindings, IInventories, INodeHealth
 from svc.interfaces.outbox import IOrigins, IOutbox, ISpools
 from svc.interfaces.sign_in import ISignIns
 from svc.interfaces.store import IStore, ITransaction, StoreNeeds
+from svc.testing.contracts.discovered import DiscoveredContract
 from svc.testing.contracts.facets import FacetContract
 from svc.testing.contracts.health import HealthContract
 from svc.testing.contracts.inventory import InventoryContract
@@ -68,6 +70,9 @@ FACETS = {
     "certificates": ICertificates,
     "catalog": ICatalog,
     "bindings": IBindings,
+    "catalog_changes": ICatalogChanges,
+    "scopes": IScopes,
+    "publications": IPublications,
     "inventories": IInventories,
     "health": INodeHealth,
     "policies": IPolicies,
@@ -93,7 +98,12 @@ class Stopped(Exception):
 
 
 class StoreContract(
-    FacetContract, InventoryContract, HealthContract, LedgerContract, QueueContract
+    FacetContract,
+    InventoryContract,
+    HealthContract,
+    DiscoveredContract,
+    LedgerContract,
+    QueueContract,
 ):
     """The contract of IStore.
 

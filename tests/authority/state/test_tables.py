@@ -18,6 +18,7 @@ from svc.model.cluster.account import PersonSecret, SecretKind
 from svc.model.cluster.agent import Agent, AgentCertificate, Delegation
 from svc.model.cluster.node import ExpectedKey, TokenRecord, TokenRole
 from svc.model.cluster.person import IssuedCertificate
+from svc.model.cluster.scope import DiscoveryScope
 from svc.model.cluster.sign_in import IdentityLink, SignIn
 from svc.model.policy.approval import ApprovalDecision
 from svc.model.policy.proposal import Proposal, ProposalDecision
@@ -64,6 +65,7 @@ def _fill(tx: ITransaction) -> None:
         generation=1,
     )
     tx.sign_ins.put(sign_in)
+    tx.scopes.put(DiscoveryScope(name="lab", kinds=("tcp",), set_by="local:0"))
     _propose(tx)
     _fill_requests(tx)
 
@@ -196,7 +198,7 @@ class TableTests(SynchronousTestCase):
                     self.assertEqual(table.now(tx, row_id), table.entry_of(row))
             for table, absent in zip(
                 PROTECTED,
-                ("x",) * 7 + (b"x",) + ("x",) * 6 + (b"x", "x", 99, "x", "x:y"),
+                ("x",) * 7 + (b"x",) + ("x",) * 6 + (b"x", "x", "x", 99, "x", "x:y"),
                 strict=True,
             ):
                 self.assertIsNone(table.now(tx, absent).digest)

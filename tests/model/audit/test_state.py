@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
+from svc.model.audit.catalog_rows import resource_entry
 from svc.model.audit.state import (
     StateChange,
     StateEntry,
@@ -24,7 +25,6 @@ from svc.model.audit.state import (
     policy_entry,
     policy_version,
     read_change,
-    resource_entry,
     secret_entry,
     sign_in_entry,
     token_entry,

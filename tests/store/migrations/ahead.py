@@ -59,15 +59,16 @@ CATALOG = {
     "resource_onward_auth": Case(
         before=[NODE, RESOURCE],
         good=but(RESOURCE, id="r2", onward_auth="certificate"),
-        refused=[{"onward_auth": "any"}, {"onward_auth": ""}],
+        refused=[{"onward_auth": "any"}, {"onward_auth": ""}, {"source": "guessed"}],
         beside=[
             {"id": "r3", "onward_auth": "passthrough"},
             {"id": "r4", "onward_auth": "stored_key"},
+            {"id": "r5", "source": "discovered"},
         ],
         then={
-            "SELECT id, onward_auth FROM resources ORDER BY id": [
-                ("r1", None),
-                ("r2", "certificate"),
+            "SELECT id, onward_auth, source FROM resources ORDER BY id": [
+                ("r1", None, "manual"),
+                ("r2", "certificate", "manual"),
             ],
         },
     ),
@@ -95,6 +96,8 @@ CATALOG = {
             {"kinds": "ssh", "onward_auth": ""},
             {"kinds": "tcp ssh", "onward_auth": ""},
             {"onward_auth": None},
+            {"origin": "hand"},
+            {"labels": None},
         ],
         clash=[{"kinds": "tcp"}],
         beside=[
@@ -103,21 +106,20 @@ CATALOG = {
         ],
     ),
     "scope_leases": Case(
-        before=[NODE, ahead("scopes")],
+        before=[NODE],
         good=ahead("scope_leases"),
-        refused=[{"scope": "ghost"}, {"node_id": "ghost"}, {"expires_at": None}],
+        refused=[{"node_id": "ghost"}, {"expires_at": None}],
         clash=[{"expires_at": 1.0}],
         beside=[{"source": "hosts"}],
-        gone_with="DELETE FROM scopes WHERE name = 'racks'",
     ),
     "expiring_scope_leases": Case(
-        before=[NODE, ahead("scopes"), ahead("scope_leases")],
-        found_by="SELECT scope, node_id, source FROM scope_leases WHERE expires_at <= 64.0",
+        before=[NODE, ahead("scope_leases")],
+        found_by="SELECT node_id, source FROM scope_leases WHERE expires_at <= 64.0",
     ),
     "scope_rows": Case(
-        before=[NODE, ahead("scopes"), ahead("scope_leases")],
+        before=[NODE, ahead("scope_leases")],
         good=ahead("scope_rows"),
-        refused=[{"scope": "ghost"}, {"node_id": "ghost"}, {"source": "ghost"}],
+        refused=[{"node_id": "ghost"}, {"source": "ghost"}, {"refused": None}],
         clash=[{"kind": "tcp"}],
         beside=[{"resource_id": "rack8"}],
         gone_with="DELETE FROM scope_leases WHERE expires_at > 64.0",
