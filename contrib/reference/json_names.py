@@ -2,9 +2,9 @@
 
 Times are texts in RFC 3339 and UTC, lengths of time are numbers of seconds whose name
 ends in ``secs`` or ``seconds_left``, digests are hex, and what is not known or not there
-is null.  A name that is not in this list is printed by no command; within ``labels``, ``why``
-and ``classes`` the names are data, and the records of the log have those of the
-log itself.
+is null.  A name that is not in this list is printed by no command; within ``labels``,
+``match_labels``, ``why`` and ``classes`` the names are data, and the records of the log have
+those of the log itself.
 """
 
 from __future__ import annotations
@@ -35,9 +35,24 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "node_name": "its name",
         "node_state": "whether that node is active or revoked",
         "resource": "the id of the resource",
-        "resources": "how many resources are assigned to a node, or may be viewed",
+        "resources": "how many resources are assigned to a node, are in a scope, or may be viewed",
         "version": "the program's version",
         "source": "how a resource got into the catalog; of a profile, who told it",
+        "onward_auth": "how the target of a resource is signed on to; null: nobody chose",
+        "scope": "the discovery scope that admits a resource",
+        "refusal": "why a discovered resource is not served, as a stable word",
+        # scopes of discovery
+        "kinds": "the resource kinds of a scope",
+        "onward_modes": "how targets of a scope may be signed on to",
+        "only_connectors": "the Connectors of a scope, by name or id; none: every one",
+        "id_prefix": "what the ids of a scope's resources begin with",
+        "match_labels": "labels that a Connector gives to a scope's resources, name to value",
+        "managed_by": "where a scope is changed: `config` or `operator`",
+        "set_at": "when a scope was set",
+        "set_by": "who set it: an Authority's id, a person's id, or local:<uid>",
+        "discovered": "what Connectors discovered in a scope",
+        "discovery_source": "the Connector's name of the source that discovered a resource",
+        "departed": "how many resources departed",
         "publication": "how resources that a Connector offers get into the catalog",
         # what a command did
         "added": "the people who were added",
@@ -105,7 +120,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "bound_at": "when a resource was assigned",
         "created_at": "when it was made",
         "enrolled_at": "when a node joined",
-        "expires_at": "when a token, a key or a person's certificate expires",
+        "expires_at": "when a token, a key, a certificate or a lease expires",
         "leaf_expires": "when a node's certificate expires",
         "held_at": "when a row was held back",
         "issued_at": "when a certificate was issued",
@@ -304,7 +319,7 @@ KEYS: Mapping[str, str] = MappingProxyType(
 
 DATA = frozenset(
     {
-        *("labels", "why", "classes", "sealed"),
+        *("labels", "match_labels", "why", "classes", "sealed"),
         *("actions", "directions", "entities", "told_by", "undecidable"),
     }
 )

@@ -13,6 +13,7 @@ from attrs import define, frozen
 from google.protobuf.message import Message
 
 from svc.authority.accounts.admin import AccountAdmin
+from svc.authority.discovery.scopes import ScopeAdmin
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.admin import PolicyAdmin
@@ -23,6 +24,7 @@ from svc.authority.policy.proposed.review import PolicyReview
 from svc.authority.registry.admin import RegistryAdmin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
+from svc.authority.registry.listing import CatalogListing
 from svc.authority.registry.operators import EDIT_POLICY, VIEW_POLICY, Operators
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.signin.links import IdentityLinks
@@ -72,6 +74,8 @@ class AdminService:
     sessions: SessionAdmin
     credentials: CredentialAdmin
     catalog: CatalogAdmin
+    listing: CatalogListing
+    scopes: ScopeAdmin
     policies: PolicyAdmin
     checks: PolicyCheck
     proposals: PolicyProposals
@@ -106,13 +110,15 @@ class AdminService:
                 **self._of_accounts(),
                 **self._of_agents(),
                 **self._of_proposals(),
+                **self._of_scopes(),
                 "Status": see(pb.StatusRequest, self._status),
                 "AddResource": change(pb.AddResourceRequest, catalog.add),
-                "ListResources": see(pb.ListResourcesRequest, catalog.list_resources),
+                "ListResources": see(pb.ListResourcesRequest, self.listing.list_resources),
                 "AssignResource": change(pb.AssignResourceRequest, catalog.assign),
+                "SetResource": change(pb.SetResourceRequest, catalog.set),
                 "MoveResources": change(pb.MoveResourcesRequest, catalog.move),
                 "RemoveResource": change(pb.RemoveResourceRequest, catalog.remove),
-                "ListBindings": see(pb.ListBindingsRequest, catalog.list_bindings),
+                "ListBindings": see(pb.ListBindingsRequest, self.listing.list_bindings),
                 "SetPolicy": edit(pb.SetPolicyRequest, policies.set),
                 "ShowPolicy": view(pb.ShowPolicyRequest, policies.show),
                 "CheckPolicy": unary(pb.CheckPolicyRequest, self._check),
@@ -217,6 +223,16 @@ class AdminService:
             "ReviewPolicy": view(pb2.ReviewPolicyRequest, reviews.review),
             "DecideProposal": view(pb2.DecideProposalRequest, self.decisions.decide),
             "ActivateProposal": edit(pb2.ActivateProposalRequest, proposals.activate),
+        }
+
+    def _of_scopes(self) -> dict[str, Serve]:
+        change, see = self._for(MANAGE_RESOURCES), self._for(VIEW_STATUS)
+        scopes = self.scopes
+        return {
+            "SetScope": change(pb.SetScopeRequest, scopes.set_scope),
+            "ListScopes": see(pb.ListScopesRequest, scopes.list_scopes),
+            "ShowScope": see(pb.ShowScopeRequest, scopes.show_scope),
+            "RemoveScope": change(pb.RemoveScopeRequest, scopes.remove_scope),
         }
 
     def _for(self, action: str) -> ActionGuard:

@@ -34,6 +34,9 @@ _ENTRIES = Rate(per_minute=2_400_000, burst=240_000)
 _IDENTITIES = Rate(per_minute=12_000, burst=4_000)
 """Tokens that one Connector asks for: two a minute for each session and person named in it."""
 
+_PUBLICATIONS = Rate(per_minute=3_000, burst=10_000)
+"""Resources that one Connector publishes, changes or withdraws: each is a record of its own."""
+
 _REPORTS_AT_ONCE = 8
 """Reports of one Proxy in work: it sends one after the other, and over two connections at most."""
 
@@ -73,6 +76,7 @@ class AskRates:
         registrations: Of a Connector.
         renewals: Of a node.
         identities: Of a Connector.
+        publications: Of a Connector; each costs as many as the resources that it changes.
         unproven: Of a Proxy, as are the greetings and the rows of its spool.
         at_once: Requests of one Proxy in work; a person has half as many, over all.
     """
@@ -83,6 +87,7 @@ class AskRates:
     registrations: Budget
     renewals: Budget
     identities: Budget
+    publications: Budget
     unproven: Budget
     greetings: Budget
     rows: Budget
@@ -116,6 +121,7 @@ class AskRates:
             registrations=budget("registrations", calls),
             renewals=budget("renewals", calls),
             identities=budget("identities", _IDENTITIES),
+            publications=budget("publications", _PUBLICATIONS),
             unproven=budget("unproven", _UNPROVEN),
             greetings=budget("greetings", _GREETINGS),
             rows=budget("rows", _ROWS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from twisted.application.service import Service
 from twisted.internet.interfaces import IStreamClientEndpoint
 
 from svc import __version__
+from svc.compose.discovery import DiscoveryParts, Sources, open_sources
 from svc.compose.drop_ins import Kinds, KindSide, load_kinds
 from svc.compose.health import HealthReporter
 from svc.compose.listeners.limits import log_problems, wire_limits
@@ -32,6 +33,7 @@ from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels, proxy_by
 from svc.connector.health import HealthLinks
+from svc.connector.discovery.targets import ServedTargets
 from svc.connector.identity import AuthorityIdentities
 from svc.connector.inventories import ProxyInventories
 from svc.connector.last_checkpoints import LastCheckpoints
@@ -45,7 +47,6 @@ from svc.interfaces.rpc import IRpcChannel
 from svc.join.lane import opened_lane
 from svc.messages.relay import Lane
 from svc.model.cluster.registration import DeclaredResource
-from svc.model.cluster.target import Target
 from svc.model.ids import random_id
 from svc.model.principal import Role
 from svc.model.signing import Purpose
@@ -84,7 +85,8 @@ class ConnectorParts:
     settings: RoleSettings
     metrics: Metrics
     kinds: Kinds
-    targets: Mapping[str, Target]
+    targets: ServedTargets
+    sources: Sources
     reach: InForce[Reach]
     identities: IdentityStore
     ready: Readiness
@@ -112,7 +114,8 @@ def make_connector(
         settings=settings,
         metrics=metrics,
         kinds=kinds,
-        targets=read_targets(settings, kinds),
+        targets=ServedTargets(read_targets(settings, kinds)),
+        sources=open_sources(runtime, settings),
         reach=_reach(shared.reloads),
         identities=identities,
         ready=ready,
@@ -155,8 +158,9 @@ class ConnectorAssembly:
         end = ConnectorEnd(identity)
         inventories = ProxyInventories()
         reach = self._renewal_reach(identity)
+        renewal_lane = renewal_listener(p.runtime, p.settings, identity, reach)
         identities = AuthorityIdentities(
-            dial=renewal_listener(p.runtime, p.settings, identity, reach),
+            dial=renewal_lane,
             clock=clock,
             spawn=p.tasks.spawn,
         )
@@ -185,13 +189,14 @@ class ConnectorAssembly:
             identify=identities.of,
         )
         instance = random_id(p.runtime.entropy)
-        declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.values())
+        declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.declared.values())
         me = ConnectorIdentity(
             cluster=p.settings.cluster,
             node_id=identity.principal.id,
             instance_id=instance,
             version=__version__,
             resources=declared,
+            found=p.targets.found,
         )
         fresh = freshness(p.runtime, identity, Role.PROXY)
         ways = [ProxyAddress(str(a), self._dial(identity, a)) for a in p.settings.endpoints.proxy]
@@ -238,7 +243,16 @@ class ConnectorAssembly:
             clock=clock,
             now=p.runtime.now,
         )
-        return [renewal, identities, service, reporting]
+        discovery = DiscoveryParts(
+            runtime=p.runtime,
+            settings=p.settings,
+            kinds=p.kinds,
+            sources=p.sources,
+            targets=p.targets,
+            dial=renewal_lane,
+            published=service.hurry,
+        )
+        return [renewal, identities, *discovery.services(), service, reporting]
 
     def _dial(
         self, identity: TransportIdentity, address: Address

@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from attrs import frozen
 
+from svc.config.discovery import read_scopes, read_sources
 from svc.config.values import Address, ResourceTable, StoreUrl
 from svc.model.host import read_host
 from svc.model.ids import is_cluster_name, is_resource_id
@@ -262,22 +263,6 @@ def _resource(at: str, table: dict[str, object]) -> ResourceTable:
     return ResourceTable(**texts, table=MappingProxyType(rest), key_path=path)
 
 
-def _scopes(tables: list[dict[str, object]]) -> tuple[Mapping[str, object], ...]:
-    for at, table in enumerate(tables):
-        name = table.get("name")
-        scope = f"scope {name}" if isinstance(name, str) and is_resource_id(name) else f"[{at}]"
-        for field in ("kinds", "onward_auth"):
-            value = table.get(field, [])
-            if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-                raise ValueError(f"{scope}: {field} must be a list of strings")
-        kinds = table.get("kinds")
-        if not kinds:
-            raise ValueError(f"{scope}: kinds is required")
-        if isinstance(kinds, list) and "ssh" in kinds and not table.get("onward_auth"):
-            raise ValueError(f"{scope}: onward_auth is required because kinds contains ssh")
-    return tuple(tables)
-
-
 MAX_OIDC_ENTRIES = 32
 _TOKEN = re.compile(r"[\x21-\x7e]{1,255}\Z")
 _OWNED_PARAMS = frozenset(
@@ -424,5 +409,5 @@ OIDC_FLOWS = Form("a list of `code`, `device`, `token`", list[str], _oidc_flows)
 OIDC_PARAMS = Form("a table of strings", dict[str, str], _oidc_params)
 PENDING_ERRORS = Form("a list of strings", list[str], _pending_errors)
 RESOURCES = Form("a list of tables", list[dict[str, Any]], _resources)
-SCOPES = Form("a list of tables", list[dict[str, Any]], _scopes)
-TABLES = Form("a list of tables", list[dict[str, Any]], tuple)
+SCOPES = Form("a list of tables", list[dict[str, Any]], read_scopes)
+SOURCES = Form("a list of tables", list[dict[str, Any]], read_sources)

@@ -382,19 +382,28 @@ def _roles() -> tuple[Key, ...]:
         ),
         Key(
             "connector.discovery_sources",
-            f.TABLES,
-            "Where resources are discovered.",
+            f.SOURCES,
+            "Where resources are discovered: `name`, `source` (a drop-in of `plugins.sources`), "
+            "`every_secs` (how often it is looked at) and the keys of the source.",
             default=[],
             roles=_CONNECTOR,
-            later=True,
         ),
         Key(
             "discovery.auto_scopes",
             f.SCOPES,
-            "Scopes admitted automatically; `onward_auth` is required when `kinds` holds ssh.",
+            "Which of what Connectors discover enters the catalog by itself: `name`, `kinds`, "
+            "`onward_auth` (required when `kinds` holds ssh), `connectors`, `id_prefix`, "
+            "`match_labels`, `labels`.",
             default=[],
             roles=_AUTHORITY,
-            later=True,
+        ),
+        Key(
+            "discovery.lease_secs",
+            _SECS,
+            "For how long what a Connector published holds; the Connector renews it three times "
+            "as often.",
+            default=90,
+            roles=_AUTHORITY,
         ),
         Key(
             "plugins.kinds",
@@ -406,6 +415,13 @@ def _roles() -> tuple[Key, ...]:
             defaults={"client": list(BUILT_IN_KINDS)},
         ),
         Key("plugins.stores", f.WORDS, "The stores in use.", default=["sqlite"], roles=_AUTHORITY),
+        Key(
+            "plugins.sources",
+            f.WORDS,
+            "The discovery sources in use.",
+            default=["file"],
+            roles=_CONNECTOR,
+        ),
         Key(
             "plugins.checks",
             f.WORDS,

@@ -11,6 +11,8 @@ from ipaddress import ip_address
 
 from attrs import field, frozen
 
+from svc.model.cluster.scope import DiscoveryScope
+
 
 @frozen
 class Address:
@@ -58,6 +60,29 @@ class ResourceTable:
     address: str
     table: Mapping[str, object] = field(repr=False)
     key_path: str
+
+
+@frozen
+class SourceTable:
+    """One ``[[connector.discovery_sources]]`` table, raw: its drop-in reads the rest.
+
+    ``table`` holds every key but ``name``, ``source`` and ``every_secs``; ``key_path`` is what to
+    name in a refusal.
+    """
+
+    name: str
+    source: str
+    every_secs: float
+    table: Mapping[str, object] = field(repr=False)
+    key_path: str
+
+
+@frozen
+class DiscoverySettings:
+    """``[discovery]``: what of what Connectors find enters the catalog."""
+
+    auto_scopes: tuple[DiscoveryScope, ...]
+    lease_secs: float
 
 
 @frozen
@@ -134,6 +159,7 @@ class ConnectorSettings:
 
     reach: tuple[str, ...]
     resources: tuple[ResourceTable, ...]
+    discovery_sources: tuple[SourceTable, ...]
     proxy_connection_count: int
 
 
@@ -152,6 +178,7 @@ class PluginSettings:
 
     kinds: tuple[str, ...]
     stores: tuple[str, ...]
+    sources: tuple[str, ...]
     checks: tuple[str, ...]
 
 
@@ -328,6 +355,7 @@ class RoleSettings:
     identity: IdentitySettings
     policy: PolicySettings
     tunnel: TunnelSettings
+    discovery: DiscoverySettings
     audit: AuditSettings
     snapshot: SnapshotSettings
     access: AccessSettings

@@ -65,6 +65,11 @@ class ConnectorService(AsyncService):
         for machine in self._machines:
             machine.start()
 
+    def hurry(self) -> None:
+        """Dial at once where a tunnel waits to: there may be something new to serve."""
+        for machine in self._machines:
+            machine.hurry()
+
     async def stop(self) -> None:
         """Refuse new sessions, let open ones finish for a while, say goodbye, end."""
         self._sessions.stop()

@@ -24,11 +24,12 @@ from svc.tunnel.times import TunnelTimes
 
 @frozen
 class ConnectorIdentity:
-    """What a Connector says of itself, the same in every cycle.
+    """What a Connector says of itself, the same in every cycle but for what it finds.
 
     Attributes:
         instance_id: New with each process.
         resources: What its configuration declares.
+        found: Gives what its discovery sources find now.
     """
 
     cluster: str
@@ -36,6 +37,7 @@ class ConnectorIdentity:
     instance_id: str
     version: str
     resources: tuple[DeclaredResource, ...]
+    found: Callable[[], tuple[DeclaredResource, ...]] = tuple
     capabilities: tuple[str, ...] = ()
 
 
@@ -103,7 +105,7 @@ class TunnelParts:
                     node_id=me.node_id,
                     proxy_id=proxy_id,
                     nonce=nonce,
-                    resources=me.resources,
+                    resources=(*me.resources, *me.found()),
                     instance_id=me.instance_id,
                     generation=self.proxies.next_generation(),
                     version=me.version,

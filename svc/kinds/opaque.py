@@ -16,6 +16,7 @@ from zope.interface import implementer
 
 from svc.interfaces.kinds import IDialer, ILocalEndpoint
 from svc.kinds.address import read_address, refuse_unknown, split_address
+from svc.model.cluster.labels import DISCOVERED
 from svc.model.cluster.target import Target
 
 PORT_LABEL = "port"
@@ -67,8 +68,12 @@ class LabelledPort:
     default_port: int | None = None
 
     def native_port(self, labels: Mapping[str, str]) -> int | None:
-        """The label ``port`` where it is a port, else the kind's default."""
-        text = labels.get(PORT_LABEL, "")
+        """The label ``port`` where it is a port, else the kind's default.
+
+        Where no operator gave it, the word of the Connector that found the resource will do: it
+        chooses nothing but a number on the person's own loopback address.
+        """
+        text = labels.get(PORT_LABEL) or labels.get(DISCOVERED + PORT_LABEL, "")
         if text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) <= 65535:
             return int(text)
         return self.default_port

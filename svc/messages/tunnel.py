@@ -135,7 +135,12 @@ Down = Nonce | AcceptedRegistration | Renewed | OpenNotice | DrainNotice | LaneO
 
 
 _DECLARED = MessageForm(
-    pb.DeclaredResource, DeclaredResource, "registration: resource", id=WORD, kind=WORD_OR_EMPTY
+    pb.DeclaredResource,
+    DeclaredResource,
+    "registration: resource",
+    id=WORD,
+    kind=WORD_OR_EMPTY,
+    discovered=PLAIN,
 )
 _REGISTRATION = MessageForm(
     pb.Registration,

@@ -32,6 +32,7 @@ BUDGETS = (
     "messages",
     "renewals",
     "identities",
+    "publications",
     "asks",
     "reports",
     "greetings",

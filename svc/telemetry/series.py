@@ -428,11 +428,9 @@ def _discovery() -> tuple[MetricSeries, ...]:
             _C,
             "Proxy connections the configuration asks for.",
         ),
-        _counter(
-            "svc_scope_leases_expired_total", _A, "Discovery leases that expired.", later=True
-        ),
-        _gauge("svc_scope_live_rows", _A, "Discovered rows with a live lease.", later=True),
-        _counter("svc_scope_publishes_total", _A, "Accepted discovery publications.", later=True),
+        _counter("svc_scope_leases_expired_total", _A, "Discovery leases that expired."),
+        _gauge("svc_scope_live_rows", _A, "Discovered rows with a live lease."),
+        _counter("svc_scope_publishes_total", _A, "Accepted discovery publications."),
     )
 
 

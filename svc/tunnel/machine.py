@@ -64,6 +64,9 @@ class TunnelMachine(Protocol):
     def redial(self) -> None:
         """The wait is over.  Called by the clock."""
 
+    def hurry(self) -> None:
+        """What may have kept us from registering is otherwise now: wait no longer, if we do."""
+
     def stop(self) -> None:
         """Forget it: no redial.  Called by the service, any number of times."""
 
@@ -122,6 +125,9 @@ def _machine() -> Callable[[TunnelCore], TunnelMachine]:
 
     idle.upon(TunnelMachine.start).to(dialing)(_dial)
     waiting.upon(TunnelMachine.redial).to(dialing)(_dial_again)
+    waiting.upon(TunnelMachine.hurry).to(dialing)(_dial_now)
+    for busy in (idle, dialing, registering, registered, stopped):
+        busy.upon(TunnelMachine.hurry).loop().returns(None)
     dialing.upon(TunnelMachine.dialed).to(registering)(_opened)
     dialing.upon(TunnelMachine.ended).to(waiting)(_unreached)
     registering.upon(TunnelMachine.registered).to(registered)(_acknowledged)
@@ -152,6 +158,11 @@ def _dial(tunnel: TunnelMachine, core: TunnelCore) -> None:
 
 
 def _dial_again(tunnel: TunnelMachine, core: TunnelCore, waited: IDelayedCall) -> None:
+    core.cycle = core.begin(tunnel)
+
+
+def _dial_now(tunnel: TunnelMachine, core: TunnelCore, waited: IDelayedCall) -> None:
+    waited.cancel()
     core.cycle = core.begin(tunnel)
 
 

@@ -25,6 +25,7 @@ from svc.authority.accounts.admin import AccountAdmin
 from svc.authority.accounts.first import FirstAdministratorCode
 from svc.authority.accounts.secrets import SealedSecrets
 from svc.authority.admin import AdminService
+from svc.authority.discovery.scopes import ScopeAdmin
 from svc.authority.ingest.admin import QueueAdmin
 from svc.authority.ingest.erase import RequestErasure
 from svc.authority.policy.activate import PolicyActivation
@@ -42,6 +43,7 @@ from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
+from svc.authority.registry.listing import CatalogListing
 from svc.authority.registry.operators import Operators
 from svc.authority.registry.people import PeopleAdmin
 from svc.authority.registry.rights import RightsCheck
@@ -73,6 +75,7 @@ from svc.policy.vocabulary import Vocabulary, vocabulary
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.runtime.threads import inline
 from svc.store.sqlite.memory import memory_store
+from tests.authority.discovery.support import discovering
 from tests.pki.support import Counted
 from tests.policy.asking import asked_inline
 from tests.rpc.memory import Pair
@@ -224,7 +227,6 @@ class Authority:
             proxy_revoked=nothing,
             rights=self.rights,
         )
-        catalog = CatalogAdmin(self.writer, self.registrations, kinds)
         self.kinds = kinds
         self.policies = self._policies(now)
         proposals = self._proposals(now)
@@ -233,7 +235,7 @@ class Authority:
             registry=registry,
             sessions=self._sessions(),
             credentials=CredentialAdmin(registry.tokens, self.asked, nothing),
-            catalog=catalog,
+            **self._catalog(kinds),
             policies=self.policies,
             checks=self._checks(kinds),
             proposals=proposals,
@@ -247,6 +249,20 @@ class Authority:
             status=_standing,
         )
         self._begin()
+
+    def _catalog(self, kinds: Any) -> dict[str, Any]:
+        discovery = discovering(self.writer, self.verifier, kinds, Clock())
+        return {
+            "catalog": CatalogAdmin(
+                writer=self.writer,
+                registrations=self.registrations,
+                kinds=kinds,
+                scope_of=discovery.ids.scope_of,
+                settle=discovery.declared,
+            ),
+            "listing": CatalogListing(self.writer, self.registrations, discovery.ids.scope_of),
+            "scopes": ScopeAdmin(self.writer, discovery, self.writer.recorder.origin),
+        }
 
     def _operators(self, now: Callable[[], float]) -> Operators:
         self.verifier = ChainVerifier(CLUSTER, _keys().root_der, now)

@@ -39,6 +39,7 @@ CARRIED = {
 """Commands that end with no result."""
 
 KEY = "ab" * 32
+SCOPE = "match_labels labels managed_by revision set_at set_by resources"
 
 
 class JsonTests(TerminalTests):
@@ -75,6 +76,20 @@ class JsonTests(TerminalTests):
                 "id changed assignment_revision catalog_version",
             ),
             (("resources", "remove", "db"), "id catalog_version"),
+            (
+                ("resources", "add", "h", "--kind", "ssh", "--onward-auth", "passthrough"),
+                "id catalog_version",
+            ),
+            (
+                ("resources", "set", "h", "--onward-auth", "certificate"),
+                "id onward_auth changed catalog_version",
+            ),
+            (("scopes", "set", "lab", "--kinds", "tcp"), "name changed revision"),
+            (
+                ("scopes", "list"),
+                f"name kinds onward_modes only_connectors id_prefix {SCOPE}",
+            ),
+            (("scopes", "remove", "lab"), "name departed"),
             (("nodes", "revoke", SEEN.name), "id tunnels_ended"),
             (("policy", "set", "-"), "policy_version sha256 changed"),
             (("policy", "history"), "policy_version created_at author author_name sha256"),

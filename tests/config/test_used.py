@@ -41,8 +41,6 @@ LATER = {
     "endpoints.peer_listen": '"127.0.0.1:7405"',
     "proxy.tls.cert": '"/c"',
     "proxy.tls.key": '"/k"',
-    "connector.discovery_sources": "[{}]",
-    "discovery.auto_scopes": '[{name = "lab", kinds = ["kube"]}]',
 }
 """A good value other than the default for each key that this build does not serve."""
 

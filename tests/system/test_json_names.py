@@ -115,6 +115,19 @@ class NamesTests(SynchronousTestCase):
         until("the cut is told", lambda: self.ada.status()["ended"])
         self.gateway.operator("resources", "assign", "echo", "--node", CONNECTOR)
 
+    def discovery(self) -> Iterator[tuple[tuple[str, ...], bytes]]:
+        """Scopes, and how the target of a resource is signed on to."""
+        for words in (
+            ("resources", "add", "host", "--kind", "ssh"),
+            ("resources", "set", "host", "--onward-auth", "certificate"),
+            ("resources", "remove", "host"),
+            ("scopes", "set", "lab", "--kinds", "tcp"),
+            ("scopes", "list"),
+            ("scopes", "show", "lab"),
+            ("scopes", "remove", "lab"),
+        ):
+            yield ("authority", *words), b""
+
     def commands(self) -> Iterator[tuple[tuple[str, ...], bytes]]:
         """Each with its words; in an order in which it is answered."""
         for words in (
@@ -150,6 +163,7 @@ class NamesTests(SynchronousTestCase):
         yield ("authority", "resources", "bindings", "db"), b""
         yield ("authority", "resources", "unassign", "db"), b""
         yield ("authority", "resources", "remove", "db"), b""
+        yield from self.discovery()
         yield ("authority", "resources", "list"), b""
         yield ("authority", "list-resources"), b""
         self.gateway.make_connector([self.second], SECOND)

@@ -28,6 +28,7 @@ LISTS = {
     "svc authority policy history",
     "svc authority resources bindings",
     "svc authority resources list",
+    "svc authority scopes list",
     "svc authority sessions list",
     "svc authority tokens list",
     "svc contexts list",

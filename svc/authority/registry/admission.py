@@ -17,6 +17,7 @@ from svc.messages.tunnel import decode_registration
 from svc.model.cluster.node import Node, NodeState
 from svc.model.cluster.registration import Registration, Withheld
 from svc.model.cluster.resource import Assigned, Undeclared
+from svc.model.cluster.scope import MODE_REQUIRED
 from svc.model.ids import is_resource_id
 from svc.model.principal import Role
 from svc.model.signing import Purpose, Signed, verify
@@ -182,7 +183,10 @@ def _check_ownership(registration: Registration, node: Node, facts: ClusterState
     owners: dict[str, Node | None] = {}
     for declared in registration.resources:
         known = facts.catalog.get(declared.id)
-        if known is not None and known.assigned_to not in (None, node.id):
+        # What it found, another one may have found before: that refuses nothing else.
+        if declared.discovered or known is None:
+            continue
+        if known.assigned_to not in (None, node.id):
             owners[known.id] = facts.nodes.get(known.assigned_to or "")
     if owners:
         raise OwnedByPeer(node, owners)
@@ -200,6 +204,8 @@ def divide(
             withheld.append(Withheld(declared.id, NOT_IN_CATALOG))
         elif known.kind != declared.kind:
             withheld.append(Withheld(declared.id, KIND_MISMATCH))
+        elif known.lacks_mode:
+            withheld.append(Withheld(declared.id, MODE_REQUIRED))
         else:
             served.append(known.assigned)
     return tuple(served), tuple(withheld)

@@ -142,7 +142,7 @@ def _assignments(facts: ClusterState) -> dict[str, dict[str, Assigned]]:
     """What each Connector is meant to serve, by its node and the resource."""
     meant: dict[str, dict[str, Assigned]] = {}
     for one in facts.catalog.values():
-        if one.assigned_to is not None:
+        if one.assigned_to is not None and not one.lacks_mode:
             meant.setdefault(one.assigned_to, {})[one.id] = one.assigned
     return meant
 

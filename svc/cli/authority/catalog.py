@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 from svc.cli.control import admin
 from svc.cli.forms import WORD, labels_of
 from svc.cli.groups import Group
-from svc.cli.output import json_option, labels, moment, print_list, print_result
+from svc.cli.output import hint, json_option, labels, moment, print_list, print_result
+from svc.model.cluster.onward import OnwardAuth
+from svc.model.cluster.scope import REFUSALS
 from svc.proto.gate.v1 import admin_pb2 as pb
+
+_TOLD = 5
+_MODES = ", ".join(one.value for one in OnwardAuth)
 
 
 @click.group(cls=Group)
@@ -31,6 +38,13 @@ def resources() -> None:
 @click.option(
     "--label", "given", multiple=True, type=WORD, metavar="K=V", help="A label; may be repeated."
 )
+@click.option(
+    "--onward-auth",
+    "mode",
+    type=WORD,
+    metavar="MODE",
+    help=f"How its Connector signs on at the target: {_MODES}.",
+)
 @json_option
 @click.pass_context
 def add_resource(
@@ -39,15 +53,45 @@ def add_resource(
     kind: str,
     node: str | None,
     given: tuple[str, ...],
+    mode: str | None,
     as_json: bool,
 ) -> None:
-    """Add the resource ID, a DNS label, and assign it to a Connector."""
+    """Add the resource ID, a DNS label, and assign it to a Connector.
+
+    It replaces a resource of that id that a Connector discovered.
+    """
     request = pb.AddResourceRequest(
-        id=resource, kind=kind, node=node or "", labels=labels_of(given)
+        id=resource, kind=kind, node=node or "", labels=labels_of(given), onward_auth=mode or ""
     )
     answer = admin(context)("AddResource", request, pb.AddResourceResponse)
     result = {"id": resource, "catalog_version": answer.catalog_version}
     print_result(as_json, result, [f"added {resource}, catalog version {answer.catalog_version}"])
+
+
+@resources.command("set")
+@click.argument("resource", metavar="ID", type=WORD)
+@click.option(
+    "--onward-auth",
+    "mode",
+    required=True,
+    type=WORD,
+    metavar="MODE",
+    help=f"How its Connector signs on at the target: {_MODES}.",
+)
+@json_option
+@click.pass_context
+def set_resource(context: click.Context, resource: str, mode: str, as_json: bool) -> None:
+    """Choose how the Connector of ID signs on at the target."""
+    request = pb.SetResourceRequest(id=resource, onward_auth=mode)
+    answer = admin(context)("SetResource", request, pb.SetResourceResponse)
+    result = {
+        "id": resource,
+        "onward_auth": mode,
+        "changed": answer.changed,
+        "catalog_version": answer.catalog_version,
+    }
+    text = f"set {resource} to {mode}, catalog version {answer.catalog_version}"
+    print_result(as_json, result, [text if answer.changed else f"{resource} has {mode} already"])
 
 
 @resources.command("assign")
@@ -166,13 +210,41 @@ def list_bindings(context: click.Context, resource: str, as_json: bool) -> None:
 @json_option
 @click.pass_context
 def list_resources(context: click.Context, as_json: bool) -> None:
-    """List the catalog with each resource's state, and what Connectors offer beside it."""
+    """List the catalog with each resource's state, and what Connectors offer beside it.
+
+    `not_in_catalog` means that a declaration, an assignment or a scope is missing, not that the
+    Connector must join again.
+    """
     answer = admin(context)("ListResources", pb.ListResourcesRequest(), pb.ListResourcesResponse)
     rows = [
-        [row.id, row.kind, row.state, _owner(row), labels(row.labels)] for row in answer.resources
+        [
+            row.id,
+            row.kind,
+            row.state,
+            _owner(row),
+            row.source or "-",
+            row.onward_auth or "-",
+            labels(row.labels),
+        ]
+        for row in answer.resources
     ]
     result = [_resource(row) for row in answer.resources]
-    print_list(as_json, result, ["ID", "KIND", "STATE", "NODE", "LABELS"], rows)
+    columns = ["ID", "KIND", "STATE", "NODE", "SOURCE", "ONWARD AUTH", "LABELS"]
+    print_list(as_json, result, columns, rows)
+    if not as_json:
+        hint(_reasons(answer.resources))
+
+
+def _reasons(rows: Iterable[pb.ResourceRow]) -> list[str]:
+    """Why published resources are not served, a line for each reason."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.refused in REFUSALS:
+            found.setdefault(row.refused, []).append(row.id)
+    return [
+        f"{', '.join(ids[:_TOLD])}{', ...' if len(ids) > _TOLD else ''}: {REFUSALS[word]}"
+        for word, ids in sorted(found.items())
+    ]
 
 
 def _owner(row: pb.ResourceRow) -> str:
@@ -197,6 +269,9 @@ def _resource(row: pb.ResourceRow) -> dict[str, object]:
         "source": row.source or None,
         "identity": row.identity or None,
         "assignment_revision": row.assignment_revision or None,
+        "onward_auth": row.onward_auth or None,
+        "scope": row.scope or None,
+        "refusal": row.refused or None,
     }
 
 

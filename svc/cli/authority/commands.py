@@ -32,6 +32,7 @@ from svc.cli.authority.members.tokens import tokens
 from svc.cli.authority.members.users import users
 from svc.cli.authority.policy import policy
 from svc.cli.authority.replay import replay_policy
+from svc.cli.authority.scopes import scopes
 from svc.cli.authority.sessions import sessions
 from svc.cli.authority.state import state
 from svc.cli.authority.status import status
@@ -101,6 +102,7 @@ for _command in (
     identities,
     accounts,
     resources,
+    scopes,
     policy,
     audit,
     store,

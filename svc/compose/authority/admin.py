@@ -8,6 +8,7 @@ from svc.authority.ingest.erase import RequestErasure
 from svc.authority.registry.admin import RegistryAdmin, registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
+from svc.authority.registry.listing import CatalogListing
 from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.sessions.standing import StandingSessions
 from svc.authority.signin.links import IdentityLinks
@@ -42,7 +43,14 @@ def admin_service(
 ) -> AdminService:
     """Wire it."""
     registry = _registry(p, rooms)
-    catalog = CatalogAdmin(rooms.writer, rooms.registrations, p.kinds.by_name)
+    discovery = rooms.discovery.discovery
+    catalog = CatalogAdmin(
+        writer=rooms.writer,
+        registrations=rooms.registrations,
+        kinds=p.kinds.by_name,
+        scope_of=discovery.ids.scope_of,
+        settle=discovery.declared,
+    )
 
     async def status() -> admin_pb2.StatusResponse:
         return await status_of(
@@ -62,6 +70,8 @@ def admin_service(
         sessions=_session_admin(p, rooms),
         credentials=CredentialAdmin(registry.tokens, rooms.ends.asked, rooms.publisher.beat),
         catalog=catalog,
+        listing=CatalogListing(rooms.writer, rooms.registrations, discovery.ids.scope_of),
+        scopes=rooms.discovery.scopes,
         policies=rooms.changing.policies,
         checks=rooms.checks,
         proposals=rooms.changing.proposals,

@@ -9,6 +9,7 @@ from attrs import define, frozen
 from svc import __version__
 from svc.authority.accounts.service import LocalSignInService
 from svc.authority.control import FORWARDED, ControlService
+from svc.authority.discovery.service import Discovery
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.ha.forward import ForwardedMethod
@@ -87,11 +88,12 @@ class ListenerGates:
         accounts: LocalSignInService,
         renewals: NodeRenewal,
         identities: SessionIdentities,
+        discovery: Discovery,
         administration: Administration,
     ) -> None:
         """Serve from the start of the listeners on."""
         p, required = self.parts, ClientCertificates.REQUIRED
-        proxies, nodes = self._shown({Role.PROXY}), self._shown(NODE_ROLES)
+        proxies = self._shown({Role.PROXY})
         if "control" in self.listeners:
             server = self._server(
                 "control",
@@ -110,16 +112,18 @@ class ListenerGates:
             tls = server_context(p.identity, ClientCertificates.NONE, send_root=True)
             self.listeners["join"].late.serve(server, tls)
         if "renewal" in self.listeners:
-            services = [renewals.service(), identities.service()]
-            server = self._server(
-                "renewal", services, renewals.admit, dict.fromkeys(_names(*services), nodes)
-            )
-            tls = server_context(p.identity, required, roles=NODE_ROLES)
-            self.listeners["renewal"].late.serve(server, tls)
+            services = [renewals.service(), identities.service(), discovery.service()]
+            self._open_renewal(services, renewals.admit)
         if "admin" in self.listeners:
             self._open_admin(administration)
         if "private" in self.listeners:
             serve_private(p, self.peers, control.health, self.listeners["private"])
+
+    def _open_renewal(self, services: Sequence[RpcService], admit: Admit) -> None:
+        forwarded = dict.fromkeys(_names(*services), self._shown(NODE_ROLES))
+        server = self._server("renewal", services, admit, forwarded)
+        tls = server_context(self.parts.identity, ClientCertificates.REQUIRED, roles=NODE_ROLES)
+        self.listeners["renewal"].late.serve(server, tls)
 
     def _open_admin(self, administration: Administration) -> None:
         service = administration.service

@@ -73,7 +73,7 @@ def _pages(p: Parts, rooms: SharedServices) -> Pages:
         resource=p.settings.page.resource,
         state_cache=rooms.state_cache,
         store=p.store,
-        verify=rooms.token_keys.verify,
+        verify=rooms.identities.token_keys.verify,
         now=now,
     )
     return Pages(

@@ -147,7 +147,7 @@ def _assembled(
     p = f.with_store(heads.store)
     clock, rooms, listeners = p.runtime.reactor, shared_services(p), made_listeners(p)
     queue = audit_queue(p, rooms, heads.writer)
-    documents = {KEY_SET_PATH: rooms.token_keys.published}
+    documents = {KEY_SET_PATH: rooms.identities.token_keys.published}
     page, passkeys = page_listeners(p, rooms)
     role = AuthorityRole(
         ready=ready,
@@ -169,7 +169,8 @@ def _assembled(
         rooms.sign_ins,
         rooms.accounts.service,
         rooms.renewals,
-        rooms.identities,
+        rooms.identities.service,
+        rooms.discovery.discovery,
         Administration(commands, rooms.operators.admit_person),
     )
     server = rpc_server(
@@ -226,6 +227,8 @@ def _assembled(
         *heads.services(turn),
         p.keeper,
         begin,
+        rooms.discovery.start,
+        rooms.discovery.passes,
         queue.final_pass,
         queue.draining,
         FinalSummary(rooms.refusals),

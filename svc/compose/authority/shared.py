@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
 from functools import partial
-from pathlib import Path
 
 from attrs import define
 
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.enroll.issuers import IssuerRotation
 from svc.authority.enroll.renew import NodeRenewal
-from svc.authority.enroll.token_keys import TokenKeys
 from svc.authority.limits import AskRates
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import FIRST_POLICY
@@ -28,7 +25,6 @@ from svc.authority.registry.operators import Operators
 from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.checkpoints import SWEEP_SECS, GatedSessions
 from svc.authority.sessions.end import SessionEnds
-from svc.authority.sessions.identity import SessionIdentities
 from svc.authority.sessions.sampled import SampledAllows
 from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.signin.attempts import Attempts
@@ -38,6 +34,8 @@ from svc.authority.state.unsigned import UnsignedRows
 from svc.authority.state.writer import StateWriter
 from svc.compose.authority.access import AccessWiring, access_wiring, approved_requests
 from svc.compose.authority.accounts import AccountRooms, account_rooms
+from svc.compose.authority.discovery import DiscoveryWiring, discovery_wiring
+from svc.compose.authority.identities import IdentityWiring, session_identities
 from svc.compose.authority.lifecycle import each_of, issuers_in_force
 from svc.compose.authority.parts import (
     Parts,
@@ -49,15 +47,11 @@ from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
 from svc.policy.engine import CompiledPolicy
 from svc.policy.guard import PolicyGuard
-from svc.runtime import durable
 from svc.runtime.services import PeriodicTask
-from svc.runtime.threads import InThread, in_pool
-
-KEY_SET = "jwks.json"
-"""In the state directory: the keys that targets check tokens by."""
+from svc.runtime.threads import in_pool
 
 KEY_SET_PATH = b"/jwks.json"
-"""The same on the telemetry listener."""
+"""The keys that targets check tokens by, on the telemetry listener."""
 
 
 @define
@@ -67,6 +61,7 @@ class SharedServices:
     state_cache: ClusterStateCache
     writer: StateWriter
     registrations: Registrations
+    discovery: DiscoveryWiring
     tunnel_ends: TunnelEndRecords
     publisher: SnapshotPublisher
     policy: PolicyInForce
@@ -84,8 +79,7 @@ class SharedServices:
     sign_ins: SignInService
     accounts: AccountRooms
     renewals: NodeRenewal
-    identities: SessionIdentities
-    token_keys: TokenKeys
+    identities: IdentityWiring
     rates: AskRates
     refusals: RefusalRecords
     unsigned: UnsignedRows
@@ -205,23 +199,6 @@ def shared_services(p: Parts) -> SharedServices:
         renewals=rates.renewals,
     )
     sampled = SampledAllows(recent, gated, approvals.facts_of)
-    token_keys = TokenKeys(
-        keys=p.keys, now=now, write=_key_set_file(p.state / KEY_SET, in_pool(clock))
-    )
-    identities = SessionIdentities(
-        cluster=cluster,
-        state_cache=state_cache,
-        engine=engine_of(policy),
-        kinds=p.kinds.by_name,
-        verifier=p.identity.verifier,
-        store=p.store,
-        recorder=p.recorder,
-        refusals=refusals,
-        sign=token_keys.sign,
-        asks=rates.identities,
-        now=now,
-        entropy=p.runtime.entropy,
-    )
     enrollment = Enrollment(
         issuer=p.issuer,
         state_cache=state_cache,
@@ -239,6 +216,7 @@ def shared_services(p: Parts) -> SharedServices:
         state_cache=state_cache,
         writer=writer,
         registrations=registrations,
+        discovery=discovery_wiring(p, state_cache, writer, rates),
         tunnel_ends=TunnelEndRecords(
             store=p.store, recorder=p.recorder, clock=clock, tasks=p.tasks
         ),
@@ -264,19 +242,9 @@ def shared_services(p: Parts) -> SharedServices:
         forgetting=forgetting(sign_ins, clock),
         accounts=accounts,
         renewals=renewals,
-        identities=identities,
-        token_keys=token_keys,
+        identities=session_identities(p, state_cache, policy, refusals, rates),
         rates=rates,
         refusals=refusals,
         unsigned=UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),
         issuers=issuers_in_force(p, state_cache),
     )
-
-
-def _key_set_file(path: Path, in_thread: InThread) -> Callable[[bytes], Awaitable[object]]:
-    """Writes the keys that targets check tokens by, whole, where an operator copies them."""
-
-    async def write(document: bytes) -> None:
-        await in_thread(lambda: durable.replace(path, document))
-
-    return write

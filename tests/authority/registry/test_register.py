@@ -24,6 +24,7 @@ from svc.model.principal import Role
 from svc.model.signing import Purpose, Signed, sign
 from svc.proto.gate.v1 import admin_pb2 as pb
 from svc.ratelimit.limits import Rate
+from tests.authority.discovery.support import catalog_admin
 from tests.authority.house import GONE, KINDS, Holder, outcome, refusal_of, value_of
 from tests.authority.registry.support import IntakeTestCase
 from tests.support.logged import logged
@@ -362,7 +363,7 @@ class IntakeTests(IntakeTestCase):
 
     def catalog(self) -> CatalogAdmin:
         house = self.house
-        return CatalogAdmin(house.writer(), house.registrations, KINDS)
+        return catalog_admin(house.writer(), house.registrations, KINDS)
 
     def is_asked_again(self) -> bool:
         """Whether the last stream ended so that its Connector registers again."""

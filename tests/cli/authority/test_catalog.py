@@ -55,6 +55,15 @@ class ResourceTests(TerminalTests):
         )
         self.assertEqual(first.stdout, "added db, catalog version 1\n", first.stderr)
         self.run_it(*add, "host", "--kind", "ssh", "--node", SEEN.id)
+        chosen = ("resources", "set", "host", "--onward-auth", "certificate")
+        self.assertEqual(
+            [self.run_it(*chosen).stdout for _ in range(2)],
+            ["set host to certificate, catalog version 3\n", "host has certificate already\n"],
+        )
+        refused = self.run_it("resources", "set", "db", "--onward-auth", "certificate")
+        self.assertIn("the kind tcp has none", refused.stderr)
+        refused = self.run_it("resources", "set", "host", "--onward-auth", "magic")
+        self.assertIn("must be one of certificate, passthrough, stored_key", refused.stderr)
         self.run_it(*add, "later", "--kind", "tcp")
         odd = Undeclared(id="odd", kind="tcp", node_id=SEEN.id, seen_at=1.0)
         self.authority.change(lambda tx: tx.catalog.registered(SEEN.id, {"db"}, (odd,), 1.0))
@@ -73,15 +82,15 @@ class ResourceTests(TerminalTests):
         )
         self.assertEqual(
             self.run_it("resources", "list").stdout,
-            "ID     KIND  STATE           NODE  LABELS\n"
-            "db     tcp   served          db-1  a=b=c,env=prod\n"
-            "host   ssh   unserved        db-1  -\n"
-            "later  tcp   unassigned      -     -\n"
-            "odd    tcp   not_in_catalog  db-1  -\n",
+            "ID     KIND  STATE           NODE  SOURCE  ONWARD AUTH  LABELS\n"
+            "db     tcp   served          db-1  manual  -            a=b=c,env=prod\n"
+            "host   ssh   unserved        db-1  manual  certificate  -\n"
+            "later  tcp   unassigned      -     manual  -            -\n"
+            "odd    tcp   not_in_catalog  db-1  -       -            -\n",
         )
         self.run_it(*add, "odd", "--kind", "tcp", "--node", "db-1")
         odd_one = self.run_it("resources", "list").stdout.splitlines()[-1]
-        self.assertEqual(odd_one.split(), ["odd", "tcp", "unserved", "db-1", "-"])
+        self.assertEqual(odd_one.split(), ["odd", "tcp", "unserved", "db-1", "manual", "-", "-"])
 
     def test_as_json(self) -> None:
         """The document holds labels as an object and null for nobody."""
@@ -151,7 +160,7 @@ class ResourceTests(TerminalTests):
             [
                 ["unserved", "db-1", "(revoked)"],
                 ["unserved", "db-1", "(revoked)"],
-                ["unserved", "db-2", "-"],
+                ["unserved", "db-2", "manual"],
             ],
         )
         rows = json.loads(self.run_it("resources", "list", "--json").stdout)

@@ -613,7 +613,7 @@ class RevokeTokenResponse(_message.Message):
     def __init__(self, changed: _Optional[bool] = ...) -> None: ...
 
 class AddResourceRequest(_message.Message):
-    __slots__ = ("id", "kind", "node", "labels")
+    __slots__ = ("id", "kind", "node", "labels", "onward_auth")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -625,11 +625,13 @@ class AddResourceRequest(_message.Message):
     KIND_FIELD_NUMBER: _ClassVar[int]
     NODE_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    ONWARD_AUTH_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: str
     node: str
     labels: _containers.ScalarMap[str, str]
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    onward_auth: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., node: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., onward_auth: _Optional[str] = ...) -> None: ...
 
 class AddResourceResponse(_message.Message):
     __slots__ = ("catalog_version",)
@@ -642,7 +644,7 @@ class ListResourcesRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ResourceRow(_message.Message):
-    __slots__ = ("id", "kind", "labels", "node_id", "node_name", "state", "revision", "source", "identity", "assignment_revision", "node_state")
+    __slots__ = ("id", "kind", "labels", "node_id", "node_name", "state", "revision", "source", "identity", "assignment_revision", "node_state", "onward_auth", "scope", "refused")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -661,6 +663,9 @@ class ResourceRow(_message.Message):
     IDENTITY_FIELD_NUMBER: _ClassVar[int]
     ASSIGNMENT_REVISION_FIELD_NUMBER: _ClassVar[int]
     NODE_STATE_FIELD_NUMBER: _ClassVar[int]
+    ONWARD_AUTH_FIELD_NUMBER: _ClassVar[int]
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: str
     labels: _containers.ScalarMap[str, str]
@@ -672,13 +677,142 @@ class ResourceRow(_message.Message):
     identity: str
     assignment_revision: int
     node_state: str
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[str] = ..., revision: _Optional[int] = ..., source: _Optional[str] = ..., identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., node_state: _Optional[str] = ...) -> None: ...
+    onward_auth: str
+    scope: str
+    refused: str
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., state: _Optional[str] = ..., revision: _Optional[int] = ..., source: _Optional[str] = ..., identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., node_state: _Optional[str] = ..., onward_auth: _Optional[str] = ..., scope: _Optional[str] = ..., refused: _Optional[str] = ...) -> None: ...
 
 class ListResourcesResponse(_message.Message):
     __slots__ = ("resources",)
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     resources: _containers.RepeatedCompositeFieldContainer[ResourceRow]
     def __init__(self, resources: _Optional[_Iterable[_Union[ResourceRow, _Mapping]]] = ...) -> None: ...
+
+class SetResourceRequest(_message.Message):
+    __slots__ = ("id", "onward_auth")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    ONWARD_AUTH_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    onward_auth: str
+    def __init__(self, id: _Optional[str] = ..., onward_auth: _Optional[str] = ...) -> None: ...
+
+class SetResourceResponse(_message.Message):
+    __slots__ = ("catalog_version", "changed")
+    CATALOG_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    catalog_version: int
+    changed: bool
+    def __init__(self, catalog_version: _Optional[int] = ..., changed: _Optional[bool] = ...) -> None: ...
+
+class Scope(_message.Message):
+    __slots__ = ("name", "kinds", "onward_auth", "connectors", "id_prefix", "match_labels", "labels", "origin", "revision", "set_at", "set_by", "resources")
+    class MatchLabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    ONWARD_AUTH_FIELD_NUMBER: _ClassVar[int]
+    CONNECTORS_FIELD_NUMBER: _ClassVar[int]
+    ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    MATCH_LABELS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    SET_AT_FIELD_NUMBER: _ClassVar[int]
+    SET_BY_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    kinds: _containers.RepeatedScalarFieldContainer[str]
+    onward_auth: _containers.RepeatedScalarFieldContainer[str]
+    connectors: _containers.RepeatedScalarFieldContainer[str]
+    id_prefix: str
+    match_labels: _containers.ScalarMap[str, str]
+    labels: _containers.ScalarMap[str, str]
+    origin: str
+    revision: int
+    set_at: float
+    set_by: str
+    resources: int
+    def __init__(self, name: _Optional[str] = ..., kinds: _Optional[_Iterable[str]] = ..., onward_auth: _Optional[_Iterable[str]] = ..., connectors: _Optional[_Iterable[str]] = ..., id_prefix: _Optional[str] = ..., match_labels: _Optional[_Mapping[str, str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., origin: _Optional[str] = ..., revision: _Optional[int] = ..., set_at: _Optional[float] = ..., set_by: _Optional[str] = ..., resources: _Optional[int] = ...) -> None: ...
+
+class SetScopeRequest(_message.Message):
+    __slots__ = ("scope",)
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    scope: Scope
+    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ...) -> None: ...
+
+class SetScopeResponse(_message.Message):
+    __slots__ = ("revision", "changed")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    changed: bool
+    def __init__(self, revision: _Optional[int] = ..., changed: _Optional[bool] = ...) -> None: ...
+
+class ListScopesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListScopesResponse(_message.Message):
+    __slots__ = ("scopes",)
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    scopes: _containers.RepeatedCompositeFieldContainer[Scope]
+    def __init__(self, scopes: _Optional[_Iterable[_Union[Scope, _Mapping]]] = ...) -> None: ...
+
+class ShowScopeRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class ScopedResource(_message.Message):
+    __slots__ = ("id", "kind", "node_id", "node_name", "source", "refused", "expires_at")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    id: str
+    kind: str
+    node_id: str
+    node_name: str
+    source: str
+    refused: str
+    expires_at: float
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., source: _Optional[str] = ..., refused: _Optional[str] = ..., expires_at: _Optional[float] = ...) -> None: ...
+
+class ShowScopeResponse(_message.Message):
+    __slots__ = ("scope", "resources")
+    SCOPE_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    scope: Scope
+    resources: _containers.RepeatedCompositeFieldContainer[ScopedResource]
+    def __init__(self, scope: _Optional[_Union[Scope, _Mapping]] = ..., resources: _Optional[_Iterable[_Union[ScopedResource, _Mapping]]] = ...) -> None: ...
+
+class RemoveScopeRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class RemoveScopeResponse(_message.Message):
+    __slots__ = ("departed",)
+    DEPARTED_FIELD_NUMBER: _ClassVar[int]
+    departed: int
+    def __init__(self, departed: _Optional[int] = ...) -> None: ...
 
 class AssignResourceRequest(_message.Message):
     __slots__ = ("id", "node")

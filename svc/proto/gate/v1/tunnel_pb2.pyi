@@ -127,12 +127,14 @@ class Draining(_message.Message):
     def __init__(self) -> None: ...
 
 class DeclaredResource(_message.Message):
-    __slots__ = ("id", "kind")
+    __slots__ = ("id", "kind", "discovered")
     ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
+    DISCOVERED_FIELD_NUMBER: _ClassVar[int]
     id: str
     kind: str
-    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ...) -> None: ...
+    discovered: bool
+    def __init__(self, id: _Optional[str] = ..., kind: _Optional[str] = ..., discovered: _Optional[bool] = ...) -> None: ...
 
 class Registration(_message.Message):
     __slots__ = ("cluster", "node_id", "proxy_id", "nonce", "resources", "instance_id", "generation", "version", "capabilities", "inventory_generation")

@@ -1,0 +1,215 @@
+"""Brings the catalog in line with what is published, in transactions of a bounded size."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+
+from attrs import define, field
+
+from svc.authority.discovery.offers import Offer, Offers, SourceKey
+from svc.authority.discovery.rows import DiscoveredRows
+from svc.authority.discovery.settlement import Settled, SettlementRules, Verdict, settle
+from svc.authority.state.tables import SignedRows, StateUnsigned
+from svc.authority.state.writer import StateWriter
+from svc.interfaces.store import ITransaction
+from svc.model.audit.record import Actor
+from svc.model.cluster.node import Node
+from svc.model.cluster.resource import Resource, found_by
+from svc.model.cluster.scope import (
+    CATALOG_FULL,
+    NO_SCOPE,
+    STATE_UNSIGNED,
+    PublishedResource,
+    PublishedRow,
+)
+
+SCOPE_CHANGED = "scope_changed"
+SCOPE_REMOVED = "scope_removed"
+
+MAX_OF_NODE = 10_000
+"""Discovered resources of one Connector, those that departed lately among them."""
+
+MAX_OF_ALL = 50_000
+
+_TOGETHER = 100
+"""Ids that one transaction settles."""
+
+
+@define
+class PublishedIds:
+    """What became of every id that is published, and what waits to be settled.
+
+    Attributes:
+        kinds: Enabled here.
+        waiting: Ids that are not settled yet, because the store failed.
+    """
+
+    writer: StateWriter
+    rows: DiscoveredRows
+    offers: Offers
+    kinds: Collection[str]
+    waiting: set[str] = field(factory=set, init=False)
+    _verdicts: dict[SourceKey, dict[str, Verdict]] = field(factory=dict, init=False)
+
+    async def settle(self, ids: Collection[str], actor: Actor, reason: str) -> None:
+        """Bring the catalog in line for these ids; what fails waits for the next pass."""
+        self.waiting |= set(ids)
+        listed, is_changed = sorted(ids), False
+        try:
+            for start in range(0, len(listed), _TOGETHER):
+                some = listed[start : start + _TOGETHER]
+                settle_some = partial(self._settle_some, ids=some, actor=actor, reason=reason)
+                settled, changed = await self.writer.record(
+                    "settle discovered resources", settle_some
+                )
+                is_changed = is_changed or changed
+                self._remember(settled)
+                self.waiting.difference_update(some)
+        finally:
+            if is_changed:
+                await self.writer.cache.refresh()
+
+    def _settle_some(
+        self, tx: ITransaction, ids: Sequence[str], actor: Actor, reason: str
+    ) -> tuple[dict[str, Settled], bool]:
+        signed = self.writer.rows(tx)
+        offered = {id: self.offers.of(id) for id in ids}
+        rules = SettlementRules(
+            scopes=signed.scopes(),
+            nodes=self._nodes(signed, {one.node_id for some in offered.values() for one in some}),
+            kinds=self.kinds,
+        )
+        known = {id: signed_resource(signed, id) for id in ids}
+        reserved = tx.catalog_changes.declared_before([id for id in ids if known[id] is None])
+        room = self._room()
+        found: dict[str, Settled] = {}
+        is_changed = False
+        for id in ids:
+            here = known[id]
+            if isinstance(here, StateUnsigned):
+                found[id] = _refused(offered[id], STATE_UNSIGNED)
+                continue
+            settled = settle(offered[id], here, rules, reserved=id in reserved)
+            wanted = settled.wanted
+            is_new = wanted is not None and not (here is not None and wanted.is_same_as(here))
+            if wanted is not None and is_new and not room.take(wanted.node_id):
+                settled = _refused(offered[id], CATALOG_FULL)
+            found[id] = settled
+            if settled.wanted is not None:
+                is_changed |= self.rows.bring(tx, actor, here, settled.wanted)
+            elif here is not None and here.is_discovered:
+                by_scope = settled.refusal == NO_SCOPE and reason in (SCOPE_CHANGED, SCOPE_REMOVED)
+                why = reason if by_scope else settled.refusal or reason
+                is_changed |= self.rows.depart(tx, actor, here, why)
+        tx.publications.settle(self._otherwise(offered, found))
+        return found, is_changed
+
+    def _otherwise(
+        self, offered: Mapping[str, Sequence[Offer]], settled: Mapping[str, Settled]
+    ) -> list[PublishedRow]:
+        """The published resources of which something else became than before."""
+        return [
+            self.row(one.key, one.resource, settled[id].verdicts[one.key], 0.0)
+            for id, offers in offered.items()
+            for one in offers
+            if self._verdicts.get(one.key, {}).get(id) not in (None, settled[id].verdicts[one.key])
+        ]
+
+    def _nodes(self, signed: SignedRows, ids: Collection[str]) -> Mapping[str, Node]:
+        found: dict[str, Node] = {}
+        for id in ids:
+            try:
+                one = signed.node(id)
+            except StateUnsigned:
+                continue  # Not in force: nothing of it is admitted.
+            if one is not None:
+                found[id] = one
+        return found
+
+    def _room(self) -> _Room:
+        finders = [
+            found_by(one.identity)
+            for one in self.writer.cache.state.catalog.values()
+            if one.is_discovered
+        ]
+        return _Room(Counter(one for one in finders if one is not None))
+
+    def _remember(self, settled: Mapping[str, Settled]) -> None:
+        for id, one in settled.items():
+            for key, verdict in one.verdicts.items():
+                self._verdicts.setdefault(key, {})[id] = verdict
+
+    def prune(self, key: SourceKey) -> None:
+        """Forget what became of resources that the source has no more."""
+        offered = {one.resource.id for one in self.offers.in_source(key)}
+        known = self._verdicts.get(key, {})
+        self._verdicts[key] = {id: one for id, one in known.items() if id in offered}
+
+    def unsettled(self, key: SourceKey) -> set[str]:
+        """What of this source waits since the store failed."""
+        return self.waiting & {one.resource.id for one in self.offers.in_source(key)}
+
+    def live_ids(self) -> set[str]:
+        """The discovered resources that a Connector may serve."""
+        catalog = self.writer.cache.state.catalog
+        return {
+            one.id for one in catalog.values() if one.is_discovered and one.assigned_to is not None
+        }
+
+    def verdict(self, key: SourceKey, resource_id: str) -> Verdict:
+        """What became of a published resource, as far as this process knows."""
+        return self._verdicts.get(key, {}).get(resource_id, Verdict())
+
+    def scope_of(self, resource: Resource) -> str:
+        """The scope that admits a discovered resource; empty: not known, or it departed."""
+        for offer in self.offers.of(resource.id):
+            if offer.node_id == resource.assigned_to:
+                return self.verdict(offer.key, resource.id).scope
+        return ""
+
+    def row(
+        self, key: SourceKey, one: PublishedResource, verdict: Verdict, at: float
+    ) -> PublishedRow:
+        """How a published resource is shown to operators."""
+        return PublishedRow(
+            node_id=key.node_id,
+            source=key.source,
+            resource_id=one.id,
+            kind=one.kind,
+            labels=one.labels,
+            scope=verdict.scope,
+            refused=verdict.refused,
+            seen_at=at,
+        )
+
+    def forget(self, key: SourceKey) -> None:
+        """Forget what became of everything that a source published."""
+        self._verdicts.pop(key, None)
+
+
+@define
+class _Room:
+    """How many discovered resources each Connector has in the catalog."""
+
+    of_node: Counter[str]
+
+    def take(self, node_id: str) -> bool:
+        """Take the place of one more; False: there is none."""
+        if self.of_node[node_id] >= MAX_OF_NODE or self.of_node.total() >= MAX_OF_ALL:
+            return False
+        self.of_node[node_id] += 1
+        return True
+
+
+def _refused(offers: Sequence[Offer], word: str) -> Settled:
+    return Settled(None, {one.key: Verdict(refused=word) for one in offers})
+
+
+def signed_resource(rows: SignedRows, id: str) -> Resource | StateUnsigned | None:
+    """The resource, or why it is not in force."""
+    try:
+        return rows.resource(id)
+    except StateUnsigned as refused:
+        return refused

@@ -1,0 +1,143 @@
+"""Publishes what the sources find, and renews the leases of what was published."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from attrs import define, field
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import Logger
+
+from svc.connector.discovery.sources import WatchedSource
+from svc.errors import SvcError, Unavailable
+from svc.interfaces.rpc import IRpcChannel
+from svc.messages.discovery import (
+    PUBLISH_METHOD,
+    PublishAnswer,
+    PublishAsk,
+    publish_request,
+    read_publish_response,
+)
+from svc.model.cluster.scope import PublishedResource
+from svc.proto.gate.v1 import discovery_pb2 as pb
+from svc.runtime.backoff import Backoff
+
+_log = Logger(namespace="svc_connector")
+
+CALL_SECS = 20.0
+_TOLD = 20
+
+
+@define
+class SourcePublication:
+    """What the Authority was told of one source.
+
+    Attributes:
+        due: When it is to be told again, by the monotonic clock.
+    """
+
+    source: WatchedSource
+    due: float = 0.0
+    told: tuple[PublishedResource, ...] | None = field(default=None, init=False)
+    digest: bytes = field(default=b"", init=False)
+    refused: dict[str, str] = field(factory=dict, init=False)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the source finds something else than the Authority was told."""
+        return self.source.is_known and self.told != self.source.published
+
+
+@define
+class Publisher:
+    """Tells the Authority what every source finds.
+
+    Attributes:
+        dial: Opens a connection to the Authority's renewal listener.
+        waits: After calls that failed.
+        published: Called when something else than before was published.
+    """
+
+    publications: Sequence[SourcePublication]
+    dial: Callable[[], Awaitable[IRpcChannel]]
+    clock: IReactorTime
+    waits: Backoff
+    published: Callable[[], object]
+    _not_before: float = field(default=0.0, init=False)
+
+    async def look(self) -> None:
+        """Publish what is due; called again and again."""
+        now = self.clock.seconds()
+        due = [
+            one
+            for one in self.publications
+            if one.source.is_known and (one.is_changed or now >= one.due)
+        ]
+        if not due or now < self._not_before:
+            return
+        try:
+            await self._publish_all(due)
+        except SvcError as failed:
+            wait = max(self.waits.next(), failed.retry_after or 0.0)
+            self._not_before = self.clock.seconds() + wait
+            _log.warn(
+                "what was discovered is not published; it is tried again",
+                reason=failed.reason,
+                text=failed.text,
+            )
+        else:
+            self.waits.reset()
+
+    async def _publish_all(self, due: Sequence[SourcePublication]) -> None:
+        """Publish each; what the Authority refuses of one keeps no other back.
+
+        Raises:
+            SvcError: the last refusal, or no answer came.
+        """
+        refused: SvcError | None = None
+        channel = await self.dial()
+        try:
+            for one in due:
+                try:
+                    await self._publish(channel, one)
+                except Unavailable:
+                    raise
+                except SvcError as refusal:
+                    refused = refusal
+        finally:
+            await channel.close()
+        if refused is not None:
+            raise refused
+
+    async def _publish(self, channel: IRpcChannel, one: SourcePublication) -> None:
+        rows, is_changed = one.source.published, one.is_changed
+        answer: PublishAnswer | None = None
+        if not is_changed and one.digest:
+            answer = await self._ask(channel, PublishAsk(one.source.name, unchanged=one.digest))
+        if answer is None or answer.again:
+            answer = await self._ask(channel, PublishAsk(one.source.name, rows))
+        one.told, one.digest = rows, answer.digest
+        one.due = self.clock.seconds() + answer.lease_secs / 3
+        self._tell(one, answer)
+        if is_changed:
+            _log.info("published what was discovered", source=one.source.name, resources=len(rows))
+            self.published()
+
+    async def _ask(self, channel: IRpcChannel, ask: PublishAsk) -> PublishAnswer:
+        message = await channel.unary(
+            PUBLISH_METHOD, publish_request(ask), pb.PublishResponse, timeout=CALL_SECS
+        )
+        return read_publish_response(message)
+
+    def _tell(self, one: SourcePublication, answer: PublishAnswer) -> None:
+        """Log what is not served, once for each reason."""
+        refused = {each.id: each.reason for each in answer.refused}
+        new = [(id, word) for id, word in refused.items() if one.refused.get(id) != word]
+        for id, word in new[:_TOLD]:
+            _log.warn(
+                "a discovered resource is not served; see `svc authority resources list`",
+                source=one.source.name,
+                resource=id,
+                reason=word,
+            )
+        one.refused = refused

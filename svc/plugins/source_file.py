@@ -1,0 +1,5 @@
+"""Drop-in: the discovery source ``file``."""
+
+from svc.connector.sources.file import FileSource
+
+SOURCE = FileSource()

@@ -1,0 +1,1 @@
+"""Discovery at a Connector."""
