@@ -258,7 +258,7 @@ class Authority:
                 registrations=self.registrations,
                 kinds=kinds,
                 scope_of=discovery.ids.scope_of,
-                settle=discovery.declared,
+                settle=discovery.settle_again,
             ),
             "listing": CatalogListing(self.writer, self.registrations, discovery.ids.scope_of),
             "scopes": ScopeAdmin(self.writer, discovery, self.writer.recorder.origin),

@@ -180,8 +180,8 @@ class Discovery:
         finally:
             self._one.release()
 
-    async def declared(self, resource_id: str) -> None:
-        """An operator declared a resource of this id: what is published under it is refused."""
+    async def settle_again(self, resource_id: str) -> None:
+        """An operator changed something of this id: what is published under it may be refused."""
         if self.offers.of(resource_id):
             await self._one.acquire()
             try:

@@ -30,7 +30,8 @@ class CatalogAdmin:
 
     Attributes:
         scope_of: The scope that admits a discovered resource; empty: none, or not known.
-        settle: Settles again what Connectors publish under an id, which is declared now.
+        settle: Settles again what Connectors publish under an id, of which an operator changed
+            something.
     """
 
     writer: StateWriter
@@ -187,6 +188,7 @@ class CatalogAdmin:
             return self._remove(tx, known, actor)
 
         revision = await self.writer.change("remove a resource", remove)
+        await self.settle(request.id)
         return pb.RemoveResourceResponse(catalog_version=revision)
 
     def _remove(
@@ -222,6 +224,7 @@ class CatalogAdmin:
             return before, now
 
         before, now = await self.writer.change("choose an onward mode", choose)
+        await self.settle(now.id)
         return pb.SetResourceResponse(catalog_version=now.revision, changed=now != before)
 
     def _require_in_scope(self, tx: ITransaction, known: Resource, mode: OnwardAuth) -> None:

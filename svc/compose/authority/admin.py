@@ -49,7 +49,7 @@ def admin_service(
         registrations=rooms.registrations,
         kinds=p.kinds.by_name,
         scope_of=discovery.ids.scope_of,
-        settle=discovery.declared,
+        settle=discovery.settle_again,
     )
 
     async def status() -> admin_pb2.StatusResponse:

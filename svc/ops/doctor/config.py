@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from zope.interface import Interface
 
 from svc import __version__
-from svc.errors import PluginError
+from svc.errors import PluginError, SvcError
 from svc.interfaces.checks import IRoleCheck
+from svc.interfaces.discovery import IDiscoverySource
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.store import IStoreFactory
+from svc.model.cluster.onward import NEEDS_ONWARD_AUTH
 from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import NODES, ROLES, CheckContext
@@ -59,6 +61,8 @@ def _plugins(context: CheckContext) -> Iterator[Finding]:
     ]
     if context.role == "authority":
         named.append(("store", plugins.stores, IStoreFactory))
+    if context.role == "connector":
+        named.append(("source", plugins.sources, IDiscoverySource))
     count = 0
     for prefix, words, interface in named:
         known = installed(prefix)
@@ -73,6 +77,43 @@ def _plugins(context: CheckContext) -> Iterator[Finding]:
                     f"install it, or remove it from plugins.{prefix}s; installed: {there}",
                 )
     yield ok(f"drop-ins that are named, and can be loaded: {count}")
+
+
+def _scopes(context: CheckContext) -> Iterator[Finding]:
+    """The reading has refused a scope that holds ssh and no way to sign on (G-CFG-14)."""
+    scopes = context.settings.discovery.auto_scopes
+    for one in scopes:
+        missing = sorted(set(one.kinds).difference(context.settings.plugins.kinds))
+        if missing:
+            yield warn(
+                f"discovery.auto_scopes: scope {one.name}: kinds has {', '.join(missing)}, which "
+                "plugins.kinds does not enable: nothing of it is admitted",
+                "add it to plugins.kinds, or remove it from the scope",
+            )
+        if len(one.onward_auth) > 1 and NEEDS_ONWARD_AUTH.intersection(one.kinds):
+            yield info(
+                f"discovery.auto_scopes: scope {one.name}: allows several onward_auth: a resource "
+                "whose source names none waits until one is chosen (mode_required)"
+            )
+    yield ok(f"scopes of the configuration: {', '.join(one.name for one in scopes) or 'none'}")
+
+
+def _sources(context: CheckContext) -> Iterator[Finding]:
+    settings = context.settings
+    tables = settings.connector.discovery_sources
+    for one in tables:
+        if one.source not in settings.plugins.sources:
+            yield fail(
+                f"{one.key_path}: source {one.source} is not enabled",
+                f"add {one.source} to plugins.sources",
+            )
+            continue
+        try:
+            [loaded] = load(IDiscoverySource, "source", [one.source])
+            loaded.provider.open(one.table, one.key_path, None)  # type: ignore[attr-defined]
+        except SvcError as refused:
+            yield fail(refused.text, "correct the table; the Connector does not start with it")
+    yield ok(f"discovery sources: {', '.join(one.name for one in tables) or 'none'}")
 
 
 def _audit_requests(context: CheckContext) -> Iterator[Finding]:
@@ -131,6 +172,8 @@ CHECKS = (
     Check("config.file", ROLES, _file),
     Check("config.endpoints", ROLES, _endpoints),
     Check("config.plugins", ROLES, _plugins),
+    Check("config.scopes", ("authority",), _scopes),
+    Check("config.sources", ("connector",), _sources),
     Check("config.audit_requests", ("proxy",), _audit_requests),
     Check("config.settings", ROLES, _noteworthy),
 )

@@ -94,7 +94,8 @@ def _catalog(context: CheckContext) -> Iterator[Finding]:
     state = state_in_force(context)
     active = {one.id for one in state.nodes.values() if one.state is NodeState.ACTIVE}
     catalog = sorted(state.catalog.values(), key=lambda one: one.id)
-    free = [one.id for one in catalog if one.assigned_to is None]
+    # A discovered one has departed, and is brought back by who finds it.
+    free = [one.id for one in catalog if one.assigned_to is None and not one.is_discovered]
     gone = [
         one.id for one in catalog if one.assigned_to is not None and one.assigned_to not in active
     ]

@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -43,21 +43,15 @@ class SourceContract:
 
     Attributes:
         word: What operators write as ``source``; the drop-in is ``source_<word>``.
+        table: Gives a table that it accepts, of the source that ``offer`` fills.
+        offer: Has the source find these resources, and nothing else.
+        spoil: Has the source fail, until something is offered again.
     """
 
     word: str
-
-    def table(self) -> Mapping[str, object]:
-        """A table that it accepts, of the source that :meth:`offer` fills."""
-        raise NotImplementedError
-
-    def offer(self, resources: Sequence[FoundResource]) -> None:
-        """Have the source find these, and nothing else."""
-        raise NotImplementedError
-
-    def spoil(self) -> None:
-        """Have the source fail, until something is offered again."""
-        raise NotImplementedError
+    table: Callable[[], Mapping[str, object]]
+    offer: Callable[[Sequence[FoundResource]], object]
+    spoil: Callable[[], object]
 
     @property
     def source(self) -> Any:

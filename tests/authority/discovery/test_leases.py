@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from twisted.trial.unittest import SynchronousTestCase
 
+from svc.authority.discovery.offers import SourceKey
 from svc.authority.discovery.scopes import ScopeAdmin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.state.recorder import operator
@@ -75,7 +76,7 @@ class LeaseMachine(RuleBasedStateMachine):
             registrations=self.house.registrations,
             kinds=KINDS,
             scope_of=self.discovery.ids.scope_of,
-            settle=self.discovery.declared,
+            settle=self.discovery.settle_again,
         )
         self.house.state_cache.on_change(self.discovery.followed)
         self.discovery.begin()
@@ -235,14 +236,19 @@ class LeaseMachine(RuleBasedStateMachine):
 
     @invariant()
     def signed_and_shown(self) -> None:
-        """Every row is covered by a signed record; what is shown agrees with what is served."""
+        """Every row is covered by a signed record; what is shown agrees with what is served.
+
+        What was published to an earlier leader is shown as it was, until it is published again.
+        """
         if not hasattr(self, "house"):
             return
         read = self.house.state_cache.reload()
         assert not value_of(read).unsigned
         rows = self.house.store.store.read("rows", lambda tx: tx.publications.rows())
+        told = set(self.discovery.offers.keys())
         for row in value_of(rows):
-            if not row.refused:
+            is_told = SourceKey(row.node_id, row.source) in told
+            if is_told and not row.refused:
                 assert self.served(row.resource_id) == row.node_id, row
 
 

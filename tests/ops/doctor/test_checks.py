@@ -10,6 +10,9 @@ from attrs import evolve
 
 from svc import __version__
 from svc.config import Address, ResourceTable, StoreUrl
+from svc.config.values import SourceTable
+from svc.model.cluster.onward import OnwardAuth
+from svc.model.cluster.scope import DiscoveryScope
 from svc.model.doctor import CheckSeverity
 from svc.ops.doctor import room
 from svc.ops.doctor.checks import CHECKS, IDS
@@ -102,6 +105,27 @@ class ConfigTests(CopyCase):
         self.assert_found(
             "proxy", "config.audit_requests", "info", "buffered", audit__requests="buffered"
         )
+
+    def test_discovery(self) -> None:
+        """Scopes of which nothing is admitted, or waits; sources that are not there, or refused."""
+        self.assert_ok("authority", "config.scopes", "none")
+        both = (OnwardAuth.CERTIFICATE, OnwardAuth.PASSTHROUGH)
+        for severity, word, scope in (
+            ("warn", "plugins.kinds", DiscoveryScope(name="lab", kinds=("vnc",))),
+            ("info", "mode_required", DiscoveryScope(name="lab", kinds=("ssh",), onward_auth=both)),
+        ):
+            self.assert_found(
+                "authority", "config.scopes", severity, word, discovery__auto_scopes=(scope,)
+            )
+        self.assert_ok("connector", "config.sources", "none")
+        for word, source, table in (
+            ("plugins.sources", "magic", {}),
+            ("path: required", "file", {}),
+        ):
+            one = SourceTable("rack", source, 10.0, table, "connector.discovery_sources[0]")
+            self.assert_found(
+                "connector", "config.sources", "fail", word, connector__discovery_sources=(one,)
+            )
 
     def test_settings(self) -> None:
         """What is allowed and should be known."""
