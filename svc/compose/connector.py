@@ -32,8 +32,8 @@ from svc.compose.targets import read_targets
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels, proxy_by
-from svc.connector.health import HealthLinks
 from svc.connector.discovery.targets import ServedTargets
+from svc.connector.health import HealthLinks
 from svc.connector.identity import AuthorityIdentities
 from svc.connector.inventories import ProxyInventories
 from svc.connector.last_checkpoints import LastCheckpoints
@@ -106,6 +106,7 @@ def make_connector(
     if not settings.endpoints.proxy:
         raise ConfigError("endpoints.proxy", "required for a Connector: the Proxies it dials")
     kinds = load_kinds(settings.plugins.kinds, KindSide.DIALER)
+    sources = open_sources(runtime, settings)
     identities = identity_store(runtime, state)
     check_identity(runtime, settings, identities)
     ready = Readiness(SERVING, sticky=True)
@@ -115,7 +116,7 @@ def make_connector(
         metrics=metrics,
         kinds=kinds,
         targets=ServedTargets(read_targets(settings, kinds)),
-        sources=open_sources(runtime, settings),
+        sources=sources,
         reach=_reach(shared.reloads),
         identities=identities,
         ready=ready,

@@ -234,7 +234,7 @@ class PublishTests(ServiceCase):
 
     def test_rpc(self) -> None:
         """Only an active Connector publishes, for itself."""
-        serve = self.discovery.service().methods["Publish"]
+        serve: Any = self.discovery.service().methods["Publish"]
 
         def call(holder: Any) -> Call:
             made = Call(self.house.peer(holder))

@@ -206,7 +206,7 @@ class PublisherTests(SourceCase):
     def answer(self, *refused: Refused, again: bool = False) -> PublishAnswer:
         """An answer to what the source finds now."""
         digest = publication_digest(self.source.published)
-        return PublishAnswer(90, refused, digest, again)
+        return PublishAnswer(lease_secs=90, refused=refused, digest=digest, again=again)
 
     def test_published_and_renewed(self) -> None:
         """A change is published whole, a lease renewed by its digest, three times as often."""

@@ -118,11 +118,10 @@ class ConfigTests(CopyCase):
                 "authority", "config.scopes", severity, word, discovery__auto_scopes=(scope,)
             )
         self.assert_ok("connector", "config.sources", "none")
-        for word, source, table in (
-            ("plugins.sources", "magic", {}),
-            ("path: required", "file", {}),
-        ):
-            one = SourceTable("rack", source, 10.0, table, "connector.discovery_sources[0]")
+        for word, source in (("plugins.sources", "magic"), ("path: required", "file")):
+            one = SourceTable(
+                name="rack", source=source, every_secs=10.0, table={}, key_path="connector.x[0]"
+            )
             self.assert_found(
                 "connector", "config.sources", "fail", word, connector__discovery_sources=(one,)
             )
