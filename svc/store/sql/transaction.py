@@ -74,6 +74,15 @@ class Transaction:
         self.proposals = Proposals(db)
         self.policy_approvals = PolicyApprovals(db)
         self.sessions = Sessions(db)
+        self._log_facets(db, chain_hash, head, appended)
+
+    def _log_facets(
+        self,
+        db: Statements,
+        chain_hash: ChainHash,
+        head: HeadMemory | None,
+        appended: Appended | None,
+    ) -> None:
         self.stored = StoredLog(db)
         self.audit = AuditLog(db=db, chain_hash=chain_hash, memory=head, appended=appended)
         self.repair = LogRepair(db, head)
