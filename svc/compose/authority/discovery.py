@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attrs import define
+from twisted.logger import Logger
 
 from svc.authority.discovery.offers import Offers
 from svc.authority.discovery.rows import DiscoveredRows
@@ -11,10 +12,13 @@ from svc.authority.discovery.service import Discovery, DiscoveryMeters
 from svc.authority.discovery.settling import PublishedIds
 from svc.authority.limits import AskRates
 from svc.authority.state.cache import ClusterStateCache
+from svc.authority.state.tables import StateUnsigned
 from svc.authority.state.writer import StateWriter
 from svc.compose.authority.parts import Parts
 from svc.model.cluster.scope import DiscoveryScope
 from svc.runtime.services import AsyncService, PeriodicTask
+
+_log = Logger(namespace="svc_authority")
 
 _PASS_SECS = 5.0
 
@@ -29,7 +33,11 @@ class DiscoveryStart(AsyncService):
 
     async def start(self) -> None:
         """Before callers are served."""
-        await self.scopes.configure(self.configured)
+        try:
+            await self.scopes.configure(self.configured)
+        except StateUnsigned as refused:
+            # It admits nothing meanwhile, and keeps nothing else from its work.
+            _log.error("the scopes of the configuration are not set", text=refused.text)
         self.discovery.begin()
 
     async def stop(self) -> None:

@@ -14,6 +14,7 @@ from svc.authority.registry.admission import divide
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.listing import CatalogListing
 from svc.authority.state.recorder import node, operator
+from svc.compose.authority.discovery import DiscoveryStart
 from svc.errors import SvcError
 from svc.messages.discovery import PublishAsk, publication_digest, publish_request
 from svc.model.cluster.node import Node
@@ -362,6 +363,17 @@ class ScopeTests(ServiceCase):
         value_of(self.discovery.publish(ask, self.node))
         shown = value_of(self.admin.show_scope(pb.ShowScopeRequest(name="lab"), ME))
         self.assertEqual(shown.resources[0].expires_at, before + 30)
+
+    def test_altered_where_the_configuration_has_it(self) -> None:
+        """An Authority begins all the same, and the altered scope admits nothing."""
+        lab = DiscoveryScope(name="lab", kinds=("tcp",))
+        value_of(self.admin.configure([lab]))
+        self.house.by_sql("UPDATE scopes SET kinds = 'tcp postgres'")
+        began = DiscoveryStart(self.admin, self.discovery, (lab,))
+        value_of(began.start())
+        self.assertEqual(
+            self.publish(row("r1"), row("p1", "postgres")), {"r1": "no_scope", "p1": "no_scope"}
+        )
 
     @proves("G-CFG-13", "G-OPEN-62")
     def test_of_the_configuration(self) -> None:
