@@ -46,7 +46,6 @@ from svc.errors import ConfigError, SvcError
 from svc.interfaces.rpc import IRpcChannel
 from svc.join.lane import opened_lane
 from svc.messages.relay import Lane
-from svc.model.cluster.registration import DeclaredResource
 from svc.model.ids import random_id
 from svc.model.principal import Role
 from svc.model.signing import Purpose
@@ -190,13 +189,12 @@ class ConnectorAssembly:
             identify=identities.of,
         )
         instance = random_id(p.runtime.entropy)
-        declared = tuple(DeclaredResource(one.id, one.kind) for one in p.targets.declared.values())
         me = ConnectorIdentity(
             cluster=p.settings.cluster,
             node_id=identity.principal.id,
             instance_id=instance,
             version=__version__,
-            resources=declared,
+            resources=p.targets.configured(),
             found=p.targets.found,
         )
         fresh = freshness(p.runtime, identity, Role.PROXY)

@@ -40,6 +40,10 @@ class ServedTargets(Mapping[str, Target]):
         """What a source has now."""
         return self._by_source.get(source, {})
 
+    def configured(self) -> tuple[DeclaredResource, ...]:
+        """What a registration says of the targets of the configuration."""
+        return tuple(DeclaredResource(one.id, one.kind) for one in self.declared.values())
+
     def found(self) -> tuple[DeclaredResource, ...]:
         """What a registration says of the targets that were found."""
         return tuple(
