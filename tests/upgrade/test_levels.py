@@ -335,6 +335,7 @@ class StartTests(SynchronousTestCase):
                 "attic": ("c1", "not_in_catalog"),
                 "host": ("c1", "unserved"),
                 "ledger": ("c1", "departed"),
+                "rack7": ("c1", "not_in_catalog"),
                 "spare": (None, "unassigned"),
                 "vault": ("c1", "departed"),
             },

@@ -95,7 +95,7 @@ class Discovery:
     hurry: Callable[[], object]
     _one: DeferredLock = field(factory=DeferredLock, init=False)
     _last_pass: float | None = field(default=None, init=False)
-    _is_leading: bool = field(default=False, init=False)
+    _began_at: float | None = field(default=None, init=False)
 
     def service(self) -> RpcService:
         """The methods, for the RPC server."""
@@ -118,7 +118,7 @@ class Discovery:
         for node_id, resources in found.items():
             self.offers.begin(node_id, resources)
         self.ids.waiting |= self.offers.ids()
-        self._is_leading = True
+        self._began_at = self.clock.seconds()
 
     async def publish(self, ask: PublishAsk, connector: Node) -> PublishAnswer:
         """Take a publication, or renew the one before.
@@ -197,7 +197,7 @@ class Discovery:
 
     async def look(self) -> None:
         """One pass: leases that ran out, Connectors that were revoked, ids that wait."""
-        if not self._is_leading:
+        if self._began_at is None:
             return
         now, before = self.clock.seconds(), self._last_pass
         self._last_pass = now
@@ -237,15 +237,17 @@ class Discovery:
 
     async def _forget_departed(self, actor: Actor) -> None:
         """Take out of the catalog what departed long ago, and leases that nobody renews."""
-        at = self.writer.now()
+        at, lease_secs = self.writer.now(), self.offers.lease_secs
+        led = self.clock.seconds() - (self._began_at or 0.0)
+        known = set(self.offers.keys())
 
         def old(tx: ITransaction) -> tuple[tuple[str, ...], list[ScopeLease]]:
-            known = set(self.offers.keys())
-            over = [
-                one
-                for one in tx.publications.expired(at - self.offers.lease_secs)
-                if SourceKey(one.node_id, one.source) not in known
-            ]
+            # Whoever is there has published to us by then, whatever the table says.
+            is_settled = led > lease_secs
+            found = (
+                tx.publications.leases() if is_settled else tx.publications.expired(at - lease_secs)
+            )
+            over = [one for one in found if SourceKey(one.node_id, one.source) not in known]
             return tx.catalog_changes.departed(at - KEPT_SECS, _AT_ONCE), over
 
         ids, leases = await self.writer.read("look for what departed", old)

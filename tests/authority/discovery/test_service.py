@@ -297,6 +297,18 @@ class PublishTests(ServiceCase):
         )
         self.assertIsNone(self.known("r2").assigned_to)
 
+    def test_leases_that_nobody_renews(self) -> None:
+        """What is shown of a Connector that never came back is forgotten after a lease."""
+        self.house.by_sql(
+            f"INSERT INTO scope_leases VALUES ('{self.node.id}', 'old', 9e9)",
+            f"INSERT INTO scope_rows VALUES ('{self.node.id}', 'old', 'r9', 'tcp', '{{}}', '',"
+            " 'no_scope', 1.0)",
+        )
+        self.look(LEASE_SECS)
+        self.assertEqual(self.listed()["r9"].state, "not_in_catalog")
+        self.look(10)
+        self.assertNotIn("r9", self.listed())
+
     def test_altered_rows(self) -> None:
         """A scope that somebody put into the table admits nothing; an altered row is left alone."""
         self.house.by_sql(
