@@ -43,7 +43,7 @@ def reload(context: click.Context, role: str, as_json: bool) -> int:
     place = SocketPlace(
         directory=_state_directory(str(path), globals_),
         name="process.sock",
-        whom=f"the {role}",
+        whom="svc all" if role == "all" else f"the {role}",
         absent="role_not_running",
     )
     request = pb.ReloadRequest(role=role, config=str(path))
@@ -68,10 +68,10 @@ def reload(context: click.Context, role: str, as_json: bool) -> int:
     if answer.restart:
         keys, verb = ", ".join(answer.restart), "needs" if len(answer.restart) == 1 else "need"
         print_result(as_json, result, ())
-        hint([f"svc: nothing was changed: {keys} {verb} a restart of the {role}"])
+        hint([f"svc: nothing was changed: {keys} {verb} a restart of {place.whom}"])
         return RESTART_EXIT
     lines = [
-        f"{path} is in force at the {role}; changed: {', '.join(answer.changed) or 'nothing'}",
+        f"{path} is in force at {place.whom}; changed: {', '.join(answer.changed) or 'nothing'}",
         f"generation {answer.generation}, sha256 {answer.digest}",
     ]
     print_result(as_json, result, lines)

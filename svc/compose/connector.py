@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any
 
 from attrs import define, field
@@ -27,8 +26,7 @@ from svc.compose.node import (
     tunnel_times,
 )
 from svc.compose.process_parts import ProcessParts
-from svc.compose.reload.keys import InForce, ReloadableKeys
-from svc.compose.targets import read_targets
+from svc.compose.targets import reach_in_force, read_targets
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
 from svc.connector.cycle import Tunnels, proxy_by
@@ -39,7 +37,7 @@ from svc.connector.inventories import ProxyInventories
 from svc.connector.last_checkpoints import LastCheckpoints
 from svc.connector.opening import ConnectorSessions
 from svc.connector.proxies import Proxies, ProxyAddress
-from svc.connector.reach import Reach, parse_reach
+from svc.connector.reach import Reach
 from svc.connector.service import ConnectorService
 from svc.connector.tunnel_parts import ConnectorIdentity
 from svc.errors import ConfigError, SvcError
@@ -86,7 +84,7 @@ class ConnectorParts:
     kinds: Kinds
     targets: ServedTargets
     sources: Sources
-    reach: InForce[Reach]
+    reach: Callable[[], Reach]
     identities: IdentityStore
     ready: Readiness
     shared: ProcessParts
@@ -116,7 +114,7 @@ def make_connector(
         kinds=kinds,
         targets=ServedTargets(read_targets(settings, kinds)),
         sources=sources,
-        reach=_reach(shared.reloads),
+        reach=reach_in_force(shared.reloads),
         identities=identities,
         ready=ready,
         shared=shared,
@@ -134,15 +132,6 @@ def make_connector(
     for service in (parts.tasks, node):
         role.addService(service)
     return role
-
-
-def _reach(reloads: ReloadableKeys) -> InForce[Reach]:
-    reach = InForce(parse_reach(reloads.settings.connector.reach))
-    reloads.prepare(
-        "connector.reach",
-        by=lambda changed: partial(reach.take, parse_reach(changed.connector.reach)),
-    )
-    return reach
 
 
 @define

@@ -17,8 +17,10 @@ from svc.model.signing import Purpose, Signed
 from svc.pki.identity import TransportIdentity
 from svc.runtime.services import AsyncService, PeriodicTask
 
-_RETRY_SECS = 3.0
-"""Until the next try where there is no connection, or the first self-check is under way."""
+_FIRST_SECS = 3.0
+"""Until the first report, and until the next look whether the first self-check is done.  After a
+report that nobody took the wait is twice as long, up to the usual one: an Authority that is away
+brings no storm on its Proxies."""
 
 _log = Logger(namespace="svc")
 
@@ -60,7 +62,7 @@ class HealthReporter(AsyncService):
     clock: IReactorTime
     now: Callable[[], float]
     _turns: PeriodicTask = field(init=False)
-    _wait: float = field(default=_RETRY_SECS, init=False)
+    _wait: float = field(default=_FIRST_SECS, init=False)
 
     @_turns.default
     def _periodic(self) -> PeriodicTask:
@@ -94,7 +96,7 @@ class HealthReporter(AsyncService):
         try:
             await self.deliver(self.identity.sign(Purpose.HEALTH_REPORT, encode_health(report)))
         except SvcError as failed:
-            self._wait = _RETRY_SECS
+            self._wait = min(EVERY_SECS, 2 * self._wait)
             _log.debug("the health report was not delivered", reason=failed.reason)
         else:
             self._wait = EVERY_SECS

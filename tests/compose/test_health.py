@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from itertools import pairwise
 
 from twisted.internet.task import Clock
 from twisted.trial.unittest import TestCase
@@ -40,9 +40,11 @@ class ReporterTests(TestCase):
         self.identity = world.identity(Role.PROXY)
         self.is_away = False
         self.delivered: list[HealthReport] = []
+        self.tried: list[int] = []
 
     async def deliver(self, signed: Signed) -> None:
         """Take it, unless nobody is there."""
+        self.tried.append(round(self.clock.seconds()))
         if self.is_away:
             raise Unavailable("away for a test")
         key = self.identity.facts.public_key
@@ -75,7 +77,7 @@ class ReporterTests(TestCase):
         )
         self.clock.pump([1] * 600)
         times = [one.made_at_ms for one in self.delivered]
-        apart = {after - before for before, after in itertools.pairwise(times)}
+        apart = {after - before for before, after in pairwise(times)}
         self.assertEqual((len(times), apart), (11, {int(EVERY_SECS * 1000)}))
 
     @proves("G-OPEN-78")
@@ -96,14 +98,15 @@ class ReporterTests(TestCase):
         )
 
     async def test_nobody_is_there(self) -> None:
-        """Until somebody takes a report it is tried every few seconds; then once a minute again."""
+        """Until somebody takes a report it is tried again, less and less often, then as usual."""
         self.is_away = True
         await self.begin(LastChecks())
-        self.clock.pump([1] * 30)
+        self.clock.pump([1] * 3600)
+        tries = [after - before for before, after in pairwise(self.tried)]
+        self.assertEqual(tries[:5], [6, 12, 24, 48, 60])
+        self.assertEqual(set(tries[4:]), {60})
         self.is_away = False
-        self.clock.pump([1] * 5)
-        self.assertEqual(len(self.delivered), 1)
-        self.clock.pump([1] * 50)
+        self.clock.pump([1] * 60)
         self.assertEqual(len(self.delivered), 1)
 
     def test_most(self) -> None:

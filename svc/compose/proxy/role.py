@@ -204,7 +204,7 @@ class ProxyAssembly:
             self._on_tunnel_event(reports, lambda: listings.changed()),
             on_reassigned=lambda one: sessions.reassigned(one),
         )
-        rates = proxy_rates(p.runtime, p.settings.limits, p.metrics)
+        rates = proxy_rates(p.runtime, reloads.settings.limits, p.metrics)
         deciding = proxy_gate(
             runtime=p.runtime,
             kinds=p.kinds,
@@ -338,7 +338,7 @@ class ProxyAssembly:
         p.lacking.watch(link, holder, reports, p.metrics)
 
     def _anonymous(self) -> AnonymousCalls:
-        p, limits = self.parts, self.parts.settings.limits
+        p, limits = self.parts, self.parts.shared.reloads.settings.limits
         budget = AddressBudget(limits.anonymous_per_minute, limits.anonymous_burst)
         p.shared.reloads.on(
             "limits.anonymous_per_minute",
