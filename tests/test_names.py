@@ -102,7 +102,7 @@ class NamesTests(SynchronousTestCase):
         self.assertLessEqual({"svc", "svc_proxy"}, targets)
         self.assertEqual([name for name in targets if not re.fullmatch(r"svc(_[a-z]+)?", name)], [])
         self.assertEqual(found(r"/var/lib/([\w.-]+)"), {"svc"})
-        self.assertLessEqual(found(r"/etc/([\w.-]+)"), {"svc", "systemd"})
+        self.assertLessEqual(found(r"/etc/([\w.-]+)"), {"ssh", "svc", "systemd"})
         self.assertLessEqual(found(r"(?:~|HOME)/\.([\w-]+)"), {"svc"})
         units = found(r"\b([\w-]+)\.(?:service|socket|timer)\b")
         self.assertEqual({name for name in units if not name.startswith("svc-")}, set())

@@ -306,6 +306,8 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "root": "root of the tree that a head covers",
         "sort": "class of a file in a backup",
         "rewritten": "columns that a migration rewrote",
+        "rights": "what a session may do at its Connector",
+        "rights_denied": "what it may not do there, with the policies that forbid it, if any",
         "schema": "what a migration changes in the schema; of a self-check, its form's version",
         "sealed": "encrypted files of a backup",
         "secs": "how long it took",

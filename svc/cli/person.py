@@ -210,7 +210,7 @@ def proxy_ssh(
     known = side.kinds.by_name[kind]
     intent = SessionIntent(name, known, _parameters(user, parameters))
     try:
-        resolved(known.terms.parameters, intent.parameters, kind)
+        resolved(known.taken(), intent.parameters, kind)
     except SvcError as refusal:
         raise click.UsageError(escaped(refusal.text)) from None
     taken, given = _take_stdio()

@@ -138,6 +138,13 @@ def policies_say(told: Explanation) -> list[tuple[str, object]]:
     ]
 
 
+def rights_say(told: Explanation) -> list[tuple[str, object]]:
+    """What a session may do that ends at its Connector, and what the policy keeps it from."""
+    if not told.rights and not told.rights_denied:
+        return []
+    return [("may", told.rights), ("may not", told.rights_denied)]
+
+
 def how_to_ask(told: Explanation, options: str) -> list[str]:
     """What to type to ask for what was denied, where another person can approve it.
 

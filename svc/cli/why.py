@@ -12,7 +12,7 @@ from svc.cli.control import run
 from svc.cli.directory import own_directory_option
 from svc.cli.output import hint, json_option, pairs, print_result
 from svc.cli.person import able_person, with_reactor
-from svc.cli.person_texts import how_to_ask, policies_say, session_end
+from svc.cli.person_texts import how_to_ask, policies_say, rights_say, session_end
 from svc.client.own_options import own_options
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ def why(globals_: Globals, decision_id: str, as_json: bool) -> int:
                 ("policy version", told.policy_version),
                 ("time", told.time),
                 *policies_say(told),
+                *rights_say(told),
                 *session_end(told),
             ]
         ),

@@ -91,7 +91,8 @@ class SessionSide(RelaySide):
         """Pass on."""
         if self._passed is not None:
             data = self._passed(data)
-        super().dataReceived(data)
+        if data:
+            super().dataReceived(data)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Say why, then be gone."""

@@ -24,7 +24,7 @@ from zope.interface import implementer
 from svc.client.lanes import PersonLanes
 from svc.errors import Fault, Malformed, SvcError, Unprocessed
 from svc.interfaces.identity import IChainVerifier, IIdentity
-from svc.interfaces.kinds import ServedKind
+from svc.interfaces.kinds import IGreetedEndpoint, ServedKind
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.gated import decode_answer
 from svc.messages.session import (
@@ -66,6 +66,7 @@ from svc.rpc.gated import GatedEnds, TaggedStream
 from svc.rpc.tls import HandshakeSource
 from svc.runtime.services import bounded
 from svc.telemetry.escape import escaped
+from svc.tunnel.greeting import Greeting, Keep, nothing_kept
 from svc.tunnel.moves import MovingEndpoint
 from svc.tunnel.moving import MovingStream
 from svc.tunnel.tls_endpoint import SessionTlsEndpoint
@@ -101,6 +102,7 @@ class SessionDialer:
             exactly the Connector whose id is given when it shows its certificate.
         handshake_secs: For the TLS inside a session, end to end.
         lanes: Brings opaque sessions into direct lanes; None leaves them in the tunnel.
+        keep: Keeps files for tools, by what a Connector says of itself.
         command_options: What the commands that tools are told to type end with, to use this
             identity.
     """
@@ -115,6 +117,7 @@ class SessionDialer:
     handshake_secs: float = 10.0
     lanes: PersonLanes | None = None
     command_options: str = ""
+    keep: Keep = nothing_kept
 
     def endpoint(self, intent: SessionIntent) -> ClientSession:
         """The byte stream of one new session, as the person's tool sees it; does nothing yet."""
@@ -196,6 +199,19 @@ class ClientSession:
         transport = None if self._below is None else self._below.transport
         if isinstance(transport, TaggedStream):
             transport.cancel()
+
+    @property
+    def greeting(self) -> Greeting | None:
+        """What takes the Connector's own line from the session's bytes; None: there is none."""
+        local = self.intent.kind.local
+        if not IGreetedEndpoint.providedBy(local):
+            return None
+        return Greeting(
+            self.intent.resource,
+            local,
+            has_one=lambda: self.grant is not None and self.grant.operations is not None,
+            keep=self._dialer.keep,
+        )
 
     @property
     def has_said_why(self) -> bool:
@@ -412,7 +428,7 @@ def check_ceiling(grant: Grant, request: SessionRequest, kind: ServedKind) -> No
     Raises:
         SvcError: ``grant_carriage`` or ``grant_ceiling``; nothing of the person's was sent.
     """
-    held = kind.asked(request).ceiling
+    held = kind.asked(request, ends=grant.operations is not None).ceiling
     asked = {name: value for name, value in request.parameters.items() if name in held}
     for word, holds in (
         ("grant_carriage", grant.is_gated is not kind.opaque),

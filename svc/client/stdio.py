@@ -103,7 +103,7 @@ async def carry(
     """
     relay = Relay()
     relay.left = StdioSide(relay, "left")
-    relay.right = SessionSide(relay, lambda: cut(session))
+    relay.right = SessionSide(relay, lambda: cut(session), session.greeting)
     await session.connect(only_side(relay.right))
     try:
         StdioTransport(relay.left, await begin(session))

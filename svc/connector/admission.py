@@ -17,7 +17,7 @@ from attrs import frozen
 from svc.connector.inventories import ProxyInventories
 from svc.errors import Malformed, SvcError
 from svc.interfaces.identity import IChainVerifier
-from svc.interfaces.kinds import ILimitedDialer, ServedKind
+from svc.interfaces.kinds import ILimitedDialer, ServedKind, ends_here
 from svc.messages.session import decode_grant, decode_request
 from svc.messages.tunnel import OpenNotice
 from svc.model.certificate import CertificateFacts
@@ -144,7 +144,7 @@ class Admission:
         request = self._request(grant, notice)
         person = self._person(grant, request, notice)
         target = self._target(grant)
-        self._check_ceiling(self._kinds[target.kind], grant, request)
+        self._check_ceiling(self._kinds[target.kind], target, grant, request)
         self._inventories.check(grant, proxy_id)
         self._seen.take(grant.session_uid, grant.open_before_ms, now_ms)
         return AdmittedSession(grant=grant, request=request, person=person, target=target)
@@ -255,21 +255,32 @@ class Admission:
             )
         return target
 
-    def _check_ceiling(self, kind: ServedKind, grant: Grant, request: SessionRequest) -> None:
+    def _check_ceiling(
+        self, kind: ServedKind, target: Target, grant: Grant, request: SessionRequest
+    ) -> None:
         """Take a ceiling that the kind enforces whole, and that is what the person asked for."""
         if grant.is_gated is kind.opaque or bool(request.half) is kind.opaque:
             raise refused(
                 "kind_mismatch",
                 "the resource's kind is gated at one of person, Authority and here, and not at all",
             )
-        if grant.operations is not None and not ILimitedDialer.providedBy(kind.dialer):
+        ends = ends_here(kind.dialer, target)
+        if kind.terms.rights and ends is (grant.operations is None):
+            here = "a" if ends else "no"
+            raise refused(
+                "ceiling_unenforced",
+                f"this Connector's configuration gives the resource {here} gate, and the catalog "
+                "says otherwise; make both the same: the key onward there, and --onward-auth of "
+                "`svc authority resources add`",
+            )
+        if grant.operations is not None and not (ends or ILimitedDialer.providedBy(kind.dialer)):
             raise refused(
                 "ceiling_unenforced",
                 f"the grant allows only some operations of {kind.name}, which the kind's dialer "
                 "cannot tell apart; run the same version of svc at Authority and here",
             )
         try:
-            asked = kind.asked(request).ceiling
+            asked = kind.asked(request, ends=ends).ceiling
         except Malformed as error:
             raise refused("request_refused", error.text) from error
         if set(grant.ceiling) != set(asked):
@@ -283,7 +294,7 @@ class Admission:
         if named != grant.ceiling:
             raise refused("request_mismatch", "the ceiling is not what the person asked for")
         try:
-            resolved(kind.terms.parameters, grant.ceiling, kind.name)
+            resolved(kind.taken(ends=ends), grant.ceiling, kind.name)
         except Malformed as error:
             raise refused("ceiling_unenforced", error.text) from error
 

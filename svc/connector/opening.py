@@ -293,7 +293,7 @@ class ConnectorSessions:
     ) -> IStreamClientEndpoint:
         guard, grant = ReachReactor(self.reactor, self.reach()), admitted.grant
         dialer = self.kinds[admitted.target.kind].dialer
-        dialer = dialer_for(dialer, grant.person_id, identify, grant.operations)
+        dialer = dialer_for(dialer, grant.person_id, identify, grant.operations, grant.decision_id)
         target: IStreamClientEndpoint = dialer.endpoint(guard, admitted.target, grant.ceiling)
         dialing = target.connect(only_side(relay.right))
         try:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from attrs.validators import instance_of
 from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import Attribute, Interface, implementer
@@ -80,6 +80,10 @@ class KindTerms:
             permit them.
         operations: The sorts of requests that its dialer lets pass one by one, by name; it
             has to be an :class:`ILimitedDialer` then.  Every request is of at least one of them.
+        rights: What a session may do whose protocol ends at the Connector, by name; its dialer has
+            to be an :class:`IEndingDialer` then.  Each is decided as the session opens, and stands
+            in the grant.  A session of another resource of the kind has none, and its parameters
+            are held to nothing.
 
     Attributes and facts map a name to its Cedar type.  A name the core has already is
     used as it is there; one of the kind's own adds how it is kept in the audit log,
@@ -99,6 +103,7 @@ class KindTerms:
     protocol: str = ""
     guarded: frozenset[str] = frozenset()
     operations: Mapping[str, Operation] = field(factory=dict)
+    rights: Mapping[str, Operation] = field(factory=dict)
 
 
 class IResourceKind(Interface):
@@ -209,15 +214,41 @@ class ILimitedDialer(IDialer):
         """The dialer of one session, of whose requests no others pass."""
 
 
+class IEndingDialer(IDialer):
+    """A dialer that ends the protocol of some targets' sessions itself, with rights of theirs."""
+
+    def ends(target: Target) -> bool:
+        """Whether it does so for this target."""
+
+    def ending(rights: frozenset[str], decision_id: str) -> IDialer:
+        """The dialer of one session, which lets it do this and nothing else.
+
+        Args:
+            decision_id: Of the decision by which it has these rights, to be told with a denial.
+        """
+
+
+def ends_here(dialer: Any, target: Target) -> bool:
+    """Whether the protocol of this target's sessions ends at the dialer."""
+    return bool(IEndingDialer.providedBy(dialer) and dialer.ends(target))
+
+
 def dialer_for(
-    dialer: Any, person_id: str, identify: Identify, operations: frozenset[str] | None
+    dialer: Any,
+    person_id: str,
+    identify: Identify,
+    operations: frozenset[str] | None,
+    decision_id: str = "",
 ) -> Any:
     """What dials for this person's session, whatever dialer the kind has.
 
     Args:
-        operations: Those that may pass; None: all of the kind.
+        operations: Those that may pass, or the session's rights; None: all of the kind.
+        decision_id: See :meth:`IEndingDialer.ending`.
     """
-    if operations is not None:
+    if operations is not None and IEndingDialer.providedBy(dialer):
+        dialer = dialer.ending(operations, decision_id)
+    elif operations is not None:
         dialer = dialer.limited(operations)
     if IIdentifyingDialer.providedBy(dialer):
         dialer = dialer.identified(identify)
@@ -331,11 +362,35 @@ class IDescribedEndpoint(ILocalEndpoint):
     def file_name(resource: str) -> str:
         """The file of a resource there; one name."""
 
-    def description(cluster: str, resource: str, address: str) -> bytes:
+    def description(
+        cluster: str, resource: str, address: str, *, place: str = "", options: str = ""
+    ) -> bytes:
         """What the file says.
 
         Args:
             address: ``host:port`` of the endpoint.
+            place: The whole path of the directory that it is in.
+            options: What a command of svc in it ends with, to use this person's identity.
+
+        Raises:
+            Malformed: it cannot say that.
+        """
+
+
+class IGreetedEndpoint(ILocalEndpoint):
+    """A local endpoint of a kind whose Connector, where it ends the protocol, says a line first.
+
+    The resident, or ``svc proxy-ssh``, takes it out, and keeps what it says in a file for tools.
+    """
+
+    directory: str = Attribute("As of IDescribedEndpoint.")
+    longest_greeting: int = Attribute("Bytes of such a line; a longer one is none.")
+
+    def greeted(resource: str, line: bytes) -> tuple[str, bytes]:
+        """The name of the file, and what it says then.
+
+        Raises:
+            Malformed: it is no such line.
         """
 
 
@@ -372,13 +427,27 @@ class ServedKind:
     def _label(self) -> str:
         return self.terms.protocol or "other"
 
-    def asked(self, request: SessionRequest) -> AskedParameters:
+    def taken(self, *, ends: bool | None = None) -> Parameters:
+        """What may be asked for; *ends* as of :meth:`asked`."""
+        known = self.terms.parameters
+        if self.terms.rights and not ends:
+            return {name: evolve(one, enforced=False) for name, one in known.items()}
+        return known
+
+    def asked(self, request: SessionRequest, *, ends: bool | None = None) -> AskedParameters:
         """What a request asks for, with the kind's defaults.
+
+        Args:
+            ends: Of a kind with rights: whether the session's protocol ends at the Connector.  Only
+                there is it held to anything, and only what it is held to decides.  None: not known.
 
         Raises:
             Malformed: it names a parameter that the kind does not take, or one not of its form.
         """
-        return asked_with(self.terms.parameters, request.parameters, self.name)
+        asked = asked_with(self.taken(ends=ends), request.parameters, self.name)
+        if self.terms.rights and ends is False:
+            asked = evolve(asked, facts={})
+        return asked
 
 
 def kind_of(

@@ -21,6 +21,7 @@ from svc.messages.forms import (
     THE_SIGNATURE,
     UID,
     WORD,
+    WORD_OR_EMPTY,
     FieldForm,
     FieldTable,
     MessageForm,
@@ -62,7 +63,7 @@ class Explanation:
     ``why`` is the ``@reason`` of each such policy that has one.  ``session_*`` tell how the session
     that the decision opened has ended: when (RFC 3339), why, and on which lane.
     ``request_hint`` is what to type to ask for what was denied; empty where no approval would turn
-    it.
+    it.  ``rights`` and ``rights_denied`` are of a session that ends at its Connector.
     """
 
     decision_id: str
@@ -79,6 +80,8 @@ class Explanation:
     session_reason: str = ""
     session_lane: str = ""
     request_hint: str = ""
+    rights: tuple[str, ...] = ()
+    rights_denied: tuple[str, ...] = ()
 
 
 @frozen
@@ -191,7 +194,7 @@ _GRANT = SignedForm(
     pb.Grant,
     Grant,
     "grant",
-    beyond_0=["ceiling.values", "carriage", "operations"],
+    beyond_0=["ceiling.values", "carriage", "operations", "decision_id"],
     cluster=NAME,
     session_uid=UID,
     request_sha256=DIGEST,
@@ -218,6 +221,7 @@ _GRANT = SignedForm(
         wraps="names",
         is_optional=True,
     ),
+    decision_id=WORD_OR_EMPTY,
 )
 encode_grant, decode_grant = _GRANT.encode, _GRANT.decode
 """What Authority's grant key signs."""
@@ -302,6 +306,8 @@ _EXPLANATION = MessageForm(
     session_reason=FieldForm(read=known_ending),
     session_lane=PLAIN,
     request_hint=PLAIN,
+    rights=FieldForm(read=tuple),
+    rights_denied=FieldForm(read=tuple),
 )
 explanation_message = _EXPLANATION.message
 

@@ -4,7 +4,7 @@ from svc.interfaces.kinds import Kind
 
 KIND = Kind(
     name="ssh",
-    terms="svc.kinds.ssh:TERMS",
-    dialer="svc.kinds.ssh:DIALER",
-    local="svc.kinds.ssh:LOCAL",
+    terms="svc.kinds.ssh.terms:TERMS",
+    dialer="svc.kinds.ssh.dialer:DIALER",
+    local="svc.kinds.ssh.local:LOCAL",
 )

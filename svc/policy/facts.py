@@ -69,26 +69,13 @@ FACTS = (
         name="login_user",
         type="String",
         classified="personal",
-        help="The account that the client requests on the target.",
-        claimed=True,
+        help="The account on the target; absent where SSH does not end at the Connector.",
     ),
     AttributeTerm(
         name="named_person",
         type="String",
         classified="personal",
         help="The id of the person that the request asks to be made as (see `actAs`).",
-    ),
-    AttributeTerm(
-        name="target_host",
-        type="String",
-        classified="personal",
-        help="The host that a forwarding connects to.",
-    ),
-    AttributeTerm(
-        name="target_port",
-        type="Long",
-        classified="public",
-        help="The port that a forwarding connects to.",
     ),
     AttributeTerm(
         name="db_role",

@@ -94,6 +94,19 @@ def _use(name: str, request_kind: str, resource: str, help: str, *facts: str) ->
     )
 
 
+def _lead_out(name: str, help: str, *facts: str) -> ActionTerm:
+    """Outside the group ``use``: what leads past the session is permitted by its name."""
+    return ActionTerm(
+        name=name,
+        request_kind="connect",
+        principals=PEOPLE,
+        resources=("Server",),
+        help=help,
+        groups=(),
+        context=(*_ALWAYS, "login_user", *facts),
+    )
+
+
 def _administer(name: str, help: str) -> ActionTerm:
     return ActionTerm(
         name=name,
@@ -118,23 +131,17 @@ ACTIONS = (
     ),
     _use("tcpConnect", "connect", "TcpService", "Open a connection."),
     _use("sshConnect", "connect", "Server", "Open an SSH session.", "login_user"),
-    _use(
-        "sshForwardLocal",
-        "connect",
-        "Server",
-        "Forward a port from the person's side.",
-        "login_user",
-        "target_host",
-        "target_port",
-    ),
-    _use(
-        "sshForwardRemote",
-        "connect",
-        "Server",
-        "Forward a port from the server's side.",
-        "login_user",
-        "target_port",
-    ),
+    _use("sshShell", "connect", "Server", "Start a shell.", "login_user"),
+    _use("sshExec", "connect", "Server", "Run a command; also `scp -O`, rsync, git.", "login_user"),
+    _use("sshPty", "connect", "Server", "Have a terminal.", "login_user"),
+    _use("sshEnv", "connect", "Server", "Set harmless variables, such as LANG.", "login_user"),
+    _use("sshSftpRead", "connect", "Server", "Read files by SFTP (scp too).", "login_user"),
+    _use("sshSftpWrite", "connect", "Server", "Change files by SFTP (scp too).", "login_user"),
+    _lead_out("sshForwardLocal", "Forward a port from the person's side."),
+    _lead_out("sshForwardRemote", "Forward a port from the server's side."),
+    _lead_out("sshForwardStreamLocal", "Forward Unix sockets, both ways."),
+    _lead_out("sshForwardAgent", "Let the server use the person's SSH agent."),
+    _lead_out("sshForwardX11", "Let the server use the person's display."),
     _use(
         "mintOnwardSshCert",
         "connect",

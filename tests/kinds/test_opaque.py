@@ -21,6 +21,7 @@ class TcpTests(KindContract, SynchronousTestCase):
 
 class SshTests(KindContract, SynchronousTestCase):
     word = "ssh"
+    good_parameters = {"login_user": "ada"}
 
 
 class AddressTests(SynchronousTestCase):

@@ -18,37 +18,35 @@ from svc.policy.vocabulary import Vocabulary, vocabulary
 from svc.policy.words import CORE
 from tests.policy.samples import ask, engine, everybody
 
-SSH = 'principal, action == Action::"sshConnect", resource'
-DEPLOY = 'context has login_user && context.login_user == "deploy"'
+DB = 'principal, action == Action::"dbConnect", resource'
+DEPLOY = 'context has db_name && context.db_name == "deploy"'
 
 READS = {
     "by name": f"when {{ {DEPLOY} }}",
-    "by index": 'when { context has "login_user" && context["login_user"] == "deploy" }',
-    "whether it is there": "when { context has login_user }",
-    "whether it is not": "unless { context has login_user }",
+    "by index": 'when { context has "db_name" && context["db_name"] == "deploy" }',
+    "whether it is there": "when { context has db_name }",
+    "whether it is not": "unless { context has db_name }",
     "within an if": f"when {{ if {DEPLOY} then true else false }}",
     "by a record that holds the context": (
-        'when { {a: context}.a has login_user && {a: context}.a.login_user == "deploy" }'
+        'when { {a: context}.a has db_name && {a: context}.a.db_name == "deploy" }'
     ),
     "by the whole context": "when { [context].contains(context) }",
     "in a second clause": f"when {{ true }} when {{ {DEPLOY} }}",
 }
 
 
-def ssh(made: CompiledPolicy, login_user: str = "deploy") -> tuple[bool, tuple[str, ...]]:
+def connect(made: CompiledPolicy, db_name: str = "deploy") -> tuple[bool, tuple[str, ...]]:
     """Whether u1 may open r1 under that claim, and by which policies."""
-    decision = made.decide(
-        ask("u1", "r1", "sshConnect", "connect", "Server", login_user=login_user)
-    )
+    decision = made.decide(ask("u1", "r1", "dbConnect", "db_connect", "Database", db_name=db_name))
     return decision.allowed, decision.policies
 
 
-def permit(name: str, clauses: str, scope: str = SSH) -> str:
+def permit(name: str, clauses: str, scope: str = DB) -> str:
     """A policy of that name."""
     return f'@id("{name}") permit ({scope}) {clauses};\n'
 
 
-OF_THE_CORE = {"login_user", "db_name", "read_only", "fingerprint"}
+OF_THE_CORE = {"db_name", "read_only", "fingerprint"}
 
 
 class InForceTests(SynchronousTestCase):
@@ -57,21 +55,21 @@ class InForceTests(SynchronousTestCase):
     def test_permits_have_no_effect(self) -> None:
         """However a permit reads the claim, it lets nobody in, and the engine names it."""
         for label, clauses in READS.items():
-            for scope in (SSH, 'principal, action in Action::"use", resource'):
-                made = engine(permit("claims", clauses, scope) + permit("root", "", SSH))
-                self.assertEqual(ssh(made), (True, ("root",)), label)
+            for scope in (DB, 'principal, action in Action::"use", resource'):
+                made = engine(permit("claims", clauses, scope) + permit("root", "", DB))
+                self.assertEqual(connect(made), (True, ("root",)), label)
                 made = engine(permit("claims", clauses, scope))
                 for claimed in ("deploy", "root", ""):
-                    self.assertEqual(ssh(made, claimed), (False, ()), label)
+                    self.assertEqual(connect(made, claimed), (False, ()), label)
                 self.assertEqual([one.policy for one in made.claims], ["claims"], label)
-                request = ask("u1", "r1", "sshConnect", "connect", "Server", login_user="deploy")
+                request = ask("u1", "r1", "dbConnect", "db_connect", "Database", db_name="deploy")
                 self.assertFalse(made.decide_by_all(request).allowed, label)
 
     def test_forbids_stay(self) -> None:
         """A forbid that reads the claim forbids as it did."""
-        made = engine(permit("all", "") + f'@id("no-deploy") forbid ({SSH}) when {{ {DEPLOY} }};')
-        self.assertEqual(ssh(made, "deploy"), (False, ("no-deploy",)))
-        self.assertEqual(ssh(made, "root"), (True, ("all",)))
+        made = engine(permit("all", "") + f'@id("no-deploy") forbid ({DB}) when {{ {DEPLOY} }};')
+        self.assertEqual(connect(made, "deploy"), (False, ("no-deploy",)))
+        self.assertEqual(connect(made, "root"), (True, ("all",)))
         self.assertEqual(
             [(one.policy, one.is_permit) for one in made.claims], [("no-deploy", False)]
         )
@@ -80,18 +78,18 @@ class InForceTests(SynchronousTestCase):
         """What reads other facts, or all those of an action without a claim, is as it was."""
         tcp = 'principal, action == Action::"tcpConnect", resource'
         made = engine(
-            permit("noon", "when { context has hour && context.hour == 12 }", SSH)
+            permit("noon", "when { context has hour && context.hour == 12 }", DB)
             + permit("whole", "when { [context].contains(context) }", tcp)
         )
         self.assertEqual(made.claims, ())
-        request = ask("u1", "r1", "sshConnect", "connect", "Server", hour=12, login_user="deploy")
+        request = ask("u1", "r1", "dbConnect", "db_connect", "Database", hour=12, db_name="deploy")
         self.assertEqual(made.decide(request).policies, ("noon",))
         self.assertTrue(made.decide(ask("u1", "r1")).allowed)
 
     def test_other_entities(self) -> None:
         """Over other people and resources the same policies are without effect."""
         made = engine(permit("claims", READS["by name"])).with_entities(everybody(), 8)
-        self.assertEqual((ssh(made), len(made.claims)), ((False, ()), 1))
+        self.assertEqual((connect(made), len(made.claims)), ((False, ()), 1))
 
     def test_at_a_proxy(self) -> None:
         """Who gets the policy in a bundle leaves out the same permits."""
@@ -108,7 +106,7 @@ class InForceTests(SynchronousTestCase):
         )
         made = engine_of(decode_bundle(sent))
         self.assertEqual(
-            (ssh(made), [one.policy for one in made.claims]), ((False, ()), ["claims"])
+            (connect(made), [one.policy for one in made.claims]), ((False, ()), ["claims"])
         )
 
 
@@ -124,10 +122,10 @@ class NewTextTests(SynchronousTestCase):
         """Permits and forbids that read the claim in any way are refused by name."""
         for label, clauses in READS.items():
             for effect in ("permit", "forbid"):
-                refusal = self.refusal(f'@id("ops-deploy") {effect} ({SSH}) {clauses};')
+                refusal = self.refusal(f'@id("ops-deploy") {effect} ({DB}) {clauses};')
                 self.assertEqual(refusal.reason, "policy_unenforced_fact", label)
                 self.assertIn("policy ops-deploy: ", refusal.text)
-                self.assertIn("login_user", refusal.text)
+                self.assertIn("db_name", refusal.text)
                 self.assertIn("nothing enforces", refusal.text)
 
     def test_every_policy_is_named(self) -> None:
@@ -208,5 +206,5 @@ class KindTests(SynchronousTestCase):
         self.assertRaises(VocabularyError, lambda: vocabulary(kind_terms(kind)))
 
     def test_the_core(self) -> None:
-        """Of the core's facts the login user is a client's claim, and nobody fills the others."""
+        """Of the facts of the core nobody fills these."""
         self.assertEqual({fact.name for fact in CORE.facts if fact.claimed}, OF_THE_CORE)

@@ -91,8 +91,8 @@ class GuardAskTests(TestCase):
 
         guard = PolicyGuard(reactor)
         claims = (
-            '@id("c") permit (principal, action == Action::"sshConnect", resource)'
-            ' when { context has login_user && context.login_user == "root" };'
+            '@id("c") permit (principal, action == Action::"dbConnect", resource)'
+            ' when { context has db_name && context.db_name == "root" };'
         )
 
         async def told(text: str, *, proposed: bool) -> Any:

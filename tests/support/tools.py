@@ -20,6 +20,7 @@ from svc.testing.gateway.postgres import find_programs
 PACKAGES: Mapping[str, str] = {
     "ssh": "openssh-client",
     "scp": "openssh-client",
+    "sftp": "openssh-client",
     "ssh-keygen": "openssh-client",
     "sshd": "openssh-server",
     "nc": "netcat-openbsd",

@@ -134,6 +134,7 @@ class Explainer:
         deciding = {one: reasons[one] for one in named if one in reasons}
         way = self._way_to_ask(record)
         told = {**way.permits, **deciding}
+        details = record.get("details", {})
         return Explanation(
             decision_id=record["decision_id"],
             explained=True,
@@ -149,6 +150,8 @@ class Explainer:
             session_reason=end.get("reason", ""),
             session_lane=end.get("details", {}).get("lane", ""),
             request_hint=way.command,
+            rights=tuple(details.get("rights", ())),
+            rights_denied=tuple(details.get("rights_denied", ())),
         )
 
     def _way_to_ask(self, record: Mapping[str, Any]) -> _WayToAsk:

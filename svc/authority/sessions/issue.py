@@ -29,6 +29,7 @@ from svc.authority.sessions.request import (
     claimed_details,
     has_own_record,
 )
+from svc.authority.sessions.rights import is_ended, rights_of
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
 from svc.authority.state.standing import require_standing
@@ -262,7 +263,7 @@ class Issuance:
                 stale(request.issued_at_ms, self.now()),
                 reason="request_stale",
             )
-        kind, asked = kind_of(self.kinds, request)
+        kind, _ = kind_of(self.kinds, request)
         asker = self.state_cache.caller(certificate.principal)
         digest = sha256(ask.request).digest()
         self._check_new(digest)
@@ -272,13 +273,15 @@ class Issuance:
         resource = self.state_cache.state.catalog.get(request.resource)
         if resource is not None and resource.kind != kind.name:
             resource = None
+        ends = is_ended(resource, kind)
         return VerifiedRequest(
             request=request,
             digest=digest,
             person=asker,
             certificate=certificate,
             kind=kind,
-            asked=asked,
+            asked=kind.asked(request, ends=ends),
+            ends=ends,
             resource=resource,
             trace_id=self.trace_id(),
         )
@@ -326,7 +329,8 @@ class Issuance:
             served_before = verified.resource.last_served_at is not None
             reason = "departed" if served_before else "unknown"
             return evolve(outcome, word="not_served", reason=reason)
-        return evolve(outcome, connector=connector)
+        rights = rights_of(engine, verified, now, reported) if verified.ends else None
+        return evolve(outcome, connector=connector, rights=rights)
 
     def _slice(self, engine: IPolicyEngine, decision: Decision) -> EntitySlice | None:
         """The entities of a decision, until the log is known to hold them (rule R9)."""
@@ -437,6 +441,7 @@ class Issuance:
                 "certificate_sha256": verified.certificate.sha256.hex(),
                 "proxy_decision_id": claimed.decision_id,
                 **({} if told else claimed_details(claimed)),
+                **({} if outcome.rights is None else outcome.rights.details),
             },
         )
 
@@ -499,7 +504,8 @@ class Issuance:
             connector_id=connector.node_id,
             proxy_id=proxy.id,
             ceiling=verified.asked.ceiling,
-            operations=self._operations(verified),
+            operations=self._operations(verified, outcome),
+            decision_id=outcome.decision_id if verified.ends else "",
             is_gated=not verified.kind.opaque,
             policy_version=outcome.decision.policy_version,
             audit_hash=row.hash,
@@ -508,8 +514,15 @@ class Issuance:
             end_before_ms=end,
         )
 
-    def _operations(self, verified: VerifiedRequest) -> frozenset[str] | None:
-        """The operations of the kind that the policy may ever allow here; None: all of them."""
+    def _operations(
+        self, verified: VerifiedRequest, outcome: IssuanceResult
+    ) -> frozenset[str] | None:
+        """The operations of the kind that the policy may ever allow here; None: all of them.
+
+        Of a session that ends at its Connector: those that the policy allows it.
+        """
+        if outcome.rights is not None:
+            return outcome.rights.allowed
         terms, engine = verified.kind.terms, self.engine()
         if verified.kind.opaque or not terms.operations or engine is None:
             return None

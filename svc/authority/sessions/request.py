@@ -39,6 +39,8 @@ class VerifiedRequest:
     kind: ServedKind
     asked: AskedParameters
     resource: Resource | None
+    ends: bool = False
+    """Whether the session's protocol ends at its Connector, which holds it to rights."""
     trace_id: str = ""
     """Of the call that brought it; empty where it is not traced."""
 
@@ -48,13 +50,22 @@ class VerifiedRequest:
         return EntityUid(self.kind.terms.entity_type, self.request.resource)
 
     def question(
-        self, now: float, source_address: str, approved: ApprovedAccess | None
+        self,
+        now: float,
+        source_address: str,
+        approved: ApprovedAccess | None,
+        action: str = "",
     ) -> AccessRequest:
-        """What the policy is asked, with the approved request that is to turn a denial, if any."""
+        """What the policy is asked, with the approved request that is to turn a denial, if any.
+
+        Args:
+            action: Another than the one that opens the session.
+        """
+        action = action or self.request.action
         return may_open_at(
             now,
-            request_kind=self.kind.request_kind,
-            action=self.request.action,
+            request_kind=self.kind.terms.actions[action],
+            action=action,
             person_id=self.person.id,
             target=self.target,
             source_address=source_address,
@@ -97,6 +108,28 @@ def claimed_details(claimed: ProxyDecision) -> Mapping[str, Json]:
 
 
 @frozen
+class DecidedRights:
+    """What a session may do at its Connector, and by which policies it may not do the rest.
+
+    Attributes:
+        allowed: Names of the kind's rights.
+        denied: The policies that forbid each of the others; none where nothing permits it.
+    """
+
+    allowed: frozenset[str]
+    denied: Mapping[str, tuple[str, ...]]
+
+    @property
+    def details(self) -> Mapping[str, Json]:
+        """As a record says it."""
+        told = [
+            f"{name}: {', '.join(policies[:MAX_POLICIES])}" if policies else name
+            for name, policies in sorted(self.denied.items())
+        ]
+        return {"rights": sorted(self.allowed), "rights_denied": told or None}
+
+
+@frozen
 class IssuanceResult:
     """The decision about a request.
 
@@ -107,6 +140,7 @@ class IssuanceResult:
         request_hint: Of a denial that an approved request would turn: how to ask for one.
         request_reason: What the policy says of that; may be empty.
         approved: The approval that an allowed decision stands on.
+        rights: Of a session that ends at its Connector.
         wants_factor: Whether a denial is for want of a second factor, or of a younger one.
     """
 
@@ -121,6 +155,7 @@ class IssuanceResult:
     request_reason: str = ""
     approved: ApprovedAccess | None = None
     wants_factor: bool = False
+    rights: DecidedRights | None = None
 
     @property
     def recorded(self) -> str:

@@ -185,7 +185,7 @@ class HandedSessions:
         if kind is None:
             return None
         try:
-            resolved(kind.terms.parameters, asked.parameters, asked.kind)
+            resolved(kind.taken(), asked.parameters, asked.kind)
             self.check()
             self.channel()
         except SvcError:

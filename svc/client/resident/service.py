@@ -293,7 +293,8 @@ class Resident(AsyncService):
         local = self.kinds[endpoint.kind].local
         if endpoint.address:
             named = {"resource": endpoint.resource, "address": endpoint.address}
-            problem = describe(place.state, local, cluster=place.cluster, **named)
+            named |= {"cluster": place.cluster, "options": self.dialer.command_options}
+            problem = describe(place.state, local, **named)
             made.endpoint = evolve(endpoint, problem=endpoint.problem or problem)
 
     async def _make_tcp(self, made: _OpenEndpoint, address: str) -> None:
@@ -412,7 +413,7 @@ class Resident(AsyncService):
     async def _begun(self, intent: SessionIntent, relay: Relay) -> None:
         session = self.dialer.endpoint(intent)
         spoken = relay.left if isinstance(relay.left, SpokenSide) else None
-        passed = None if spoken is None else spoken.dialogue.answered
+        passed = session.greeting if spoken is None else spoken.dialogue.answered
         relay.right = SessionSide(relay, lambda: self._cut(session, spoken), passed)
         if spoken is not None and spoken.dialogue.key:
             self._cancelled_by[intent.resource, spoken.dialogue.key] = session

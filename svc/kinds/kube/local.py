@@ -222,7 +222,9 @@ class KubePorts(LabelledPort):
         """See IDescribedEndpoint."""
         return f"{resource}.yaml"
 
-    def description(self, cluster: str, resource: str, address: str) -> bytes:
+    def description(
+        self, cluster: str, resource: str, address: str, *, place: str = "", options: str = ""
+    ) -> bytes:
         """A kubeconfig with one context; see IDescribedEndpoint."""
         return kubeconfig({resource: address}, current=resource)
 

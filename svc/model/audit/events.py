@@ -145,6 +145,11 @@ DETAILS: Mapping[str, Field] = _by_name(
     _texts("onward_modes", "the ways to sign on at a target that are allowed"),
     _public("onward_auth", "how the Connector signs on at the target"),
     _texts("resources", "ids of the resources concerned"),
+    _texts("rights", "what the session may do at its Connector"),
+    _texts(
+        "rights_denied",
+        "what the session may not do there, with the policies that forbid it, if any",
+    ),
     _public("role", "role of the node or person"),
     _public("row_digest", "SHA-256 of the row this record puts in force"),
     _public(
@@ -188,7 +193,7 @@ _TRAFFIC = "bytes_up bytes_down duration_ms lane proxy_id connector_id"
 
 _OPENING = (
     "proxy_id connector_id request_sha256 certificate_sha256 source_address proxy_decision_id "
-    "proxy_decision proxy_policies proxy_policy_version proxy_entities_digest"
+    "proxy_decision proxy_policies proxy_policy_version proxy_entities_digest rights rights_denied"
 )
 
 SESSION_START = _event("SVC1001I", "session.start", "a session was granted", _OPENING)

@@ -18,6 +18,11 @@ class OnwardAuth(Enum):
     STORED_KEY = "stored_key"
 
 
+def ends_at_connector(mode: OnwardAuth | None) -> bool:
+    """Whether the protocol of such a resource's sessions ends at its Connector."""
+    return mode not in (None, OnwardAuth.PASSTHROUGH)
+
+
 def read_onward_auth(word: str) -> OnwardAuth:
     """The way that a word names.
 

@@ -25,8 +25,10 @@ class Grant:
         resource_identity: Which resource of that id; empty: by an Authority that kept none.
         assignment_revision: Of the assignment that makes it this Connector's.
         ceiling: Parameters of the kind, by name, that the Connector holds the session to.
-        operations: Of the kind, by name: those that the Connector lets pass; None: all.
+        operations: Of the kind, by name: those that the Connector lets pass; None: all.  Of a
+            session whose protocol ends at the Connector: its rights.
         is_gated: Whether the Proxy reads the session's bytes; otherwise its two ends alone do.
+        decision_id: Of the decision, where the Connector tells it to the person; else empty.
         audit_hash: The chain hash of the record that allowed the session.
         open_before_ms: Unix milliseconds after which nothing opens by it.
         end_before_ms: Unix milliseconds at which the session is closed; never
@@ -53,6 +55,7 @@ class Grant:
     ceiling: Mapping[str, str] = field(factory=dict)
     is_gated: bool = False
     operations: frozenset[str] | None = None
+    decision_id: str = ""
 
     @property
     def assigned(self) -> Assigned:

@@ -32,6 +32,7 @@ from svc.model.policy.requests import (
     may_open_at,
     may_view,
 )
+from svc.model.session.grant import Grant
 from svc.model.session.identity import DENIED
 from svc.model.session.request import SessionRequest
 from svc.policy.engine import CompiledPolicy
@@ -375,16 +376,36 @@ class Gate:
         context = {**facts, **about}
         return may_open(kind.terms.actions[action], action, person_id, target, context)
 
-    def still_allows(self, opened: DecidedOpen, approved: ApprovedAccess | None = None) -> bool:
+    def still_allows(
+        self,
+        opened: DecidedOpen,
+        approved: ApprovedAccess | None = None,
+        grant: Grant | None = None,
+    ) -> bool:
         """Whether an open session would be allowed now; not counted, since nobody requested it.
 
         Args:
             approved: What the session stands on, as Authority says with its grant.
+            grant: Of the session; each right that it gives would have to be given now too.
 
         Raises:
             SvcError: no decision is possible now.
         """
-        return self.engine().decide(opened.question(self.now(), approved=approved)).allowed
+        engine, now = self.engine(), self.now()
+        if not engine.decide(opened.question(now, approved=approved)).allowed:
+            return False
+        terms, held = opened.kind.terms, grant
+        if held is None or held.operations is None or not terms.rights:
+            return True
+        actions = [terms.rights[name].action for name in held.operations if name in terms.rights]
+        return all(
+            engine.decide(
+                opened.question(
+                    now, action=one, request_kind=terms.actions[one], asked=held.ceiling
+                )
+            ).allowed
+            for one in actions
+        )
 
 
 def _basis(engine: CompiledPolicy, now: float) -> tuple[int, ...]:

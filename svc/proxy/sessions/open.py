@@ -476,5 +476,5 @@ class SessionOpens:
             Denied: it does not.
             SvcError: that cannot be decided now; what passes bytes goes on, nothing begins.
         """
-        if not self.gate.still_allows(opening.decided, granted.answer.approved):
+        if not self.gate.still_allows(opening.decided, granted.answer.approved, granted.grant):
             raise Denied("the policy no longer allows it", reason="policy_changed")

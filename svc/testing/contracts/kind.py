@@ -22,6 +22,7 @@ from svc.compose.drop_ins import KindSide, load_kinds
 from svc.errors import ConfigError, Malformed
 from svc.interfaces.kinds import (
     IDialer,
+    IEndingDialer,
     ILimitedDialer,
     ILocalEndpoint,
     ServedKind,
@@ -96,6 +97,14 @@ class KindContract:
         if terms.operations:
             verifyObject(ILimitedDialer, self.kind.dialer)
             verifyObject(IDialer, self.kind.dialer.limited(frozenset()))
+
+    def test_rights(self: Any) -> None:
+        """Rights are what actions of the kind decide, and a dialer holds a session to them."""
+        terms = self.kind.terms
+        self.assertLessEqual({one.action for one in terms.rights.values()}, set(terms.actions))
+        if terms.rights:
+            verifyObject(IEndingDialer, self.kind.dialer)
+            verifyObject(IDialer, self.kind.dialer.ending(frozenset(), ""))
 
     def test_parameters(self: Any) -> None:
         """What it takes makes terms, and its dialer enforces what its ceiling names."""

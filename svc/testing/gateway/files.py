@@ -51,8 +51,8 @@ def needs_label(target: GatewayTarget) -> bool:
 
 
 def is_foreign(target: GatewayTarget) -> bool:
-    """Whether its kind is a drop-in's, which ``svc init`` knows nothing of."""
-    return target.kind not in KINDS
+    """Whether ``svc init`` knows nothing of its kind, a drop-in's, or of how it is signed on to."""
+    return target.kind not in KINDS or bool(target.onward)
 
 
 @define(eq=False, slots=False)

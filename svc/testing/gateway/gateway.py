@@ -183,6 +183,7 @@ class Gateway:
     def add_resource(self, target: GatewayTarget, connector: str = CONNECTOR) -> None:
         """Add to the catalog what a Connector's configuration offers."""
         labels = [word for label in target.labels for word in ("--label", label)]
+        labels += ["--onward-auth", target.onward] if target.onward else []
         node = FIRST_CONNECTOR if self.files.is_one else connector
         self.operator("resources", "add", target.id, "--kind", target.kind, "--node", node, *labels)
 

@@ -52,6 +52,7 @@ class GatewayTarget:
 
     Attributes:
         more: Further keys of its table, of the kind's own.
+        onward: How its Connector signs on, as the catalog has it; empty: not chosen.
     """
 
     id: str
@@ -59,6 +60,7 @@ class GatewayTarget:
     kind: str = "tcp"
     labels: tuple[str, ...] = ()
     more: Mapping[str, Any] = field(factory=dict)
+    onward: str = ""
 
 
 def numbers_of(role: str, numbers: Mapping[str, Any]) -> dict[str, Any]:

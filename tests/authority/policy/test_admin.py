@@ -24,10 +24,10 @@ from tests.support.proof import proves
 
 ACTOR = operator(7)
 CLAIMS = """\
-@id("deploy-only") permit (principal, action == Action::"sshConnect", resource)
-when { context has login_user && context.login_user == "deploy" };
-@id("not-root") forbid (principal, action == Action::"sshConnect", resource)
-when { context has login_user && context.login_user == "root" };
+@id("deploy-only") permit (principal, action == Action::"dbConnect", resource)
+when { context has db_name && context.db_name == "deploy" };
+@id("not-root") forbid (principal, action == Action::"dbConnect", resource)
+when { context has db_name && context.db_name == "root" };
 """
 MORE = POLICY + '@id("eve-views") permit (principal, action == Action::"view", resource);\n'
 
@@ -184,7 +184,7 @@ class InForceTests(Desk):
         ]
         self.assertEqual(
             told,
-            [("warn", ["deploy-only"], ["login_user"]), ("warn", ["not-root"], ["login_user"])],
+            [("warn", ["deploy-only"], ["db_name"]), ("warn", ["not-root"], ["db_name"])],
         )
 
     def test_guard_out_of_time_is_tried_again(self) -> None:

@@ -11,13 +11,22 @@ from svc.audit.checkpoint.signer import HeadsUnsigned
 from svc.errors import Fault
 from svc.messages.control import AuthorizeAnswer, answer_message
 from svc.messages.session import decode_grant, decode_request
+from svc.model.cluster.onward import OnwardAuth
 from svc.model.cluster.resource import Resource
 from svc.model.principal import Role
 from svc.model.session.parameters import Parameter
 from svc.model.session.session import SessionState
 from svc.model.signing import Purpose
+from svc.policy.words import OPERATORS_POLICY
 from tests.authority.house import ADA, House, outcome, refusal_of, value_of
 from tests.kinds.served import ssh, tcp
+from tests.support.proof import proves
+
+AS_ROOT: dict[str, Any] = {
+    "kind": "ssh",
+    "action": "sshConnect",
+    "parameters": {"login_user": "root"},
+}
 
 
 class IssuanceTests(SynchronousTestCase):
@@ -109,17 +118,81 @@ class IssuanceTests(SynchronousTestCase):
 
     def test_record_holds_the_request_and_hides_what_is_personal(self) -> None:
         """The record names the whole Cedar request; address and login stand as hashes."""
-        self.authorize(
-            self.house.ada,
-            "host1",
-            kind="ssh",
-            action="sshConnect",
-            parameters={"login_user": "root"},
-        )
-        record = self.house.records("session.refused")[0]
+        self.gated_host()
+        self.authorize(self.house.ada, "gated1", **AS_ROOT)
+        record = self.house.records("session.start")[0]
         self.assertEqual(record["request"]["principal"], {"id": ADA, "type": "User"})
         self.assertEqual(list(record["request"]["context"]["login_user"]), ["personal"])
         self.assertNotIn(b"root", self.house.run(lambda tx: tx.audit.rows(1, 1)[0]).canonical)
+
+    def gated_host(self, mode: OnwardAuth | None = OnwardAuth.STORED_KEY) -> None:
+        """A host in the catalog; its SSH ends at the Connector, unless another mode is given."""
+        node = self.house.connector.id
+        host = Resource(id="gated1", kind="ssh", assigned_to=node, onward_auth=mode)
+        self.house.run(lambda tx: tx.catalog.add(host, 5.0))
+        self.house.refresh()
+        self.house.serve("gated1")
+
+    def granted(self, policy: str, **fields: Any) -> Any:
+        """The grant of a session of the host, by a policy of ada's alone."""
+        house = self.house = House(policy=f"{OPERATORS_POLICY}{policy}")
+        self.issuance, self.proxy = house.issuance(), house.row(house.proxy)
+        self.gated_host(**fields)
+        answer = self.authorize(house.ada, "gated1", **AS_ROOT)
+        assert answer.grant is not None, answer
+        return answer, decode_grant(answer.grant.payload)
+
+    @proves("G-OPEN-61")
+    def test_rights(self) -> None:
+        """A session that ends at its Connector is granted what policy allows it, and no more."""
+        answer, grant = self.granted(
+            '@id("opens") permit (principal, action in [Action::"view", Action::"sshConnect",'
+            ' Action::"sshShell", Action::"sshExec"], resource);'
+            '@id("no-root") forbid (principal, action == Action::"sshExec", resource)'
+            ' when { context has login_user && context.login_user == "root" };'
+        )
+        self.assertEqual(grant.operations, {"shell"})
+        self.assertEqual((grant.ceiling, grant.is_gated), ({"login_user": "root"}, False))
+        self.assertEqual(grant.decision_id, answer.decision_id)
+        details = self.house.records("session.start")[0]["details"]
+        self.assertEqual(details["rights"], ["shell"])
+        self.assertIn("exec: no-root", details["rights_denied"])
+        self.assertIn("sftp_read", details["rights_denied"])
+
+    def test_no_rights(self) -> None:
+        """A session may open that may do nothing: the grant says so, and is not taken for more."""
+        _, grant = self.granted(
+            '@id("opens") permit (principal, action in [Action::"view", Action::"sshConnect"],'
+            " resource);"
+        )
+        self.assertEqual(grant.operations, frozenset())
+
+    def test_what_leads_out(self) -> None:
+        """The group of all use has no forwarding in it."""
+        _, grant = self.granted(
+            '@id("uses") permit (principal, action in [Action::"view", Action::"use"], resource);'
+        )
+        self.assertEqual(
+            grant.operations, {"shell", "exec", "pty", "env", "sftp_read", "sftp_write"}
+        )
+
+    def test_as_bytes(self) -> None:
+        """Where SSH passes through nothing is held, and the account claimed decides nothing."""
+        for mode in (None, OnwardAuth.PASSTHROUGH):
+            _, grant = self.granted(
+                '@id("uses") permit (principal, action, resource);'
+                '@id("no-root") forbid (principal, action, resource)'
+                ' when { context has login_user && context.login_user == "root" };',
+                mode=mode,
+            )
+            self.assertEqual((grant.operations, grant.ceiling, grant.decision_id), (None, {}, ""))
+
+    def test_no_account(self) -> None:
+        """Whoever names no account gets no session that would be held to one."""
+        self.gated_host()
+        asked = {name: value for name, value in AS_ROOT.items() if name != "parameters"}
+        ask = self.house.ask(self.house.ada, "gated1", **asked)
+        self.assertEqual(self.refused(ask), "missing_parameter")
 
     def test_entities_are_kept_once(self) -> None:
         """What a decision looked at is kept beside the log under its digest."""

@@ -62,8 +62,8 @@ class SnapshotTests(ProxyTests):
         """A permit that reads what nothing enforces is named once, when its text is taken."""
         events = logged(self)
         claims = (
-            '@id("deploy-only") permit (principal, action == Action::"sshConnect", resource) '
-            'when { context has login_user && context.login_user == "deploy" };'
+            '@id("deploy-only") permit (principal, action == Action::"dbConnect", resource) '
+            'when { context has db_name && context.db_name == "deploy" };'
         )
         for revision in (8, 9):
             newer = evolve(

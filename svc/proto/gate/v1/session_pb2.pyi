@@ -96,7 +96,7 @@ class SignedAnswer(_message.Message):
     def __init__(self, answer: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Grant(_message.Message):
-    __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms", "resource_identity", "assignment_revision", "format", "carriage", "operations")
+    __slots__ = ("cluster", "session_uid", "request_sha256", "person_id", "person_certificate_sha256", "resource", "resource_revision", "kind", "connector_id", "proxy_id", "ceiling", "policy_version", "audit_hash", "issued_at_ms", "open_before_ms", "end_before_ms", "resource_identity", "assignment_revision", "format", "carriage", "operations", "decision_id")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     SESSION_UID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_SHA256_FIELD_NUMBER: _ClassVar[int]
@@ -118,6 +118,7 @@ class Grant(_message.Message):
     FORMAT_FIELD_NUMBER: _ClassVar[int]
     CARRIAGE_FIELD_NUMBER: _ClassVar[int]
     OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    DECISION_ID_FIELD_NUMBER: _ClassVar[int]
     cluster: str
     session_uid: bytes
     request_sha256: bytes
@@ -139,7 +140,8 @@ class Grant(_message.Message):
     format: int
     carriage: Carriage
     operations: Operations
-    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., request_sha256: _Optional[bytes] = ..., person_id: _Optional[str] = ..., person_certificate_sha256: _Optional[bytes] = ..., resource: _Optional[str] = ..., resource_revision: _Optional[int] = ..., kind: _Optional[str] = ..., connector_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., ceiling: _Optional[_Union[Ceiling, _Mapping]] = ..., policy_version: _Optional[int] = ..., audit_hash: _Optional[bytes] = ..., issued_at_ms: _Optional[int] = ..., open_before_ms: _Optional[int] = ..., end_before_ms: _Optional[int] = ..., resource_identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., format: _Optional[int] = ..., carriage: _Optional[_Union[Carriage, str]] = ..., operations: _Optional[_Union[Operations, _Mapping]] = ...) -> None: ...
+    decision_id: str
+    def __init__(self, cluster: _Optional[str] = ..., session_uid: _Optional[bytes] = ..., request_sha256: _Optional[bytes] = ..., person_id: _Optional[str] = ..., person_certificate_sha256: _Optional[bytes] = ..., resource: _Optional[str] = ..., resource_revision: _Optional[int] = ..., kind: _Optional[str] = ..., connector_id: _Optional[str] = ..., proxy_id: _Optional[str] = ..., ceiling: _Optional[_Union[Ceiling, _Mapping]] = ..., policy_version: _Optional[int] = ..., audit_hash: _Optional[bytes] = ..., issued_at_ms: _Optional[int] = ..., open_before_ms: _Optional[int] = ..., end_before_ms: _Optional[int] = ..., resource_identity: _Optional[str] = ..., assignment_revision: _Optional[int] = ..., format: _Optional[int] = ..., carriage: _Optional[_Union[Carriage, str]] = ..., operations: _Optional[_Union[Operations, _Mapping]] = ..., decision_id: _Optional[str] = ...) -> None: ...
 
 class Operations(_message.Message):
     __slots__ = ("names",)
@@ -307,7 +309,7 @@ class SessionWhyRequest(_message.Message):
     def __init__(self, request: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., chain: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class SessionWhyResponse(_message.Message):
-    __slots__ = ("decision_id", "decision", "reason", "policies", "action", "resource", "policy_version", "time", "explained", "why", "session_ended", "session_reason", "session_lane", "request_hint")
+    __slots__ = ("decision_id", "decision", "reason", "policies", "action", "resource", "policy_version", "time", "explained", "why", "session_ended", "session_reason", "session_lane", "request_hint", "rights", "rights_denied")
     class WhyEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -329,6 +331,8 @@ class SessionWhyResponse(_message.Message):
     SESSION_REASON_FIELD_NUMBER: _ClassVar[int]
     SESSION_LANE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HINT_FIELD_NUMBER: _ClassVar[int]
+    RIGHTS_FIELD_NUMBER: _ClassVar[int]
+    RIGHTS_DENIED_FIELD_NUMBER: _ClassVar[int]
     decision_id: str
     decision: str
     reason: str
@@ -343,7 +347,9 @@ class SessionWhyResponse(_message.Message):
     session_reason: str
     session_lane: str
     request_hint: str
-    def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., policy_version: _Optional[int] = ..., time: _Optional[str] = ..., explained: _Optional[bool] = ..., why: _Optional[_Mapping[str, str]] = ..., session_ended: _Optional[str] = ..., session_reason: _Optional[str] = ..., session_lane: _Optional[str] = ..., request_hint: _Optional[str] = ...) -> None: ...
+    rights: _containers.RepeatedScalarFieldContainer[str]
+    rights_denied: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, decision_id: _Optional[str] = ..., decision: _Optional[str] = ..., reason: _Optional[str] = ..., policies: _Optional[_Iterable[str]] = ..., action: _Optional[str] = ..., resource: _Optional[str] = ..., policy_version: _Optional[int] = ..., time: _Optional[str] = ..., explained: _Optional[bool] = ..., why: _Optional[_Mapping[str, str]] = ..., session_ended: _Optional[str] = ..., session_reason: _Optional[str] = ..., session_lane: _Optional[str] = ..., request_hint: _Optional[str] = ..., rights: _Optional[_Iterable[str]] = ..., rights_denied: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AccessCall(_message.Message):
     __slots__ = ("cluster", "proxy_id", "issued_at_ms", "certificate_sha256", "nonce", "ask", "list", "show", "decide", "withdraw")

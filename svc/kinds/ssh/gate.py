@@ -1,0 +1,87 @@
+"""The SSH gate: an endpoint that logs in at the target, and then speaks SSH with the client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import (
+    IProtocol,
+    IProtocolFactory,
+    IReactorTime,
+    IStreamClientEndpoint,
+)
+from twisted.internet.protocol import Factory
+from zope.interface import implementer
+
+from svc.kinds.ssh.conch import Key
+from svc.kinds.ssh.connection import Outflow
+from svc.kinds.ssh.link import GateLink
+from svc.kinds.ssh.login import OnwardTransport, TargetLogin
+from svc.kinds.ssh.rights import SessionRights
+from svc.kinds.ssh.server import ClientTransport, ServedSession
+from svc.kinds.ssh.session_channel import Use
+
+
+@implementer(IStreamClientEndpoint)
+@frozen(kw_only=True)
+class GateEndpoint:
+    """Connects a session once the target has let us in.
+
+    Attributes:
+        below: Reaches the target.
+        login: Gives how to log in there; blocks for a file, raises SvcError.
+        host_key: That clients are shown.
+        target_port: Of the target.
+        use: Told what of the rights is used.
+    """
+
+    below: IStreamClientEndpoint
+    login: Callable[[], TargetLogin]
+    rights: SessionRights
+    host_key: Key
+    target_port: int
+    use: Use
+    clock: IReactorTime
+
+    def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
+        """See IStreamClientEndpoint."""
+        return Deferred.fromCoroutine(self._connect(protocolFactory))
+
+    async def _connect(self, factory: IProtocolFactory) -> IProtocol:
+        onward = OnwardTransport(
+            login=self.login(), rights=self.rights, use=self.use, outflow=Outflow()
+        )
+        await self.below.connect(Factory.forProtocol(lambda: onward))
+        try:
+            target = await onward.ready
+            return self._joined(onward, target, factory)
+        except BaseException:
+            transport: Any = onward.transport
+            transport.abortConnection()
+            raise
+
+    def _joined(self, onward: OnwardTransport, target: Any, factory: IProtocolFactory) -> IProtocol:
+        transport: Any = onward.transport
+        session = ServedSession(
+            rights=self.rights,
+            host_key=self.host_key,
+            target=target,
+            target_port=self.target_port,
+            use=self.use,
+            clock=self.clock,
+        )
+        outflow = Outflow()
+        client = ClientTransport(session, outflow)
+        protocol: Any = factory.buildProtocol(transport.getPeer())
+        link = GateLink(
+            server=client,
+            outflow=outflow,
+            address=transport.getPeer(),
+            over=transport.loseConnection,
+        )
+        onward.gone = lambda: client.leave(b"svc: the target closed the connection")
+        link.join(protocol)
+        return protocol  # type: ignore[no-any-return]

@@ -1,0 +1,210 @@
+"""Two protocols in one process, joined as by a connection: a session's bytes and the SSH server."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.error import ConnectionAborted, ConnectionDone
+from twisted.internet.interfaces import ITransport
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+_log = Logger(namespace="svc_connector")
+
+MUCH = 1 << 16
+"""Once so much waits for the session, its producer is paused."""
+
+
+@implementer(ITransport)
+class LinkedSession:
+    """The transport of the session's protocol; what it writes the server hears at once.
+
+    The windows of SSH bound what comes this way, so nothing here holds it back.
+    """
+
+    disconnecting = False
+
+    def __init__(self, link: GateLink) -> None:
+        self._link = link
+
+    def write(self, data: bytes) -> None:
+        """See ITransport."""
+        self._link.heard(data)
+
+    def writeSequence(self, data: Any) -> None:
+        """See ITransport."""
+        self.write(b"".join(data))
+
+    def loseConnection(self) -> None:
+        """See ITransport."""
+        self._link.end(ConnectionDone())
+
+    def abortConnection(self) -> None:
+        """See ITCPTransport."""
+        self._link.end(ConnectionAborted())
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        """See IConsumer."""
+
+    def unregisterProducer(self) -> None:
+        """See IConsumer."""
+
+    def pauseProducing(self) -> None:
+        """See IPushProducer."""
+        self._link.pause()
+
+    def resumeProducing(self) -> None:
+        """See IPushProducer."""
+        self._link.resume()
+
+    def stopProducing(self) -> None:
+        """See IPushProducer."""
+        self.loseConnection()
+
+    def getPeer(self) -> Any:
+        """See ITransport."""
+        return self._link.address
+
+    def getHost(self) -> Any:
+        """See ITransport."""
+        return self._link.address
+
+
+@implementer(ITransport)
+class LinkedServer:
+    """The transport of the SSH server."""
+
+    disconnecting = False
+
+    def __init__(self, link: GateLink) -> None:
+        self._link = link
+
+    def write(self, data: bytes) -> None:
+        """See ITransport."""
+        self._link.say(data)
+
+    def writeSequence(self, data: Any) -> None:
+        """See ITransport."""
+        self.write(b"".join(data))
+
+    def loseConnection(self) -> None:
+        """See ITransport."""
+        self.disconnecting = True
+        self._link.end_once_said()
+
+    def getPeer(self) -> Any:
+        """See ITransport."""
+        return self._link.address
+
+    def getHost(self) -> Any:
+        """See ITransport."""
+        return self._link.address
+
+    def logPrefix(self) -> str:
+        """See ILoggingContext."""
+        return "ssh"
+
+
+class GateLink:
+    """Joins them.
+
+    Args:
+        server: An SSH server's transport protocol.
+        outflow: Paused while the session takes no more.
+        address: Told as that of either end.
+        over: Called once, when it has ended.
+    """
+
+    def __init__(
+        self, *, server: Any, outflow: Any, address: Any, over: Callable[[], object]
+    ) -> None:
+        self.address = address
+        self._server = server
+        self._outflow = outflow
+        self._over = over
+        self._session: Any = None
+        self._waiting: deque[bytes] = deque()
+        self._heard: deque[bytes] = deque()
+        self._is_hearing = True
+        self._size = 0
+        self._is_paused = False
+        self._is_ending = False
+        self._is_over = False
+
+    def join(self, session: Any) -> None:
+        """Connect both."""
+        self._session = session
+        session.makeConnection(LinkedSession(self))
+        self._server.makeConnection(LinkedServer(self))
+        self._is_hearing = False
+        self.heard(b"")
+
+    def heard(self, data: bytes) -> None:
+        """Of the session; what SSH cannot read ends it.
+
+        What comes while the server is still at something, since the session answered at once, it
+        hears next.
+        """
+        self._heard.append(data)
+        if self._is_hearing:
+            return
+        self._is_hearing = True
+        try:
+            while self._heard and not self._is_over and not self._is_ending:
+                self._server.dataReceived(self._heard.popleft())
+        except Exception:
+            _log.failure("a client's SSH cannot be read")
+            self.end(ConnectionAborted())
+        finally:
+            self._is_hearing = False
+
+    def say(self, data: bytes) -> None:
+        """Of the server."""
+        if self._is_over:
+            return
+        if not self._is_paused and not self._waiting:
+            self._session.dataReceived(data)
+            return
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._size > MUCH:
+            self._outflow.pauseProducing()
+
+    def pause(self) -> None:
+        """The session takes no more now."""
+        self._is_paused = True
+
+    def resume(self) -> None:
+        """It takes more."""
+        self._is_paused = False
+        while self._waiting and not self._is_paused and not self._is_over:
+            data = self._waiting.popleft()
+            self._size -= len(data)
+            self._session.dataReceived(data)
+        if not self._waiting and not self._is_over:
+            self._outflow.resumeProducing()
+            if self._is_ending:
+                self.end(ConnectionDone())
+
+    def end_once_said(self) -> None:
+        """End it when all that was said has gone."""
+        self._is_ending = True
+        if not self._waiting:
+            self.end(ConnectionDone())
+
+    def end(self, reason: Exception) -> None:
+        """End it for both."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self._waiting.clear()
+        failure = Failure(reason)
+        try:
+            self._server.connectionLost(failure)
+        finally:
+            self._outflow.stopProducing()
+            self._over()
+            self._session.connectionLost(failure)

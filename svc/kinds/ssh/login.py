@@ -1,0 +1,162 @@
+"""The Connector's own SSH: checks the target's host key, and logs in with the stored key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.protocol import connectionDone
+from twisted.python.failure import Failure
+
+from svc.errors import SvcError
+from svc.kinds.ssh.channels import JoinedChannel
+from svc.kinds.ssh.conch import QUIET, Key, SSHClientTransport, SSHUserAuthClient
+from svc.kinds.ssh.connection import FlowConnection, prohibited
+from svc.kinds.ssh.rights import AGENT, FORWARD_REMOTE, STREAM_LOCAL, X11, SessionRights
+from svc.kinds.ssh.session_channel import Use
+from svc.kinds.ssh.transport import StrictTransport
+
+_TO_CLIENT = {
+    b"forwarded-tcpip": FORWARD_REMOTE,
+    b"forwarded-streamlocal@openssh.com": STREAM_LOCAL,
+    b"auth-agent@openssh.com": AGENT,
+    b"x11": X11,
+}
+
+
+@frozen(kw_only=True)
+class TargetLogin:
+    """How to log in at a target.
+
+    Attributes:
+        user: The account.
+        key: The stored private key.
+        host_keys: Those the target may show, as blobs by their types.
+    """
+
+    user: str
+    key: Key
+    host_keys: tuple[Key, ...]
+
+
+class HostConnection(FlowConnection):
+    """What the target asks for.
+
+    Attributes:
+        client: The person's connection, once it is there.
+    """
+
+    client: FlowConnection | None = None
+
+    def __init__(self, rights: SessionRights, use: Use, ready: Deferred[HostConnection]) -> None:
+        super().__init__()
+        self._rights = rights
+        self._use = use
+        self._ready = ready
+
+    def serviceStarted(self) -> None:
+        """We are logged in."""
+        transport: Any = self.transport
+        self.outflow = transport.outflow
+        if not self._ready.called:
+            self._ready.callback(self)
+
+    def opened(self, kind: bytes, data: bytes) -> JoinedChannel:
+        """See FlowConnection."""
+        right = _TO_CLIENT.get(kind)
+        if right is None or self.client is None or self.client.transport is None:
+            raise prohibited("there are no channels of this type here")
+        if not self._rights.has(right):
+            self._use(f"denied {right}")
+            raise prohibited("not allowed in this session")
+        return JoinedChannel(kind).joined_with(JoinedChannel(kind), self.client, data)
+
+
+class OnwardTransport(StrictTransport, SSHClientTransport):  # type: ignore[misc]
+    """The transport that speaks to the target.
+
+    Attributes:
+        ready: Fires with the connection once we are logged in.
+        gone: Told when it is over.
+    """
+
+    ourVersionString = b"SSH-2.0-svc"
+
+    def __init__(self, login: TargetLogin, rights: SessionRights, use: Use, outflow: Any) -> None:
+        self.login = login
+        self.outflow = outflow
+        self.ready: Deferred[HostConnection] = Deferred()
+        self.gone: Any = lambda: None
+        self._connection = HostConnection(rights, use, self.ready)
+        self._fault: SvcError | None = None
+        self._is_secure = False
+        self.supportedPublicKeys = [
+            name for key in login.host_keys for name in key.supportedSignatureAlgorithms()
+        ]
+
+    def connectionMade(self) -> None:
+        """Heed the target's pace."""
+        transport: Any = self.transport
+        transport.registerProducer(self.outflow, True)
+        super().connectionMade()
+
+    def verifyHostKey(self, hostKey: bytes, fingerprint: bytes) -> Deferred[bool]:
+        """Take one of the configured keys and nothing else."""
+        if any(hostKey == key.blob() for key in self.login.host_keys):
+            return succeed(True)
+        self._fault = SvcError(
+            f"the target shows another host key than host_keys names: {fingerprint!r}",
+            reason="target_untrusted",
+        )
+        return fail(self._fault)
+
+    def connectionSecure(self) -> None:
+        """Log in."""
+        self._is_secure = True
+        self.requestService(_KeyAuth(self.login, self._connection))
+
+    def receiveError(self, reasonCode: int, description: bytes) -> None:
+        """The target leaves, and says why: nobody is told its words."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """It is over."""
+        super().connectionLost(reason)
+        self._connection.transport = None
+        self.outflow.stopProducing()
+        if not self.ready.called:
+            self.ready.errback(self._fault or self._refusal())
+        self.gone()
+
+    def _refusal(self) -> SvcError:
+        if not self._is_secure:
+            return SvcError("no SSH could be agreed on with the target", reason="target_refused")
+        return SvcError(
+            f"the target does not let {self.login.user} in by the stored key",
+            reason="target_login_refused",
+        )
+
+
+class _KeyAuth(SSHUserAuthClient):  # type: ignore[misc]
+    """Offers the one key, once."""
+
+    _log = QUIET
+    preferredOrder = [b"publickey"]
+
+    def __init__(self, login: TargetLogin, connection: FlowConnection) -> None:
+        super().__init__(login.user.encode("ascii"), connection)
+        self._key: Key | None = login.key
+        self._login = login
+
+    def tryAuth(self, kind: bytes) -> Any:
+        """No other method than the key."""
+        return super().tryAuth(kind) if kind == b"publickey" else None
+
+    def getPublicKey(self) -> Key | None:
+        """Called by Conch."""
+        key, self._key = self._key, None
+        return None if key is None else key.public()
+
+    def getPrivateKey(self) -> Deferred[Key]:
+        """Called by Conch."""
+        return succeed(self._login.key)

@@ -1,0 +1,201 @@
+"""The client's SSH ends here: the person is known already, and is asked for no password or key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+from twisted.conch.ssh.transport import (
+    DISCONNECT_BY_APPLICATION,
+    DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE,
+)
+from twisted.conch.ssh.userauth import (
+    MSG_USERAUTH_BANNER,
+    MSG_USERAUTH_FAILURE,
+    MSG_USERAUTH_SUCCESS,
+)
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReactorTime
+
+from svc.kinds.ssh.channels import JoinedChannel
+from svc.kinds.ssh.conch import (
+    NS,
+    QUIET,
+    USERAUTH_MESSAGES,
+    Key,
+    SSHServerTransport,
+    SSHService,
+    getNS,
+)
+from svc.kinds.ssh.connection import FlowConnection, no, prohibited
+from svc.kinds.ssh.host_key import greeting
+from svc.kinds.ssh.rights import FORWARD_LOCAL, FORWARD_REMOTE, STREAM_LOCAL, SessionRights
+from svc.kinds.ssh.session_channel import SessionChannel, Use, target_session
+from svc.kinds.ssh.transport import StrictTransport
+
+LOGIN_SECS = 60.0
+_MOST_TRIES = 6
+_CONNECTION = b"ssh-connection"
+
+_FORWARDS = {b"direct-tcpip": FORWARD_LOCAL, b"direct-streamlocal@openssh.com": STREAM_LOCAL}
+_LISTENS = {
+    b"tcpip-forward": FORWARD_REMOTE,
+    b"cancel-tcpip-forward": FORWARD_REMOTE,
+    b"streamlocal-forward@openssh.com": STREAM_LOCAL,
+    b"cancel-streamlocal-forward@openssh.com": STREAM_LOCAL,
+}
+
+
+@frozen(kw_only=True)
+class ServedSession:
+    """What the client's side of one session goes by.
+
+    Attributes:
+        rights: Of the session.
+        host_key: That the client is shown.
+        target: The connection to the target, logged in.
+        target_port: Of the target's own sshd, to which nothing is forwarded.
+        use: Told what was used, or denied.
+        clock: For the deadline of the login.
+    """
+
+    rights: SessionRights
+    host_key: Key
+    target: FlowConnection
+    target_port: int
+    use: Use
+    clock: IReactorTime
+
+
+class LoginUserAuth(SSHService):  # type: ignore[misc]
+    """Lets in the one account of the grant, without any proof: TLS has brought that."""
+
+    name = b"ssh-userauth"
+    _log = QUIET
+    protocolMessages = USERAUTH_MESSAGES
+
+    def __init__(self, session: ServedSession) -> None:
+        self._session = session
+        self._tries = 0
+        self._deadline: Any = None
+
+    def serviceStarted(self) -> None:
+        """Wait for so long."""
+        self._deadline = self._session.clock.callLater(LOGIN_SECS, self._too_late)
+
+    def serviceStopped(self) -> None:
+        """It is over, one way or the other."""
+        if self._deadline is not None and self._deadline.active():
+            self._deadline.cancel()
+
+    def ssh_USERAUTH_REQUEST(self, packet: bytes) -> None:
+        """Called by Conch by its name."""
+        user, service, _, _ = getNS(packet, 3)
+        transport: Any = self.transport
+        allowed = self._session.rights.login_user
+        if service == _CONNECTION and user == allowed.encode("ascii"):
+            transport.sendPacket(MSG_USERAUTH_SUCCESS, b"")
+            transport.setService(PersonConnection(self._session))
+            return
+        self._tries += 1
+        if self._tries == 1:
+            text = f"svc: this session is for the account {allowed} and no other\r\n"
+            transport.sendPacket(MSG_USERAUTH_BANNER, NS(text.encode("ascii")) + NS(b""))
+        if self._tries >= _MOST_TRIES:
+            transport.sendDisconnect(
+                DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE, b"this session is for another account"
+            )
+            return
+        transport.sendPacket(MSG_USERAUTH_FAILURE, NS(b"none") + b"\0")
+
+    def _too_late(self) -> None:
+        transport: Any = self.transport
+        transport.sendDisconnect(DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE, b"too late")
+
+
+class PersonConnection(FlowConnection):
+    """What the client asks for."""
+
+    def __init__(self, session: ServedSession) -> None:
+        super().__init__()
+        self._session = session
+
+    def serviceStarted(self) -> None:
+        """Be found by the target's side."""
+        transport: Any = self.transport
+        self.outflow = transport.outflow
+        target: Any = self._session.target
+        target.client = self
+
+    def opened(self, kind: bytes, data: bytes) -> JoinedChannel:
+        """See FlowConnection."""
+        session = self._session
+        if kind == b"session":
+            near: JoinedChannel = SessionChannel(session.rights, session.use)
+            return near.joined_with(target_session(), session.target, b"")
+        right = _FORWARDS.get(kind)
+        if right is None:
+            raise prohibited("svc: there are no channels of this type here")
+        if not session.rights.has(right):
+            session.use(f"denied {right}")
+            raise prohibited(session.rights.refusal(right))
+        if kind == b"direct-tcpip" and _port(data) == session.target_port:
+            # By any name: what a name leads to is known at the target alone.
+            session.use(f"denied {right}")
+            raise prohibited("svc: nothing is forwarded to the port of the host's own SSH server")
+        session.use(right)
+        return JoinedChannel(kind).joined_with(JoinedChannel(kind), session.target, data)
+
+    def asked_globally(self, kind: bytes, data: bytes, wants_answer: bool) -> Deferred[bytes]:
+        """See FlowConnection."""
+        session, right = self._session, _LISTENS.get(kind)
+        if right is None or session.target.transport is None:
+            return no()
+        if not session.rights.has(right):
+            session.use(f"denied {right}")
+            return no()
+        session.use(right)
+        return session.target.sendGlobalRequest(kind, data, wantReply=True)  # type: ignore[no-any-return]
+
+
+class ClientTransport(StrictTransport, SSHServerTransport):  # type: ignore[misc]
+    """The transport that the client speaks to."""
+
+    version = b"svc"
+    comment = b""
+    ourVersionString = b"SSH-2.0-svc"
+
+    def __init__(self, session: ServedSession, outflow: Any) -> None:
+        self.session = session
+        self.outflow = outflow
+        self.factory = _Services(session)
+        self.supportedPublicKeys = list(session.host_key.supportedSignatureAlgorithms())
+
+    def connectionMade(self) -> None:
+        """Name our host key, in a line that comes before SSH's own."""
+        transport: Any = self.transport
+        transport.write(greeting(self.session.host_key))
+        super().connectionMade()
+
+    def leave(self, text: bytes) -> None:
+        """End it, and say why."""
+        self.sendDisconnect(DISCONNECT_BY_APPLICATION, text)
+
+
+class _Services:
+    """What Conch asks a factory for."""
+
+    def __init__(self, session: ServedSession) -> None:
+        self._session = session
+        key = session.host_key
+        self.privateKeys = {key.sshType(): key}
+        self.publicKeys = {key.sshType(): key.public()}
+
+    def getService(self, transport: Any, name: bytes) -> Callable[[], SSHService] | None:
+        """Called by Conch."""
+        return (lambda: LoginUserAuth(self._session)) if name == LoginUserAuth.name else None
+
+
+def _port(data: bytes) -> int:
+    return int.from_bytes(getNS(data)[1][:4], "big")

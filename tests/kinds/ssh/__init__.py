@@ -1,0 +1,1 @@
+"""SSH: the kind's sides, and the gate over memory transports."""

@@ -1,0 +1,78 @@
+"""The table of a host whose SSH ends at the Connector, and what is refused in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.testing import MemoryReactorClock
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.errors import ConfigError, SvcError
+from svc.interfaces.kinds import ends_here
+from svc.kinds.ssh.dialer import DIALER
+from svc.testing.contracts.kind import KindContract
+
+GATED: dict[str, Any] = {
+    "address": "web1.internal",
+    "onward": "stored_key",
+    "host_keys": [
+        "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIBGRVYnVmCJbXj9RWQyCD0HbFRxgwdFbObFOGv6TFWY+ web1"
+    ],
+    "key_files": {"deploy": "/etc/svc/web1/deploy"},
+}
+
+
+class GatedTableTests(KindContract, SynchronousTestCase):
+    """The contract, by a table with a gate, and its own keys."""
+
+    word = "ssh"
+    good_table = GATED
+    good_parameters = {"login_user": "deploy"}
+
+    def test_endpoint_is_lazy(self) -> None:
+        """Nobody dials for a session whose rights nobody decided."""
+        target = self._parse(GATED)
+        refusal = self.assertRaises(
+            SvcError, DIALER.endpoint, MemoryReactorClock(), target, {"login_user": "deploy"}
+        )
+        self.assertEqual(refusal.reason, "no_credential")
+
+    def test_dials_through_the_reactor_given(self) -> None:
+        """See the gate's own tests."""
+        endpoint = DIALER.ending(frozenset(), "d" * 32)
+        made = endpoint.endpoint(MemoryReactorClock(), self._parse(GATED), {"login_user": "deploy"})
+        self.assertTrue(hasattr(made, "connect"))
+
+    def test_modes(self) -> None:
+        """SSH ends here where the table says so, and nowhere else."""
+        for table, ends in (
+            (GATED, True),
+            ({"address": "web1"}, False),
+            ({"address": "web1", "onward": "passthrough"}, False),
+        ):
+            self.assertIs(ends_here(DIALER, self._parse(table)), ends)
+
+    def test_refused(self) -> None:
+        """Each key that is wrong is named, and no value told."""
+        for key, value in (
+            ("onward", "certificate"),
+            ("onward", "secret-word"),
+            ("host_keys", []),
+            ("host_keys", None),
+            ("host_keys", ["ssh-dss AAAA"]),
+            ("host_keys", ["secret-word"]),
+            ("host_keys", ["ssh-ed25519 AAAA\nssh-ed25519 BBBB"]),
+            ("key_files", {}),
+            ("key_files", {"-oProxyCommand": "/etc/key"}),
+            ("key_files", {"deploy": "secret-word"}),
+            ("gate_key_file", "secret-word"),
+        ):
+            refusal = self.assertRaises(ConfigError, self._parse, {**GATED, key: value})
+            self.assertIn(f"connector.resources[0].{key}", refusal.where)
+            self.assertNotIn("secret-word", str(refusal))
+
+    def test_without_a_gate(self) -> None:
+        """The gate's keys are refused where there is none, so that nobody thinks there is."""
+        table = {name: value for name, value in GATED.items() if name != "onward"}
+        refusal = self.assertRaises(ConfigError, self._parse, table)
+        self.assertEqual(refusal.where, "connector.resources[0].host_keys")

@@ -1,0 +1,242 @@
+"""SSH that ends at the Connector: stock ssh, scp and sftp to a stock sshd, each right by itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway.processes import Ran, run, until
+from svc.testing.gateway.settings import POLICY
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
+from tests.system.gated_ssh import GATED, STRANGE, UNKNOWN, GatedHost, gated_host
+
+RUN_BY = "make fault"
+
+DENIED = r"svc: {} is not allowed in this session by policy \({}\); svc why ([0-9a-f]{{32}})\r?\n"
+MIB = 1 << 20
+
+
+class _Gate:
+    """What all look at."""
+
+    @property
+    def host(self) -> GatedHost:
+        return gated_host()
+
+    @property
+    def home(self) -> Path:
+        return self.host.person.home
+
+    def ssh(self, *words: str, **more: Any) -> Ran:
+        return self.host.ssh(*words, **more)
+
+    def tool(self, name: str, *words: str, stdin: bytes = b"") -> Ran:
+        command = [stock_tool(name), *self.host.options(), *words]
+        return run(command, self.home, stdin=stdin, seconds=60)
+
+    def policy(self: Any, more: str = "") -> None:
+        """Put this policy in force, and wait until a session is decided by it."""
+        text = (POLICY + more).encode()
+        said = self.host.gateway.operator("policy", "set", "-", stdin=text).stdout
+        [newest] = re.findall(r"version (\d+)", said)
+
+        def is_there() -> bool:
+            found = re.search("[0-9a-f]{32}", self.ssh("true").stderr)
+            told = "" if found is None else self.host.person.svc("why", found[0]).stdout
+            return re.search(rf"policy version +{newest}\n", told) is not None
+
+        until("the policy is in force", is_there, 30)
+
+
+class PassedTests(_Gate, SynchronousTestCase):
+    """What the policy of the tests allows: everything of the group ``use``."""
+
+    @proves("G-OPEN-61")
+    def test_command(self) -> None:
+        """A command's output, errors, input and status pass, and nobody is asked for anything."""
+        done = self.ssh("cat; printf err >&2; exit 7", stdin=b"x" * 300_000)
+        self.assertEqual((done.status, done.stdout), (7, "x" * 300_000), done.stderr)
+        self.assertIn("err", done.stderr)
+        self.assertIn("svc: gated: session open, decision ", done.stderr)
+
+    def test_shell(self) -> None:
+        """A shell reads its commands, and its status is that of ssh."""
+        done = self.ssh(stdin=b"echo $((6 * 7)); exit 4\n")
+        self.assertEqual((done.status, done.stdout), (4, "42\n"), done.stderr)
+
+    def test_terminal(self) -> None:
+        """A terminal of the size that the client has is there for what runs."""
+        words = [stock_tool("ssh"), *self.host.options("-tt"), GATED, "tty; stty size; exit 2"]
+        quoted = " ".join(f"'{word}'" for word in words)
+        script = [stock_tool("script"), "-qec", f"stty rows 33 cols 99; {quoted}", "/dev/null"]
+        done = run(script, self.home, seconds=60)
+        self.assertEqual(done.status, 2, done.stdout)
+        self.assertIn("33 99", done.stdout)
+        self.assertIn("/dev/pts/", done.stdout)
+
+    def test_signal(self) -> None:
+        """A command that a signal ends does not end well."""
+        self.assertEqual(self.ssh("kill -TERM $$").status, 255)
+
+    def test_rekeying(self) -> None:
+        """Bytes pass while keys are made anew, by each cipher that is offered."""
+        for cipher, mac in (
+            ("aes128-gcm@openssh.com", "hmac-sha2-256"),
+            ("aes256-ctr", "hmac-sha2-512-etm@openssh.com"),
+            ("aes128-ctr", "hmac-sha2-256"),
+        ):
+            chosen = [f"-oCiphers={cipher}", f"-oMACs={mac}", "-oRekeyLimit=500K"]
+            done = self.ssh("cat", stdin=b"y" * (4 * MIB), options=chosen)
+            self.assertEqual((done.status, len(done.stdout)), (0, 4 * MIB), done.stderr)
+
+    def test_strict_key_exchange(self) -> None:
+        """OpenSSH finds the strict key exchange, and is offered nothing that Terrapin attacks."""
+        told = self.ssh("true", options=["-oLogLevel=DEBUG3"]).stderr
+        self.assertIn("will use strict KEX ordering", told)
+        self.assertIn("matches the ED25519 host key", told)
+        ours = told.partition("peer server KEXINIT proposal")[2]
+        self.assertNotIn("chacha20", ours)
+        self.assertNotIn("-cbc", ours)
+
+    def test_files(self) -> None:
+        """scp, scp of before and sftp bring files there and back."""
+        sent, there, back = (self.home / name for name in ("sent", "there", "back"))
+        sent.write_bytes(os.urandom(2 * MIB))
+        for more in ([], ["-O"]):
+            self.tool("scp", *more, str(sent), f"{GATED}:{there}").checked()
+            self.tool("scp", *more, f"{GATED}:{there}", str(back)).checked()
+            self.assertEqual(back.read_bytes(), sent.read_bytes())
+        said = f"cd {self.home}\nmkdir box\nrename there box/it\nls -l box\nrm box/it\nrmdir box\n"
+        done = self.tool("sftp", "-b", "-", GATED, stdin=said.encode()).checked()
+        self.assertIn(str(2 * MIB), done.stdout)
+        self.assertFalse(there.exists())
+
+    def test_another_account(self) -> None:
+        """An account that the Connector has no key of is refused before a session opens."""
+        done = self.ssh("true", options=["-oUser=nobody-there"])
+        self.assertEqual(done.status, 255)
+        self.assertIn("reason no_credential", done.stderr)
+
+    def test_host_keys(self) -> None:
+        """A host that shows another key, or does not know ours, is not logged in to."""
+        for name, reason in ((STRANGE, "target_untrusted"), (UNKNOWN, "target_login_refused")):
+            done = self.ssh("true", name=name)
+            self.assertEqual(done.status, 255)
+            self.assertIn(f"reason {reason}", done.stderr)
+
+    def test_without_an_account(self) -> None:
+        """Whoever names no account is told to."""
+        done = self.host.person.svc("proxy-ssh", GATED)
+        self.assertEqual(done.status, 1)
+        self.assertIn("login_user", done.stderr)
+
+
+class DeniedTests(_Gate, SynchronousTestCase):
+    """What a policy takes away, in the words of each protocol."""
+
+    def setUp(self) -> None:
+        self.addCleanup(self.host.gateway.set_policy, POLICY)
+
+    def denied(self, name: str, action: str, done: Ran) -> str:
+        """The decision that a denial of this right names."""
+        found = re.search(DENIED.format(name, action), done.stderr)
+        self.assertIsNotNone(found, done.stderr)
+        assert found is not None
+        return found[1]
+
+    def test_rights(self) -> None:
+        """Shell, command and writing are denied, each with a reason that svc why explains."""
+        self.policy(
+            '@id("no-writes") forbid (principal, action in [Action::"sshSftpWrite",'
+            ' Action::"sshShell", Action::"sshPty"], resource);'
+            '@id("not-as") forbid (principal, action == Action::"sshExec", resource)'
+            ' unless { context has login_user && context.login_user == "somebody-else" };'
+        )
+        done = self.ssh("true")
+        self.assertEqual((done.status, done.stdout), (1, ""))
+        told = self.host.person.svc("why", self.denied("exec", "sshExec", done)).checked().stdout
+        self.assertIn("exec: not-as", told)
+        self.assertIn("sftp_write: no-writes", told)
+        self.assertRegex(told, r"may  +(?:.*,)?env,.*sftp_read,")
+        done = self.ssh(stdin=b"touch /tmp/never\n")
+        self.assertEqual(done.status, 1)
+        self.denied("shell", "sshShell", done)
+        sent, there, back = (self.home / name for name in ("sent", "not-there", "back"))
+        sent.write_bytes(b"here")
+        done = self.tool("scp", str(sent), f"{GATED}:{there}")
+        self.assertEqual(done.status, 1)
+        self.assertIn("Permission denied", done.stderr)
+        self.denied("sftp_write", "sshSftpWrite", done)
+        self.assertFalse(there.exists())
+        self.tool("scp", f"{GATED}:{sent}", str(back)).checked()
+        self.assertEqual(back.read_bytes(), b"here")
+        said = f"-mkdir {there}\n-rm {sent}\n-symlink {sent} {there}\nls {sent}\n"
+        done = self.tool("sftp", "-b", "-", GATED, stdin=said.encode()).checked()
+        self.assertEqual(done.stderr.count("Permission denied"), 3, done.stderr)
+        self.assertTrue(sent.exists())
+        self.assertFalse(there.exists())
+
+    def test_no_files(self) -> None:
+        """Without either right SFTP begins, and each request is denied in its own words."""
+        self.policy(
+            '@id("no-files") forbid (principal, action in [Action::"sshSftpWrite",'
+            ' Action::"sshSftpRead"], resource);'
+        )
+        done = self.tool("scp", str(self.home / ".svc/client.toml"), f"{GATED}:{self.home}/x")
+        self.assertEqual(done.status, 1)
+        self.assertIn("Permission denied", done.stderr)
+        self.denied("sftp_write", "sshSftpWrite", done)
+        self.assertFalse((self.home / "x").exists())
+
+    def test_forwarding(self) -> None:
+        """A forwarding is denied in the channel's own words, and never leads to sshd itself."""
+        self.policy(
+            '@id("no-forwards") forbid (principal, action == Action::"sshForwardLocal", resource);'
+        )
+        done = self.ssh(options=["-oLogLevel=INFO", "-W", "127.0.0.1:9"])
+        self.assertIn("forward_local is not allowed in this session by policy", done.stderr)
+        self.policy()
+        echo = self.host.echo
+        done = self.ssh(options=["-W", f"127.0.0.1:{echo}"], stdin=b"there and back")
+        self.assertEqual(done.stdout, "there and back", done.stderr)
+        done = self.ssh(options=["-oLogLevel=INFO", "-W", f"localhost:{self.host.host.port}"])
+        self.assertIn("nothing is forwarded to the port of the host's own SSH server", done.stderr)
+
+    def test_ended(self) -> None:
+        """A session loses a right that it has, and ends within the reload pass, told why."""
+        command = [stock_tool("ssh"), *self.host.options(), GATED, "echo begun; cat"]
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=self.host.environ,
+        ) as running:
+            assert running.stdout is not None
+            assert running.stderr is not None
+            self.assertEqual(running.stdout.readline(), b"begun\n")
+            self.host.gateway.set_policy(
+                POLICY + '@id("no") forbid (principal, action == Action::"sshEnv", resource);'
+            )
+            self.assertEqual(running.wait(15), 255)
+            told = running.stderr.read().decode()
+        self.assertIn("svc: gated: session ended: ", told)
+        self.assertIn("reason policy_changed", told)
+
+    def test_opening(self) -> None:
+        """A policy may decide by the account who opens a session at all."""
+        self.host.gateway.set_policy(
+            POLICY + '@id("others") forbid (principal, action == Action::"sshConnect", resource)'
+            ' unless { context has login_user && context.login_user == "somebody-else" };'
+        )
+
+        def is_refused() -> bool:
+            return "reason denied" in self.ssh("true").stderr
+
+        until("nobody else gets in", is_refused, 30)
