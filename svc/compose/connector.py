@@ -176,6 +176,7 @@ class ConnectorAssembly:
                 lambda data: identity.sign(Purpose.SESSION_CHECKPOINT, data), clock, p.tasks
             ),
             identify=identities.of,
+            uses=identities.uses(p.tasks),
         )
         instance = random_id(p.runtime.entropy)
         me = ConnectorIdentity(

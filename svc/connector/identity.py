@@ -13,14 +13,16 @@ from attrs import define, field
 from twisted.internet.defer import DeferredLock
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 
+from svc.connector.uses import SessionUses
 from svc.errors import Fault, SvcError, Unavailable, Unprocessed
 from svc.interfaces.kinds import Identify
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.identity import TOKEN_METHOD, TokenAsk, read_token, token_request
+from svc.messages.use import REPORT_METHOD, SessionUse, use_request
 from svc.model.session.identity import CACHED_SECS, UNAVAILABLE
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import identity_pb2 as pb
-from svc.runtime.services import AsyncService, bounded
+from svc.runtime.services import AsyncService, BackgroundTasks, bounded
 
 MOST_KEPT = 16
 """Of the tokens of one session: one for each person that its requests name."""
@@ -94,7 +96,13 @@ class AuthorityIdentities(AsyncService):
             Unavailable: no answer came.
         """
         try:
-            return await bounded(self.clock, _ALL_SECS, self._asked(ask), "the identity")
+            answer = await bounded(
+                self.clock,
+                _ALL_SECS,
+                self._asked(TOKEN_METHOD, token_request(ask), pb.IdentityResponse),
+                "the identity",
+            )
+            return read_token(answer)
         except SvcError as error:
             if error.fault is Fault.DENIED:  # as it comes over the wire, and not a class of ours
                 raise
@@ -103,36 +111,46 @@ class AuthorityIdentities(AsyncService):
                 reason=UNAVAILABLE,
             ) from error
 
+    def uses(self, tasks: BackgroundTasks) -> SessionUses:
+        """What tells Authority of sessions that are over, over the same connection."""
+        return SessionUses(self.report, self.clock, tasks)
+
+    async def report(self, use: SessionUse) -> None:
+        """Tell Authority what a session did with its rights.
+
+        Raises:
+            SvcError: it took none.
+        """
+        asked = self._asked(REPORT_METHOD, use_request(use), pb.SessionUseResponse)
+        await bounded(self.clock, _ALL_SECS, asked, "the report of a session")
+
     async def stop(self) -> None:
         """Close the connection."""
         if self._idle_timer is not None and self._idle_timer.active():
             self._idle_timer.cancel()
         self._leave()
 
-    async def _asked(self, ask: TokenAsk) -> bytes:
+    async def _asked(self, method: str, request: Any, answers: Any) -> Any:
         self._asking += 1
         try:
             try:
-                return await self._call(ask)
+                return await self._call(method, request, answers)
             except Unprocessed:
                 # The lane ended between two calls.
                 self._leave()
-                return await self._call(ask)
+                return await self._call(method, request, answers)
         finally:
             self._asking -= 1
             self._leave_later()
 
-    async def _call(self, ask: TokenAsk) -> bytes:
+    async def _call(self, method: str, request: Any, answers: Any) -> Any:
         channel = await self._connected()
         try:
-            answer = await channel.unary(
-                TOKEN_METHOD, token_request(ask), pb.IdentityResponse, timeout=_CALL_SECS
-            )
+            return await channel.unary(method, request, answers, timeout=_CALL_SECS)
         except Unavailable:
             if self._channel is channel:
                 self._leave()
             raise
-        return read_token(answer)
 
     async def _connected(self) -> IRpcChannel:
         await self._dialing.acquire()

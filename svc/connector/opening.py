@@ -21,11 +21,13 @@ from twisted.logger import Logger
 
 from svc.connector.admission import Admission, AdmittedSession
 from svc.connector.checkpoints import SessionCheckpoints
+from svc.connector.dialing import dial_target
 from svc.connector.ends import Carrying, TargetSide
 from svc.connector.gated import GatedOpening, gated_opening
 from svc.connector.last_checkpoints import LastCheckpoints
 from svc.connector.reach import Reach, ReachReactor
 from svc.connector.session_events import SessionEnded, SessionEvent, SessionOpened, SessionRefused
+from svc.connector.uses import SessionUses
 from svc.errors import SvcError
 from svc.interfaces.kinds import Identify, ServedKind, dialer_for
 from svc.interfaces.rpc import Peer
@@ -34,6 +36,7 @@ from svc.lanes.preface import Preface, Side
 from svc.lanes.relay import Relay, only_side
 from svc.messages.gated import CheckpointAnswer
 from svc.messages.tunnel import LaneOffer, OpenNotice
+from svc.messages.use import DENIED
 from svc.model.audit.record import rfc3339
 from svc.model.session.ending import (
     BROKEN,
@@ -43,11 +46,10 @@ from svc.model.session.ending import (
 from svc.model.signing import Purpose, Signed
 from svc.ratelimit.repeats import RepeatCounter
 from svc.rpc.tls import HandshakeSource
-from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
 from svc.tunnel.grant_end import GrantEnd
 from svc.tunnel.moves import MovingEndpoint, move
-from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere, refused
+from svc.tunnel.refusals import OpenRefusedHere, refused
 from svc.tunnel.times import TunnelTimes
 from svc.tunnel.tls_endpoint import SessionTlsEndpoint
 
@@ -122,6 +124,7 @@ class ConnectorSessions:
         sign: Signs with our node's key.
         last: Takes the last checkpoints of gated sessions.
         identify: What tells the target of a session who makes a request, by the session's grant.
+        uses: Tells Authority what sessions did with their rights.
     """
 
     admission: Admission
@@ -137,6 +140,7 @@ class ConnectorSessions:
     sign: Callable[[Purpose, bytes], Signed] = field(kw_only=True)
     last: LastCheckpoints = field(kw_only=True)
     identify: Callable[[Signed], Identify] = field(kw_only=True)
+    uses: SessionUses = field(kw_only=True)
     _open: dict[str, _CarriedSession] = field(factory=dict, init=False)
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
@@ -202,12 +206,13 @@ class ConnectorSessions:
         self, notice: OpenNotice, link: NoticeLink, span: Span, arrived: Callable[[], None]
     ) -> None:
         relay, admitted, uid = Relay(), None, notice.session_uid
+        used: Counter[str] = Counter()
         relay.right = TargetSide(relay, "right")
         try:
             admitted = self._admit(notice, link)
             kind, resource = self.kinds[admitted.target.kind], admitted.grant.resource
             span.note(action=kind.request_kind, resource=resource, session_uid=uid)
-            target = await self._dial(admitted, relay, self.identify(notice.grant))
+            target = await self._dial(admitted, relay, self.identify(notice.grant), used)
         except CancelledError:
             relay.abort()
             raise
@@ -218,13 +223,17 @@ class ConnectorSessions:
             arrived()
             await self.last.never_opened(grant, word, link, is_whole=True)
             return
+        # Of a session without rights it keeps nothing: certificates and signatures are some KiB.
+        signed = notice.grant if admitted.grant.decision_id else None
         try:
             serving = self._serve(notice, link, span, arrived, admitted, relay, target)
-            del notice  # certificates and signatures: some KiB
+            del notice
             await serving
         finally:
             self._moving.pop((link.proxy_id, uid), None)
             relay.abort()
+            if signed is not None:
+                self.uses.tell(uid, signed, used)
 
     async def _serve(
         self,
@@ -273,6 +282,7 @@ class ConnectorSessions:
         for carry in list(self._closing):
             await carry.left()
         await self.last.told()
+        await self.uses.left()
 
     def close(self) -> None:
         """Break every session still open."""
@@ -289,28 +299,21 @@ class ConnectorSessions:
         return self.admission.admit(notice, link.proxy_id)
 
     async def _dial(
-        self, admitted: AdmittedSession, relay: Relay, identify: Identify
+        self, admitted: AdmittedSession, relay: Relay, identify: Identify, used: Counter[str]
     ) -> IStreamClientEndpoint:
-        guard, grant = ReachReactor(self.reactor, self.reach()), admitted.grant
-        dialer = self.kinds[admitted.target.kind].dialer
-        dialer = dialer_for(dialer, grant.person_id, identify, grant.operations, grant.decision_id)
-        target: IStreamClientEndpoint = dialer.endpoint(guard, admitted.target, grant.ceiling)
-        dialing = target.connect(only_side(relay.right))
-        try:
-            await bounded(self.reactor, self.times.reach_target, dialing, "the target")
-        except (CancelledError, OpenRefusedHere):
-            raise
-        except Exception as error:
-            reason = error.reason if isinstance(error, SvcError) else ""
-            if guard.turned_away:
-                word = "address_out_of_reach"
-            elif reason in CONNECTOR_WORDS:
-                raise refused(reason, str(error)) from error  # a dialer's own word
-            else:
-                word = "target_deadline" if reason == "deadline" else "target_unreachable"
-            text = f"the target could not be reached: {dial_failure(error)}"
-            raise refused(word, text) from error
-        return target
+        grant = admitted.grant
+        dialer = dialer_for(
+            self.kinds[admitted.target.kind].dialer,
+            grant.person_id,
+            identify,
+            grant.operations,
+            grant.decision_id,
+            lambda right, is_allowed: used.update([right if is_allowed else DENIED + right]),
+        )
+        guard, limit = ReachReactor(self.reactor, self.reach()), self.times.reach_target
+        return await dial_target(
+            admitted, relay.right, dialer=dialer, guard=guard, clock=self.reactor, seconds=limit
+        )
 
     def _gated(
         self, notice: OpenNotice, admitted: AdmittedSession, target: IStreamClientEndpoint

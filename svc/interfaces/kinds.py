@@ -214,17 +214,26 @@ class ILimitedDialer(IDialer):
         """The dialer of one session, of whose requests no others pass."""
 
 
+Use = Callable[[str, bool], object]
+"""``use(right, is_allowed)``: a session used a right, or asked for it in vain."""
+
+
+def not_counted(right: str, is_allowed: bool) -> None:
+    """For sessions of which nobody is told what they do."""
+
+
 class IEndingDialer(IDialer):
     """A dialer that ends the protocol of some targets' sessions itself, with rights of theirs."""
 
     def ends(target: Target) -> bool:
         """Whether it does so for this target."""
 
-    def ending(rights: frozenset[str], decision_id: str) -> IDialer:
+    def ending(rights: frozenset[str], decision_id: str, use: Use) -> IDialer:
         """The dialer of one session, which lets it do this and nothing else.
 
         Args:
             decision_id: Of the decision by which it has these rights, to be told with a denial.
+            use: Told the name of a right whenever it is used, or refused.
         """
 
 
@@ -239,15 +248,16 @@ def dialer_for(
     identify: Identify,
     operations: frozenset[str] | None,
     decision_id: str = "",
+    use: Use = not_counted,
 ) -> Any:
     """What dials for this person's session, whatever dialer the kind has.
 
     Args:
         operations: Those that may pass, or the session's rights; None: all of the kind.
-        decision_id: See :meth:`IEndingDialer.ending`.
+        decision_id: And *use*: see :meth:`IEndingDialer.ending`.
     """
     if operations is not None and IEndingDialer.providedBy(dialer):
-        dialer = dialer.ending(operations, decision_id)
+        dialer = dialer.ending(operations, decision_id, use)
     elif operations is not None:
         dialer = dialer.limited(operations)
     if IIdentifyingDialer.providedBy(dialer):

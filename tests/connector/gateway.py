@@ -21,6 +21,7 @@ from svc.connector.proxies import Proxies, ProxyAddress
 from svc.connector.reach import Reach
 from svc.connector.session_events import SessionEnded, SessionEvent, SessionRefused
 from svc.connector.tunnel_parts import ConnectorIdentity
+from svc.connector.uses import SessionUses
 from svc.errors import Fault, SvcError
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.interfaces.transport import OpenOrder
@@ -43,6 +44,7 @@ from svc.messages.tunnel import (
     decode_up,
     encode_down,
 )
+from svc.messages.use import SessionUse
 from svc.model.cluster.registration import AcceptedRegistration, DeclaredResource, Withheld
 from svc.model.session.checkpoint import SessionCheckpoint
 from svc.model.session.tunnels import EndReason, TunnelEvent
@@ -129,6 +131,7 @@ class Gateway:
         self.told: list[tuple[str, str]] = []
         self.sessions: list[SessionEvent] = []
         self.checkpoints: list[SessionCheckpoint] = []
+        self.uses: list[SessionUse] = []
         self.parent = ""
         self.refuse_with: SvcError | None = None
         self.calls: list[DeferredQueue[Down | EndReason]] = []
@@ -191,7 +194,12 @@ class Gateway:
                 self.tasks,
             ),
             identify=lambda grant: no_identity,
+            uses=SessionUses(self.uses_told, self.clock, self.tasks),
         )
+
+    async def uses_told(self, use: SessionUse) -> None:
+        """Authority takes each."""
+        self.uses.append(use)
 
     def _tunnels(self) -> Tunnels:
         cluster = self.cluster

@@ -13,10 +13,11 @@ from svc.authority.discovery.service import Discovery
 from svc.authority.enroll.bootstrap import Enrollment
 from svc.authority.enroll.renew import NodeRenewal
 from svc.authority.ha.forward import ForwardedMethod
-from svc.authority.sessions.identity import SessionIdentities
 from svc.authority.signin.service import SignInService
 from svc.compose.authority.parts import Parts
 from svc.compose.authority.peers import Peers, serve_private
+from svc.compose.authority.session_services import session_services
+from svc.compose.authority.shared import SharedServices
 from svc.compose.listeners.rpc import RpcListener, rpc_listener, rpc_server
 from svc.interfaces.rpc import Admit, Peer, RpcService
 from svc.messages.control import AuthorityGreeting
@@ -87,7 +88,7 @@ class ListenerGates:
         sign_ins: SignInService,
         accounts: LocalSignInService,
         renewals: NodeRenewal,
-        identities: SessionIdentities,
+        rooms: SharedServices,
         discovery: Discovery,
         administration: Administration,
     ) -> None:
@@ -112,7 +113,7 @@ class ListenerGates:
             tls = server_context(p.identity, ClientCertificates.NONE, send_root=True)
             self.listeners["join"].late.serve(server, tls)
         if "renewal" in self.listeners:
-            services = [renewals.service(), identities.service(), discovery.service()]
+            services = [renewals.service(), *session_services(p, rooms), discovery.service()]
             self._open_renewal(services, renewals.admit)
         if "admin" in self.listeners:
             self._open_admin(administration)

@@ -169,7 +169,7 @@ def _assembled(
         rooms.sign_ins,
         rooms.accounts.service,
         rooms.renewals,
-        rooms.identities.service,
+        rooms,
         rooms.discovery.discovery,
         Administration(commands, rooms.operators.admit_person),
     )

@@ -24,7 +24,7 @@ from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import implementer
 
 from svc.errors import ConfigError, SvcError
-from svc.interfaces.kinds import IEndingDialer
+from svc.interfaces.kinds import IEndingDialer, Use, not_counted
 from svc.kinds.address import read_address, refuse_unknown, split_address
 from svc.kinds.opaque import AddressDialer
 from svc.kinds.ssh.rights import LOGIN_USER, SessionRights
@@ -50,10 +50,6 @@ _HOST_KEY_TYPES = frozenset(
 )
 
 
-def _no_use(what: str) -> None:
-    """Nobody is told."""
-
-
 @implementer(IEndingDialer)
 @frozen(kw_only=True)
 class SshTargets(AddressDialer):
@@ -62,19 +58,21 @@ class SshTargets(AddressDialer):
     Attributes:
         rights: Of the one session that it dials, and the decision's id; None: of none that ends
             here.
+        use: Told what that session does with them.
     """
 
     enforces: frozenset[str] = frozenset({LOGIN_USER})
     rights: tuple[frozenset[str], str] | None = None
+    use: Use = not_counted
     made_key: Any = field(factory=Ed25519PrivateKey.generate, repr=False)
 
     def ends(self, target: Target) -> bool:
         """See IEndingDialer."""
         return target.options.get("onward") == STORED_KEY
 
-    def ending(self, rights: frozenset[str], decision_id: str) -> SshTargets:
+    def ending(self, rights: frozenset[str], decision_id: str, use: Use) -> SshTargets:
         """See IEndingDialer."""
-        return evolve(self, rights=(rights, decision_id))
+        return evolve(self, rights=(rights, decision_id), use=use)
 
     def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """A host, and how the Connector logs in there, if it does."""
@@ -133,7 +131,7 @@ def _gate(
         rights=rights,
         host_key=_read_key(file) if file else Key(targets.made_key),
         target_port=split_address(target.address)[1],
-        use=_no_use,
+        use=targets.use,
         clock=reactor,
     )
 

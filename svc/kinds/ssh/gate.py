@@ -16,13 +16,13 @@ from twisted.internet.interfaces import (
 from twisted.internet.protocol import Factory
 from zope.interface import implementer
 
+from svc.interfaces.kinds import Use
 from svc.kinds.ssh.conch import Key
 from svc.kinds.ssh.connection import Outflow
 from svc.kinds.ssh.link import GateLink
 from svc.kinds.ssh.login import OnwardTransport, TargetLogin
 from svc.kinds.ssh.rights import SessionRights
 from svc.kinds.ssh.server import ClientTransport, ServedSession
-from svc.kinds.ssh.session_channel import Use
 
 
 @implementer(IStreamClientEndpoint)

@@ -10,11 +10,11 @@ from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
 from svc.errors import SvcError
+from svc.interfaces.kinds import Use
 from svc.kinds.ssh.channels import JoinedChannel
 from svc.kinds.ssh.conch import QUIET, Key, SSHClientTransport, SSHUserAuthClient
 from svc.kinds.ssh.connection import FlowConnection, prohibited
 from svc.kinds.ssh.rights import AGENT, FORWARD_REMOTE, STREAM_LOCAL, X11, SessionRights
-from svc.kinds.ssh.session_channel import Use
 from svc.kinds.ssh.transport import StrictTransport
 
 _TO_CLIENT = {
@@ -68,7 +68,7 @@ class HostConnection(FlowConnection):
         if right is None or self.client is None or self.client.transport is None:
             raise prohibited("there are no channels of this type here")
         if not self._rights.has(right):
-            self._use(f"denied {right}")
+            self._use(right, False)
             raise prohibited("not allowed in this session")
         return JoinedChannel(kind).joined_with(JoinedChannel(kind), self.client, data)
 

@@ -18,6 +18,7 @@ from twisted.conch.ssh.userauth import (
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 
+from svc.interfaces.kinds import Use
 from svc.kinds.ssh.channels import JoinedChannel
 from svc.kinds.ssh.conch import (
     NS,
@@ -31,7 +32,7 @@ from svc.kinds.ssh.conch import (
 from svc.kinds.ssh.connection import FlowConnection, no, prohibited
 from svc.kinds.ssh.host_key import greeting
 from svc.kinds.ssh.rights import FORWARD_LOCAL, FORWARD_REMOTE, STREAM_LOCAL, SessionRights
-from svc.kinds.ssh.session_channel import SessionChannel, Use, target_session
+from svc.kinds.ssh.session_channel import SessionChannel, target_session
 from svc.kinds.ssh.transport import StrictTransport
 
 LOGIN_SECS = 60.0
@@ -138,13 +139,13 @@ class PersonConnection(FlowConnection):
         if right is None:
             raise prohibited("svc: there are no channels of this type here")
         if not session.rights.has(right):
-            session.use(f"denied {right}")
+            session.use(right, False)
             raise prohibited(session.rights.refusal(right))
         if kind == b"direct-tcpip" and _port(data) == session.target_port:
             # By any name: what a name leads to is known at the target alone.
-            session.use(f"denied {right}")
+            session.use(right, False)
             raise prohibited("svc: nothing is forwarded to the port of the host's own SSH server")
-        session.use(right)
+        session.use(right, True)
         return JoinedChannel(kind).joined_with(JoinedChannel(kind), session.target, data)
 
     def asked_globally(self, kind: bytes, data: bytes, wants_answer: bool) -> Deferred[bytes]:
@@ -153,9 +154,9 @@ class PersonConnection(FlowConnection):
         if right is None or session.target.transport is None:
             return no()
         if not session.rights.has(right):
-            session.use(f"denied {right}")
+            session.use(right, False)
             return no()
-        session.use(right)
+        session.use(right, True)
         return session.target.sendGlobalRequest(kind, data, wantReply=True)  # type: ignore[no-any-return]
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from svc.errors import Malformed
+from svc.interfaces.kinds import Use
 from svc.kinds.ssh.channels import FROM_TARGET, JoinedChannel, Requested
 from svc.kinds.ssh.conch import NS, getNS
 from svc.kinds.ssh.connection import no, yes
@@ -36,9 +36,6 @@ _SWITCHES = {
 }
 _STDERR = 1
 _FAILED = (1).to_bytes(4, "big")
-
-Use = Callable[[str], object]
-"""Told what of a session's rights was used, or what was denied."""
 
 
 class SessionChannel(JoinedChannel):
@@ -138,11 +135,10 @@ class SessionChannel(JoinedChannel):
 
     def _subsystem(self, data: bytes, wants_answer: bool) -> Requested:
         if getNS(data)[0] != b"sftp":
-            self._use("denied subsystem")
             return no(), None
         for right in (SFTP_READ, SFTP_WRITE):
             if self._rights.has(right):
-                self._use(right)
+                self._use(right, True)
         self._runs = True
         self._sftp = SftpGuard(self._rights, self._tell_denied)
         if not self._rights.has(SFTP_READ, SFTP_WRITE):
@@ -150,12 +146,12 @@ class SessionChannel(JoinedChannel):
         return self.pass_request(b"subsystem", NS(b"sftp"), wants_answer), None
 
     def _tell_denied(self, right: str) -> None:
-        self._use(f"denied {right}")
+        self._use(right, False)
         self._say(self._rights.refusal(right))
 
     def _allowed(self, right: str) -> bool:
         is_allowed = self._rights.has(right)
-        self._use(right if is_allowed else f"denied {right}")
+        self._use(right, is_allowed)
         return is_allowed
 
     def deny(self, text: str) -> None:

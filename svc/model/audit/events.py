@@ -170,6 +170,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     _public("token_id", "public id of the join token"),
     _number("ttl_seconds", "how long it may be used"),
     _public("until", "end of the time concerned"),
+    _texts("used", "rights that a session used, or was denied, each with how often"),
     _flag("validated", "whether strict validation passed"),
     _public("version", "version of the program"),
 )
@@ -231,6 +232,12 @@ SESSION_ASKED_END = _event(
     "session.end_asked",
     "an operator, the session's own person, or the end of an approval ended a session",
     "person_id proxy_id connector_id note local_uid",
+)
+SESSION_USE = _event(
+    "SVC1009I",
+    "session.use",
+    "what a session did with its rights, as its Connector counted when it was over",
+    "person_id used",
 )
 REQUEST_DECISION = _event(
     "SVC1010I",

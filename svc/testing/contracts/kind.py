@@ -27,6 +27,7 @@ from svc.interfaces.kinds import (
     ILocalEndpoint,
     ServedKind,
     dialer_for,
+    not_counted,
 )
 from svc.model.cluster.target import Target
 from svc.model.ids import is_resource_id
@@ -104,7 +105,7 @@ class KindContract:
         self.assertLessEqual({one.action for one in terms.rights.values()}, set(terms.actions))
         if terms.rights:
             verifyObject(IEndingDialer, self.kind.dialer)
-            verifyObject(IDialer, self.kind.dialer.ending(frozenset(), ""))
+            verifyObject(IDialer, self.kind.dialer.ending(frozenset(), "", not_counted))
 
     def test_parameters(self: Any) -> None:
         """What it takes makes terms, and its dialer enforces what its ceiling names."""

@@ -246,7 +246,9 @@ class Scene:
             rights=SessionRights(USER, self.rights, "d" * 32),
             host_key=self.gate_key,
             target_port=PORT,
-            use=self.used.append,
+            use=lambda right, is_allowed: self.used.append(
+                right if is_allowed else f"denied {right}"
+            ),
             clock=self.clock,
         )
         got: list[Any] = []

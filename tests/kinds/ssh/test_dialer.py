@@ -8,7 +8,7 @@ from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import ConfigError, SvcError
-from svc.interfaces.kinds import ends_here
+from svc.interfaces.kinds import ends_here, not_counted
 from svc.kinds.ssh.dialer import DIALER
 from svc.testing.contracts.kind import KindContract
 
@@ -39,7 +39,7 @@ class GatedTableTests(KindContract, SynchronousTestCase):
 
     def test_dials_through_the_reactor_given(self) -> None:
         """See the gate's own tests."""
-        endpoint = DIALER.ending(frozenset(), "d" * 32)
+        endpoint = DIALER.ending(frozenset(), "d" * 32, not_counted)
         made = endpoint.endpoint(MemoryReactorClock(), self._parse(GATED), {"login_user": "deploy"})
         self.assertTrue(hasattr(made, "connect"))
 

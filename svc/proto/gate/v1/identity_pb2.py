@@ -25,17 +25,25 @@ _sym_db = _symbol_database.Default()
 from svc.proto.gate.v1 import session_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_session__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n svc/proto/gate/v1/identity.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/session.proto\"K\n\x0fIdentityRequest\x12\r\n\x05named\x18\x02 \x01(\t\x12#\n\x05grant\x18\x03 \x01(\x0b\x32\x14.gate.v1.SignedGrantJ\x04\x08\x01\x10\x02\"!\n\x10IdentityResponse\x12\r\n\x05token\x18\x01 \x01(\t2H\n\x08Identity\x12<\n\x05Token\x12\x18.gate.v1.IdentityRequest\x1a\x19.gate.v1.IdentityResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n svc/proto/gate/v1/identity.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/session.proto\"Z\n\x11SessionUseRequest\x12#\n\x05grant\x18\x01 \x01(\x0b\x32\x14.gate.v1.SignedGrant\x12 \n\x04used\x18\x02 \x03(\x0b\x32\x12.gate.v1.UsedRight\"(\n\tUsedRight\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\x14\n\x12SessionUseResponse\"K\n\x0fIdentityRequest\x12\r\n\x05named\x18\x02 \x01(\t\x12#\n\x05grant\x18\x03 \x01(\x0b\x32\x14.gate.v1.SignedGrantJ\x04\x08\x01\x10\x02\"!\n\x10IdentityResponse\x12\r\n\x05token\x18\x01 \x01(\t2H\n\x08Identity\x12<\n\x05Token\x12\x18.gate.v1.IdentityRequest\x1a\x19.gate.v1.IdentityResponse2O\n\nSessionUse\x12\x41\n\x06Report\x12\x1a.gate.v1.SessionUseRequest\x1a\x1b.gate.v1.SessionUseResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'svc.proto.gate.v1.identity_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_IDENTITYREQUEST']._serialized_start=78
-  _globals['_IDENTITYREQUEST']._serialized_end=153
-  _globals['_IDENTITYRESPONSE']._serialized_start=155
-  _globals['_IDENTITYRESPONSE']._serialized_end=188
-  _globals['_IDENTITY']._serialized_start=190
-  _globals['_IDENTITY']._serialized_end=262
+  _globals['_SESSIONUSEREQUEST']._serialized_start=78
+  _globals['_SESSIONUSEREQUEST']._serialized_end=168
+  _globals['_USEDRIGHT']._serialized_start=170
+  _globals['_USEDRIGHT']._serialized_end=210
+  _globals['_SESSIONUSERESPONSE']._serialized_start=212
+  _globals['_SESSIONUSERESPONSE']._serialized_end=232
+  _globals['_IDENTITYREQUEST']._serialized_start=234
+  _globals['_IDENTITYREQUEST']._serialized_end=309
+  _globals['_IDENTITYRESPONSE']._serialized_start=311
+  _globals['_IDENTITYRESPONSE']._serialized_end=344
+  _globals['_IDENTITY']._serialized_start=346
+  _globals['_IDENTITY']._serialized_end=418
+  _globals['_SESSIONUSE']._serialized_start=420
+  _globals['_SESSIONUSE']._serialized_end=499
 # @@protoc_insertion_point(module_scope)
