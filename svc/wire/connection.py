@@ -11,7 +11,7 @@ than we can work off waits, and nobody beside it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from h2 import events as h2e
@@ -50,6 +50,7 @@ from svc.wire.headers import (
 )
 from svc.wire.heads import Fields
 from svc.wire.limits import WireLimits
+from svc.wire.plain import PlainData
 from svc.wire.reader import EmptyFragments, HeaderBlockTooLong, NoSettings, Pieces
 from svc.wire.sending import SendingHalf
 from svc.wire.status import Code, Status, parse_trailers, status_of_reset
@@ -227,25 +228,29 @@ class Connection(SendingHalf):
         machine, left = self._machine, self.limits.turn_work
         reader = machine.reader
         while left > 0 and reader.has_bytes:
-            plain = machine.take_data() if self._is_ready else None
+            plain = machine.take_plain() if self._is_ready else None
+            events: Sequence[h2e.Event | PlainData]
             if plain is not None:
                 self.taken += 1
-                left -= 1
-                self._on_plain_data(*plain)
-                continue
-            frame = machine.take_frame()
-            if frame is None:
-                return
-            self.taken += 1
-            left -= machine.work_of(frame)
-            if not self._is_ready and type(frame) is not SettingsFrame:
-                raise NoSettings("the peer did not send SETTINGS first")
-            events = machine.act_on(frame)
-            self._judge(frame, events)
+                work, events = plain
+            else:
+                frame = machine.take_frame()
+                if frame is None:
+                    return
+                self.taken += 1
+                work, events = machine.work_of(frame), self._acted_on(frame)
+            left -= work
             for event in events:
                 dispatch = _DISPATCH.get(type(event))
                 if dispatch is not None:
                     dispatch(self, event)
+
+    def _acted_on(self, frame: Frame) -> list[h2e.Event]:
+        if not self._is_ready and type(frame) is not SettingsFrame:
+            raise NoSettings("the peer did not send SETTINGS first")
+        events = self._machine.act_on(frame)
+        self._judge(frame, events)
+        return events
 
     def _end(self, code: ErrorCodes | int, reason: str, error: str = "") -> WireError:
         self._is_dead = True
@@ -269,10 +274,10 @@ class Connection(SendingHalf):
         ):
             self._floods.count(Nuisance.CLOSED_STREAM, self._now)
 
-    def _on_plain_data(self, stream_id: int, data: bytes) -> None:
+    def _on_plain_data(self, plain: PlainData) -> None:
+        data, stream = plain.data, self.streams.get(plain.stream_id)
         self._returned += len(data)
-        stream = self.streams.get(stream_id)
-        if stream is not None:
+        if stream is not None and data:
             stream.accept((data,), len(data), 0)
             self.events.append(Readable(stream))
 
@@ -394,7 +399,8 @@ class Connection(SendingHalf):
                 )
 
 
-_DISPATCH: dict[type[h2e.Event], Callable[[Connection, Any], None]] = {
+_DISPATCH: dict[type[h2e.Event | PlainData], Callable[[Connection, Any], None]] = {
+    PlainData: Connection._on_plain_data,
     h2e.DataReceived: Connection._on_data,
     h2e.RequestReceived: Connection._on_request,
     h2e.ResponseReceived: Connection._on_response,

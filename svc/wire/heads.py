@@ -19,11 +19,11 @@ from svc.wire.lean import Entries
 _MOST = 8
 """Lists of fields remembered in each direction."""
 
-_LONGEST = 64
+LONGEST = 64
 """Bytes of a block that is remembered: it names fields of a table, one or two bytes each."""
 
 _FIELD = 32
-_CONTENT_LENGTH = b"content-length"
+_CONTENT_LENGTH, _STATUS = b"content-length", b":status"
 
 
 class Fields(list[Any]):
@@ -32,16 +32,18 @@ class Fields(list[Any]):
     Attributes:
         size: Counted as HTTP/2 counts.
         names_length: Whether ``content-length`` is among them.
+        is_interim: Whether they are an answer that another one follows.
         checked: What they are once they have been judged, by what they were judged as.
         head: The head of the call that they are, once it was read.
     """
 
-    __slots__ = ("checked", "head", "names_length", "size")
+    __slots__ = ("checked", "head", "is_interim", "names_length", "size")
 
     def __init__(self, fields: Iterable[Any]) -> None:
         super().__init__(fields)
         self.size = sum(len(name) + len(value) + _FIELD for name, value in self)
         self.names_length = any(name == _CONTENT_LENGTH for name, _ in self)
+        self.is_interim = any(name == _STATUS and value[:1] == b"1" for name, value in self)
         self.checked: dict[Hashable, Fields] = {}
         self.head: RequestHead | None = None
 
@@ -55,16 +57,22 @@ class HeadDecoder(Decoder):
         self._known: dict[bytes, Fields] = {}
         self._known_at = 0
 
-    def decode(self, data: bytes, raw: bool = False) -> Iterable[Any]:
-        """The fields of a block, as hpack reads them."""
+    def known(self, data: bytes) -> Fields | None:
+        """What a block stands for, if that is remembered, and may pass still."""
         entries = self._entries
-        if not raw or len(data) > _LONGEST:
-            return super().decode(data, raw)
         if self._known_at != entries.changes:
             self._known.clear()
             self._known_at = entries.changes
         known = self._known.get(data)
-        if known is not None and self._takes(known):
+        return known if known is not None and self._takes(known) else None
+
+    def decode(self, data: bytes, raw: bool = False) -> Iterable[Any]:
+        """The fields of a block, as hpack reads them."""
+        entries = self._entries
+        if not raw or len(data) > LONGEST:
+            return super().decode(data, raw)
+        known = self.known(data)
+        if known is not None:
             return known
         fields = super().decode(data, raw)
         if self._known_at != entries.changes or self._resizes(data):
@@ -106,7 +114,7 @@ class HeadEncoder(Encoder):
         if block is not None:
             return block
         block = super().encode(key, huffman)
-        if self._known_at == entries.changes and len(block) <= _LONGEST:
+        if self._known_at == entries.changes and len(block) <= LONGEST:
             if len(self._known) >= _MOST:
                 self._known.clear()
             self._known[key] = block

@@ -7,7 +7,8 @@ Changed, each for a reason that was measured or found:
 - The count of open streams is kept by the connection above; ``h2`` alone walks all streams for
   each new one, and ends the connection for one stream too many.
 - DATA is received in the pieces it came in (``reader``) and not traced.  Where ``h2`` would only
-  count it, it does not pass through ``h2`` (:meth:`Machine.take_data`); nor does its sending.
+  count it, or has judged the same fields before, no frame is made of it (``plain``); nor of the
+  DATA that we send.
 - DATA is written as header and parts, never joined here, because its bytes would be copied four
   times on their way out.
 - Frames are taken one by one, so that a peer's flood is judged frame by frame and never holds the
@@ -19,7 +20,7 @@ Changed, each for a reason that was measured or found:
 - What comes late on a stream that we have reset is thrown away; ``h2`` alone answers each frame.
 - Inbound validation stays on; outbound validation is off, our own fields are made by ``headers``.
 
-Nothing outside this module and ``lean`` touches a private name of ``h2``.
+Nothing outside this module, ``plain`` and ``lean`` touches a private name of ``h2``.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ from svc.wire.heads import HeadDecoder, HeadEncoder
 from svc.wire.lean import Dispatch, LeanSettings, configuration
 from svc.wire.limits import WireLimits
 from svc.wire.messages import MalformedMessage, MessageStream
+from svc.wire.plain import HEADERS_WORK, PlainFrames
 from svc.wire.reader import FrameReader, check_size_updates
 
 _HEADER = Struct("!HBBBL")
@@ -64,7 +66,6 @@ _FIRST_WINDOW = 65_535
 _LAST_STREAM = (1 << 31) - 1
 _HEADER_TABLE = 4096
 _FEWEST_CLOSED = 1024
-_HEADERS_WORK = 8
 _END_STREAM, _END_HEADERS = 0x1, 0x4
 _FIELD = 32
 _SURELY_ONE_FRAME = 4096
@@ -73,7 +74,6 @@ least), although the code for rare bytes is almost four times as long as they ar
 
 _CLIENT_OPEN, _SERVER_OPEN = ConnectionState.CLIENT_OPEN, ConnectionState.SERVER_OPEN
 # In these, DATA changes no state (h2.stream, transitions of OPEN and the half-closed ones).
-_RECEIVING = frozenset({StreamState.OPEN, StreamState.HALF_CLOSED_LOCAL})
 _SENDING = frozenset({StreamState.OPEN, StreamState.HALF_CLOSED_REMOTE})
 _BYTES_A_WORK = 128
 _STREAMS_A_WORK = 32
@@ -117,7 +117,7 @@ def _first_words(limits: WireLimits, is_client: bool) -> bytes:
     return connection.data_to_send()
 
 
-class Machine(H2Connection):
+class Machine(PlainFrames):
     """One connection's HTTP/2 state.  Its output is a list of parts, in order.
 
     Attributes:
@@ -179,31 +179,6 @@ class Machine(H2Connection):
         except HyperframeError as broken:
             raise ProtocolError(str(broken)) from broken
 
-    def take_data(self) -> tuple[int, bytes] | None:
-        """The stream and the bytes of the next frame, where ``h2`` would do nothing but count it.
-
-        That is DATA without flags, whole, within both windows, on a stream that awaits data of no
-        named length.  The windows are charged as ``h2`` does; :meth:`take_frame` has all else.
-        """
-        reader = self.reader
-        length, stream_id = reader.plain_data()
-        state = self.state_machine.state  # compared by identity: a plain enum's hash is slow
-        if not length or (state is not _CLIENT_OPEN and state is not _SERVER_OPEN):
-            return None
-        stream = self.streams.get(stream_id)
-        if stream is None or stream._expected_content_length is not None:
-            return None
-        transitions = stream.state_machine
-        if transitions.state not in _RECEIVING or not transitions.headers_received:
-            return None
-        window = stream._inbound_window_manager
-        shared = self._inbound_flow_control_window_manager
-        if length > window.current_window_size or length > shared.current_window_size:
-            return None
-        window.current_window_size -= length
-        shared.current_window_size -= length
-        return stream_id, reader.take_plain_data(length)
-
     def act_on(self, frame: Frame) -> list[Event]:
         """Do what a frame asks; its answers wait to be written.
 
@@ -218,7 +193,7 @@ class Machine(H2Connection):
     def work_of(self, frame: Frame) -> int:
         """What a frame costs, in small frames."""
         if isinstance(frame, HeadersFrame):
-            return _HEADERS_WORK + self.reader.fragments + len(frame.data) // _BYTES_A_WORK
+            return HEADERS_WORK + self.reader.fragments + len(frame.data) // _BYTES_A_WORK
         if isinstance(frame, SettingsFrame):
             # Each may change the window of every stream.
             return 1 + frame.body_len // _BYTES_A_WORK + len(self.streams) // _STREAMS_A_WORK
@@ -256,8 +231,14 @@ class Machine(H2Connection):
             self.max_outbound_frame_size,
         )
 
-    def send_parts(self, stream_id: int, parts: list[Part], size: int) -> None:
-        """Write one DATA frame of *parts*, *size* bytes; the caller has asked :meth:`room`."""
+    def send_parts(
+        self, stream_id: int, parts: list[Part], size: int, *, ends: bool = False
+    ) -> None:
+        """Write one DATA frame of *parts*, *size* bytes; the caller has asked :meth:`room`.
+
+        Args:
+            ends: Whether it is the last of our half.
+        """
         stream = self.streams[stream_id]
         state = self.state_machine.state
         is_open = state is _CLIENT_OPEN or state is _SERVER_OPEN
@@ -270,7 +251,11 @@ class Machine(H2Connection):
         self.outbound_flow_control_window -= size
         if self.control:
             self._move_control()
-        self._parts.append(_HEADER.pack(size >> 8, size & 0xFF, 0, 0, stream_id))
+        flags = 0
+        if ends:
+            stream.state_machine.process_input(StreamInputs.SEND_END_STREAM)
+            flags = _END_STREAM
+        self._parts.append(_HEADER.pack(size >> 8, size & 0xFF, 0, flags, stream_id))
         self._parts.extend(parts)
 
     def request(self, stream_id: int, fields: Headers) -> None:

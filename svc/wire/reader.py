@@ -23,8 +23,11 @@ _HEAD_AT = Struct("!BHBBL").unpack_from
 _KIND_AT = 3
 _DATA, _HEADERS, _SETTINGS, _PUSH, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 4, 5, 8, 9
 _HEADS = (_HEADERS, _PUSH, _CONTINUATION)
-_END_STREAM = 0x01
+_END_STREAM, _END_HEADERS = 0x01, 0x04
 _PADDED = 0x08
+_PLAIN = {_DATA: 0, _HEADERS: _END_HEADERS}
+"""The flags of plain frames, beside the end of the stream."""
+
 _BESIDE_BLOCK = 6 + 256
 """What a HEADERS frame may hold beside its part of the block: priority and padding."""
 
@@ -123,27 +126,29 @@ class FrameReader(FrameBuffer):
         """Whether all that was read has been taken, to the end of a frame and of its block."""
         return not (self._data or self._headers_buffer or self._frame is not None)
 
-    def plain_data(self) -> tuple[int, int]:
-        """Length and stream of the next frame if it is DATA without flags, whole and not empty.
+    def plain(self) -> tuple[int, int, bool, int] | None:
+        """Kind, stream, whether it ends the stream, and length of the next frame, if it is plain.
 
-        Else a length of 0.
+        That is DATA or HEADERS, whole, and with no other flag than that its block is whole too.
         """
         data = self._data
-        if len(data) <= _HEAD or self._frame is not None or self._headers_buffer:
-            return 0, 0
-        high, low, kind, flags, stream = _HEAD_AT(data)
+        if len(data) < _HEAD or self._frame is not None or self._headers_buffer:
+            return None
+        high, low, kind, flags, stream_id = _HEAD_AT(data)
         length = high << 16 | low
-        if kind or flags or length > self.max_frame_size or length > len(data) - _HEAD:
-            return 0, 0
-        return length, stream & 0x7FFF_FFFF
+        if _PLAIN.get(kind) != flags & ~_END_STREAM or length > len(data) - _HEAD:
+            return None
+        if length > self.max_frame_size:
+            return None
+        return kind, stream_id & 0x7FFF_FFFF, flags & _END_STREAM != 0, length
 
-    def take_plain_data(self, length: int) -> bytes:
-        """What :meth:`plain_data` told of, of its *length*."""
-        data = self._data
-        end = _HEAD + length
-        payload = bytes(memoryview(data)[_HEAD:end])
-        del data[:end]
-        return payload
+    def payload(self, length: int) -> bytes:
+        """The payload of the plain frame of that length, which stays."""
+        return bytes(memoryview(self._data)[_HEAD : _HEAD + length])
+
+    def drop(self, length: int) -> None:
+        """Take that frame away."""
+        del self._data[: _HEAD + length]
 
     @property
     def is_amid_head(self) -> bool:

@@ -124,7 +124,10 @@ class SendingHalf:
                 self.blocked[stream.id] = stream
                 break
             parts, size = stream.cut(min(room, budget - sent))
-            machine.send_parts(stream.id, parts, size)
+            # A caller's last message ends its half; a server's trailers do.
+            ends = self._is_client and stream.ending is not None and not stream.queued
+            machine.send_parts(stream.id, parts, size, ends=ends)
+            stream.output_ended = ends
             self._floods.allowance.sent += 1
             sent += size
         if sent:

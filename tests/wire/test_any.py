@@ -6,7 +6,7 @@ would not write them; between them our own side acts as its owner may.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import define, field
@@ -52,7 +52,7 @@ LIMITS = WireLimits(
     max_header_list=4 * KIB,
     turn_work=40,
 )
-_HEAD = {
+HEAD = {
     ":method": "POST",
     ":scheme": "https",
     ":path": "/a.B/C",
@@ -60,7 +60,7 @@ _HEAD = {
     "te": "trailers",
     "content-type": "application/grpc",
 }
-_ANSWER = {":status": "200", "content-type": "application/grpc"}
+ANSWER = {":status": "200", "content-type": "application/grpc"}
 
 
 @define
@@ -180,7 +180,7 @@ def called(side: Side, *flags: str) -> None:
     if side.is_client:
         side.act("open", 0)
     else:
-        side.feed(head(side, 1, _HEAD, *flags))
+        side.feed(head(side, 1, HEAD, flags))
 
 
 def answered(side: Side) -> None:
@@ -208,7 +208,7 @@ def over(side: Side) -> None:
     """The call has ended well."""
     called(side, "END_STREAM")
     if side.is_client:
-        side.feed(head(side, 1, _ANSWER | {"grpc-status": "0"}, "END_STREAM"))
+        side.feed(head(side, 1, ANSWER | {"grpc-status": "0"}, ["END_STREAM"]))
     else:
         side.act("end", 0)
 
@@ -256,7 +256,7 @@ STATES: tuple[Callable[[Side], None], ...] = (
 )
 
 
-def head(side: Side, stream: int, fields: dict[str, str], *flags: str) -> bytes:
+def head(side: Side, stream: int, fields: dict[str, str], flags: Iterable[str] = ()) -> bytes:
     """HEADERS with a good block."""
     block = side.encoder.encode([*fields.items()])
     return bytes(HeadersFrame(stream, block, flags=["END_HEADERS", *flags]).serialize())
@@ -272,7 +272,7 @@ _numbers = st.sampled_from((1, 100, 65_535, 2**31 - 1))
 
 def _good(fields: dict[str, str], **changed: str) -> Any:
     return st.tuples(_calls, st.sampled_from(((), ("END_STREAM",)))).map(
-        lambda at: lambda side: head(side, at[0], fields | changed, *at[1])
+        lambda at: lambda side: head(side, at[0], fields | changed, at[1])
     )
 
 
@@ -281,11 +281,11 @@ def _bytes(strategy: Any) -> Any:
 
 
 FRAMES = st.one_of(
-    _good(_HEAD),
-    _good(_HEAD, x="y" * 1500),
-    _good(_HEAD, **{"grpc-timeout": "1x"}),
-    _good(_ANSWER),
-    _good(_ANSWER, **{"grpc-status": "0"}),
+    _good(HEAD),
+    _good(HEAD, x="y" * 1500),
+    _good(HEAD, **{"grpc-timeout": "1x"}),
+    _good(ANSWER),
+    _good(ANSWER, **{"grpc-status": "0"}),
     _good({":status": "103"}),
     _bytes(st.builds(HeadersFrame, _calls, _blocks, flags=_flags)),
     _bytes(

@@ -1,7 +1,9 @@
-"""DATA past h2's machine: the same in every respect as through it."""
+"""Plain frames past h2's machine: the same in every respect as through it."""
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import product
 from typing import Any
 
 from hyperframe.frame import DataFrame
@@ -14,13 +16,26 @@ from svc.wire.errors import WireError
 from svc.wire.framing import prefix
 from svc.wire.machine import Machine
 from tests.support.examples import examples
-from tests.wire.test_any import ACTIONS, FRAMES, LIMITS, STATES, Side, called
+from tests.wire.test_any import (
+    ACTIONS,
+    ANSWER,
+    FRAMES,
+    HEAD,
+    LIMITS,
+    STATES,
+    Side,
+    begun,
+    called,
+    head,
+)
+
+TRAILERS = {"grpc-status": "0"}
 
 
 class Through(Machine):
     """Hands every frame to h2."""
 
-    def take_data(self) -> tuple[int, bytes] | None:
+    def take_plain(self) -> None:
         return None
 
 
@@ -84,8 +99,9 @@ def through(side: Watched) -> Watched:
 
 DATA = st.builds(
     lambda stream, body, flags: lambda side: DataFrame(stream, body, flags=flags).serialize(),
-    st.sampled_from((1, 1, 1, 3, 5)),
+    st.sampled_from((1, 1, 1, 3, 5, 7)),
     st.one_of(
+        st.just(b""),
         st.binary(min_size=1, max_size=40),
         st.integers(0, 3000).map(lambda size: prefix(size) + bytes(size)),
         st.integers(8000, 30_000).map(bytes),
@@ -94,33 +110,92 @@ DATA = st.builds(
 )
 
 
-class PlainDataTests(SynchronousTestCase):
+def _steps(is_client: bool) -> list[Any]:
+    """What may come next, and what we may do, most of it in its place."""
+    fields = (ANSWER, TRAILERS, {":status": "103"}) if is_client else (HEAD, TRAILERS)
+    ends: tuple[list[str], ...] = [], ["END_STREAM"]
+    frames = [
+        partial(head, stream=stream, fields=one, flags=flags)
+        for stream in ((5,) if is_client else (5, 6))
+        for one in fields
+        for flags in ends
+    ]
+    return [*frames, partial(_data, flags=ends[1]), ("open" if is_client else "send", 0)]
+
+
+def _data(_side: Side, flags: list[str]) -> bytes:
+    return bytes(DataFrame(5, prefix(1) + b"a", flags=flags).serialize())
+
+
+_PIECES = st.lists(st.sampled_from((1, 7, 9, 64, 1000, 1 << 20)), min_size=1, max_size=4)
+
+
+def called_twice(side: Watched) -> None:
+    """Two calls are over: what they began and ended with is known."""
+    begun(side)
+    for stream in (1, 3):
+        if side.is_client:
+            side.act("open", 0)
+            side.feed(head(side, stream, {":status": "103"}) + head(side, stream, ANSWER))
+            side.feed(head(side, stream, TRAILERS, ["END_STREAM"]))
+        else:
+            side.feed(head(side, stream, HEAD))
+            side.act("reset", 0)
+
+
+def seen_of(is_client: bool, state: Any, steps: list[Any], sizes: list[int]) -> list[list[Any]]:
+    """What is seen of a side, and of one that hands all to h2, however the bytes are cut."""
+    seen = []
+    for side in (Watched(is_client), through(Watched(is_client))):
+        state(side)
+        turn = 0
+        for step in steps:
+            if isinstance(step, tuple):
+                side.act(*step)
+                continue
+            data, at = step(side), 0
+            while at < len(data):
+                size = sizes[turn % len(sizes)]
+                side.feed(data[at : at + size])
+                at, turn = at + size, turn + 1
+        seen.append(side.seen)
+    return seen
+
+
+class PlainFrameTests(SynchronousTestCase):
     @settings(deadline=None, max_examples=examples(150))
     @given(
         st.booleans(),
         st.sampled_from(STATES),
         st.lists(DATA | DATA | DATA | FRAMES | ACTIONS, max_size=14),
-        st.lists(st.sampled_from((1, 7, 9, 64, 1000, 1 << 20)), min_size=1, max_size=4),
+        _PIECES,
     )
     def test_same_as_through_h2(
         self, is_client: bool, state: Any, steps: list[Any], sizes: list[int]
     ) -> None:
         """The same events, answers, windows, states, counts, errors, however the bytes are cut."""
-        seen = []
-        for side in (Watched(is_client), through(Watched(is_client))):
-            state(side)
-            turn = 0
-            for step in steps:
-                if isinstance(step, tuple):
-                    side.act(*step)
-                    continue
-                data, at = step(side), 0
-                while at < len(data):
-                    size = sizes[turn % len(sizes)]
-                    side.feed(data[at : at + size])
-                    at, turn = at + size, turn + 1
-            seen.append(side.seen)
-        self.assertEqual(*seen)
+        self.assertEqual(*seen_of(is_client, state, steps, sizes))
+
+    def test_known_heads(self) -> None:
+        """Likewise of lists of fields that came before, in any order of three."""
+        for is_client in (False, True):
+            for steps in product(_steps(is_client), repeat=3):
+                self.assertEqual(*seen_of(is_client, called_twice, [*steps], [1 << 20]))
+
+    def test_calls_past_h2(self) -> None:
+        """A call like others before is no matter of h2's, from its first frame to its last."""
+        for is_client in (False, True):
+            side = Watched(is_client)
+            called_twice(side)
+            self.patch(side.wire._machine, "take_frame", lambda: self.fail("h2 was asked"))
+            side.act("open", 0)
+            frames = [head(side, 5, ANSWER if is_client else HEAD), DataFrame(5, b"a").serialize()]
+            last = DataFrame(5, b"b", flags=["END_STREAM"]).serialize()
+            frames.append(head(side, 5, TRAILERS, ["END_STREAM"]) if is_client else last)
+            side.feed(b"".join(frames))
+            ended = [["Readable"] * 2 + ["Finished"], ["CallOpened"] + ["Readable"] * 3]
+            names = [name for name, _ in side.seen[-2][0]]
+            self.assertEqual(ended[not is_client], names)
 
     def test_past_h2(self) -> None:
         """A message on an open stream is not given to h2 at all."""
@@ -132,6 +207,21 @@ class PlainDataTests(SynchronousTestCase):
         [stream] = side.wire.streams.values()
         self.assertEqual(stream.take(), b"abc")
         self.assertEqual(given, [])
+
+    def test_last_message(self) -> None:
+        """A caller's last message ends its half; one that has no more to say says only that."""
+        for messages in ([b"abc"], []):
+            side = Watched(True)
+            called(side)
+            [stream] = side.wire.streams.values()
+            for message in messages:
+                stream.send_message(message)
+            stream.half_close()
+            sent = b"".join(bytes(part) for part in side.wire.pump(1 << 20))
+            body = b"".join(prefix(len(one)) + one for one in messages)
+            frame = DataFrame(1, body, flags=["END_STREAM"])
+            self.assertEqual(frame.serialize(), sent)
+            self.assertFalse(side.wire.has_work)
 
     def test_a_window_is_a_window(self) -> None:
         """A frame past either window is refused as h2 refuses it."""
