@@ -1,7 +1,8 @@
 """Verifies the peer inside the TLS handshake, so that no byte passes before the verdict.
 
 OpenSSL builds the chain and checks its signatures against our one root; our
-own verifier then has the last word in the same callback, by our own clock.  A
+own verifier then has the last word in the same callback, by our own clock.  An
+issuing CA that OpenSSL has verified is not verified again by the same context.  A
 refusal there is a TLS alert, and the application's protocol sees nothing but
 the end of its connection.  A second look when the handshake is done catches
 every way around the callback (a resumed session, a peer without certificate).
@@ -32,6 +33,9 @@ _log = Logger(namespace="svc_pki")
 
 # OpenSSL's X509_V_ERR_*: times are judged by our clock, not by the system's.
 _NOT_YET_VALID, _EXPIRED, _SELF_SIGNED_IN_CHAIN = 9, 10, 19
+
+_WHOLE = 3
+"""Leaf, issuing CA and root."""
 
 _PARTIAL_WRITE = 0x1
 """SSL_MODE_ENABLE_PARTIAL_WRITE of SSL_CTX_set_mode(3)."""
@@ -99,8 +103,10 @@ class PeerVerifier:
         state.chain[depth] = certificate
         if depth > 0:
             return True
-        chain, state.chain = state.chain, {}
-        state.accepted = self._verdict(self.check, [chain[depth] for depth in sorted(chain)])
+        found, state.chain = state.chain, {}
+        chain = [found[depth] for depth in sorted(found)]
+        state.accepted = self._verdict(self.check, chain)
+        state.issuer = chain[1] if len(chain) == _WHOLE else None
         return state.accepted
 
     def on_done(self, connection: SSL.Connection, state: HandshakeState) -> None:
@@ -135,6 +141,8 @@ class HandshakeState:
     verifier: PeerVerifier
     chain: dict[int, crypto.X509] = field(factory=dict)
     accepted: bool = False
+    issuer: crypto.X509 | None = None
+    """Of the peer's certificate, where OpenSSL has just verified it by the root."""
 
 
 class Contexts:
@@ -215,6 +223,19 @@ class Contexts:
         if state is None:
             raise CertificateRefused("nothing checks this connection's peer")
         state.verifier.on_done(connection, state)
+        if state.issuer is not None and self._anchor is not None:
+            self._anchor_at(connection.get_context(), state.issuer)
+
+    @staticmethod
+    def _anchor_at(context: SSL.Context, issuer: crypto.X509) -> None:
+        """Let OpenSSL's chains end at an issuing CA that it has verified: it is verified once.
+
+        Our own verifier goes by the root all the same, and by the times of every certificate.
+        There are as many as there are kinds of CA and renewals of them.
+        """
+        store = context.get_cert_store()
+        assert store is not None
+        store.add_cert(issuer)
 
     def _sided(self, context: SSL.Context) -> SSL.Connection:
         connection = SSL.Connection(context, None)
@@ -251,6 +272,7 @@ class Contexts:
             assert store is not None
             root = x509.load_der_x509_certificate(self._anchor)
             store.add_cert(crypto.X509.from_cryptography(root))
+            store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
         if material is not None:
             leaf, *above = material.certificates
             context.use_certificate(leaf)

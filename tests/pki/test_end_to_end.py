@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from attrs import evolve, field, frozen
 from OpenSSL import SSL
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import Malformed
 from svc.model.principal import Role
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
+from svc.pki.peers import PeerCheck
 from svc.pki.tls import (
     ClientCertificates,
     client_context,
     server_context,
 )
+from svc.pki.verify import Shown
 from tests.pki.support import PERSON, Joined, LegacyClient, World
+
+
+@frozen
+class Shows:
+    """A check of peers that keeps how long OpenSSL's chains are."""
+
+    check: PeerCheck
+    lengths: list[int] = field(factory=list)
+
+    def accept(self, chain: Shown) -> None:
+        self.lengths.append(len(chain))
+        self.check.accept(chain)
+
+    def trusts(self, root: bytes) -> bool:
+        return self.check.trusts(root)
 
 
 class EndToEndTests(SynchronousTestCase):
@@ -35,6 +53,35 @@ class EndToEndTests(SynchronousTestCase):
         self.assertTrue(joined.passed)
         self.assertEqual(joined.server_tls.negotiatedProtocol, b"svc-e2e")
         self.assertEqual(joined.server_tls.getHandle().get_protocol_version_name(), "TLSv1.3")
+
+    def test_issuer_verified_once(self) -> None:
+        """A context's later chains end at the issuing CA that its first one led to the root."""
+        checks = []
+        for end in ("server", "client"):
+            tls = getattr(self, end)
+            check = Shows(tls.verifier.check)
+            checks.append(check)
+            setattr(self, end, evolve(tls, verifier=evolve(tls.verifier, check=check)))
+        for _ in range(3):
+            self.assertTrue(Joined(self.server, self.client).passed)
+        self.assertEqual([[3, 2, 2]] * 2, [check.lengths for check in checks])
+
+    def test_issuer_of_another_root(self) -> None:
+        """Issuing CAs that were verified vouch for nobody of another cluster's."""
+        other = World()
+        stranger = PersonEnd(other.identity(Role.USER)).session(self.connector.principal.id)
+        impostor = ConnectorEnd(other.identity(Role.CONNECTOR)).session(self.person.facts.sha256)
+        for _ in range(2):
+            self.assertRefused(Joined(self.server, stranger))
+            self.assertFalse(Joined(impostor, self.client).passed)
+            self.assertTrue(Joined(self.server, self.client).passed)
+
+    def test_issuer_of_a_later_leaf(self) -> None:
+        """Behind an issuing CA that was verified, each certificate is judged as ever."""
+        self.assertTrue(Joined(self.server, self.client).passed)
+        self.test_other_certificate_of_the_person()
+        self.test_node_as_person()
+        self.test_other_connector()
 
     def test_nothing_older(self) -> None:
         """A peer that offers TLS 1.2 is refused by either end, whatever a listener takes."""
