@@ -96,6 +96,6 @@ class SessionSide(RelaySide):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Say why, then be gone."""
-        if not reason.check(ConnectionDone, ConnectionAborted) and self._cut():
+        if not isinstance(reason.value, ConnectionDone | ConnectionAborted) and self._cut():
             reason = connectionDone
         super().connectionLost(reason)

@@ -120,7 +120,7 @@ class RelaySide(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """This side is gone."""
         self.is_lost = True
-        self.relay.lost(self, is_clean=reason.check(ConnectionDone) is not None)
+        self.relay.lost(self, is_clean=isinstance(reason.value, ConnectionDone))
 
     def flow_from(self, other: RelaySide) -> None:
         """Write what *other* reads from now on."""

@@ -135,7 +135,7 @@ class TlsTransport(Protocol):
             self._outlet.close()
         if self._reason is not None:
             reason, self._reason = self._reason, None
-        elif reason.check(ConnectionDone) and not self._heard_end:
+        elif isinstance(reason.value, ConnectionDone) and not self._heard_end:
             reason = Failure(ConnectionLost("the stream ended without close_notify"))
         self.inner.connectionLost(reason)
 

@@ -203,7 +203,11 @@ class MovingStream(Protocol):
         self._call_over = True
         if self._broken is not None:
             reason = self._broken
-        if reason.check(ConnectionDone) and self._lane is not None and not self._lane_over:
+        if (
+            isinstance(reason.value, ConnectionDone)
+            and self._lane is not None
+            and not self._lane_over
+        ):
             # What the lane still holds is on its way to us, however slowly we read it.
             return
         self._lost(reason)
@@ -243,7 +247,7 @@ class MovingStream(Protocol):
             return
         # Whether what we heard was cut is for the TLS inside to say; what we said must have gone.
         has_gone = self._said_end and (self._lane_flushed or not self._writes_lane)
-        if self._heard_end and (has_gone or reason.check(ConnectionDone)):
+        if self._heard_end and (has_gone or isinstance(reason.value, ConnectionDone)):
             self._finish()
         elif not self._call_over:
             # Its Proxy ends the call too, and says there why the session is cut.

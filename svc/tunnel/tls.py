@@ -158,7 +158,11 @@ class SessionTls(Protocol):
             self._read()
         if self._refused is not None:
             reason = self._refused
-        elif reason.check(ConnectionDone) and not self._heard_end and not self.disconnecting:
+        elif (
+            isinstance(reason.value, ConnectionDone)
+            and not self._heard_end
+            and not self.disconnecting
+        ):
             # Our own half-close says nothing about the peer's end: whoever is between may cut.
             reason = Failure(ConnectionLost("the stream ended without close_notify"))
         self._tls = None

@@ -21,10 +21,11 @@ Piece = bytes | memoryview
 _HEAD = 9
 _HEAD_AT = Struct("!BHBBL").unpack_from
 _KIND_AT = 3
-_DATA, _HEADERS, _SETTINGS, _PUSH, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 4, 5, 8, 9
+_DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 5, 8, 9
 _HEADS = (_HEADERS, _PUSH, _CONTINUATION)
 _END_STREAM, _END_HEADERS = 0x01, 0x04
 _PADDED = 0x08
+_RESET_BYTES = 4
 _PLAIN = {_DATA: 0, _HEADERS: _END_HEADERS}
 """The flags of plain frames, beside the end of the stream."""
 
@@ -149,6 +150,16 @@ class FrameReader(FrameBuffer):
     def drop(self, length: int) -> None:
         """Take that frame away."""
         del self._data[: _HEAD + length]
+
+    def resets_next(self, stream_id: int) -> bool:
+        """Whether the next frame is there whole, and is the peer's reset of this stream."""
+        data = self._data
+        if len(data) < _HEAD + _RESET_BYTES or self._frame is not None or self._headers_buffer:
+            return False
+        high, low, kind, _, stream = _HEAD_AT(data)
+        if kind != _RESET or high << 16 | low != _RESET_BYTES:
+            return False
+        return bool(stream & 0x7FFF_FFFF == stream_id)
 
     @property
     def is_amid_head(self) -> bool:

@@ -6,13 +6,14 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from hyperframe.frame import DataFrame
+from hyperframe.frame import DataFrame, RstStreamFrame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.wire.connection import Connection
 from svc.wire.errors import WireError
+from svc.wire.floods import Nuisance
 from svc.wire.framing import prefix
 from svc.wire.machine import Machine
 from tests.support.examples import examples
@@ -222,6 +223,23 @@ class PlainFrameTests(SynchronousTestCase):
             frame = DataFrame(1, body, flags=["END_STREAM"])
             self.assertEqual(frame.serialize(), sent)
             self.assertFalse(side.wire.has_work)
+
+    def test_reset_behind_an_answer(self) -> None:
+        """A caller resets a call that its server answered whole, unless the server has done so."""
+        for behind in (b"", RstStreamFrame(1, 0).serialize(), RstStreamFrame(3, 0).serialize()):
+            side = Watched(True)
+            called(side)
+            side.act("open", 0)
+            whole = head(side, 1, ANSWER | TRAILERS, ["END_STREAM"])
+            side.feed(whole + behind)
+            sent = b"".join(seen[2] for seen in side.seen[-3:])
+            is_ours = behind != RstStreamFrame(1, 0).serialize()
+            self.assertEqual(RstStreamFrame(1, 0).serialize() * is_ours, sent)
+            late = side.wire._floods._counts
+            self.assertNotIn(Nuisance.CLOSED_STREAM, late)
+            side.feed(RstStreamFrame(1, 0).serialize())
+            self.assertEqual(is_ours, Nuisance.CLOSED_STREAM not in late)
+            self.assertFalse(side.is_over)
 
     def test_a_window_is_a_window(self) -> None:
         """A frame past either window is refused as h2 refuses it."""
