@@ -103,6 +103,8 @@ class SessionDialer:
         handshake_secs: For the TLS inside a session, end to end.
         lanes: Brings opaque sessions into direct lanes; None leaves them in the tunnel.
         keep: Keeps files for tools, by what a Connector says of itself.
+        prepare: Called when a request is on its way: the time until its answer is for what the next
+            session's TLS can have ready.
         command_options: What the commands that tools are told to type end with, to use this
             identity.
     """
@@ -116,6 +118,7 @@ class SessionDialer:
     entropy: Entropy
     handshake_secs: float = 10.0
     lanes: PersonLanes | None = None
+    prepare: Callable[[], object] = lambda: None
     command_options: str = ""
     keep: Keep = nothing_kept
 
@@ -294,6 +297,7 @@ class ClientSession:
             hello, self._hello = self._hello, b""
             if hello:
                 await stream.send(data_frame(hello))
+                dialer.clock.callLater(0, dialer.prepare)  # behind the request
             del hello
             answer = await bounded(dialer.clock, _OPEN_SECS, stream.receive(), "the Proxy")
             first = _opening(answer)

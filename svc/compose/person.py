@@ -190,12 +190,14 @@ class PersonSide:
         Args:
             tasks: Owns the lanes that sessions move to; without it they stay in the tunnel.
         """
-        runtime = self.runtime
+        runtime, end = self.runtime, PersonEnd(self.identity)
         return SessionDialer(
             channel=channel,
             identity=self.identity,
             verifier=self.identity.verifier,
-            connector_tls=PersonEnd(self.identity).begun,
+            connector_tls=end.begun,
+            # Whoever keeps no tasks opens one session, and there is no next.
+            prepare=(lambda: None) if tasks is None else end.prepare,
             clock=runtime.reactor,
             now=runtime.now,
             entropy=runtime.entropy,

@@ -58,6 +58,10 @@ class PersonEnd:
         """
         return self.begun(lambda: connector_id, refused)
 
+    def prepare(self) -> None:
+        """Make the keys of the next session's handshake now, while there is time."""
+        self._contexts.prepare()
+
     def begun(self, connector_id: Callable[[], str], refused: Refused = log_refusal) -> ClientTLS:
         """The same for a handshake that starts before there is a grant.
 

@@ -14,6 +14,7 @@ certificate none begins.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 from attrs import define, field, frozen
@@ -179,6 +180,7 @@ class Contexts:
         self._also_tls12 = also_tls12
         self._anchor = anchor if identity is None else identity.verifier.root
         self._made: dict[bool, tuple[IdentityMaterial | None, SSL.Context]] = {}
+        self._prepared: tuple[SSL.Context, SSL.Connection] | None = None
         self._open: WeakKeyDictionary[SSL.Connection, HandshakeState] = WeakKeyDictionary()
 
     def begin(self, verifier: PeerVerifier) -> Handshake:
@@ -205,13 +207,36 @@ class Contexts:
                 material = self._identity.usable()
             except CertificateRefused as problem:
                 return self._refusing(problem, verifier)
-        made = self._made.get(watched)
-        if made is None or made[0] is not material:
-            made = self._made[watched] = material, self._make(material, watched)
-        connection = self._sided(made[1])
+        context = self._context(material, watched)
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None and prepared[0] is context:
+            connection = prepared[1]
+        else:
+            connection = self._sided(context)
         if verifier is not None:
             self._open[connection] = HandshakeState(verifier)
         return connection
+
+    def prepare(self) -> None:
+        """Make the keys and the first flight of the next client that :meth:`begin` begins.
+
+        They are of our present material, and good for that one connection.
+        """
+        if self._prepared is not None or self._identity is None:
+            return
+        with suppress(SvcError, SSL.Error):
+            context = self._context(self._identity.usable(), watched=False)
+            connection = self._sided(context)
+            try:
+                connection.do_handshake()
+            except SSL.WantReadError:
+                self._prepared = context, connection
+
+    def _context(self, material: IdentityMaterial | None, watched: bool) -> SSL.Context:
+        made = self._made.get(watched)
+        if made is None or made[0] is not material:
+            made = self._made[watched] = material, self._make(material, watched)
+        return made[1]
 
     def confirm(self, connection: SSL.Connection) -> None:
         """The second look, when the handshake is done and before a byte of the peer's is read.

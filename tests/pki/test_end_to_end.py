@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from attrs import evolve, field, frozen
 from OpenSSL import SSL
 from twisted.trial.unittest import SynchronousTestCase
 
-from svc.errors import Malformed
+from svc.errors import Malformed, SvcError
 from svc.model.principal import Role
 from svc.pki.end_to_end import ConnectorEnd, PersonEnd
 from svc.pki.peers import PeerCheck
 from svc.pki.tls import (
     ClientCertificates,
+    ClientTLS,
+    ServerTLS,
     client_context,
     server_context,
 )
@@ -32,6 +36,24 @@ class Shows:
 
     def trusts(self, root: bytes) -> bool:
         return self.check.trusts(root)
+
+
+def shakes_hands(client: ClientTLS, server: ServerTLS) -> bool:
+    """Whether a session's two ends, which begin now, accept each other."""
+    ends = client.begin(), server.begin()
+    left = list(ends)
+    try:
+        for end, other in (ends, ends[::-1]) * 2:
+            if end in left:
+                with contextlib.suppress(SSL.WantReadError):
+                    end.connection.do_handshake()
+                    end.confirm()
+                    left.remove(end)
+            with contextlib.suppress(SSL.WantReadError):
+                other.connection.bio_write(end.connection.bio_read(1 << 16))
+    except (SSL.Error, SvcError):
+        return False
+    return not left
 
 
 class EndToEndTests(SynchronousTestCase):
@@ -109,6 +131,36 @@ class EndToEndTests(SynchronousTestCase):
         proxy = self.world.identity(Role.PROXY)
         between = ConnectorEnd(proxy).session(self.person.facts.sha256)
         self.assertRefused(Joined(between, self.client))
+
+    def test_prepared(self) -> None:
+        """Keys that were made ahead serve one session, with the Connector that its grant names."""
+        end, id = PersonEnd(self.person), self.connector.principal.id
+        end.prepare()
+        first, second = (end.session(id).begin().connection for _ in range(2))
+        hellos = []
+        for connection in (first, second):
+            self.assertRaises(SSL.WantReadError, connection.do_handshake)
+            hellos.append(connection.bio_read(1 << 14))
+        self.assertEqual(2, len(set(hellos)))
+        end.prepare()
+        self.assertFalse(shakes_hands(end.session("a" * 26), self.server))
+        end.prepare()
+        self.assertTrue(shakes_hands(end.session(id), self.server))
+
+    def test_prepared_by_older_material(self) -> None:
+        """What was prepared is not used once our certificate is another, or no longer good."""
+        end, id = PersonEnd(self.person), self.connector.principal.id
+        end.prepare()
+        before = self.person.material
+        self.person.replace(self.world.identity(Role.USER).material)
+        self.assertFalse(shakes_hands(end.session(id), self.server))
+        self.person.replace(before)
+        self.assertTrue(shakes_hands(end.session(id), self.server))
+        end.prepare()
+        self.world.clock.advance(100_000)
+        self.assertFalse(shakes_hands(end.session(id), self.server))
+        end.prepare()
+        self.assertFalse(shakes_hands(end.session(id), self.server))
 
     def test_begun_before_the_grant(self) -> None:
         """A handshake that began early takes the grant's Connector; without a grant, nobody."""
