@@ -151,7 +151,7 @@ class NodeTests(SynchronousTestCase):
         self.assertTrue(first.endswith(f"2030-03-17T17:46:40Z  fail               {both}"), first)
         self.assertRegex(second, r"2030-03-17T17:43:39Z  unchecked \(stale\)  -$")
 
-    @proves("G-OPEN-18", "G-OPEN-78")
+    @proves("G-OPEN-78")
     def test_health_as_json(self) -> None:
         """Every field of a node is there; a report is stale once it is older than 3 minutes."""
         self.authority.change(_register)
