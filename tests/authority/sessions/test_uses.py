@@ -29,7 +29,9 @@ class UseTests(SynchronousTestCase):
     def setUp(self) -> None:
         house = self.house = House(policy=POLICY)
         node = house.connector.id
-        host = Resource(id="gated1", kind="ssh", assigned_to=node, onward_auth=OnwardAuth.STORED_KEY)
+        host = Resource(
+            id="gated1", kind="ssh", assigned_to=node, onward_auth=OnwardAuth.STORED_KEY
+        )
         house.run(lambda tx: tx.catalog.add(host, 5.0))
         house.refresh()
         house.serve("gated1")
