@@ -42,6 +42,12 @@ class Echo(Protocol):
         pass
 
 
+class PlainSession(TCP4ClientEndpoint):
+    """A session whose bytes are all the tool's."""
+
+    greeting = None
+
+
 class StdioTests(TestCase):
     """Real pipes, because their blocking is what is tested."""
 
@@ -58,7 +64,7 @@ class StdioTests(TestCase):
         taken_in, self.input = os.pipe()
         self.output, taken_out = os.pipe()
         self.addCleanup(self.end)
-        endpoint: Any = TCP4ClientEndpoint(reactor, "127.0.0.1", self.number)
+        endpoint: Any = PlainSession(reactor, "127.0.0.1", self.number)
         self.opened: list[Any] = []
         self.cut: list[Any] = []
 
