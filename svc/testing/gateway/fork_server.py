@@ -48,8 +48,9 @@ SITE_PACKAGES = "SVC_TEST_SITE_PACKAGES"
 CLOCK_OFFSET = "SVC_TEST_CLOCK_OFFSET"
 """Seconds by which a child's clock is ahead, or behind if they are negative."""
 
-_NOT_BEFORE = ("svc.__main__", "svc.demo.", "svc.plugins.", "svc.testing.")
-"""What the program may import in a child only: it runs, makes the reactor or reads folders."""
+_NOT_BEFORE = ("svc.__main__", "svc.demo.", "svc.kinds.ssh.", "svc.plugins.", "svc.testing.")
+"""What the program may import in a child only: it runs, makes the reactor (as Conch does) or reads
+folders."""
 
 _MORE = (
     "svc.telemetry.tracing",
@@ -94,11 +95,12 @@ def prepare(*more: str) -> None:
             import_module(module.name)
     for name in (*_MORE, *more):
         import_module(name)
+    # The descriptors of a reactor would be one and the same in all children.
+    assert _REACTOR not in sys.modules, "an import has made a reactor"
     _import_klein()
     # Makes the model of the settings, which takes longer than most commands.
     with suppress(SvcError):
         read_settings("", "connector")
-    # The descriptors of a reactor would be one and the same in all children.
     assert _REACTOR not in sys.modules, "an import has made a reactor"
     gc.collect()
     gc.freeze()
