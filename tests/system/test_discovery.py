@@ -25,7 +25,7 @@ SCOPES = [
     {
         "name": "hosts",
         "kinds": ["ssh"],
-        "onward_auth": ["certificate", "stored_key"],
+        "onward_auth": ["passthrough", "stored_key"],
         "id_prefix": "host",
     },
     {"name": "lab", "kinds": ["tcp"], "match_labels": {"tier": "lab"}, "labels": {"from": "lab"}},
@@ -119,14 +119,14 @@ class DiscoveryTests(SynchronousTestCase):
         await_state(gateway, "host1", "mode_required")
         lines = [one.split() for one in gateway.operator("resources", "list").stdout.splitlines()]
         self.assertIn(["host1", "ssh", "mode_required"], [line[:3] for line in lines])
-        gateway.operator("resources", "set", "host1", "--onward-auth", "certificate")
+        gateway.operator("resources", "set", "host1", "--onward-auth", "passthrough")
         await_state(gateway, "host1", "served")
         [row] = [
             one for one in gateway.operator("list-resources", "--json").json if one["id"] == "host1"
         ]
         self.assertEqual(
             (row["onward_auth"], row["source"], row["scope"], row["node_name"]),
-            ("certificate", "discovered", "hosts", CONNECTOR),
+            ("passthrough", "discovered", "hosts", CONNECTOR),
         )
         until("ada sees it", lambda: "host1" in {one["resource"] for one in ada.listed()})
 
@@ -136,7 +136,7 @@ class DiscoveryTests(SynchronousTestCase):
         sshd = start_sshd(gateway.directory / "sshd")
         self.addCleanup(sshd.child.end)
         self.addCleanup(write, listed, [])
-        write(listed, [entry("host2", kind="ssh", address=sshd.address, onward_auth="certificate")])
+        write(listed, [entry("host2", kind="ssh", address=sshd.address, onward_auth="passthrough")])
         await_state(gateway, "host2", "served")
         until("ada sees it", lambda: "host2" in {one["resource"] for one in ada.listed()})
         done = run([*sshd.tool("ssh", ada), "host2", "echo", "found"], ada.home)
