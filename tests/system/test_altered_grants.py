@@ -76,6 +76,7 @@ ALTERATIONS: dict[str, Callable[[Grant], Any]] = {
     "end_before_ms": lambda grant: grant.end_before_ms - SECOND,
     "resource_identity": lambda grant: "another",
     "assignment_revision": lambda grant: grant.assignment_revision + 1,
+    "decision_id": lambda grant: "d" * 32,
 }
 """Every field of a grant, and another value for it."""
 

@@ -44,6 +44,8 @@ class ReportedHealth:
     # When the last report of each node was made, by its own clock.
     _made_at: dict[str, int] = field(factory=dict, init=False)
     _told: dict[str, str] = field(factory=dict, init=False)
+    _unwritten: str = field(default="", init=False)
+    """Why the last write failed; told once."""
 
     def take(self, reports: Sequence[Signed], brought_by: str) -> HealthReceipt:
         """Take each report that its node signed; one that is refused harms no other.
@@ -63,7 +65,7 @@ class ReportedHealth:
         return HealthReceipt(tuple(refused))
 
     async def write(self) -> None:
-        """Write what has come since the last time."""
+        """Write what has come since the last time; what the store does not take waits."""
         if not self._waiting or not self.is_serving():
             return
         coming, self._waiting = self._waiting, {}
@@ -73,9 +75,15 @@ class ReportedHealth:
 
         try:
             await self.store.run("health reports", put)
-        except BaseException:
+        except BaseException as failed:
             self._waiting = coming | self._waiting
-            raise
+            if not isinstance(failed, SvcError):
+                raise
+            if failed.reason != self._unwritten:
+                _log.warn("health reports cannot be stored yet", reason=failed.reason)
+            self._unwritten = failed.reason
+        else:
+            self._unwritten = ""
 
     def _take(self, signed: Signed) -> None:
         certificate = self.verifier.verify(signed.chain, NODE_ROLES)

@@ -40,15 +40,21 @@ class RpcListener(AsyncService):
 
     The port is bound early (``privilegedStartService``), so an address in use
     ends the start; connections that come before the server is there are closed.
+
+    Attributes:
+        binds_early: Or only once the process starts: a socket in a directory that is ours is
+            free, and nothing removes it where the start is refused.
     """
 
     listener: BoundPort
     late: LateFactory
     drain_secs: float
+    binds_early: bool = True
 
     def privilegedStartService(self) -> None:
-        """Bind."""
-        self.listener.privilegedStartService()
+        """Bind, if that is early."""
+        if self.binds_early:
+            self.listener.privilegedStartService()
 
     async def start(self) -> None:
         """Serve."""
@@ -214,6 +220,8 @@ def control_listener(
     directory: Path,
     server: RpcServerFactory,
     name: str = "control.sock",
+    *,
+    binds_early: bool = True,
 ) -> RpcListener:
     """The socket of this name in a role's directory."""
     late = LateFactory(runtime.reactor, settings.limits.max_handshakes)
@@ -224,4 +232,5 @@ def control_listener(
         BoundPort(key="state_dir", address=str(path), endpoint=endpoint, factory=late),
         late,
         settings.limits.drain_secs,
+        binds_early,
     )

@@ -32,7 +32,7 @@ def process_listener(
 
     service = RpcService("gate.v1.Process", {"Reload": unary(pb.ReloadRequest, reload)})
     server = rpc_server(runtime, settings, [service], admit, plaintext=True, listener="state_dir")
-    return control_listener(runtime, settings, state.path, server, SOCKET)
+    return control_listener(runtime, settings, state.path, server, SOCKET, binds_early=False)
 
 
 def _check_meant(request: pb.ReloadRequest, role: str, reloading: Reloading) -> None:
