@@ -229,8 +229,8 @@ def control_listener(
     path = directory / name
     endpoint = ControlSocketEndpoint(runtime.reactor, directory, name)
     return RpcListener(
-        BoundPort(key="state_dir", address=str(path), endpoint=endpoint, factory=late),
-        late,
-        settings.limits.drain_secs,
-        binds_early,
+        listener=BoundPort(key="state_dir", address=str(path), endpoint=endpoint, factory=late),
+        late=late,
+        drain_secs=settings.limits.drain_secs,
+        binds_early=binds_early,
     )
