@@ -5,13 +5,12 @@ from __future__ import annotations
 from attrs import frozen
 
 from svc.authority.discovery.settlement import WantedResource
+from svc.authority.resource_changes import onward_detail, record_change
 from svc.authority.state.tables import RESOURCES
 from svc.authority.state.writer import StateWriter
 from svc.interfaces.store import ITransaction
-from svc.model.audit.catalog_rows import resource_entry
 from svc.model.audit.events import (
     RESOURCE_ADD,
-    RESOURCE_CHANGE,
     RESOURCE_DEPART,
     RESOURCE_REMOVE,
 )
@@ -47,7 +46,16 @@ class DiscoveredRows:
             change.append("assigned_to")
             now = tx.catalog.assign(known.id, wanted.node_id, self.writer.now())
         if change:
-            self._record_change(tx, actor, known, now, change, wanted.scope)
+            labels = [f"{name}={value}" for name, value in sorted(now.labels.items())]
+            record_change(
+                self.writer,
+                tx,
+                actor,
+                before=known,
+                now=now,
+                change=change,
+                more={"labels": labels, "scope": wanted.scope},
+            )
         return bool(change)
 
     def depart(self, tx: ITransaction, actor: Actor, known: Resource, reason: str) -> bool:
@@ -116,42 +124,7 @@ class DiscoveredRows:
                 "resource_identity": added.identity,
                 "assignment_revision": added.assignment_revision,
                 "scope": wanted.scope,
-                **_mode(added),
+                **onward_detail(added),
             },
             state=[RESOURCES.now(tx, added.id)],
         )
-
-    def _record_change(
-        self,
-        tx: ITransaction,
-        actor: Actor,
-        before: Resource,
-        now: Resource,
-        change: list[str],
-        scope: str,
-    ) -> None:
-        digest = resource_entry(before).digest
-        assert digest is not None, "the row is there"
-        self.writer.append(
-            tx,
-            RESOURCE_CHANGE,
-            actor,
-            resource_id=now.id,
-            resource_kind=now.kind,
-            catalog_version=now.revision,
-            details={
-                "change": change,
-                "labels": [f"{name}={value}" for name, value in sorted(now.labels.items())],
-                "connector_id": now.assigned_to,
-                "resource_identity": now.identity,
-                "assignment_revision": now.assignment_revision,
-                "previous_digest": digest.hex(),
-                "scope": scope,
-                **_mode(now),
-            },
-            state=[RESOURCES.now(tx, now.id)],
-        )
-
-
-def _mode(one: Resource) -> dict[str, str]:
-    return {} if one.onward_auth is None else {"onward_auth": one.onward_auth.value}

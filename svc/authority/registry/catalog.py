@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
 from attrs import define
 
 from svc.authority.registry.routes import Registrations
+from svc.authority.resource_changes import record_change
 from svc.authority.state.tables import RESOURCES, SignedRows
 from svc.authority.state.writer import StateWriter
 from svc.errors import Fault, Malformed, SvcError
 from svc.interfaces.kinds import ServedKind
 from svc.interfaces.store import ITransaction
-from svc.model.audit.catalog_rows import resource_entry
-from svc.model.audit.events import RESOURCE_ADD, RESOURCE_CHANGE, RESOURCE_REMOVE
+from svc.model.audit.events import RESOURCE_ADD, RESOURCE_REMOVE
 from svc.model.audit.record import Actor
 from svc.model.cluster.labels import check_labels
 from svc.model.cluster.node import Node, NodeState
@@ -99,7 +99,9 @@ class CatalogAdmin:
             _require_declared(before)
             now = tx.catalog.assign(before.id, node_id, self.writer.now())
             if now != before:
-                self._record_change(tx, actor, before, now)
+                record_change(
+                    self.writer, tx, actor, before=before, now=now, change=["assigned_to"]
+                )
             return before, now
 
         before, now = await self.writer.change("assign a resource", assign)
@@ -128,7 +130,9 @@ class CatalogAdmin:
             known = [one for one in found if not one.is_discovered]
             for before in known:
                 now = tx.catalog.assign(before.id, target.id, self.writer.now())
-                self._record_change(tx, actor, before, now)
+                record_change(
+                    self.writer, tx, actor, before=before, now=now, change=["assigned_to"]
+                )
             return source, target, known, tx.catalog.revision()
 
         source, target, moved, revision = await self.writer.change("move resources", move)
@@ -220,7 +224,7 @@ class CatalogAdmin:
             if before.onward_auth is mode:
                 return before, before
             now = tx.catalog_changes.describe(before.id, before.labels, mode)
-            self._record_change(tx, actor, before, now, ["onward_auth"])
+            record_change(self.writer, tx, actor, before=before, now=now, change=["onward_auth"])
             return before, now
 
         before, now = await self.writer.change("choose an onward mode", choose)
@@ -234,34 +238,6 @@ class CatalogAdmin:
         if scope is not None and mode not in scope.onward_auth:
             allowed = ", ".join(one.value for one in scope.onward_auth) or "none"
             raise Malformed(f"onward_auth: its scope {scope.name} allows only {allowed}")
-
-    def _record_change(
-        self,
-        tx: ITransaction,
-        actor: Actor,
-        before: Resource,
-        now: Resource,
-        change: Sequence[str] = ("assigned_to",),
-    ) -> None:
-        digest = resource_entry(before).digest
-        assert digest is not None, "the row is there"
-        self.writer.append(
-            tx,
-            RESOURCE_CHANGE,
-            actor,
-            resource_id=now.id,
-            resource_kind=now.kind,
-            catalog_version=now.revision,
-            details={
-                "change": list(change),
-                "connector_id": now.assigned_to,
-                "resource_identity": now.identity,
-                "assignment_revision": now.assignment_revision,
-                "previous_digest": digest.hex(),
-                **({} if now.onward_auth is None else {"onward_auth": now.onward_auth.value}),
-            },
-            state=[RESOURCES.now(tx, now.id)],
-        )
 
     def _known(self, tx: ITransaction, resource_id: str) -> Resource:
         known = self.writer.rows(tx).resource(resource_id)
