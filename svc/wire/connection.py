@@ -50,7 +50,7 @@ from svc.wire.headers import (
 )
 from svc.wire.heads import Fields
 from svc.wire.limits import WireLimits
-from svc.wire.plain import PlainData
+from svc.wire.plain import PlainData, PlainPing
 from svc.wire.reader import EmptyFragments, HeaderBlockTooLong, NoSettings, Pieces
 from svc.wire.sending import SendingHalf
 from svc.wire.status import Code, Status, parse_trailers, status_of_reset
@@ -229,7 +229,7 @@ class Connection(SendingHalf):
         reader = machine.reader
         while left > 0 and reader.has_bytes:
             plain = machine.take_plain() if self._is_ready else None
-            events: Sequence[h2e.Event | PlainData]
+            events: Sequence[h2e.Event | PlainData | PlainPing]
             if plain is not None:
                 self.taken += 1
                 work, events = plain
@@ -280,6 +280,15 @@ class Connection(SendingHalf):
         if stream is not None and data:
             stream.accept((data,), len(data), 0)
             self.events.append(Readable(stream))
+
+    def _on_plain_ping(self, plain: PlainPing) -> None:
+        if plain.is_answer:
+            self._floods.count(Nuisance.ACKNOWLEDGEMENT, self._now)
+            self._ponged(plain.payload)
+            return
+        if not self._is_client:
+            self._pings.came(self._now)
+        self._floods.count(Nuisance.PING, self._now)
 
     def _on_data(self, event: h2e.DataReceived) -> None:
         length = event.flow_controlled_length or 0
@@ -380,7 +389,10 @@ class Connection(SendingHalf):
         self._unblock()
 
     def _on_pong(self, event: h2e.PingAckReceived) -> None:
-        if event.ping_data == _LEAVING and self._is_leaving:
+        self._ponged(event.ping_data)
+
+    def _ponged(self, payload: bytes | None) -> None:
+        if payload == _LEAVING and self._is_leaving:
             self.refuse_further()
         self.events.append(Ponged())
 
@@ -401,8 +413,9 @@ class Connection(SendingHalf):
                 )
 
 
-_DISPATCH: dict[type[h2e.Event | PlainData], Callable[[Connection, Any], None]] = {
+_DISPATCH: dict[type[h2e.Event | PlainData | PlainPing], Callable[[Connection, Any], None]] = {
     PlainData: Connection._on_plain_data,
+    PlainPing: Connection._on_plain_ping,
     h2e.DataReceived: Connection._on_data,
     h2e.RequestReceived: Connection._on_request,
     h2e.ResponseReceived: Connection._on_response,

@@ -17,6 +17,9 @@ from h2.utilities import HeaderValidationFlags
 from svc.wire.heads import LONGEST, Fields, HeadDecoder
 from svc.wire.reader import FrameReader
 
+_PONG = b"\0\0\x08\x06\x01\0\0\0\0"
+"""The head of an answer to a ping: 8 bytes, PING, ACK, of the connection (RFC 9113 6.7)."""
+
 HEADERS_WORK = 8
 """What HEADERS cost, in small frames."""
 
@@ -38,6 +41,17 @@ class PlainData:
     data: bytes
 
 
+@define(eq=False)
+class PlainPing:
+    """A ping, past ``h2``; if it asks, its answer waits to be written."""
+
+    payload: bytes
+    is_answer: bool
+
+
+_Plain = Event | PlainData | PlainPing
+
+
 class PlainFrames(H2Connection):
     """See the module.
 
@@ -48,16 +62,18 @@ class PlainFrames(H2Connection):
     reader: FrameReader
     decoder: HeadDecoder
 
-    def take_plain(self) -> tuple[int, list[Event | PlainData]] | None:
+    def take_plain(self) -> tuple[int, list[_Plain]] | None:
         """What the next frame costs and does, where ``h2`` would find nothing new in it.
 
-        That is DATA within both windows, on a stream that awaits data of no named length; and a
-        list of fields that came before on this connection and was judged, where it may come.
+        That is DATA within both windows, on a stream that awaits data of no named length; a list
+        of fields that came before on this connection and was judged, where it may come; and PING.
         """
         plain = self.reader.plain()
         state = self.state_machine.state  # compared by identity: a plain enum's hash is slow
-        if plain is None or (state is not _CLIENT_OPEN and state is not _SERVER_OPEN):
+        if state is not _CLIENT_OPEN and state is not _SERVER_OPEN:
             return None
+        if plain is None:
+            return self._plain_ping()
         kind, stream_id, ends, length = plain
         if kind:
             events = self._known_head(stream_id, length, ends=ends)
@@ -70,9 +86,17 @@ class PlainFrames(H2Connection):
         self.reader.drop(length)
         return work, events
 
-    def _plain_data(
-        self, stream_id: int, length: int, *, ends: bool
-    ) -> list[Event | PlainData] | None:
+    def _plain_ping(self) -> tuple[int, list[_Plain]] | None:
+        ping = self.reader.ping()
+        if ping is None:
+            return None
+        payload, is_answer = ping
+        self.reader.drop(len(payload))
+        if not is_answer:
+            self._data_to_send += _PONG + payload
+        return 1, [PlainPing(payload, is_answer)]
+
+    def _plain_data(self, stream_id: int, length: int, *, ends: bool) -> list[_Plain] | None:
         stream = self.streams.get(stream_id)
         if stream is None or stream._expected_content_length is not None or not (length or ends):
             return None
@@ -88,9 +112,7 @@ class PlainFrames(H2Connection):
         data = PlainData(stream_id, self.reader.payload(length))
         return [data, *transitions.process_input(StreamInputs.RECV_END_STREAM)] if ends else [data]
 
-    def _known_head(
-        self, stream_id: int, length: int, *, ends: bool
-    ) -> list[Event | PlainData] | None:
+    def _known_head(self, stream_id: int, length: int, *, ends: bool) -> list[_Plain] | None:
         known = self.decoder.known(self.reader.payload(length)) if length <= LONGEST else None
         if known is None or known.names_length:
             return None
@@ -106,9 +128,7 @@ class PlainFrames(H2Connection):
         events[0].headers = checked
         return events
 
-    def _known_answer(
-        self, stream: H2Stream, known: Fields, *, ends: bool
-    ) -> list[Event | PlainData] | None:
+    def _known_answer(self, stream: H2Stream, known: Fields, *, ends: bool) -> list[_Plain] | None:
         """Of a call that we made: what its answer begins with, or what ends it."""
         state = stream.state_machine
         is_trailer = bool(state.headers_received)

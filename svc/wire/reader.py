@@ -21,11 +21,21 @@ Piece = bytes | memoryview
 _HEAD = 9
 _HEAD_AT = Struct("!BHBBL").unpack_from
 _KIND_AT = 3
-_DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 5, 8, 9
+_DATA, _HEADERS, _RESET, _SETTINGS, _PUSH, _PING, _WINDOW_UPDATE, _CONTINUATION = (
+    0,
+    1,
+    3,
+    4,
+    5,
+    6,
+    8,
+    9,
+)
 _HEADS = (_HEADERS, _PUSH, _CONTINUATION)
 _END_STREAM, _END_HEADERS = 0x01, 0x04
 _PADDED = 0x08
-_RESET_BYTES = 4
+_RESET_BYTES, _PING_BYTES = 4, 8
+_ACK = 0x01
 _PLAIN = {_DATA: 0, _HEADERS: _END_HEADERS}
 """The flags of plain frames, beside the end of the stream."""
 
@@ -142,6 +152,18 @@ class FrameReader(FrameBuffer):
         if length > self.max_frame_size:
             return None
         return kind, stream_id & 0x7FFF_FFFF, flags & _END_STREAM != 0, length
+
+    def ping(self) -> tuple[bytes, bool] | None:
+        """What the next frame asks or answers, and whether it answers, if it is a whole PING."""
+        data = self._data
+        if len(data) < _HEAD + _PING_BYTES or self._frame is not None or self._headers_buffer:
+            return None
+        high, low, kind, flags, stream_id = _HEAD_AT(data)
+        if kind != _PING or flags & ~_ACK or stream_id & 0x7FFF_FFFF:
+            return None
+        if high << 16 | low != _PING_BYTES:
+            return None
+        return self.payload(_PING_BYTES), flags == _ACK
 
     def payload(self, length: int) -> bytes:
         """The payload of the plain frame of that length, which stays."""

@@ -6,7 +6,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from hyperframe.frame import DataFrame, RstStreamFrame
+from hyperframe.frame import DataFrame, PingFrame, RstStreamFrame
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -197,6 +197,18 @@ class PlainFrameTests(SynchronousTestCase):
             ended = [["Readable"] * 2 + ["Finished"], ["CallOpened"] + ["Readable"] * 3]
             names = [name for name, _ in side.seen[-2][0]]
             self.assertEqual(ended[not is_client], names)
+
+    def test_pings_past_h2(self) -> None:
+        """A ping, which is all that an idle tunnel has to say, is answered without h2."""
+        for is_client in (False, True):
+            side = Watched(is_client)
+            called(side)
+            self.patch(side.wire._machine, "take_frame", lambda: self.fail("h2 was asked"))
+            side.feed(PingFrame(0, b"12345678").serialize())
+            answer = PingFrame(0, b"12345678", flags=["ACK"]).serialize()
+            self.assertEqual(answer, side.seen[-2][2])
+            side.feed(answer)
+            self.assertEqual([("Ponged", 0)], side.seen[-2][0])
 
     def test_past_h2(self) -> None:
         """A message on an open stream is not given to h2 at all."""
