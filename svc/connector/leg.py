@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Protocol
 
 from attrs import define, field
-from twisted.internet.defer import CancelledError
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from svc.connector.proxies import DuplicateProxy, ProxyAddress
 from svc.connector.tunnel_parts import TunnelParts
-from svc.errors import SvcError
+from svc.errors import SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel, IRpcStream, Peer
 from svc.messages.gated import (
     CHECKPOINT_METHOD,
@@ -27,7 +27,6 @@ from svc.messages.gated import (
     checkpoint_message,
     read_checkpoint_answer,
 )
-from svc.messages.health import TUNNEL_HEALTH_METHOD, signed_health_message
 from svc.messages.tunnel import (
     CARRY_METHOD,
     REGISTER_METHOD,
@@ -49,7 +48,7 @@ from svc.messages.tunnel import (
 from svc.model.cluster.registration import AcceptedRegistration
 from svc.model.session.ending import SessionOver
 from svc.model.signing import Signed
-from svc.proto.gate.v1 import session_pb2, tunnel_pb2
+from svc.proto.gate.v1 import session_pb2
 from svc.rpc.client.channel import ClientStream
 from svc.rpc.endpoint import StreamClientEndpoint
 from svc.rpc.frames import data_frame, open_frame
@@ -180,7 +179,7 @@ class Leg:
         finally:
             renewal.stop()
             self._tunnels.sessions.last.left(link)
-            self._tunnels.health.left(link)
+            self._tunnels.health.left(renewal)
             if unanswered.active():
                 unanswered.cancel()
 
@@ -227,7 +226,7 @@ class Leg:
                 renewal.start(min(self._tunnels.times.renew, said.lease_secs / 3))
                 self._listener.registered(self)
                 self._tunnels.sessions.last.came(link)
-                self._tunnels.health.came(link)
+                self._tunnels.health.came(renewal)
                 _log.info("tunnel registered", proxy=link.proxy_id, lease=said.lease_secs)
                 for one in said.withheld:
                     _log.warn(
@@ -243,17 +242,18 @@ class Leg:
             case DrainNotice():
                 _log.info("the Proxy is stopping", proxy=link.proxy_id)
             case Renewed():
-                pass
+                renewal.renewed(said)
 
 
 @define(eq=False)
 class LeaseRenewal:
-    """Renews the lease again and again, once started."""
+    """Renews the lease again and again, once started; a health report goes with a renewal."""
 
     _clock: IReactorTime
     _send: Callable[[Up], None]
     _next: IDelayedCall | None = field(default=None, init=False)
     _every: float = field(default=0.0, init=False)
+    _reported: Deferred[None] | None = field(default=None, init=False)
 
     def start(self, every: float) -> None:
         """Renew every so many seconds, at least one; from now on."""
@@ -266,10 +266,38 @@ class LeaseRenewal:
         if self._next is not None and self._next.active():
             self._next.cancel()
         self._next = None
+        self._answer(Unavailable("the registration is over"))
 
-    def _renew(self) -> None:
+    async def report_health(self, signed: Signed) -> None:
+        """See :class:`svc.connector.health.HealthLink`."""
+        if self._next is None or self._reported is not None:
+            raise Unavailable("no health report can go to this Proxy now")
+        self._next.cancel()
+        answered: Deferred[None] = Deferred()
+        self._reported = answered
+        self._renew(signed)
+        try:
+            await bounded(self._clock, _HEALTH_SECS, answered, "the Proxy's answer")
+        finally:
+            self._reported = None
+
+    def renewed(self, said: Renewed) -> None:
+        """The Proxy has answered a renewal."""
+        if said.health_taken is not None:
+            self._answer(None if said.health_taken else Unavailable("the report was not taken"))
+
+    def _answer(self, refusal: SvcError | None) -> None:
+        answered, self._reported = self._reported, None
+        if answered is None:
+            return
+        if refusal is None:
+            answered.callback(None)
+        else:
+            answered.errback(refusal)
+
+    def _renew(self, health: Signed | None = None) -> None:
         self._next = self._clock.callLater(self._every, self._renew)
-        self._send(Renew())
+        self._send(Renew(health))
 
 
 @define(eq=False)
@@ -368,15 +396,6 @@ class LegLink:
             timeout=_CHECKPOINT_SECS,
         )
         return read_checkpoint_answer(message)
-
-    async def report_health(self, signed: Signed) -> None:
-        """See :class:`svc.connector.health.HealthLink`."""
-        await self._channel.unary(
-            TUNNEL_HEALTH_METHOD,
-            signed_health_message(signed),
-            tunnel_pb2.HealthReceipt,
-            timeout=_HEALTH_SECS,
-        )
 
     async def _send(self, message: bytes) -> None:
         self._unsent += 1

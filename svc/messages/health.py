@@ -1,4 +1,4 @@
-"""``ReportHealth``: what nodes report of their own health, on its way to Authority."""
+"""What nodes report of their own health, on its way to Authority."""
 
 from __future__ import annotations
 
@@ -30,7 +30,6 @@ from svc.model.signing import Signed
 from svc.proto.gate.v1 import admin_pb2, tunnel_pb2
 from svc.proto.gate.v1 import control_pb2 as pb
 
-TUNNEL_HEALTH_METHOD = "/gate.v1.Tunnel/ReportHealth"
 CONTROL_HEALTH_METHOD = "/gate.v1.Control/ReportHealth"
 MEMBER_HEALTH_METHOD = "/gate.v1.Membership/ReportHealth"
 
@@ -82,16 +81,15 @@ def decode_health(data: bytes) -> HealthReport:
     return _REPORT.decode(data, relayed=True)
 
 
-_SIGNED = signature_form(
+SIGNED_HEALTH = signature_form(
     tunnel_pb2.SignedHealthReport, "report", "health report", most=MAX_REPORT_BYTES
 )
-signed_health_message, read_signed_health = _SIGNED.message, _SIGNED.read
 """A signed report inside other messages; as it comes it is unverified."""
 
 
 def health_reports(reports: Sequence[Signed]) -> pb.HealthReports:
     """Reports in one call, at most :data:`MAX_REPORTS`."""
-    return pb.HealthReports(reports=[_SIGNED.message(one) for one in reports])
+    return pb.HealthReports(reports=[SIGNED_HEALTH.message(one) for one in reports])
 
 
 def read_health_reports(message: pb.HealthReports) -> tuple[Signed, ...]:
@@ -102,7 +100,7 @@ def read_health_reports(message: pb.HealthReports) -> tuple[Signed, ...]:
     """
     if len(message.reports) > MAX_REPORTS:
         raise Malformed(f"health reports: more than {MAX_REPORTS}")
-    return tuple(_SIGNED.read(one) for one in message.reports)
+    return tuple(SIGNED_HEALTH.read(one) for one in message.reports)
 
 
 @frozen

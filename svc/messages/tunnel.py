@@ -28,6 +28,7 @@ from svc.messages.forms import (
     words,
 )
 from svc.messages.gated import SIGNED_ANSWER, SIGNED_GRANT
+from svc.messages.health import SIGNED_HEALTH
 from svc.messages.session import LANE_TOKEN
 from svc.model.cluster.registration import (
     MAX_RESOURCES,
@@ -73,12 +74,24 @@ class Nonce:
 
 @frozen
 class Renew:
-    """The Connector keeps its lease."""
+    """The Connector keeps its lease.
+
+    Attributes:
+        health: Its health report, once a minute; nobody has verified it.
+    """
+
+    health: Signed | None = None
 
 
 @frozen
 class Renewed:
-    """The Proxy has heard it."""
+    """The Proxy has heard it.
+
+    Attributes:
+        health_taken: Whether the health report is on its way to Authority; None if none came.
+    """
+
+    health_taken: bool | None = None
 
 
 @frozen
@@ -242,7 +255,7 @@ _UP = ChoiceForm[Up](
     max_bytes=MAX_REGISTRATION_BYTES + 64 * 1024,
     hello=_HELLO,
     registration=SIGNED_REGISTRATION,
-    renew=MessageForm(pb.LeaseRenew, Renew, "renew"),
+    renew=MessageForm(pb.LeaseRenew, Renew, "renew", health=part(SIGNED_HEALTH, optional=True)),
     open_refused=_REFUSED,
     goodbye=MessageForm(pb.Goodbye, Goodbye, "goodbye"),
 )
@@ -255,7 +268,9 @@ _DOWN = ChoiceForm[Down](
     max_bytes=MAX_DOWN_BYTES,
     nonce=_NONCE,
     accepted=_ACCEPTED,
-    renewed=MessageForm(pb.LeaseRenewed, Renewed, "renewed"),
+    renewed=MessageForm(
+        pb.LeaseRenewed, Renewed, "renewed", health_taken=FieldForm(is_optional=True)
+    ),
     open=_NOTICE,
     draining=MessageForm(pb.Draining, DrainNotice, "draining"),
     lane=_LANE,

@@ -50,7 +50,6 @@ _RPCS = (
     "Tunnel/Register",
     "Tunnel/Carry",
     "Tunnel/Checkpoint",
-    "Tunnel/ReportHealth",
     OTHER,
 )
 _A, _P, _C = ("authority",), ("proxy",), ("connector",)

@@ -134,6 +134,7 @@ class Gateway:
         self.uses: list[SessionUse] = []
         self.parent = ""
         self.refuse_with: SvcError | None = None
+        self.takes_health: bool | None = True
         self.calls: list[DeferredQueue[Down | EndReason]] = []
         self.kind = MemoryKind()
         self.tasks = BackgroundTasks()
@@ -264,9 +265,10 @@ class Gateway:
                 said = decode_up(message)
                 self.heard.append(said)
                 match said:
-                    case Renew():
+                    case Renew(health=health):
                         tunnel.renew()
-                        self.calls[-1].put(Renewed())
+                        taken = None if health is None else self.takes_health
+                        self.calls[-1].put(Renewed(taken))
                     case OpenRefused():
                         tunnel.refused(said.session_uid, said.reason)
                     case Goodbye():

@@ -6,13 +6,14 @@ from typing import Any
 
 from attrs import evolve
 from cryptography.x509 import load_der_x509_certificate
+from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 
 from svc.connector.cycle import proxy_by
 from svc.connector.session_events import SessionOpened
-from svc.errors import Fault, SvcError
+from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.rpc import Peer
 from svc.messages.tunnel import Goodbye, Hello, Nonce, Renew, decode_registration
 from svc.model.certificate import CertificateRefused
@@ -50,6 +51,44 @@ class TunnelTests(GatewayCase):
             self.gateway.advance(30)
         self.assertEqual(self.gateway.heard.count(Renew()), 120)
         self.assertEqual(len(self.gateway.routes), 1)
+
+    def test_reports_with_a_renewal(self) -> None:
+        """A health report renews the lease, and is done once the Proxy has taken it."""
+        self.gateway.advance(20)
+        report = self.gateway.cluster.connector.sign(Purpose.HEALTH_REPORT, b"well")
+        reported = self._delivered(report)
+        self.assertEqual(self.gateway.heard[-1], Renew(report))
+        self.successResultOf(reported)
+        self.gateway.advance(20)
+        self.assertEqual(self.gateway.heard[-1], Renew(report))
+        self.gateway.advance(10)
+        self.assertEqual(self.gateway.heard[-1], Renew())
+
+    def test_a_report_that_is_not_taken(self) -> None:
+        """A Proxy that cannot bring it, or knows nothing of reports, has not taken it."""
+        report = self.gateway.cluster.connector.sign(Purpose.HEALTH_REPORT, b"well")
+        for answer, reason in ((False, "unavailable"), (None, "deadline")):
+            self.gateway.takes_health = answer
+            reported = self._delivered(report)
+            self.gateway.advance(11)
+            self.assertEqual(self.failureResultOf(reported, SvcError).value.reason, reason)
+        self.gateway.takes_health = True
+        self.successResultOf(self._delivered(report))
+
+    def test_no_report_without_a_registration(self) -> None:
+        """Where the registration is over, the report waits for no answer."""
+        report = self.gateway.cluster.connector.sign(Purpose.HEALTH_REPORT, b"well")
+        self.gateway.takes_health = None
+        reported = self._delivered(report)
+        self.gateway.machine.stop()
+        self.gateway.turn()
+        self.failureResultOf(reported, Unavailable)
+        self.failureResultOf(self._delivered(report), Unavailable)
+
+    def _delivered(self, report: Signed) -> Deferred[None]:
+        reported = Deferred.fromCoroutine(self.gateway.tunnels.health.deliver(report))
+        self.gateway.turn()
+        return reported
 
     @proves("G-TUN-11", "G-TUN-17")
     def test_stops_in_order(self) -> None:

@@ -140,7 +140,7 @@ ANSWER = st.builds(
 UP = st.one_of(
     st.builds(tunnel.Hello, WORD, WORD, st.booleans(), st.booleans()),
     SIGNED,
-    st.just(tunnel.Renew()),
+    st.builds(tunnel.Renew, st.none() | SIGNED),
     st.builds(tunnel.OpenRefused, WORD, WORD),
     st.just(tunnel.Goodbye()),
 )
@@ -150,7 +150,7 @@ NOTICE = st.builds(
 DOWN = st.one_of(
     st.builds(tunnel.Nonce, DIGEST),
     st.builds(AcceptedRegistration, SMALL, WITHHELD, INVENTORY),
-    st.just(tunnel.Renewed()),
+    st.builds(tunnel.Renewed, st.sampled_from((None, False, True))),
     NOTICE,
     st.just(tunnel.DrainNotice()),
 )

@@ -30,6 +30,7 @@ from svc.messages.control import (
     read_ended,
     read_hello,
 )
+from svc.messages.health import HealthReceipt, read_health_reports, receipt_message
 from svc.messages.session import decode_request
 from svc.messages.snapshot import (
     Revocation,
@@ -80,6 +81,7 @@ class Authority:
         self.departures: list[Departure] = []
         self.spools = Taken(cluster.proxy_id)
         self.spooled: list[tuple[str, int]] = []
+        self.health: list[Signed] = []
         self.spooled_error: SvcError | None = None
         self.on_spooled: Callable[[], object] = lambda: None
         self.is_covering = True
@@ -102,8 +104,13 @@ class Authority:
                 "Departed": unary(pb.DepartureNotice, self._departed),
                 "Why": unary(session_pb2.SessionWhyRequest, self._why),
                 "Spooled": unary(pb.SpooledRequest, self._spooled),
+                "ReportHealth": unary(pb.HealthReports, self._report_health),
             },
         )
+
+    async def _report_health(self, message: pb.HealthReports, call: IRpcCall) -> Any:
+        self.health += read_health_reports(message)
+        return receipt_message(HealthReceipt())
 
     # -- policy
 

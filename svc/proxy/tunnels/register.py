@@ -59,6 +59,8 @@ _GONE = frozenset({Fault.UNAVAILABLE, Fault.CANCELLED, Fault.DEADLINE})
 _LATER = frozenset({Fault.UNAVAILABLE, Fault.EXHAUSTED})
 """Says nothing about the registration."""
 
+_RENEWED = Renewed()
+
 MAX_UNSENT = 512
 """Messages a Connector may leave unread before its tunnel is given up."""
 
@@ -343,9 +345,9 @@ class RegistrationCall:
         match message:
             case Signed() if self._answer is not None:
                 self._give(message)
-            case Renew() if self.tunnel is not None:
+            case Renew(health=health) if self.tunnel is not None:
                 self.tunnel.renew()
-                self._outbox.send(Renewed())
+                self._outbox.send(_RENEWED if health is None else self._report(health))
             case OpenRefused() if self.tunnel is not None:
                 self.tunnel.refused(message.session_uid, message.reason)
             case Goodbye():
@@ -353,6 +355,15 @@ class RegistrationCall:
             case _:
                 raise Malformed("tunnel: a message arrived out of order")
         return False
+
+    def _report(self, health: Signed) -> Renewed:
+        try:
+            self.service.check_not_revoked(self.node)
+            self.service.bring_health(self.node.id, health)
+        except SvcError as refused:
+            _log.debug("a health report was not taken", node=self.node.id, reason=refused.reason)
+            return Renewed(health_taken=False)
+        return Renewed(health_taken=True)
 
     def _silence(self, why: SvcError) -> None:
         """Nothing more is heard: who waits for a registration waits no longer."""

@@ -15,10 +15,9 @@ from twisted.internet.interfaces import IProtocol
 from svc.errors import Fault, SvcError, Unauthenticated
 from svc.interfaces.rpc import IRpcCall, Peer, RpcService, streaming, unary
 from svc.messages.gated import checkpoint_answer_message, read_checkpoint
-from svc.messages.health import HealthReceipt, read_signed_health, receipt_message
 from svc.messages.tunnel import decode_carry_open
 from svc.model.principal import Principal, Role
-from svc.proto.gate.v1 import session_pb2, tunnel_pb2
+from svc.proto.gate.v1 import session_pb2
 from svc.proxy.tunnels.parts import RegistrationParts
 from svc.proxy.tunnels.register import RegistrationCall
 from svc.rpc.first_frame import read_open
@@ -37,7 +36,6 @@ class TunnelService(RegistrationParts):
             "Register": streaming(self._register),
             "Carry": streaming(self._carry),
             "Checkpoint": unary(session_pb2.SignedCheckpoint, self._checkpoint),
-            "ReportHealth": unary(tunnel_pb2.SignedHealthReport, self._report_health),
         }
         return RpcService("gate.v1.Tunnel", methods)
 
@@ -73,15 +71,6 @@ class TunnelService(RegistrationParts):
         self.check_not_revoked(node)
         answer = await self.checkpoint(node.id, read_checkpoint(message))
         return checkpoint_answer_message(answer)
-
-    async def _report_health(
-        self, message: tunnel_pb2.SignedHealthReport, call: IRpcCall
-    ) -> tunnel_pb2.HealthReceipt:
-        node = self.node_of(call)
-        self.check_not_revoked(node)
-        self.rates.message_sent(node)
-        self.bring_health(node.id, read_signed_health(message))
-        return receipt_message(HealthReceipt())
 
     async def _carry(self, call: IRpcCall) -> None:
         # To who registers, Authority says so itself, and writes it down.

@@ -21,7 +21,9 @@ from svc.messages.tunnel import (
 from svc.model.cluster.registration import AcceptedRegistration, Withheld
 from svc.model.principal import Role
 from svc.model.session.tunnels import EndReason, TunnelEnded, TunnelRefused, TunnelRegistered
+from svc.model.signing import Signed
 from svc.proxy.tunnels.register import MAX_UNSENT
+from svc.proxy.uplink.health import GATHER_SECS
 from svc.rpc.status import status_of
 from svc.wire.status import Code
 from tests.proxy.pieces import Node, ProxyTests
@@ -287,6 +289,17 @@ class EndTests(ProxyTests):
             node.tell(Renew())
         self.assertEqual(self.events(TunnelEnded), [])
         self.assertIsInstance(node.said[-1], Renewed)
+
+    def test_a_report_comes_with_a_renewal(self) -> None:
+        """It is on its way to Authority, or the Connector hears that it is not."""
+        node, report = self.site.node(), Signed(b"well", b"signature", (b"certificate",))
+        node.tell(Renew(report))
+        self.assertEqual(node.said[-1], Renewed(health_taken=True))
+        self.site.pass_time(GATHER_SECS)
+        self.assertEqual(self.authority.health, [report])
+        self.site.lose_authority()
+        node.tell(Renew(report))
+        self.assertEqual(node.said[-1], Renewed(health_taken=False))
 
     @proves("G-TUN-14")
     def test_evicted(self) -> None:

@@ -26,7 +26,7 @@ from svc.proto.gate.v1 import session_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_s
 from svc.proto.gate.v1 import stream_pb2 as svc_dot_proto_dot_gate_dot_v1_dot_stream__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esvc/proto/gate/v1/tunnel.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/session.proto\x1a\x1esvc/proto/gate/v1/stream.proto\"\xba\x01\n\x0cHealthReport\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x12\n\nmade_at_ms\x18\x03 \x01(\x03\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\r\n\x05worst\x18\x05 \x01(\t\x12\x0e\n\x06\x66\x61iled\x18\x06 \x01(\r\x12\x10\n\x08warnings\x18\x07 \x01(\r\x12\"\n\x05\x66ound\x18\x08 \x03(\x0b\x32\x13.gate.v1.CheckFound\x12\x0e\n\x06\x66ormat\x18\t \x01(\r\"*\n\nCheckFound\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08severity\x18\x02 \x01(\t\"F\n\x12SignedHealthReport\x12\x0e\n\x06report\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\">\n\rHealthReceipt\x12-\n\x07refused\x18\x01 \x03(\x0b\x32\x1c.gate.v1.RefusedHealthReport\"4\n\x13RefusedHealthReport\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xea\x01\n\x08TunnelUp\x12%\n\x05hello\x18\x01 \x01(\x0b\x32\x14.gate.v1.TunnelHelloH\x00\x12\x33\n\x0cregistration\x18\x02 \x01(\x0b\x32\x1b.gate.v1.SignedRegistrationH\x00\x12$\n\x05renew\x18\x03 \x01(\x0b\x32\x13.gate.v1.LeaseRenewH\x00\x12,\n\x0copen_refused\x18\x04 \x01(\x0b\x32\x14.gate.v1.OpenRefusedH\x00\x12#\n\x07goodbye\x18\x05 \x01(\x0b\x32\x10.gate.v1.GoodbyeH\x00\x42\t\n\x07message\"\x85\x02\n\nTunnelDown\x12\x1f\n\x05nonce\x18\x01 \x01(\x0b\x32\x0e.gate.v1.NonceH\x00\x12\x31\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32\x1d.gate.v1.RegistrationAcceptedH\x00\x12(\n\x07renewed\x18\x03 \x01(\x0b\x32\x15.gate.v1.LeaseRenewedH\x00\x12#\n\x04open\x18\x04 \x01(\x0b\x32\x13.gate.v1.OpenNoticeH\x00\x12%\n\x08\x64raining\x18\x05 \x01(\x0b\x32\x11.gate.v1.DrainingH\x00\x12\"\n\x04lane\x18\x06 \x01(\x0b\x32\x12.gate.v1.LaneOfferH\x00\x42\t\n\x07message\"d\n\x0bTunnelHello\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x13\n\x0btakes_lanes\x18\x03 \x01(\x08\x12\x1a\n\x12takes_first_flight\x18\x04 \x01(\x08\"\x16\n\x05Nonce\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"\x0c\n\nLeaseRenew\"\x0e\n\x0cLeaseRenewed\"\t\n\x07Goodbye\"\n\n\x08\x44raining\"@\n\x10\x44\x65\x63laredResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x12\n\ndiscovered\x18\x03 \x01(\x08\"\xed\x01\n\x0cRegistration\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x10\n\x08proxy_id\x18\x03 \x01(\t\x12\r\n\x05nonce\x18\x04 \x01(\x0c\x12,\n\tresources\x18\x05 \x03(\x0b\x32\x19.gate.v1.DeclaredResource\x12\x13\n\x0binstance_id\x18\x06 \x01(\t\x12\x12\n\ngeneration\x18\x07 \x01(\x04\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\t \x03(\t\x12\x1c\n\x14inventory_generation\x18\n \x01(\x04\"L\n\tInventory\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12+\n\x08\x61ssigned\x18\x02 \x03(\x0b\x32\x19.gate.v1.AssignedResource\"B\n\x10\x41ssignedResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x04\"L\n\x12SignedRegistration\x12\x14\n\x0cregistration\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\".\n\x10WithheldResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"~\n\x14RegistrationAccepted\x12\x12\n\nlease_secs\x18\x01 \x01(\r\x12+\n\x08withheld\x18\x02 \x03(\x0b\x32\x19.gate.v1.WithheldResource\x12%\n\tinventory\x18\x03 \x01(\x0b\x32\x12.gate.v1.Inventory\"\xbb\x01\n\nOpenNotice\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12#\n\x05grant\x18\x02 \x01(\x0b\x32\x14.gate.v1.SignedGrant\x12\x0f\n\x07request\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12\x14\n\x0cperson_chain\x18\x05 \x03(\x0c\x12\x0e\n\x06secret\x18\x06 \x01(\x0c\x12\x13\n\x0btraceparent\x18\x07 \x01(\t\x12\x14\n\x0c\x66irst_flight\x18\x08 \x01(\x0c\"2\n\x0bOpenRefused\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"W\n\tCarryOpen\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\x0c\x12%\n\x06\x61nswer\x18\x03 \x01(\x0b\x32\x15.gate.v1.SignedAnswer\"/\n\tLaneOffer\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x0c\x32\x82\x02\n\x06Tunnel\x12\x36\n\x08Register\x12\x11.gate.v1.TunnelUp\x1a\x13.gate.v1.TunnelDown(\x01\x30\x01\x12\x37\n\x05\x43\x61rry\x12\x14.gate.v1.StreamFrame\x1a\x14.gate.v1.StreamFrame(\x01\x30\x01\x12\x42\n\nCheckpoint\x12\x19.gate.v1.SignedCheckpoint\x1a\x19.gate.v1.CheckpointAnswer\x12\x43\n\x0cReportHealth\x12\x1b.gate.v1.SignedHealthReport\x1a\x16.gate.v1.HealthReceiptb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1esvc/proto/gate/v1/tunnel.proto\x12\x07gate.v1\x1a\x1fsvc/proto/gate/v1/session.proto\x1a\x1esvc/proto/gate/v1/stream.proto\"\xba\x01\n\x0cHealthReport\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x12\n\nmade_at_ms\x18\x03 \x01(\x03\x12\x0f\n\x07version\x18\x04 \x01(\t\x12\r\n\x05worst\x18\x05 \x01(\t\x12\x0e\n\x06\x66\x61iled\x18\x06 \x01(\r\x12\x10\n\x08warnings\x18\x07 \x01(\r\x12\"\n\x05\x66ound\x18\x08 \x03(\x0b\x32\x13.gate.v1.CheckFound\x12\x0e\n\x06\x66ormat\x18\t \x01(\r\"*\n\nCheckFound\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08severity\x18\x02 \x01(\t\"F\n\x12SignedHealthReport\x12\x0e\n\x06report\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\">\n\rHealthReceipt\x12-\n\x07refused\x18\x01 \x03(\x0b\x32\x1c.gate.v1.RefusedHealthReport\"4\n\x13RefusedHealthReport\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0e\n\x06reason\x18\x02 \x01(\t\"\xea\x01\n\x08TunnelUp\x12%\n\x05hello\x18\x01 \x01(\x0b\x32\x14.gate.v1.TunnelHelloH\x00\x12\x33\n\x0cregistration\x18\x02 \x01(\x0b\x32\x1b.gate.v1.SignedRegistrationH\x00\x12$\n\x05renew\x18\x03 \x01(\x0b\x32\x13.gate.v1.LeaseRenewH\x00\x12,\n\x0copen_refused\x18\x04 \x01(\x0b\x32\x14.gate.v1.OpenRefusedH\x00\x12#\n\x07goodbye\x18\x05 \x01(\x0b\x32\x10.gate.v1.GoodbyeH\x00\x42\t\n\x07message\"\x85\x02\n\nTunnelDown\x12\x1f\n\x05nonce\x18\x01 \x01(\x0b\x32\x0e.gate.v1.NonceH\x00\x12\x31\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x0b\x32\x1d.gate.v1.RegistrationAcceptedH\x00\x12(\n\x07renewed\x18\x03 \x01(\x0b\x32\x15.gate.v1.LeaseRenewedH\x00\x12#\n\x04open\x18\x04 \x01(\x0b\x32\x13.gate.v1.OpenNoticeH\x00\x12%\n\x08\x64raining\x18\x05 \x01(\x0b\x32\x11.gate.v1.DrainingH\x00\x12\"\n\x04lane\x18\x06 \x01(\x0b\x32\x12.gate.v1.LaneOfferH\x00\x42\t\n\x07message\"d\n\x0bTunnelHello\x12\x13\n\x0binstance_id\x18\x01 \x01(\t\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x13\n\x0btakes_lanes\x18\x03 \x01(\x08\x12\x1a\n\x12takes_first_flight\x18\x04 \x01(\x08\"\x16\n\x05Nonce\x12\r\n\x05nonce\x18\x01 \x01(\x0c\"9\n\nLeaseRenew\x12+\n\x06health\x18\x01 \x01(\x0b\x32\x1b.gate.v1.SignedHealthReport\":\n\x0cLeaseRenewed\x12\x19\n\x0chealth_taken\x18\x01 \x01(\x08H\x00\x88\x01\x01\x42\x0f\n\r_health_taken\"\t\n\x07Goodbye\"\n\n\x08\x44raining\"@\n\x10\x44\x65\x63laredResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x12\n\ndiscovered\x18\x03 \x01(\x08\"\xed\x01\n\x0cRegistration\x12\x0f\n\x07\x63luster\x18\x01 \x01(\t\x12\x0f\n\x07node_id\x18\x02 \x01(\t\x12\x10\n\x08proxy_id\x18\x03 \x01(\t\x12\r\n\x05nonce\x18\x04 \x01(\x0c\x12,\n\tresources\x18\x05 \x03(\x0b\x32\x19.gate.v1.DeclaredResource\x12\x13\n\x0binstance_id\x18\x06 \x01(\t\x12\x12\n\ngeneration\x18\x07 \x01(\x04\x12\x0f\n\x07version\x18\x08 \x01(\t\x12\x14\n\x0c\x63\x61pabilities\x18\t \x03(\t\x12\x1c\n\x14inventory_generation\x18\n \x01(\x04\"L\n\tInventory\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12+\n\x08\x61ssigned\x18\x02 \x03(\x0b\x32\x19.gate.v1.AssignedResource\"B\n\x10\x41ssignedResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08identity\x18\x02 \x01(\t\x12\x10\n\x08revision\x18\x03 \x01(\x04\"L\n\x12SignedRegistration\x12\x14\n\x0cregistration\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\x12\r\n\x05\x63hain\x18\x03 \x03(\x0c\".\n\x10WithheldResource\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"~\n\x14RegistrationAccepted\x12\x12\n\nlease_secs\x18\x01 \x01(\r\x12+\n\x08withheld\x18\x02 \x03(\x0b\x32\x19.gate.v1.WithheldResource\x12%\n\tinventory\x18\x03 \x01(\x0b\x32\x12.gate.v1.Inventory\"\xbb\x01\n\nOpenNotice\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12#\n\x05grant\x18\x02 \x01(\x0b\x32\x14.gate.v1.SignedGrant\x12\x0f\n\x07request\x18\x03 \x01(\x0c\x12\x11\n\tsignature\x18\x04 \x01(\x0c\x12\x14\n\x0cperson_chain\x18\x05 \x03(\x0c\x12\x0e\n\x06secret\x18\x06 \x01(\x0c\x12\x13\n\x0btraceparent\x18\x07 \x01(\t\x12\x14\n\x0c\x66irst_flight\x18\x08 \x01(\x0c\"2\n\x0bOpenRefused\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"W\n\tCarryOpen\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\x0c\x12%\n\x06\x61nswer\x18\x03 \x01(\x0b\x32\x15.gate.v1.SignedAnswer\"/\n\tLaneOffer\x12\x13\n\x0bsession_uid\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x0c\x32\xbd\x01\n\x06Tunnel\x12\x36\n\x08Register\x12\x11.gate.v1.TunnelUp\x1a\x13.gate.v1.TunnelDown(\x01\x30\x01\x12\x37\n\x05\x43\x61rry\x12\x14.gate.v1.StreamFrame\x1a\x14.gate.v1.StreamFrame(\x01\x30\x01\x12\x42\n\nCheckpoint\x12\x19.gate.v1.SignedCheckpoint\x1a\x19.gate.v1.CheckpointAnswerb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -52,35 +52,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_NONCE']._serialized_start=1134
   _globals['_NONCE']._serialized_end=1156
   _globals['_LEASERENEW']._serialized_start=1158
-  _globals['_LEASERENEW']._serialized_end=1170
-  _globals['_LEASERENEWED']._serialized_start=1172
-  _globals['_LEASERENEWED']._serialized_end=1186
-  _globals['_GOODBYE']._serialized_start=1188
-  _globals['_GOODBYE']._serialized_end=1197
-  _globals['_DRAINING']._serialized_start=1199
-  _globals['_DRAINING']._serialized_end=1209
-  _globals['_DECLAREDRESOURCE']._serialized_start=1211
-  _globals['_DECLAREDRESOURCE']._serialized_end=1275
-  _globals['_REGISTRATION']._serialized_start=1278
-  _globals['_REGISTRATION']._serialized_end=1515
-  _globals['_INVENTORY']._serialized_start=1517
-  _globals['_INVENTORY']._serialized_end=1593
-  _globals['_ASSIGNEDRESOURCE']._serialized_start=1595
-  _globals['_ASSIGNEDRESOURCE']._serialized_end=1661
-  _globals['_SIGNEDREGISTRATION']._serialized_start=1663
-  _globals['_SIGNEDREGISTRATION']._serialized_end=1739
-  _globals['_WITHHELDRESOURCE']._serialized_start=1741
-  _globals['_WITHHELDRESOURCE']._serialized_end=1787
-  _globals['_REGISTRATIONACCEPTED']._serialized_start=1789
-  _globals['_REGISTRATIONACCEPTED']._serialized_end=1915
-  _globals['_OPENNOTICE']._serialized_start=1918
-  _globals['_OPENNOTICE']._serialized_end=2105
-  _globals['_OPENREFUSED']._serialized_start=2107
-  _globals['_OPENREFUSED']._serialized_end=2157
-  _globals['_CARRYOPEN']._serialized_start=2159
-  _globals['_CARRYOPEN']._serialized_end=2246
-  _globals['_LANEOFFER']._serialized_start=2248
-  _globals['_LANEOFFER']._serialized_end=2295
-  _globals['_TUNNEL']._serialized_start=2298
-  _globals['_TUNNEL']._serialized_end=2556
+  _globals['_LEASERENEW']._serialized_end=1215
+  _globals['_LEASERENEWED']._serialized_start=1217
+  _globals['_LEASERENEWED']._serialized_end=1275
+  _globals['_GOODBYE']._serialized_start=1277
+  _globals['_GOODBYE']._serialized_end=1286
+  _globals['_DRAINING']._serialized_start=1288
+  _globals['_DRAINING']._serialized_end=1298
+  _globals['_DECLAREDRESOURCE']._serialized_start=1300
+  _globals['_DECLAREDRESOURCE']._serialized_end=1364
+  _globals['_REGISTRATION']._serialized_start=1367
+  _globals['_REGISTRATION']._serialized_end=1604
+  _globals['_INVENTORY']._serialized_start=1606
+  _globals['_INVENTORY']._serialized_end=1682
+  _globals['_ASSIGNEDRESOURCE']._serialized_start=1684
+  _globals['_ASSIGNEDRESOURCE']._serialized_end=1750
+  _globals['_SIGNEDREGISTRATION']._serialized_start=1752
+  _globals['_SIGNEDREGISTRATION']._serialized_end=1828
+  _globals['_WITHHELDRESOURCE']._serialized_start=1830
+  _globals['_WITHHELDRESOURCE']._serialized_end=1876
+  _globals['_REGISTRATIONACCEPTED']._serialized_start=1878
+  _globals['_REGISTRATIONACCEPTED']._serialized_end=2004
+  _globals['_OPENNOTICE']._serialized_start=2007
+  _globals['_OPENNOTICE']._serialized_end=2194
+  _globals['_OPENREFUSED']._serialized_start=2196
+  _globals['_OPENREFUSED']._serialized_end=2246
+  _globals['_CARRYOPEN']._serialized_start=2248
+  _globals['_CARRYOPEN']._serialized_end=2335
+  _globals['_LANEOFFER']._serialized_start=2337
+  _globals['_LANEOFFER']._serialized_end=2384
+  _globals['_TUNNEL']._serialized_start=2387
+  _globals['_TUNNEL']._serialized_end=2576
 # @@protoc_insertion_point(module_scope)

@@ -111,12 +111,16 @@ class Nonce(_message.Message):
     def __init__(self, nonce: _Optional[bytes] = ...) -> None: ...
 
 class LeaseRenew(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("health",)
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    health: SignedHealthReport
+    def __init__(self, health: _Optional[_Union[SignedHealthReport, _Mapping]] = ...) -> None: ...
 
 class LeaseRenewed(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("health_taken",)
+    HEALTH_TAKEN_FIELD_NUMBER: _ClassVar[int]
+    health_taken: bool
+    def __init__(self, health_taken: _Optional[bool] = ...) -> None: ...
 
 class Goodbye(_message.Message):
     __slots__ = ()
