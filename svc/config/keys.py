@@ -925,7 +925,8 @@ def _numbers() -> tuple[Key, ...]:
         Key(
             "tunnel.lease_renew_secs",
             _SECS,
-            "Seconds between a Connector's renewals of the lease, at most a third of it; "
+            "Longest time between a Connector's renewals of the lease, and at most a third of it "
+            "(they come a little earlier, in place of a keepalive ping); "
             "the other roles only check that it is not longer than `tunnel.lease_secs`.",
             default=30,
             roles=(*a, "proxy", "connector"),

@@ -223,7 +223,7 @@ class Leg:
                 if unanswered.active():
                     unanswered.cancel()
                 self._tunnels.inventories.receive(link.proxy_id, said.inventory)
-                renewal.start(min(self._tunnels.times.renew, said.lease_secs / 3))
+                renewal.start(self._tunnels.times.renewal(said.lease_secs))
                 self._listener.registered(self)
                 self._tunnels.sessions.last.came(link)
                 self._tunnels.health.came(renewal)

@@ -46,7 +46,13 @@ HANDSHAKE_SECONDS = 10.0
 PERMITTED_SECONDS = 300.0
 """Pings so far apart are borne by every gRPC server that is left as it comes."""
 
-_EARLIER = 0.9
+DIALER_SILENCE = 0.9
+"""Of its interval, until the end that dialed pings."""
+
+_COARSE = 1 / 16
+"""Of its interval, how much earlier than it might the other end looks for silence: those of many
+connections look in the same turn, and need not wake the process one by one."""
+
 _TURN_BUDGET = 512 * KIB
 _PING = b"svc-ping"
 _OF_A_STREAM = (Readable, QueueEmptied, Finished)
@@ -362,16 +368,18 @@ class WireProtocol(Protocol):
         self.settled()
 
     def _silence(self, keepalive: Keepalive) -> float:
-        return keepalive.interval * (_EARLIER if self._is_client else 1)
+        return keepalive.interval * (DIALER_SILENCE if self._is_client else 1)
 
     def _ping(self) -> None:
         """Ask for a sign of life, unless the peer gave one meanwhile."""
         if self._keepalive is None:
             return
         silence = self._silence(self._keepalive)
-        left = self.heard_at + silence - self.clock.seconds()
-        if left > 0:
-            self._after("ping", left, self._ping)
+        coarse = 0.0 if self._is_client else _COARSE * silence
+        due = self.heard_at + silence
+        left = due - self.clock.seconds()
+        if left > coarse:
+            self._after("ping", left - (due % coarse if coarse else 0), self._ping)
             return
         self.wire.ping(_PING)
         self.schedule()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from attrs import frozen
 
 from svc.model.session.tunnels import EndReason
+from svc.rpc.connection import DIALER_SILENCE
 
 
 @frozen
@@ -21,7 +22,7 @@ class TunnelTimes:
         keepalive_interval: Of silence, before a ping; at both ends.
         keepalive_timeout: Unanswered this long, the connection is ended.
         lease: A registration not renewed for this long ends.
-        renew: How often the Connector renews it.
+        renew: How often the Connector renews it, at least.
         dial: For the connection to a Proxy, TLS included.
         acknowledge: For the answer to a registration.
         open: From the open notice to its carry stream, at the Proxy.
@@ -40,6 +41,15 @@ class TunnelTimes:
     reach_target: float = 10.0
     handshake: float = 10.0
     drain: float = 30.0
+
+    def renewal(self, lease: float) -> float:
+        """Seconds from one renewal of such a lease to the next.
+
+        A whole number of the silences after which the Connector pings, if one is short enough: a
+        renewal that is answered then takes the place of a ping.
+        """
+        longest, silence = min(self.renew, lease / 3), DIALER_SILENCE * self.keepalive_interval
+        return longest - longest % silence if longest >= silence else longest
 
 
 REACH_SECS = 5.0

@@ -46,10 +46,11 @@ class TunnelTests(GatewayCase):
 
     @proves("G-OPEN-45")
     def test_keeps_its_lease(self) -> None:
-        """The lease is renewed every 30 s, so the tunnel stands after an hour."""
+        """The lease is renewed every 30 s at least, so the tunnel stands after an hour."""
         for _ in range(120):
+            before = self.gateway.heard.count(Renew())
             self.gateway.advance(30)
-        self.assertEqual(self.gateway.heard.count(Renew()), 120)
+            self.assertGreater(self.gateway.heard.count(Renew()), before)
         self.assertEqual(len(self.gateway.routes), 1)
 
     def test_reports_with_a_renewal(self) -> None:

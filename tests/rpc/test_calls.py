@@ -6,6 +6,7 @@ from typing import Any
 
 from google.protobuf.wrappers_pb2 import StringValue
 from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 from zope.interface.verify import verifyObject
 
@@ -500,6 +501,21 @@ class KeepaliveTests(SynchronousTestCase):
         pair = Pair([])
         pair.server.keep_alive(Keepalive(10, 3))
         self.assertEqual(self._pings(pair, 95), (0, 9))
+
+    def test_many_look_in_one_turn(self) -> None:
+        """Servers look for the silence of callers who spoke last at many times at a few times."""
+        clock = Clock()
+        pairs = [Pair([], clock=clock) for _ in range(40)]
+        for pair in pairs:
+            clock.advance(0.25)
+            pair.server.keep_alive(Keepalive(15, 10))
+            pair.client.wire.ping(b"12345678")
+            pair.client.schedule()
+            pair.turn()
+        clock.advance(15)
+        looks = {call.getTime() for call in clock.getDelayedCalls()}
+        self.assertGreater(max(looks) - min(looks), 4)
+        self.assertLess(len(looks), 8)
 
     def test_who_speaks_is_not_asked(self) -> None:
         """A caller that hears something pings only once there is silence."""
