@@ -32,6 +32,9 @@ from svc.proto.gate.v1 import control_pb2 as pb
 SNAPSHOT_METHOD = "/gate.v1.Control/Snapshot"
 
 MAX_BUNDLE_BYTES = 32 * 1024 * 1024
+MAX_FRAME_BYTES = 2 * MAX_BUNDLE_BYTES
+"""Of a frame with a bundle, and with what is signed."""
+
 MAX_EPOCH = (1 << 53) - 1
 
 REVOKED = "revoked"
@@ -163,7 +166,7 @@ def encode_frame(frame: SnapshotFrame) -> bytes:
 
 def decode_frame(data: bytes) -> SnapshotFrame:
     """A snapshot frame as it came, from the wire or from the Proxy's disk."""
-    message = parse(pb.SnapshotFrame, data, 2 * MAX_BUNDLE_BYTES, "snapshot frame")
+    message = parse(pb.SnapshotFrame, data, MAX_FRAME_BYTES, "snapshot frame")
     if not message.snapshot or not message.signature:
         raise Malformed("snapshot frame: the signed part is missing")
     found = _FRAME.read_fields(message)

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from svc.testing.gateway.gateway import Gateway, make_gateway
 from svc.testing.gateway.person import GatewayPerson
 from svc.testing.gateway.processes import run, svc_command, until
-from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, GatewayTarget
+from svc.testing.gateway.settings import AUTHORITY, CONNECTOR, PROXY, GatewayTarget
 from tests.support.proof import proves
 from tests.system.sshd import start_sshd
 from tests.system.world import around
@@ -37,13 +37,16 @@ def stage() -> tuple[Gateway, GatewayPerson, Path]:
     """The gateway of this module, a person who may use everything, and the list of the source."""
     listed = Path(mkdtemp(prefix="svc-found-")) / "found.json"
     write(listed, [])
+    more = listed.with_name("more.json")
+    write(more, [])
     gateway = make_gateway(
         [GatewayTarget("echo", f"127.0.0.1:{around().ports['echo']}")],
         numbers={
             "discovery.lease_secs": LEASE_SECS,
             "discovery.auto_scopes": SCOPES,
             "connector.discovery_sources": [
-                {"name": "rack", "source": "file", "path": str(listed), "every_secs": 0.2}
+                {"name": "rack", "source": "file", "path": str(listed), "every_secs": 0.2},
+                {"name": "hall", "source": "file", "path": str(more), "every_secs": 0.2},
             ],
         },
     )
@@ -59,7 +62,7 @@ def entry(id: str, **more: Any) -> dict[str, Any]:
 def write(path: Path, resources: list[dict[str, Any]]) -> None:
     """Put a list in the place of the one before, at once."""
     new = path.with_suffix(".new")
-    new.write_text(json.dumps({"resources": resources}), "utf-8")
+    new.write_text(json.dumps({"resources": resources}, ensure_ascii=False), "utf-8")
     new.rename(path)
 
 
@@ -148,9 +151,10 @@ class DiscoveryTests(SynchronousTestCase):
         gateway, ada, listed = stage()
         self.addCleanup(write, listed, [])
         write(listed, [entry("web1", labels={"tier": "prod"})])
-        await_state(gateway, "web1", "not_in_catalog")
-        ran = gateway.operator("resources", "list")
-        self.assertIn("web1: no scope admits it", ran.stderr)
+        # A registration may tell of it before it is published.
+        why = "web1: no scope admits it"
+        until("it is told why", lambda: why in gateway.operator("resources", "list").stderr)
+        self.assertEqual(states(gateway)["web1"], "not_in_catalog")
         refused = gateway.operator("scopes", "set", "more", "--kinds", "ssh,tcp", check=False)
         self.assertNotEqual(refused.status, 0)
         self.assertIn(
@@ -181,7 +185,7 @@ class DiscoveryTests(SynchronousTestCase):
 
     @proves("G-MET-54")
     def test_a_connector_that_stops(self) -> None:
-        """What a Connector that is gone had published departs at the end of its lease."""
+        """What a Connector that is gone had published departs at the end of the leases."""
         gateway, _, listed = stage()
         self.addCleanup(write, listed, [])
         write(listed, [entry("found2")])
@@ -190,10 +194,26 @@ class DiscoveryTests(SynchronousTestCase):
         gateway.child(CONNECTOR).kill()
         self.addCleanup(await_state, gateway, "found2", "served")
         self.addCleanup(gateway.start, CONNECTOR)
-        gateway.await_metric(AUTHORITY, "svc_scope_leases_expired_total", before + 1)
+        gateway.await_metric(AUTHORITY, "svc_scope_leases_expired_total", before + 2)
         gateway.await_metric(AUTHORITY, "svc_scope_live_rows", 0)
         self.assertEqual(states(gateway)["found2"], "departed")
         self.assertEqual(self.recorded(gateway, "found2")[-1], "resource.depart:lease_expired")
+
+    def test_more_labels_than_one_message(self) -> None:
+        """A Connector that says much of its resources keeps no Proxy from the policy."""
+        gateway, ada, listed = stage()
+        labels = {
+            "tier": "lab",
+            **{f"l{n}": "\N{LATIN SMALL LETTER E WITH ACUTE}" * 200 for n in range(60)},
+        }
+        for path in (listed, listed.with_name("more.json")):
+            self.addCleanup(write, path, [])
+            write(path, [entry(f"{path.stem}{n}", labels=labels) for n in range(34)])
+        await_state(gateway, "found33", "served")
+        await_state(gateway, "more33", "served")
+        gateway.child(PROXY).kill()
+        gateway.start(PROXY)  # It is sent all of the policy at once.
+        until("ada sees it", lambda: "more33" in {one["resource"] for one in ada.listed()})
 
     def test_a_spoilt_list(self) -> None:
         """A list that is none changes nothing, and the log says so."""

@@ -10,7 +10,13 @@ from attrs import define, field
 
 from svc.authority.discovery.offers import Offer, Offers, SourceKey
 from svc.authority.discovery.rows import DiscoveredRows
-from svc.authority.discovery.settlement import Settled, SettlementRules, Verdict, settle
+from svc.authority.discovery.settlement import (
+    Settled,
+    SettlementRules,
+    Verdict,
+    WantedResource,
+    settle,
+)
 from svc.authority.state.tables import SignedRows, StateUnsigned
 from svc.authority.state.writer import StateWriter
 from svc.interfaces.store import ITransaction
@@ -33,6 +39,13 @@ MAX_OF_NODE = 10_000
 
 MAX_OF_ALL = 50_000
 
+MAX_BYTES_OF_NODE = 5 * 1024 * 1024
+"""What the discovered resources of one Connector take in a snapshot for Proxies."""
+
+MAX_BYTES_OF_ALL = 16 * 1024 * 1024
+"""And those of all together: half of the longest snapshot that a Proxy takes."""
+
+_WITHOUT_LABELS = 200
 _TOGETHER = 100
 """Ids that one transaction settles."""
 
@@ -56,12 +69,14 @@ class PublishedIds:
     async def settle(self, ids: Collection[str], actor: Actor, reason: str) -> None:
         """Bring the catalog in line for these ids; what fails waits for the next pass."""
         self.waiting |= set(ids)
-        listed, is_changed = sorted(ids), False
+        listed, is_changed, room = sorted(ids), False, self._room()
         try:
             for start in range(0, len(listed), _TOGETHER):
                 some = listed[start : start + _TOGETHER]
-                settle_some = partial(self._settle_some, ids=some, actor=actor, reason=reason)
-                settled, changed = await self.writer.record(
+                settle_some = partial(
+                    self._settle_some, ids=some, actor=actor, reason=reason, before=room
+                )
+                settled, changed, room = await self.writer.record(
                     "settle discovered resources", settle_some
                 )
                 is_changed = is_changed or changed
@@ -72,8 +87,8 @@ class PublishedIds:
                 await self.writer.cache.refresh()
 
     def _settle_some(
-        self, tx: ITransaction, ids: Sequence[str], actor: Actor, reason: str
-    ) -> tuple[dict[str, Settled], bool]:
+        self, tx: ITransaction, ids: Sequence[str], actor: Actor, reason: str, before: _Room
+    ) -> tuple[dict[str, Settled], bool, _Room]:
         signed = self.writer.rows(tx)
         offered = {id: self.offers.of(id) for id in ids}
         rules = SettlementRules(
@@ -83,7 +98,7 @@ class PublishedIds:
         )
         known = {id: signed_resource(signed, id) for id in ids}
         reserved = tx.catalog_changes.declared_before([id for id in ids if known[id] is None])
-        room = self._room()
+        room = before.copy()  # The transaction may be made again.
         found: dict[str, Settled] = {}
         is_changed = False
         for id in ids:
@@ -93,8 +108,7 @@ class PublishedIds:
                 continue
             settled = settle(offered[id], here, rules, reserved=id in reserved)
             wanted = settled.wanted
-            is_new = wanted is not None and not (here is not None and wanted.is_same_as(here))
-            if wanted is not None and is_new and not room.take(wanted.node_id):
+            if wanted is not None and not room.take(wanted, here):
                 settled = _refused(offered[id], CATALOG_FULL)
             found[id] = settled
             if settled.wanted is not None:
@@ -104,7 +118,7 @@ class PublishedIds:
                 why = reason if by_scope else settled.refusal or reason
                 is_changed |= self.rows.depart(tx, actor, here, why)
         tx.publications.settle(self._otherwise(offered, found))
-        return found, is_changed
+        return found, is_changed, room
 
     def _otherwise(
         self, offered: Mapping[str, Sequence[Offer]], settled: Mapping[str, Settled]
@@ -129,12 +143,12 @@ class PublishedIds:
         return found
 
     def _room(self) -> _Room:
-        finders = [
-            found_by(one.identity)
-            for one in self.writer.cache.state.catalog.values()
-            if one.is_discovered
-        ]
-        return _Room(Counter(one for one in finders if one is not None))
+        room = _Room()
+        for one in self.writer.cache.state.catalog.values():
+            finder = found_by(one.identity) if one.is_discovered else None
+            if finder is not None:
+                room.add(finder, 1, _bytes_of(one.labels))
+        return room
 
     def _remember(self, settled: Mapping[str, Settled]) -> None:
         for id, one in settled.items():
@@ -191,16 +205,44 @@ class PublishedIds:
 
 @define
 class _Room:
-    """How many discovered resources each Connector has in the catalog."""
+    """What the discovered resources of each Connector take in the catalog: how many, and bytes."""
 
-    of_node: Counter[str]
+    count: Counter[str] = field(factory=Counter)
+    bytes: Counter[str] = field(factory=Counter)
 
-    def take(self, node_id: str) -> bool:
-        """Take the place of one more; False: there is none."""
-        if self.of_node[node_id] >= MAX_OF_NODE or self.of_node.total() >= MAX_OF_ALL:
+    def add(self, node_id: str, count: int, size: int) -> None:
+        """Count so many more."""
+        self.count[node_id] += count
+        self.bytes[node_id] += size
+
+    def copy(self) -> _Room:
+        """Another one with the same in it."""
+        return _Room(self.count.copy(), self.bytes.copy())
+
+    def take(self, wanted: WantedResource, known: Resource | None) -> bool:
+        """Take the place of a resource that is added or changed; False: there is none.
+
+        Args:
+            known: What has its id now.
+        """
+        is_same = known is not None and wanted.is_same_as(known)
+        count, size, node_id = int(not is_same), _bytes_of(wanted.labels), wanted.node_id
+        if known is not None and is_same:
+            size -= _bytes_of(known.labels)
+        if count and (self.count[node_id] >= MAX_OF_NODE or self.count.total() >= MAX_OF_ALL):
             return False
-        self.of_node[node_id] += 1
+        is_much = self.bytes[node_id] + size > MAX_BYTES_OF_NODE
+        if size > 0 and (is_much or self.bytes.total() + size > MAX_BYTES_OF_ALL):
+            return False
+        self.add(node_id, count, size)
         return True
+
+
+def _bytes_of(labels: Mapping[str, str]) -> int:
+    """What a resource takes in a snapshot at most: JSON in ASCII, six bytes for other signs."""
+    return _WITHOUT_LABELS + sum(
+        len(name) + len(value) * (1 if value.isascii() else 6) + 6 for name, value in labels.items()
+    )
 
 
 def _refused(offers: Sequence[Offer], word: str) -> Settled:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from attrs import evolve
+
 from svc.compose.listeners.limits import log_problems, wire_limits
 from svc.compose.node import keepalive
 from svc.config import Address, RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
+from svc.messages.snapshot import MAX_FRAME_BYTES
 from svc.model.certificate import CertificateRefused
 from svc.model.principal import Role
 from svc.pki.identity import TransportIdentity
@@ -33,6 +36,8 @@ def authority_dial(
 ) -> DialAuthority:
     """Dials a control address, and says of a wrong certificate at which (G-HA-08)."""
     pings = keepalive(settings)
+    # A snapshot is one message, and comes from whom we take every decision.
+    limits = evolve(wire_limits(settings), max_message=MAX_FRAME_BYTES)
 
     async def to_authority(address: Address) -> IRpcChannel:
         refused: list[SvcError] = []
@@ -47,7 +52,7 @@ def authority_dial(
                 keepalive=pings,
                 headers=runtime.traces.headers,
                 handshake_secs=settings.limits.handshake_secs,
-                limits=wire_limits(settings),
+                limits=limits,
                 on_problem=log_problems(runtime.reactor, "endpoints.authority", str(address)),
             )
         except SvcError as failed:
