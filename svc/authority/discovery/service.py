@@ -8,6 +8,7 @@ store fails, the ids wait for the next pass.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from attrs import define, field, frozen
 from twisted.internet.defer import DeferredLock
@@ -54,6 +55,9 @@ KEPT_SECS = 7 * 86_400.0
 _AT_ONCE = 100
 """Resources that departed long ago, of which one pass takes so many out of the catalog."""
 
+_ROWS_OF_ONE_CHANGE = 20
+"""So many rows of a publication are read, compared and written for what one change costs."""
+
 _STALLED_SECS = 5.0
 """A pass that comes so late says that this process stood still, or its store did."""
 
@@ -94,6 +98,9 @@ class Discovery:
     pass_secs: float
     hurry: Callable[[], object]
     _one: DeferredLock = field(factory=DeferredLock, init=False)
+    _publishing: set[str] = field(factory=set, init=False)
+    # When the end of each lease was last written, by the monotonic clock.
+    _shown: dict[SourceKey, float] = field(factory=dict, init=False)
     _last_pass: float | None = field(default=None, init=False)
     _began_at: float | None = field(default=None, init=False)
 
@@ -127,24 +134,42 @@ class Discovery:
             SvcError: it comes too fast, the Connector has too many sources, or the store did not
                 take what follows from it; then it is to be published again.
         """
-        key = SourceKey(connector.id, ask.source)
+        key, me = SourceKey(connector.id, ask.source), node(connector.id)
         if ask.unchanged:
+            self.changes.spend(me)
             return await self._renewed(key, ask.unchanged)
         self._check_source(key)
-        cost = max(1, self.offers.changed_by(key, ask.resources))
-        self.changes.spend(node(connector.id), min(float(cost), self.changes.buckets.rate.burst))
+        if connector.id in self._publishing:
+            raise SvcError(
+                "discovery: another publication of this Connector is under way; try again",
+                reason="publication_under_way",
+                fault=Fault.EXHAUSTED,
+                retry_after=1.0,
+            )
+        changed = self.offers.changed_by(key, ask.resources)
+        cost = max(1, changed) + len(ask.resources) // _ROWS_OF_ONE_CHANGE
+        self.changes.spend(me, min(float(cost), self.changes.buckets.rate.burst))
+        self._publishing.add(connector.id)
+        try:
+            return await self._published(key, ask)
+        finally:
+            self._publishing.discard(connector.id)
+
+    async def _published(self, key: SourceKey, ask: PublishAsk) -> PublishAnswer:
+        """Take it in its turn."""
         await self._one.acquire()
         try:
             touched = self.offers.put(key, ask.resources)
-            await self.ids.settle(touched | self.ids.unsettled(key), node(connector.id), WITHDRAWN)
+            await self.ids.settle(touched | self.ids.unsettled(key), node(key.node_id), WITHDRAWN)
             self.ids.prune(key)
             await self.writer.record("keep a publication", lambda tx: self._keep(tx, key))
+            self._shown[key] = self.clock.seconds()
         finally:
             self._one.release()
         self.meters.published()
         _log.info(
             "published",
-            node=connector.id,
+            node=key.node_id,
             source=ask.source,
             resources=len(ask.resources),
             changed=len(touched),
@@ -154,6 +179,10 @@ class Discovery:
     async def _renewed(self, key: SourceKey, digest: bytes) -> PublishAnswer:
         if not self.offers.renew(key, digest):
             return PublishAnswer(self._lease_secs, digest=digest, again=True)
+        now = self.clock.seconds()
+        if now - self._shown.get(key, -inf) < self.offers.lease_secs / 6:
+            return self._answer(key)  # Whoever renews more often than it has to writes nothing.
+        self._shown[key] = now
         try:
             await self.writer.record(
                 "renew a lease", lambda tx: tx.publications.renew(self._lease(key))
@@ -227,6 +256,7 @@ class Discovery:
         for key in keys:
             touched |= self.offers.drop(key)
             self.ids.forget(key)
+            self._shown.pop(key, None)
         await self.ids.settle(touched, actor, reason)
 
         def forget(tx: ITransaction) -> None:
