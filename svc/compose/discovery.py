@@ -121,16 +121,20 @@ class DiscoveryParts:
             return []
         clock, tunnel = self.runtime.reactor, self.settings.tunnel
         entropy = self.runtime.entropy
-        watched = [self._watch(one, lambda: publishing.hurry()) for one in self.sources.opened]
-        publisher = Publisher(
-            publications=[SourcePublication(one) for one in watched],
-            dial=self.dial,
-            clock=clock,
-            waits=Backoff(
+
+        def waits() -> Backoff:
+            return Backoff(
                 first=tunnel.backoff_first_secs,
                 longest=tunnel.backoff_max_secs,
                 jitter=lambda seconds: seconds * share(entropy),
-            ),
+            )
+
+        watched = [self._watch(one, lambda: publishing.hurry()) for one in self.sources.opened]
+        publisher = Publisher(
+            publications=[SourcePublication(one, waits()) for one in watched],
+            dial=self.dial,
+            clock=clock,
+            waits=waits(),
             published=self.published,
         )
         publishing = PeriodicTask(

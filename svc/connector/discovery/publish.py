@@ -9,7 +9,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
 from svc.connector.discovery.sources import WatchedSource
-from svc.errors import SvcError, Unavailable
+from svc.errors import Fault, SvcError, Unavailable
 from svc.interfaces.rpc import IRpcChannel
 from svc.messages.discovery import (
     PUBLISH_METHOD,
@@ -33,11 +33,15 @@ class SourcePublication:
     """What the Authority was told of one source.
 
     Attributes:
+        waits: After refusals of this source alone.
         due: When it is to be told again, by the monotonic clock.
+        not_before: When it may be, after a refusal; likewise.
     """
 
     source: WatchedSource
+    waits: Backoff
     due: float = 0.0
+    not_before: float = 0.0
     told: tuple[PublishedResource, ...] | None = field(default=None, init=False)
     digest: bytes = field(default=b"", init=False)
     refused: dict[str, str] = field(factory=dict, init=False)
@@ -47,6 +51,12 @@ class SourcePublication:
         """Whether the source finds something else than the Authority was told."""
         return self.source.is_known and self.told != self.source.published
 
+    def is_due(self, now: float) -> bool:
+        """Whether the Authority is to be told now."""
+        return (
+            self.source.is_known and now >= self.not_before and (self.is_changed or now >= self.due)
+        )
+
 
 @define
 class Publisher:
@@ -54,7 +64,7 @@ class Publisher:
 
     Attributes:
         dial: Opens a connection to the Authority's renewal listener.
-        waits: After calls that failed.
+        waits: After failures to reach the Authority.
         published: Called when something else than before was published.
     """
 
@@ -68,46 +78,47 @@ class Publisher:
     async def look(self) -> None:
         """Publish what is due; called again and again."""
         now = self.clock.seconds()
-        due = [
-            one
-            for one in self.publications
-            if one.source.is_known and (one.is_changed or now >= one.due)
-        ]
+        due = [one for one in self.publications if one.is_due(now)]
+        # First what only has to be renewed: nothing keeps a lease from that.
+        due.sort(key=lambda one: one.is_changed)
         if not due or now < self._not_before:
             return
         try:
             await self._publish_all(due)
         except SvcError as failed:
-            wait = max(self.waits.next(), failed.retry_after or 0.0)
-            self._not_before = self.clock.seconds() + wait
-            _log.warn(
-                "what was discovered is not published; it is tried again",
-                reason=failed.reason,
-                text=failed.text,
-            )
+            self._not_before = self._again(self.waits, failed)
         else:
             self.waits.reset()
 
     async def _publish_all(self, due: Sequence[SourcePublication]) -> None:
-        """Publish each; what the Authority refuses of one keeps no other back.
+        """Publish each; what the Authority refuses of one keeps no other back, now or later.
 
         Raises:
-            SvcError: the last refusal, or no answer came.
+            SvcError: no answer came.
         """
-        refused: SvcError | None = None
         channel = await self.dial()
         try:
             for one in due:
                 try:
                     await self._publish(channel, one)
-                except Unavailable:
-                    raise
                 except SvcError as refusal:
-                    refused = refusal
+                    if isinstance(refusal, Unavailable) or refusal.fault is Fault.DEADLINE:
+                        raise
+                    one.not_before = self._again(one.waits, refusal, one.source.name)
+                else:
+                    one.waits.reset()
         finally:
             await channel.close()
-        if refused is not None:
-            raise refused
+
+    def _again(self, waits: Backoff, failed: SvcError, source: str | None = None) -> float:
+        """Log a failure; when to try again."""
+        _log.warn(
+            "what was discovered is not published; it is tried again",
+            reason=failed.reason,
+            text=failed.text,
+            **({} if source is None else {"source": source}),
+        )
+        return self.clock.seconds() + max(waits.next(), failed.retry_after or 0.0)
 
     async def _publish(self, channel: IRpcChannel, one: SourcePublication) -> None:
         rows, is_changed = one.source.published, one.is_changed

@@ -14,7 +14,7 @@ from zope.interface import implementer
 from svc.connector.discovery.publish import Publisher, SourcePublication
 from svc.connector.discovery.sources import FIND_SECS, WatchedSource
 from svc.connector.discovery.targets import ServedTargets
-from svc.errors import Malformed, SvcError, Unavailable
+from svc.errors import Fault, Malformed, SvcError, Unavailable
 from svc.interfaces.discovery import FoundResource, IFinder
 from svc.messages.discovery import (
     PublishAnswer,
@@ -187,7 +187,7 @@ class PublisherTests(SourceCase):
             self.hurried += 1
 
         self.publisher = Publisher(
-            publications=[SourcePublication(self.source)],
+            publications=[SourcePublication(self.source, Backoff(1, 60))],
             dial=self.line.dial,
             clock=self.clock,
             waits=Backoff(1, 60),
@@ -237,3 +237,23 @@ class PublisherTests(SourceCase):
         self.publish(seconds=1.5)
         self.publish(self.answer(), seconds=0.6)
         self.assertEqual(self.line.closed, 3)
+
+    def test_one_that_is_refused(self) -> None:
+        """A source that the Authority refuses waits alone: the leases of others are renewed."""
+        self.look([found("r1")])
+        self.publish(self.answer())
+        hall = self.watched("hall", Given())
+        self.look([found("r2")], hall)
+        self.publisher.publications = [
+            SourcePublication(hall, Backoff(1, 60)),
+            *self.publisher.publications,
+        ]
+        full = SvcError("full", reason="full", fault=Fault.EXHAUSTED, retry_after=50)
+        self.assertEqual(self.publish(full), ["full"])
+        self.publish(self.answer(), seconds=31)
+        self.publish(self.answer(), full, seconds=31)
+        self.assertEqual(
+            [one.source for one in self.line.asked[1:]], ["hall", *["rack"] * 2, "hall"]
+        )
+        self.publish(Unavailable("away", reason="away"), seconds=31)
+        self.assertEqual(self.line.asked[-1].source, "rack")
