@@ -34,7 +34,7 @@ class SelfChecks(AsyncService):
     def __attrs_post_init__(self) -> None:
         self.shared.reloads.prepare("doctor.check_interval_secs", by=self._prepared)
         if self._interval:
-            self._made(self._interval)
+            self._doctor = self._made(self._interval)
 
     async def start(self) -> None:
         """The first run begins at once."""
@@ -54,14 +54,13 @@ class SelfChecks(AsyncService):
         # Imported where it runs: it needs more than any role does.
         from svc.compose.doctor import periodic_doctor
 
-        self._doctor = periodic_doctor(
+        return periodic_doctor(
             runtime=self.runtime,
             settings=lambda: self.shared.reloads.settings,
             interval=interval,
             metrics=self.metrics,
             last=self.shared.checks,
         )
-        return self._doctor
 
     def _prepared(self, changed: RoleSettings) -> Callable[[], object]:
         interval = changed.doctor.check_interval_secs
@@ -69,6 +68,7 @@ class SelfChecks(AsyncService):
         return partial(self._change, doctor, interval)
 
     def _change(self, doctor: PeriodicDoctor, interval: int) -> None:
+        self._doctor = doctor
         self.shared.checks.turn(bool(interval))
         doctor.change(interval)
         if self.running and not doctor.running:

@@ -144,6 +144,45 @@ class ReloadTests(TestCase):
         self.write()
         self.assertEqual((await self.reload()).changed, ())
 
+    async def test_cannot_take_effect(self) -> None:
+        """Where one part fails all the same, those before it go back to what was in force."""
+
+        def fails(settings: RoleSettings) -> None:
+            if settings is not before:
+                raise ValueError("failed for a test")
+
+        before = self.keys.settings
+        self.keys.on("limits.anonymous_burst", apply=fails)
+        self.keys.on("limits.denials_per_minute", apply=self.apply)
+        self.write(f"{SESSIONS} = 3", f"{OPENS} = 7", "limits.anonymous_burst = 3")
+        with self.assertRaises(SvcError) as caught:
+            await self.reload()
+        self.assertEqual(caught.exception.reason, "reload_failed")
+        self.assertEqual(len(self.flushLoggedErrors(ValueError)), 1)
+        self.assertIs(self.keys.settings, before)
+        limits = before.limits
+        self.assertEqual(
+            self.applied, [(3, 7), (limits.max_sessions_per_person, limits.opens_per_minute)]
+        )
+        self.write(f"{SESSIONS} = 3")
+        self.assertEqual((await self.reload()).generation, 2)
+
+    async def test_signals(self) -> None:
+        """Those that come while one waits for its turn are answered by it."""
+        begun: list[Any] = []
+
+        async def record(*what: Any) -> None:
+            begun.append(what)
+            await Deferred()
+
+        self.keys.recorded_by(record)
+        self.write(f"{SESSIONS} = 3")
+        for _ in range(50):
+            self.reloading.hang_up()
+        for _ in range(5):
+            self.clock.advance(RECORD_SECS)
+        self.assertEqual(len(begun), 2)
+
     async def test_signal(self) -> None:
         """A signal's reload is refused in the log alone."""
         events = logged(self)

@@ -6,7 +6,7 @@ restart, all of them do; otherwise none does.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -20,7 +20,7 @@ from svc.compose.reload.keys import ReloadableKeys, changed_keys, is_reloadable
 from svc.config import RoleSettings
 from svc.config.reading import read_settings
 from svc.config.source import read_file
-from svc.errors import SvcError, Unavailable
+from svc.errors import Fault, SvcError, Unavailable
 from svc.runtime.services import AsyncService, BackgroundTasks, bounded
 from svc.runtime.threads import InThread
 
@@ -64,6 +64,7 @@ class Reloading(AsyncService):
     _generation: int = field(default=1, init=False)
     _digest: str = field(init=False)
     _turn: DeferredLock = field(factory=DeferredLock, init=False)
+    _is_hung_up: bool = field(default=False, init=False)
     _tasks: BackgroundTasks = field(factory=BackgroundTasks, init=False)
 
     @path.default
@@ -82,8 +83,13 @@ class Reloading(AsyncService):
         await self._tasks.stopService()
 
     def hang_up(self) -> None:
-        """SIGHUP came: reload; what comes of it is in the log alone."""
-        self._tasks.spawn("reload", self._hung_up())
+        """SIGHUP came: reload; what comes of it is in the log alone.
+
+        One that comes while another waits for its turn is answered by that.
+        """
+        if not self._is_hung_up:
+            self._is_hung_up = True
+            self._tasks.spawn("reload", self._hung_up())
 
     async def reload(self, uid: int | None) -> Reloaded:
         """Read the file again and let it take effect.
@@ -127,9 +133,7 @@ class Reloading(AsyncService):
             recording = self.keys.record(uid, changed, digest)
             await bounded(self.clock, RECORD_SECS, recording, "the record of the reload")
         # From here on nothing is awaited: the role never runs by half of a configuration.
-        self.keys.take(settings)
-        for apply in applies:
-            apply()
+        self._take(changed, settings, applies)
         self._digest = digest
         if changed:
             self._generation += 1
@@ -141,16 +145,54 @@ class Reloading(AsyncService):
         )
         return Reloaded(self._generation, digest, changed)
 
+    def _take(
+        self,
+        changed: Collection[str],
+        settings: RoleSettings,
+        applies: Sequence[Callable[[], object]],
+    ) -> None:
+        """Have it take effect.
+
+        Raises:
+            SvcError: a part could not, which is a fault of ours; what was in force is so again.
+        """
+        before = self.keys.settings
+        self.keys.take(settings)
+        try:
+            for apply in applies:
+                apply()
+        except Exception:
+            _log.failure("a key of the configuration could not take effect")
+            self._back(changed, before)
+            raise SvcError(
+                "a key could not take effect, so none did; see the role's log",
+                reason="reload_failed",
+                fault=Fault.INTERNAL,
+            ) from None
+
+    def _back(self, changed: Collection[str], before: RoleSettings) -> None:
+        """Have what was in force take effect again, each part whatever becomes of the others."""
+        self.keys.take(before)
+        for apply in self.keys.prepared(changed, before):
+            try:
+                apply()
+            except Exception:
+                _log.failure("a key of the configuration could not be put back")
+
     def _read(self, text: str, before: RoleSettings) -> RoleSettings:
         return read_settings(text, before.role, self.environ, before.path)
 
     async def _hung_up(self) -> None:
+        await self._turn.acquire()
+        self._is_hung_up = False  # What is written from now on is a further signal's.
         try:
-            await self.reload(None)
+            await self._reload(None)
         except SvcError as refused:
             _log.error(
                 "the configuration was not reloaded", reason=refused.reason, text=refused.text
             )
+        finally:
+            self._turn.release()
 
 
 def _digest_of(text: str) -> str:
