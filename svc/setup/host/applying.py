@@ -19,12 +19,15 @@ from pathlib import Path
 from attrs import frozen
 
 from svc.config.rules import SHARED
+from svc.config.source import MAX_BYTES
 from svc.errors import Fault, SvcError
 from svc.setup.host.planning import PreparedSetup, SetupInputs, prepared
 from svc.setup.host.steps import DirectoryStep, FileStep, SetupPlan, Step, UnitStep
 from svc.setup.units.install import install_unit
+from svc.setup.units.machine import ServiceRefused
 
 LOCK = "run/svc-setup.lock"
+_BEFORE_IT = "the steps before it are done, and may be repeated"
 _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -102,12 +105,15 @@ def _carry_out(step: Step, inputs: SetupInputs, ready: PreparedSetup) -> bool:
             return _file(step)
     except OSError as error:
         raise SetupRefused(
-            f"{step.path}: {(error.strerror or 'failed').lower()}; the steps before it are done, "
-            "and may be repeated",
+            f"{step.path}: {(error.strerror or 'failed').lower()}; {_BEFORE_IT}",
             reason="setup_failed",
         ) from None
     assert isinstance(step, UnitStep) and ready.unit is not None
-    return install_unit(inputs.machine, inputs.wanted, ready.unit).changed
+    try:
+        return install_unit(inputs.machine, inputs.wanted, ready.unit).changed
+    except ServiceRefused as refused:
+        said = refused.text.removesuffix("; nothing was changed")
+        raise refused.with_(text=f"{said}; {_BEFORE_IT}") from None
 
 
 def _directory(step: DirectoryStep, shared: Path) -> bool:
@@ -147,8 +153,10 @@ def _above(path: Path, shared: Path) -> Iterator[int]:
 def _file(step: FileStep) -> bool:
     descriptor = os.open(step.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise SetupRefused(f"{step.path}: is not a regular file", reason="plan_differs")
         with open(descriptor, "rb", closefd=False) as file:
-            digest = hashlib.sha256(file.read()).hexdigest()
+            digest = hashlib.sha256(file.read(MAX_BYTES + 1)).hexdigest()
         if digest != step.sha256:
             raise SetupRefused(f"{step.path}: changed just now", reason="plan_differs")
         return _own(descriptor, step.file_owner, step.mode)

@@ -123,6 +123,19 @@ class ApplyTests(SetupCase):
             self.assertEqual(self.everything(), found)
             self.assertEqual(list(unknown(plan_result(done.plan, done.changed))), [])
 
+    def test_the_unit_is_refused(self) -> None:
+        """Where the unit is refused, what was done before it is not denied."""
+        inputs = self.inputs()
+        self.systemctl.fails = "enable"
+        with self.assertRaises(SvcError) as caught:
+            self.approved(inputs)
+        text = caught.exception.text
+        self.assertIn("failed; the steps before it are done, and may be repeated", text)
+        self.assertNotIn("nothing was changed", text)
+        self.assertTrue((self.root / STATE).is_dir())
+        self.systemctl.fails = ""
+        self.assertEqual(self.approved(inputs).changed[-1], True)
+
     @proves("G-CLI-20", "U-NOTE-29", "G-OPEN-71")
     def test_not_approved(self) -> None:
         """Without a digest, or with that of another input, root changes nothing."""
