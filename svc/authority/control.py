@@ -317,6 +317,9 @@ class ControlService:
         self, request: pb.HealthReports, call: IRpcCall
     ) -> tunnel_pb2.HealthReceipt:
         proxy = self._proxy(call.peer)
+        self.rates.admit(proxy.id)
         with self.rates.reporting(proxy.id):
             receipt = self.health.take(read_health_reports(request), proxy.id)
+        for _ in receipt.refused:
+            self.rates.unproven.charge(node(proxy.id))
         return receipt_message(receipt)

@@ -30,11 +30,12 @@ from svc.messages.control import (
     ended_message,
     hello_message,
 )
+from svc.messages.health import health_reports
 from svc.messages.snapshot import SnapshotFrame, decode_frame, decode_snapshot
 from svc.messages.spooled import SpoolState, read_state, spooled_message
 from svc.model.principal import Role
 from svc.model.session.session import Session, SessionState
-from svc.model.signing import Purpose
+from svc.model.signing import Purpose, Signed
 from svc.proto.gate.v1 import control_pb2 as pb
 from svc.ratelimit.limits import Rate
 from svc.runtime.services import BackgroundTasks
@@ -157,6 +158,15 @@ class ControlTests(SynchronousTestCase):
             with self.assertRaises(TooMany):
                 self.control.admit(method, self.peer)
         self.control.admit(END_METHOD, self.peer)
+
+    def test_false_health_reports(self) -> None:
+        """Each that is no node's own costs the Proxy, until no more of them are looked at."""
+        self.house.rates.unproven.buckets.rate = Rate(60, 3)
+        report = Signed(b"no report", b"s" * 64, self.house.connector.chain)
+        message = health_reports([report, report])
+        for _ in range(2):
+            self.successResultOf(self.call("ReportHealth", message)[1])
+        self.assertEqual(self.refused("ReportHealth", message), "too_many_requests")
 
     def test_rows_of_a_spool(self) -> None:
         """Rows are in the queue when they are answered; only the caller's own are taken."""
