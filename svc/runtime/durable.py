@@ -10,17 +10,36 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path
+from typing import BinaryIO
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 TRIED_BYTES = 65_536
 """What is written to see whether a disk takes anything at all."""
 
 _LEFT_SECS = 600.0
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a regular file for reading; a link is followed.
+
+    Raises:
+        OSError: it cannot be read, or is something else, such as a pipe, of which a read would
+            wait for whoever writes to it.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "is not a regular file", str(path))
+        return open(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def is_full(error: BaseException) -> bool:

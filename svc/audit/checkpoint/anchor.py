@@ -27,6 +27,7 @@ from svc.errors import AuditBroken, Malformed
 from svc.interfaces.audit import IHeadKeeper
 from svc.model.audit.record import SignedHead
 from svc.runtime import durable
+from svc.runtime.durable import open_regular
 from svc.runtime.given_file import given_file
 
 MAX_LINE = 1 << 16
@@ -97,7 +98,7 @@ class AnchorDirectory:
             AnchorUnreadable: it holds something else.
         """
         try:
-            with (self.path / "latest").open("rb") as file:
+            with open_regular(self.path / "latest") as file:
                 data = file.read(MAX_LINE + 1)
             return parsed_head(data.removesuffix(b"\n"), {})
         except FileNotFoundError:
@@ -194,7 +195,7 @@ class AnchorDirectory:
 
     def _last_line(self) -> bytes | None:
         try:
-            with (self.path / "heads.jsonl").open("rb") as file:
+            with open_regular(self.path / "heads.jsonl") as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(0, size - 2 * MAX_LINE))
                 tail = file.read()
@@ -211,7 +212,7 @@ def heads_in(path: Path, *, missing_ok: bool = False) -> Iterator[SignedHead]:
         AuditBroken: the file cannot be read; while iterating, a line is not a head.
     """
     try:
-        file = path.open("rb")
+        file = open_regular(path)
         return _lines(file, os.fstat(file.fileno()).st_size)
     except FileNotFoundError as missing:
         if missing_ok:

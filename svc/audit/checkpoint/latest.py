@@ -20,6 +20,7 @@ from svc.errors import AuditBroken, Malformed, SvcError
 from svc.interfaces.audit import HeadVerifier
 from svc.model.audit.record import SignedHead
 from svc.runtime import durable
+from svc.runtime.durable import open_regular
 from svc.runtime.threads import InThread, inline
 
 MAX_HEAD = 32_768
@@ -72,7 +73,7 @@ class LatestCheckpoint:
             SvcError: the file cannot be read as what it is.
         """
         try:
-            with self.path.open("rb") as file:
+            with open_regular(self.path) as file:
                 self.kept = from_line(file.read(MAX_HEAD + 1).removesuffix(b"\n"), {})
         except FileNotFoundError:
             self.kept = None

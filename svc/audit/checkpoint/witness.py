@@ -27,6 +27,7 @@ from svc.errors import AuditBroken, SvcError
 from svc.interfaces.audit import IHeadSink, IHeadSource
 from svc.model.audit.record import SignedHead
 from svc.runtime.backoff import Backoff
+from svc.runtime.durable import open_regular
 from svc.runtime.services import AsyncService, bounded, cancel
 from svc.runtime.threads import InThread
 
@@ -86,7 +87,7 @@ def newest_in(path: Path) -> SignedHead | None:
     """
     if not path.exists():
         return None
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 2 * MAX_LINE))
         tail = file.read()

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from svc.audit.checkpoint.anchor import AnchorDirectory, parsed_head
+from svc.audit.checkpoint.anchor import MAX_LINE, AnchorDirectory, parsed_head
 from svc.audit.checkpoint.head import head_time
 from svc.client.own_certificate import ends_soon
 from svc.model.audit.record import SignedHead
@@ -24,6 +24,7 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.keyring import load_keys
 from svc.pki.profile import DAY
 from svc.pki.public_tls import PublicCertificate
+from svc.runtime.durable import open_regular
 
 URGENT_SECS = 7 * DAY
 SOON_SECS = 30 * DAY
@@ -241,7 +242,8 @@ def _kept_head(context: CheckContext) -> SignedHead | None:
     if context.role == "authority":
         return AnchorDirectory(context.state / "anchor").newest()
     try:
-        line = (context.state / "snapshot" / "audit-head").read_bytes()
+        with open_regular(context.state / "snapshot" / "audit-head") as file:
+            line = file.read(MAX_LINE + 1)
     except FileNotFoundError:
         return None
     return parsed_head(line.removesuffix(b"\n"), {})

@@ -19,6 +19,7 @@ from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import AS_THE_ROLE, NODES, ROLES, CheckContext
 from svc.ops.doctor.probes import is_running
 from svc.ops.doctor.room import judged_room, sized
+from svc.runtime.durable import open_regular
 
 SPOOL = "spool"
 MOST_UNIT_BYTES = 1 << 16
@@ -70,7 +71,7 @@ def _binary_path(context: CheckContext) -> Iterator[Finding]:
 
 def _started_by(unit: Path) -> str | None:
     """The program of the last ``ExecStart=``; its drop-ins are not read."""
-    with unit.open("rb") as file:
+    with open_regular(unit) as file:
         text = file.read(MOST_UNIT_BYTES).decode("utf-8", "replace")
     found = None
     for line in text.splitlines():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -25,19 +24,15 @@ reactor: Any = installed
 
 
 class SilentTests(TestCase):
-    """Two pipes that nobody writes to: whoever opens them to read hangs."""
+    """Two files on a host that has fallen silent: whoever reads them hangs."""
 
     timeout = 20
 
     def setUp(self) -> None:
         self.clock: Any = Clock()
-        self.pipes = [Path(self.mktemp()), Path(self.mktemp())]
-        for pipe in self.pipes:
-            os.mkfifo(pipe)
-
-    def tearDown(self) -> None:
-        for pipe in self.pipes:
-            os.close(os.open(pipe, os.O_RDWR))
+        self.silent = [Path(self.mktemp()), Path(self.mktemp())]
+        self.heard = threading.Event()
+        self.addCleanup(self.heard.set)
 
     async def test_start(self) -> None:
         """A start hears those that answer, and passes the others after one wait for all of them."""
@@ -46,7 +41,9 @@ class SilentTests(TestCase):
         [head] = heads_over(log.log, 9)
         path = Path(self.mktemp())
         path.write_bytes(to_line(head) + b"\n")
-        sinks = head_sinks(reactor, [f"file://{one.absolute()}" for one in (*self.pipes, path)])
+        sinks = head_sinks(reactor, [f"file://{one.absolute()}" for one in (*self.silent, path)])
+        for sink in sinks[:2]:
+            sink.in_thread(self.heard.wait)
         latest_checkpoint = LatestCheckpoint(
             path=Path(self.mktemp()), verify_head=verify_head, cluster="demo.example", log_id="log"
         )
@@ -72,15 +69,15 @@ class SilentTests(TestCase):
             self.clock.advance(ANSWER_SECS)
             await asked
         texts = [one["text"] for one in said if "text" in one]
-        for pipe in self.pipes:
-            self.assertEqual(sum(str(pipe) in text for text in texts), 1, texts)
+        for silent in self.silent:
+            self.assertEqual(sum(str(silent) in text for text in texts), 1, texts)
         self.assertEqual(latest_checkpoint.kept and latest_checkpoint.kept.hash, head.hash)
         for sink in sinks:
             sink.close()
 
     async def test_shared_pool(self) -> None:
         """What hangs is in no thread that others need, and in none that a process waits for."""
-        sinks = head_sinks(reactor, [f"file://{one.absolute()}" for one in self.pipes])
+        sinks = head_sinks(reactor, [f"file://{one.absolute()}" for one in self.silent])
         began: list[Deferred[threading.Thread]] = []
         for sink in sinks:
             told: Deferred[threading.Thread] = Deferred()
@@ -90,6 +87,7 @@ class SilentTests(TestCase):
                 reactor.callFromThread(told.callback, threading.current_thread())
 
             sink.in_thread(tell)
+            sink.in_thread(self.heard.wait)
             Deferred.fromCoroutine(sink.newest()).addErrback(lambda _: None)
             sink.close()
         threads = [await one for one in began]

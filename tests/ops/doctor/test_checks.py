@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -286,6 +287,21 @@ class AuditTests(CopyCase):
         self.assert_ok("authority", "audit.anchor")
         (self.copy.state("authority") / "anchor" / "latest").write_bytes(b"{}\n")
         self.assert_found("authority", "audit.anchor", "fail", "latest")
+
+    def test_pipes(self) -> None:
+        """A pipe where a file should be keeps no check waiting for whoever writes to it."""
+        anchor = self.copy.state("authority") / "anchor"
+        kept = self.copy.state("proxy") / "snapshot" / "audit-head"
+        kept.parent.mkdir(exist_ok=True)
+        witness = self.copy.base / "witness.jsonl"
+        for path in (anchor / "latest", kept, witness):
+            path.unlink(missing_ok=True)
+            os.mkfifo(path)
+        said = "is not a regular file"
+        self.assert_found("authority", "audit.anchor", "fail", said)
+        self.assert_found("proxy", "identity.clock", "fail", said)
+        named = (f"file://{witness}",)
+        self.assert_found("authority", "audit.witness", "fail", said, audit__witness=named)
 
     def test_witness(self) -> None:
         """Nobody, a file without heads, a file with them, and a server, which is not asked."""
