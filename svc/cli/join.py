@@ -61,6 +61,12 @@ directory_option = click.option(
     metavar="HOST:PORT",
     help="The Authority's join listener, to join directly instead of through a Proxy.",
 )
+@click.option(
+    "--replace",
+    "replaces",
+    is_flag=True,
+    help="Replace an identity of another gateway that is in the directory.",
+)
 @json_option
 @click.pass_obj
 def join(
@@ -70,6 +76,7 @@ def join(
     token_file: Path | None,
     directory: Path | None,
     authority: str | None,
+    replaces: bool,
     as_json: bool,
 ) -> None:
     """Exchange a one-use token for your identity on this machine."""
@@ -91,6 +98,7 @@ def join(
             pin,
             token,
             partial(click.echo, err=True),
+            replaces,
         )
     )
     option = "" if directory is None else f" --dir {shlex.quote(str(joined.config.parent))}"

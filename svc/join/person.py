@@ -16,7 +16,7 @@ from svc.client.places import CLIENT_FILE
 from svc.client.signin import SignInFile
 from svc.config import Address
 from svc.config.forms import DIAL, PIN
-from svc.errors import ConfigError, SvcError, UsageError
+from svc.errors import ConfigError, Fault, SvcError, UsageError
 from svc.join.answer import Enrolled, KeptAnswer
 from svc.join.channel import PinnedCluster, ask_authority
 from svc.join.enroll import JoinRequest, enroll_over
@@ -51,6 +51,7 @@ class JoinPlace:
         store: Of *directory*.
         show: Told if another process here has to be waited for, and of an identity of another
             gateway that was replaced.
+        replaces: Whether an identity of another gateway may be replaced.
     """
 
     directory: Path
@@ -58,6 +59,7 @@ class JoinPlace:
     pin: str
     store: IdentityStore
     show: Callable[[str], object]
+    replaces: bool = False
 
 
 def parse_addresses(option: str, texts: Iterable[str]) -> tuple[Address, ...]:
@@ -132,12 +134,20 @@ async def _joined(
     store, directory = here.store, here.directory
     kept = KeptAnswer(store, token)
     enrolled = kept.read()
+    former = _other_gateway(store, here.pin)
+    if former and not here.replaces and enrolled is None:
+        raise SvcError(
+            f"{directory}: holds the identity of another gateway (its root is {former}), which "
+            "joining would replace; to have both, use one directory for each (--dir DIR), or give "
+            "--replace; the token was not used",
+            reason="another_gateway",
+            fault=Fault.PRECONDITION,
+        )
     if enrolled is None:
         asking = JoinRequest(here.pin, token, make_request(store.pending_key()))
         answer: Deferred[Enrolled] = Deferred.fromCoroutine(_awaited(enroll(asking)))
         enrolled = await bounded(runtime.reactor, JOIN_SECS, answer, "joining")
         kept.write(enrolled)
-    former = _other_gateway(store, here.pin)
     identity = kept.adopt(enrolled, cluster="", pin=here.pin, roles=CALLERS, now=runtime.now)
     facts = identity.facts
     # An agent is renewed by its certificate alone; a person who joined by a token joins again.
@@ -148,8 +158,7 @@ async def _joined(
     store.forget_answer()
     if former:
         here.show(
-            f"the identity that was here, of another gateway (its root is {former}), was replaced; "
-            "to have both, use one directory for each: svc join --dir DIR"
+            f"the identity that was here, of another gateway (its root is {former}), was replaced"
         )
     return JoinedPerson(
         cluster=identity.principal.cluster, name=enrolled.name, config=path, identity=identity
@@ -179,12 +188,13 @@ async def take_identity(
     pin: str,
     token: JoinToken,
     show: Callable[[str], object],
+    replaces: bool = False,
 ) -> JoinedPerson:
     """Join, and write identity and configuration; an earlier one stays until that is done.
 
     Args:
         authority: Authority's join listener, to join without a Proxy.
-        show: As of :class:`JoinPlace`.
+        show: As of :class:`JoinPlace`, as is *replaces*.
 
     Raises:
         SvcError: refused or not reached; nothing was replaced.
@@ -206,6 +216,7 @@ async def take_identity(
         pin=check_pin(pin),
         store=IdentityStore(directory),
         show=show,
+        replaces=replaces,
     )
     return await join_person(runtime, here, token, enroll)
 

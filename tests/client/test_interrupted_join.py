@@ -104,6 +104,7 @@ class PersonTests(InterruptedCase):
             pin=authority.world.keys.ca_pin,
             store=self.store(),
             show=self.fail,
+            replaces=True,
         )
         return self.outcome(join_person(self.runtime(), place, authority.token, self.way))
 

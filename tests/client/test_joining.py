@@ -471,6 +471,7 @@ class PersonTests(SynchronousTestCase):
         self.directory = prepare(self.home / ".svc")
         self.store = IdentityStore(self.directory)
         self.shown: list[str] = []
+        self.replaces = False
         world = self.authority.world
         self.runtime = Runtime(
             reactor=world.clock,
@@ -498,6 +499,7 @@ class PersonTests(SynchronousTestCase):
             pin=self.authority.world.keys.ca_pin,
             store=self.store,
             show=self.shown.append,
+            replaces=self.replaces,
         )
 
     def test_joins(self) -> None:
@@ -529,19 +531,22 @@ class PersonTests(SynchronousTestCase):
         self.assertNotEqual(second.identity.chain, first.identity.chain)
 
     def test_after_another_gateway(self) -> None:
-        """An identity of another gateway is replaced, and that is said with how to have both."""
+        """An identity of another gateway is replaced only if that is asked for; the token stays."""
         other = World()
         self.store.pin(other.keys.root_der)
         self.store.write(
             self.store.pending_key(), other.issued(Role.USER, self.store.pending_key()).chain
         )
-        for said in (1, 0):
-            self.shown.clear()
-            self.assertEqual(len(self.join()), 1)
-            self.assertEqual(len(self.shown), said)
-            if said:
-                self.assertIn(other.keys.ca_pin, self.shown[0])
-                self.assertIn("--dir", self.shown[0])
+        before = self.store.load().chain
+        (failure,) = self.join()
+        self.assertEqual((failure.value.reason, self.shown), ("another_gateway", []))
+        for word in (other.keys.ca_pin, "--dir", "--replace"):
+            self.assertIn(word, failure.value.text)
+        self.assertEqual(self.store.load().chain, before)
+        self.replaces = True
+        self.assertEqual(self.join()[0].name, "ann")
+        self.replaces = False
+        self.assertEqual((self.join()[0].name, len(self.shown)), ("ann", 1))
 
     def test_beside_another(self) -> None:
         """A join waits for another process that changes the identity, and asks for nothing yet."""
