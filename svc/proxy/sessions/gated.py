@@ -29,7 +29,7 @@ from svc.model.canonical import Json
 from svc.model.ids import Entropy, random_id
 from svc.model.policy.access import ContextValue
 from svc.model.policy.requested import ApprovedAccess, can_be_asked, exact_command, text_digest
-from svc.model.session.ending import GATED_FAULTS
+from svc.model.session.ending import GATED_FAULTS, NOT_RECORDED
 from svc.model.session.ranges import RangeDecision
 from svc.model.session.request import SessionRequest
 from svc.model.signing import Signed
@@ -245,6 +245,7 @@ class GatedSession:
     requests: GatedStream = field(factory=GatedStream, init=False)
     answers: GatedStream = field(factory=GatedStream, init=False)
     _announced: int = field(default=0, init=False)
+    _is_astray: bool = field(default=False, init=False)
 
     @property
     def resource(self) -> str:
@@ -276,6 +277,8 @@ class GatedSession:
         text: bytes = b"",
     ) -> RequestVerdict:
         try:
+            if self._is_astray:
+                raise SvcError("the gate gave a request up", reason=NOT_RECORDED)
             self.spend()
             decided = self.decides(self.opened, action, facts, None, text)
             if decided.request_hint and not refused:
@@ -289,7 +292,7 @@ class GatedSession:
             decided.range, decided.frames = self.requests.request_range(size)
             waiting = self.write(decided, self.opened.request.session_uid)
             if waiting is not None:
-                await waiting
+                await self._recorded(waiting)
             self._announce(decided.range, allowed=decided.decision == "allow")
             if decided.request_hint and can_be_asked(text):
                 self.keep(decided.decision_id, action, text)
@@ -301,6 +304,21 @@ class GatedSession:
                 _log.failure("a request could not be decided", resource=self.resource)
             return RequestVerdict(allowed=False, decision_id=random_id(self.entropy), reason=reason)
         return decided.verdict
+
+    async def _recorded(self, waiting: Awaitable[object]) -> None:
+        """Wait until a request is on record.
+
+        A gate that gives up meanwhile ends its session: the record may be written all the same,
+        and every number that the Connector is told after it would be another one's.
+        """
+        try:
+            await waiting
+        except CancelledError:
+            self._is_astray = True
+            self.ending = self.ending or NOT_RECORDED
+            self.requests.give_up()
+            self.answers.give_up()
+            raise
 
     async def _approved(
         self, denied: GatedRequest, action: str, facts: Mapping[str, ContextValue], text: bytes

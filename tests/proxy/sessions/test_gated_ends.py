@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import evolve
+from twisted.internet.defer import Deferred
 
-from svc.interfaces.gating import IGatedSession, IGatedStream
+from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
 from svc.messages.tunnel import OpenNotice
 from svc.model.session.ending import SessionOver
 from svc.model.session.ranges import RequestChain
@@ -58,6 +59,43 @@ class RequestRateTests(ProxyTests):
         over = [one == "too_many_requests" for one in self.reasons]
         self.assertEqual(over, [False, False, False, False, True, True])
         self.assertEqual(self.site.counts[("budget", "requests")], 2)
+
+
+class GivenUpTests(ProxyTests):
+    """A gate that does not wait for a decision that it asked for."""
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.after: list[RequestVerdict] = []
+        self.durable: list[Deferred[None]] = []
+        kinds: Any = self.site.sessions.gate.kinds
+        kinds["tcp"] = evolve(tcp, opaque=False, gate=self.gives_up)
+        self.site.sessions.record = self.record
+
+    def record(self, *_: Any) -> Deferred[None]:
+        """It is on the disk once the test says so."""
+        self.durable.append(Deferred())
+        return self.durable[-1]
+
+    async def gives_up(self, session: IGatedSession) -> None:
+        """Cancel one decision, and ask for another."""
+        first = Deferred.fromCoroutine(session.decide("tcpConnect", {}))
+        first.addErrback(lambda _: None)
+        first.cancel()
+        self.after.append(await session.decide("tcpConnect", {}))
+        await gate(session)
+
+    def test_session_ends(self) -> None:
+        """Its record may be written all the same, so no number after it would be right."""
+        node = self.site.node()
+        client = self.site.open(half=bytes(32))
+        carry = node.carry(node.last(OpenNotice))
+        self.site.turn()
+        [verdict] = self.after
+        self.assertEqual((verdict.allowed, verdict.reason), (False, "not_recorded"))
+        self.assertEqual(len(self.durable), 1)
+        self.assertTrue(client.is_over)
+        self.assertTrue(carry.is_over)
 
 
 class GatedEndTests(ProxyTests):
