@@ -50,12 +50,13 @@ def main() -> int:
             return status
     try:
         from svc.cli import main as run
-    except ModuleNotFoundError as error:
+
+        return run()
+    except ModuleNotFoundError as error:  # many are imported only where they are needed
         return _refused(
             f"there is no module {error.name}; svc takes none from PYTHONPATH: install svc, and "
             "what it needs, into one environment"
         )
-    return run()
 
 
 def _refused(text: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from google.protobuf.wrappers_pb2 import StringValue
@@ -32,6 +33,11 @@ async def crash(request: Any, call: Any) -> StringValue:
     raise RuntimeError("a secret")
 
 
+async def lack(request: Any, call: Any) -> StringValue:
+    import_module("nobody_installs_this")
+    return StringValue()
+
+
 async def echo(call: Any) -> None:
     while (message := await call.receive()) is not None:
         await call.send(message)
@@ -60,6 +66,7 @@ class CallsTests(SynchronousTestCase):
                         "Greet": unary(StringValue, greet),
                         "Refuse": unary(StringValue, refuse),
                         "Crash": unary(StringValue, crash),
+                        "Lack": unary(StringValue, lack),
                         "Both": streaming(echo),
                         "Stall": streaming(self.stall),
                         "Pour": streaming(self.pour),
@@ -140,6 +147,13 @@ class CallsTests(SynchronousTestCase):
         self.assertEqual((refusal.fault, refusal.reason), (Fault.INTERNAL, "internal"))
         self.assertNotIn("secret", refusal.text)
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
+    def test_a_package_that_is_not_installed(self) -> None:
+        """An environment of an older release may lack one: it is named, with what to do."""
+        refusal = self.refusal(self.unary("Lack"))
+        self.assertEqual((refusal.fault, refusal.reason), (Fault.INTERNAL, "module_missing"))
+        self.assertIn("no module nobody_installs_this", refusal.text)
+        self.assertEqual(len(self.flushLoggedErrors(ModuleNotFoundError)), 1)
 
     def test_unknown_method(self) -> None:
         """A method nobody serves is UNIMPLEMENTED."""

@@ -159,7 +159,7 @@ class ServerCall(MessageEnd):
             self._answer(failure.value)
         else:
             _log.failure("a call failed", failure, method=self.method)
-            self._answer(SvcError("the call failed", reason="internal", fault=Fault.INTERNAL))
+            self._answer(_internal(failure.value))
 
     def _answer(self, refusal: SvcError) -> None:
         self._stream.finish(status_of(refusal), self._trailing)
@@ -170,6 +170,18 @@ class ServerCall(MessageEnd):
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
+
+
+def _internal(error: BaseException | None) -> SvcError:
+    """What a caller is told of a fault of ours: nothing, but of a package that is not installed."""
+    if isinstance(error, ModuleNotFoundError):
+        return SvcError(
+            f"there is no module {error.name} where this role is installed: install svc with all "
+            "that it needs into one environment, and restart the role",
+            reason="module_missing",
+            fault=Fault.INTERNAL,
+        )
+    return SvcError("the call failed", reason="internal", fault=Fault.INTERNAL)
 
 
 def draining() -> Unavailable:
