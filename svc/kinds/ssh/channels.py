@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from twisted.conch.ssh.connection import OPEN_CONNECT_FAILED
+from twisted.conch.ssh.connection import EXTENDED_DATA_STDERR, OPEN_CONNECT_FAILED
 from twisted.internet.defer import Deferred
 
 from svc.kinds.ssh.conch import QUIET, SSHChannel
@@ -48,7 +48,8 @@ class JoinedChannel(SSHChannel):  # type: ignore[misc]
         self._ends = False
         self._is_awaited = False
         self._onward: Callable[[], object] | None = None
-        self._data = b""
+        # What waits for a window.  Conch has bytes here, of which it copies all at each change.
+        self.buf, self.extBuf = bytearray(), bytearray()
         self._confirmed: Callable[[], object] | None = None
         self._failed: Callable[[str, int], object] | None = None
 
@@ -97,7 +98,7 @@ class JoinedChannel(SSHChannel):  # type: ignore[misc]
 
     def extReceived(self, dataType: int, data: bytes) -> None:
         """Likewise, stderr."""
-        if not self.other.localClosed:
+        if not self.other.localClosed and dataType == EXTENDED_DATA_STDERR:
             self.other.writeExtended(dataType, data)
         self.other.flowed()
 
@@ -106,6 +107,33 @@ class JoinedChannel(SSHChannel):  # type: ignore[misc]
         if not self.localClosed:
             self.write(data)
         self.flowed()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, or keep them until the window opens."""
+        if self.buf or len(data) > min(self.remoteWindowLeft, self.remoteMaxPacket):
+            self.buf += data
+            self._send_waiting()
+        else:
+            self.remoteWindowLeft -= len(data)
+            self.conn.sendData(self, data)
+
+    def writeExtended(self, dataType: int, data: bytes) -> None:
+        """Likewise, stderr; there is nothing else."""
+        self.extBuf += data
+        self._send_waiting()
+
+    def _send_waiting(self) -> None:
+        while (self.buf or self.extBuf) and self.remoteWindowLeft:
+            waiting = self.buf or self.extBuf
+            piece = bytes(waiting[: min(self.remoteWindowLeft, self.remoteMaxPacket)])
+            del waiting[: len(piece)]
+            self.remoteWindowLeft -= len(piece)
+            if waiting is self.buf:
+                self.conn.sendData(self, piece)
+            else:
+                self.conn.sendExtendedData(self, EXTENDED_DATA_STDERR, piece)
+        if self.closing:
+            self.loseConnection()
 
     def flowed(self) -> None:
         """Let more come on the other one, once all has left that it sent."""
@@ -126,7 +154,8 @@ class JoinedChannel(SSHChannel):  # type: ignore[misc]
 
     def addWindowBytes(self, data: int) -> None:
         """The peer takes more."""
-        super().addWindowBytes(data)
+        self.remoteWindowLeft += data
+        self._send_waiting()
         self.flowed()
         self._end_if_empty()
 

@@ -29,14 +29,26 @@ from twisted.internet.defer import Deferred
 from svc.kinds.ssh.conch import NS, QUIET, SSHConnection, getNS
 
 WINDOW = 1 << 20
-"""Of each channel and direction: no more than this waits for a slow reader."""
+"""Of a channel and direction: no more than this waits for a slow reader."""
+
+LEAST_WINDOW = 1 << 16
+"""Of a channel among many; see :func:`_window`."""
 
 MOST_PACKET = 1 << 15
+LEAST_PACKET = 1 << 10
+"""Whoever takes less at a time is refused: each packet costs us as much as a large one."""
+
 MOST_CHANNELS = 64
-"""Of one session, with those on their way to open: each may hold two windows."""
+"""Of one session, with those on their way to open or to close: each may hold two windows."""
 
 MOST_WAITING = 64
 """Requests of a channel, or of a connection, that may wait for the target's answer."""
+
+FAR = 1 << 22
+"""Once so much more was written to a connection that takes nothing, neither side is read.
+
+Windows bound the bytes of channels; this bounds requests and the answers to them.
+"""
 
 _MOST_TEXT = 400
 
@@ -46,9 +58,15 @@ class Outflow:
     """Whether what is written to a connection leaves it: the end of a chain of back-pressure.
 
     It is the push producer of the connection's transport.
+
+    Attributes:
+        sources: Push producers of what is read on either side; see :data:`FAR`.
     """
 
+    sources: tuple[Any, ...] = field(default=(), init=False)
     _is_stopped: bool = field(default=False, init=False)
+    _is_held: bool = field(default=False, init=False)
+    _beyond: int = field(default=0, init=False)
     _waiting: list[Callable[[], object]] = field(factory=list, init=False)
 
     def pauseProducing(self) -> None:
@@ -58,17 +76,43 @@ class Outflow:
     def resumeProducing(self) -> None:
         """It takes more."""
         self._is_stopped = False
-        waiting, self._waiting = self._waiting, []
-        for go_on in waiting:
-            go_on()
+        if self._beyond > FAR:
+            for source in self.sources:
+                source.resumeProducing()
+        self._beyond = 0
+        self._go_on()
+
+    def hold(self) -> None:
+        """Keys are made: what is written waits in the protocol, and not in the transport."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """They are made."""
+        self._is_held = False
+        self._go_on()
+
+    def wrote(self, size: int) -> None:
+        """So many bytes were written, whether it takes them or not."""
+        if self._is_stopped:
+            self._beyond += size
+            if self._beyond > FAR:
+                for source in self.sources:
+                    source.pauseProducing()
+
+    def _go_on(self) -> None:
+        if not self._is_stopped and not self._is_held:
+            waiting, self._waiting = self._waiting, []
+            for go_on in waiting:
+                go_on()
 
     def stopProducing(self) -> None:
         """It is gone, and its protocol hears so by itself."""
         self._waiting.clear()
+        self.sources = ()
 
     def once_open(self, go_on: Callable[[], object]) -> None:
         """Call this when it takes more; at once where it does now."""
-        if self._is_stopped:
+        if self._is_stopped or self._is_held:
             self._waiting.append(go_on)
         else:
             go_on()
@@ -116,9 +160,11 @@ class FlowConnection(SSHConnection):  # type: ignore[misc]
 
     Attributes:
         outflow: Of its transport.
+        across: The connection that channels are opened onward on, once it is there.
     """
 
     _log = QUIET
+    across: FlowConnection | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,19 +239,36 @@ class FlowConnection(SSHConnection):  # type: ignore[misc]
         kind, rest = getNS(packet)
         sender, window, most = (_number(rest, at) for at in (0, 4, 8))
         try:
-            if len(self.channels) >= MOST_CHANNELS:
+            if max(len(one.channels) for one in (self, self.across or self)) >= MOST_CHANNELS:
                 raise ConchError("svc: too many channels in one session", OPEN_RESOURCE_SHORTAGE)
+            if most < LEAST_PACKET:
+                raise ConchError(
+                    "svc: a channel has to take 1024 bytes at a time, or more",
+                    OPEN_RESOURCE_SHORTAGE,
+                )
             channel = self.opened(kind, rest[12:])
         except ConchError as refusal:
             self._refuse_channel(sender, *refusal.args)
             return
         channel.conn = self
         channel.remoteWindowLeft = window
-        channel.remoteMaxPacket = min(max(most, 1), MOST_PACKET)
+        channel.remoteMaxPacket = min(most, MOST_PACKET)
+        for one in (channel, channel.other):
+            one.localWindowSize = one.localWindowLeft = _window(len(self.channels))
         channel.open_onward(
             lambda: self._confirm(channel, sender),
             lambda text, reason: self._refuse_channel(sender, text, reason),
         )
+
+    def ssh_CHANNEL_OPEN_CONFIRMATION(self, packet: bytes) -> None:
+        """As Conch, once for each channel, and in packets of a possible size."""
+        most = _number(packet, 12)
+        if self.channels[_number(packet, 0)] in self.channelsToRemoteChannel:
+            raise ConchError("a channel was opened twice")
+        if most < LEAST_PACKET:
+            raise ConchError("a channel takes too little at a time")
+        within = packet[:12] + _bytes(min(most, MOST_PACKET)) + packet[16:]
+        super().ssh_CHANNEL_OPEN_CONFIRMATION(within)
 
     def opened(self, kind: bytes, data: bytes) -> Any:
         """The channel that the peer opens.
@@ -247,6 +310,11 @@ def no() -> Deferred[bytes]:
     answer: Deferred[bytes] = Deferred()
     answer.errback(ConchError("refused"))
     return answer
+
+
+def _window(others: int) -> int:
+    """Of one more channel: many together may hold some 16 MiB for each direction."""
+    return max(WINDOW >> (others // 8), LEAST_WINDOW)
 
 
 def _number(data: bytes, at: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import (
     IProtocol,
@@ -24,6 +24,9 @@ from svc.kinds.ssh.login import OnwardTransport, TargetLogin
 from svc.kinds.ssh.rights import SessionRights
 from svc.kinds.ssh.server import ClientTransport, ServedSession
 
+LAST_SECS = 5.0
+"""What was sent to a target has so long to leave, once the session is over."""
+
 
 @implementer(IStreamClientEndpoint)
 @frozen(kw_only=True)
@@ -41,7 +44,7 @@ class GateEndpoint:
     below: IStreamClientEndpoint
     login: Callable[[], TargetLogin]
     rights: SessionRights
-    host_key: Key
+    host_key: Key = field(repr=False)
     target_port: int
     use: Use
     clock: IReactorTime
@@ -73,6 +76,12 @@ class GateEndpoint:
             use=self.use,
             clock=self.clock,
         )
+
+        def leave() -> None:
+            late = self.clock.callLater(LAST_SECS, transport.abortConnection)
+            onward.gone = lambda: late.cancel() if late.active() else None
+            transport.loseConnection()
+
         outflow = Outflow()
         client = ClientTransport(session, outflow)
         protocol: Any = factory.buildProtocol(transport.getPeer())
@@ -80,8 +89,9 @@ class GateEndpoint:
             server=client,
             outflow=outflow,
             address=transport.getPeer(),
-            over=transport.loseConnection,
+            over=leave,
         )
+        onward.outflow.sources = outflow.sources = (transport, link)
         onward.gone = lambda: client.leave(b"svc: the target closed the connection")
         link.join(protocol)
         return protocol  # type: ignore[no-any-return]

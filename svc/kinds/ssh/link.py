@@ -22,7 +22,8 @@ MUCH = 1 << 16
 class LinkedSession:
     """The transport of the session's protocol; what it writes the server hears at once.
 
-    The windows of SSH bound what comes this way, so nothing here holds it back.
+    The windows of SSH bound what channels bring this way; what else comes is held back by the
+    link's :meth:`GateLink.pauseProducing`.
     """
 
     disconnecting = False
@@ -48,9 +49,11 @@ class LinkedSession:
 
     def registerProducer(self, producer: Any, streaming: bool) -> None:
         """See IConsumer."""
+        self._link.comes_from = producer
 
     def unregisterProducer(self) -> None:
         """See IConsumer."""
+        self._link.comes_from = None
 
     def pauseProducing(self) -> None:
         """See IPushProducer."""
@@ -116,7 +119,12 @@ class GateLink:
         outflow: Paused while the session takes no more.
         address: Told as that of either end.
         over: Called once, when it has ended.
+
+    Attributes:
+        comes_from: The push producer of what the session hears, if there is one.
     """
+
+    comes_from: Any = None
 
     def __init__(
         self, *, server: Any, outflow: Any, address: Any, over: Callable[[], object]
@@ -188,6 +196,16 @@ class GateLink:
             self._outflow.resumeProducing()
             if self._is_ending:
                 self.end(ConnectionDone())
+
+    def pauseProducing(self) -> None:
+        """Read no more of the client; see :data:`svc.kinds.ssh.connection.FAR`."""
+        if self.comes_from is not None:
+            self.comes_from.pauseProducing()
+
+    def resumeProducing(self) -> None:
+        """Go on."""
+        if self.comes_from is not None:
+            self.comes_from.resumeProducing()
 
     def end_once_said(self) -> None:
         """End it when all that was said has gone."""

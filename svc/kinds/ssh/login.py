@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
@@ -36,7 +36,7 @@ class TargetLogin:
     """
 
     user: str
-    key: Key
+    key: Key = field(repr=False)  # Conch shows all of a private key
     host_keys: tuple[Key, ...]
 
 
@@ -112,7 +112,9 @@ class OnwardTransport(StrictTransport, SSHClientTransport):  # type: ignore[misc
         return fail(self._fault)
 
     def connectionSecure(self) -> None:
-        """Log in."""
+        """Log in, with the first keys: Conch says this of each that are made."""
+        if self._is_secure:
+            return
         self._is_secure = True
         self.requestService(_KeyAuth(self.login, self._connection))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 from twisted.conch.ssh.transport import (
     DISCONNECT_BY_APPLICATION,
     DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE,
@@ -29,7 +29,7 @@ from svc.kinds.ssh.conch import (
     SSHService,
     getNS,
 )
-from svc.kinds.ssh.connection import FlowConnection, no, prohibited
+from svc.kinds.ssh.connection import FlowConnection, no, prohibited, yes
 from svc.kinds.ssh.host_key import greeting
 from svc.kinds.ssh.rights import FORWARD_LOCAL, FORWARD_REMOTE, STREAM_LOCAL, SessionRights
 from svc.kinds.ssh.session_channel import SessionChannel, target_session
@@ -37,6 +37,7 @@ from svc.kinds.ssh.transport import StrictTransport
 
 LOGIN_SECS = 60.0
 _MOST_TRIES = 6
+_MOST_UNTOLD = 8
 _CONNECTION = b"ssh-connection"
 
 _FORWARDS = {b"direct-tcpip": FORWARD_LOCAL, b"direct-streamlocal@openssh.com": STREAM_LOCAL}
@@ -62,7 +63,7 @@ class ServedSession:
     """
 
     rights: SessionRights
-    host_key: Key
+    host_key: Key = field(repr=False)
     target: FlowConnection
     target_port: int
     use: Use
@@ -79,16 +80,6 @@ class LoginUserAuth(SSHService):  # type: ignore[misc]
     def __init__(self, session: ServedSession) -> None:
         self._session = session
         self._tries = 0
-        self._deadline: Any = None
-
-    def serviceStarted(self) -> None:
-        """Wait for so long."""
-        self._deadline = self._session.clock.callLater(LOGIN_SECS, self._too_late)
-
-    def serviceStopped(self) -> None:
-        """It is over, one way or the other."""
-        if self._deadline is not None and self._deadline.active():
-            self._deadline.cancel()
 
     def ssh_USERAUTH_REQUEST(self, packet: bytes) -> None:
         """Called by Conch by its name."""
@@ -110,10 +101,6 @@ class LoginUserAuth(SSHService):  # type: ignore[misc]
             return
         transport.sendPacket(MSG_USERAUTH_FAILURE, NS(b"none") + b"\0")
 
-    def _too_late(self) -> None:
-        transport: Any = self.transport
-        transport.sendDisconnect(DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE, b"too late")
-
 
 class PersonConnection(FlowConnection):
     """What the client asks for."""
@@ -121,19 +108,26 @@ class PersonConnection(FlowConnection):
     def __init__(self, session: ServedSession) -> None:
         super().__init__()
         self._session = session
+        self.across = session.target
+        self._begins_sessions = True
+        self._untold: list[str] = []
 
     def serviceStarted(self) -> None:
         """Be found by the target's side."""
         transport: Any = self.transport
         self.outflow = transport.outflow
+        transport.logged_in()
         target: Any = self._session.target
-        target.client = self
+        target.client = target.across = self
 
     def opened(self, kind: bytes, data: bytes) -> JoinedChannel:
         """See FlowConnection."""
         session = self._session
         if kind == b"session":
-            near: JoinedChannel = SessionChannel(session.rights, session.use)
+            if not self._begins_sessions:
+                raise prohibited("svc: the client has said that it opens no more sessions")
+            near = SessionChannel(session.rights, session.use)
+            near.notices, self._untold = self._untold, []
             return near.joined_with(target_session(), session.target, b"")
         right = _FORWARDS.get(kind)
         if right is None:
@@ -142,7 +136,8 @@ class PersonConnection(FlowConnection):
             session.use(right, False)
             raise prohibited(session.rights.refusal(right))
         if kind == b"direct-tcpip" and _port(data) == session.target_port:
-            # By any name: what a name leads to is known at the target alone.
+            # By any name: what a name leads to is known at the target alone.  And by any number of
+            # which a target takes the lower half: there are such.
             session.use(right, False)
             raise prohibited("svc: nothing is forwarded to the port of the host's own SSH server")
         session.use(right, True)
@@ -151,10 +146,15 @@ class PersonConnection(FlowConnection):
     def asked_globally(self, kind: bytes, data: bytes, wants_answer: bool) -> Deferred[bytes]:
         """See FlowConnection."""
         session, right = self._session, _LISTENS.get(kind)
+        if kind == b"no-more-sessions@openssh.com":
+            self._begins_sessions = False
+            return yes()
         if right is None or session.target.transport is None:
             return no()
         if not session.rights.has(right):
             session.use(right, False)
+            if len(self._untold) < _MOST_UNTOLD:  # SSH has no words with this answer
+                self._untold.append(session.rights.refusal(right))
             return no()
         session.use(right, True)
         return session.target.sendGlobalRequest(kind, data, wantReply=True)  # type: ignore[no-any-return]
@@ -176,8 +176,24 @@ class ClientTransport(StrictTransport, SSHServerTransport):  # type: ignore[misc
     def connectionMade(self) -> None:
         """Name our host key, in a line that comes before SSH's own."""
         transport: Any = self.transport
+        self._deadline = self.session.clock.callLater(LOGIN_SECS, self._too_late)
         transport.write(greeting(self.session.host_key))
         super().connectionMade()
+
+    def connectionLost(self, reason: Any = None) -> None:
+        """It is over."""
+        self.logged_in()
+        super().connectionLost(reason)
+
+    def logged_in(self) -> None:
+        """It came in time."""
+        if self._deadline.active():
+            self._deadline.cancel()
+
+    def _too_late(self) -> None:
+        self.sendDisconnect(
+            DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE, b"svc: no login came in time"
+        )
 
     def leave(self, text: bytes) -> None:
         """End it, and say why."""
@@ -199,4 +215,4 @@ class _Services:
 
 
 def _port(data: bytes) -> int:
-    return int.from_bytes(getNS(data)[1][:4], "big")
+    return int.from_bytes(getNS(data)[1][:4], "big") & 0xFFFF

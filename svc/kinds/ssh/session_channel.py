@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from svc.errors import Malformed
 from svc.interfaces.kinds import Use
@@ -39,7 +40,13 @@ _FAILED = (1).to_bytes(4, "big")
 
 
 class SessionChannel(JoinedChannel):
-    """The client's side."""
+    """The client's side.
+
+    Attributes:
+        notices: Said on stderr as it begins: what was denied where there was no such place.
+    """
+
+    notices: Sequence[str] = ()
 
     def __init__(self, rights: SessionRights, use: Use) -> None:
         super().__init__(b"session")
@@ -48,6 +55,11 @@ class SessionChannel(JoinedChannel):
         self._runs = False
         self._sftp: SftpGuard | None = None
         self._owes_window = False
+
+    def began(self) -> None:
+        """See JoinedChannel."""
+        for text in self.notices:
+            self._say(text)
 
     def dataReceived(self, data: bytes) -> None:
         """Pass on what is for something that runs."""
@@ -135,7 +147,7 @@ class SessionChannel(JoinedChannel):
 
     def _subsystem(self, data: bytes, wants_answer: bool) -> Requested:
         if getNS(data)[0] != b"sftp":
-            return no(), None
+            return yes(), lambda: self.deny("svc: no subsystem but sftp passes the gateway")
         for right in (SFTP_READ, SFTP_WRITE):
             if self._rights.has(right):
                 self._use(right, True)

@@ -37,6 +37,12 @@ _TAG, _BLOCK, _COUNTED = 16, 16, 1 << 64
 _MOST_PACKET = 1 << 18
 """Beyond what OpenSSH and Conch send; nothing larger is kept to be verified."""
 
+_OVERHEAD = 64
+"""Of a packet, more or less."""
+
+_MOST_BLOCKED = 1 << 14
+"""Packets that wait while keys are made; windows bound the bytes in them."""
+
 
 class _Gcm:
     """One direction of AES-GCM (RFC 5647): a fixed field and a counter."""
@@ -127,6 +133,7 @@ class StrictTransport:
     """To be mixed in before one of Conch's transports."""
 
     is_strict = False
+    outflow: Any = None
     supportedCiphers = list(_OFFER.ciphers)
     supportedMACs = list(_OFFER.macs)
     supportedCompressions = [b"none"]
@@ -134,9 +141,12 @@ class StrictTransport:
     _log = QUIET
     _heard_kexinit = False
     _has_keys = False
+    _is_leaving = False
 
     def sendKexInit(self: Any) -> None:
         """Say that we are strict, in the first one alone."""
+        if self.outflow is not None:
+            self.outflow.hold()
         known = self.supportedKeyExchanges
         offered = [one for one in _OFFER.key_exchanges if one in known]
         if self.isClient:  # of Conch only servers know a key exchange of two parts
@@ -148,6 +158,12 @@ class StrictTransport:
             super().sendKexInit()  # type: ignore[misc]
         finally:
             self.supportedKeyExchanges = offered
+
+    def _newKeys(self: Any) -> None:
+        """What waited for the keys goes first, and more may come then."""
+        super()._newKeys()  # type: ignore[misc]
+        if self.outflow is not None:
+            self.outflow.release()
 
     def ssh_KEXINIT(self: Any, packet: bytes) -> Any:
         """Take our own ciphers in the place of Conch's, with the names that were agreed on."""
@@ -180,6 +196,7 @@ class StrictTransport:
             return
         if messageNum == MSG_NEWKEYS:
             self._has_keys = True
+        self._is_leaving = self._is_leaving or messageNum == MSG_DISCONNECT
         super().dispatchMessage(messageNum, payload)  # type: ignore[misc]
 
     def _refuse_packet(self: Any) -> None:
@@ -187,6 +204,12 @@ class StrictTransport:
 
     def sendPacket(self: Any, messageType: int, payload: bytes) -> None:
         """See Conch."""
+        if self.outflow is not None:
+            self.outflow.wrote(len(payload) + _OVERHEAD)
+        if len(self._blockedByKeyExchange or ()) > _MOST_BLOCKED:
+            self._blockedByKeyExchange.clear()
+            self._no_good(DISCONNECT_PROTOCOL_ERROR, b"too much waits for the key exchange")
+            return
         used = self.currentEncryptions
         if not getattr(used, "authenticates_last", False):
             super().sendPacket(messageType, payload)  # type: ignore[misc]
@@ -215,6 +238,8 @@ class StrictTransport:
 
     def getPacket(self: Any) -> bytes | None:
         """See Conch."""
+        if self._is_leaving:
+            return None  # what came with it is not heard any more
         used = self.currentEncryptions
         if getattr(used, "verifies_first", False):
             packet: bytes | None = self._opened(used)
@@ -255,6 +280,12 @@ class StrictTransport:
             self._no_good(DISCONNECT_PROTOCOL_ERROR, b"bad padding")
             return None
         return bytes(plain[1 : -plain[0]])
+
+    def sendDisconnect(self: Any, reason: int, desc: bytes) -> None:
+        """Leave, once."""
+        if not self._is_leaving:
+            self._is_leaving = True
+            super().sendDisconnect(reason, desc)  # type: ignore[misc]
 
     def _no_good(self: Any, reason: int, text: bytes) -> None:
         self.buf = b""

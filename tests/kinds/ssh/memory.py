@@ -225,6 +225,7 @@ class Scene:
     gate_key: Any = field(factory=new_key)
     used: list[str] = field(factory=list)
     clock: Clock = field(factory=Clock)
+    endpoint: Any = None
 
     def begin(self) -> Any:
         """Connect; the client, or the failure."""
@@ -240,7 +241,7 @@ class Scene:
         host.portal = Portal(realm, [SSHPublicKeyChecker(allowed)])
         self.below = _Below(host)
         client = self.client = self.client_type(self.user.encode())
-        endpoint = GateEndpoint(
+        endpoint = self.endpoint = GateEndpoint(
             below=self.below,
             login=lambda: TargetLogin(user=USER, key=self.key, host_keys=(self.host_key.public(),)),
             rights=SessionRights(USER, self.rights, "d" * 32),
@@ -265,6 +266,11 @@ class Scene:
                 passed = True
             if not self.session.flush() and not passed:
                 return
+
+    @property
+    def gate(self) -> Any:
+        """The server that the client speaks to."""
+        return self.session.transport._link._server
 
     @property
     def host_channels(self) -> list[HostSession]:

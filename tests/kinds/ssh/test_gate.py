@@ -149,7 +149,9 @@ class PassedTests(SynchronousTestCase):
         """What is not known is answered with no, in order, and the host does not hear of it."""
         channel = self.scene.open(ClientChannel())
         self.assertEqual(self.scene.ask(channel, b"x-request"), [False])
-        self.assertEqual(self.scene.ask(channel, b"subsystem", NS(b"netconf")), [False])
+        self.assertEqual(self.scene.ask(channel, b"subsystem", NS(b"netconf")), [True])
+        self.assertIn(b"svc: no subsystem but sftp passes", channel.errors)
+        self.assertEqual((channel.status, channel.is_closed), (1, True))
         self.assertEqual(self.scene.host_channels[0].asked, [])
 
     def test_runs_once(self) -> None:
