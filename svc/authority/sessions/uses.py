@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping
+from typing import Any
 
 from attrs import define, field
 
@@ -21,6 +22,7 @@ from svc.interfaces.store import IStore, ITransaction
 from svc.messages.session import decode_grant
 from svc.messages.use import DENIED, SessionUse, read_use
 from svc.model.audit.events import SESSION_USE
+from svc.model.canonical import decode
 from svc.model.principal import Role
 from svc.model.session.grant import Grant
 from svc.model.signing import Purpose
@@ -28,7 +30,8 @@ from svc.proto.gate.v1 import identity_pb2 as pb
 from svc.ratelimit.limits import Budget
 
 MAX_REMEMBERED = 20_000
-"""Sessions whose use is on record; a Connector brings it again within minutes, or never."""
+"""Sessions whose use is on record, so that the log need not be asked; a Connector brings it again
+within minutes, or never."""
 
 
 @define(eq=False)
@@ -90,6 +93,8 @@ class SessionUseRecords:
     def _append(self, tx: ITransaction, use: SessionUse, grant: Grant) -> None:
         if opened_by_grant(tx, grant) is None:
             raise _unknown()
+        if _is_recorded(tx, grant):
+            return  # by another Authority, or before this one began
         self.recorder.append(
             tx,
             SESSION_USE,
@@ -104,6 +109,14 @@ class SessionUseRecords:
                 "used": [f"{name} {count}" for name, count in sorted(use.used.items())],
             },
         )
+
+
+def _is_recorded(tx: ITransaction, grant: Grant) -> bool:
+    if not grant.decision_id:
+        return False
+    told: list[Any] = [decode(row.canonical) for row in tx.audit.by_decision(grant.decision_id)]
+    known = (SESSION_USE.name, grant.session_uid)
+    return any((one["event"], one["session_uid"]) == known for one in told)
 
 
 def _unknown() -> SvcError:

@@ -39,7 +39,12 @@ class UseTests(SynchronousTestCase):
         answer: Any = value_of(house.issuance().authorize(ask, house.row(house.proxy)))
         assert answer.grant is not None
         self.grant = answer.grant
-        self.records = SessionUseRecords(
+        self.records = self.made()
+
+    def made(self) -> SessionUseRecords:
+        """As one Authority of the cluster has it."""
+        house = self.house
+        return SessionUseRecords(
             cluster=house.world.verifier.cluster,
             state_cache=house.state_cache,
             kinds=KINDS,
@@ -61,6 +66,13 @@ class UseTests(SynchronousTestCase):
         for _ in range(2):
             value_of(self.report({"shell": 1, "denied forward_local": 3}))
         self.assertEqual(self.told(), [["denied forward_local 3", "shell 1"]])
+
+    def test_recorded_once_by_all(self) -> None:
+        """A Connector that was not answered brings it to another Authority, or after a restart."""
+        value_of(self.report({"shell": 1}))
+        self.records = self.made()
+        value_of(self.report({"shell": 1}))
+        self.assertEqual(self.told(), [["shell 1"]])
 
     def test_nothing_used(self) -> None:
         """A session that did nothing is on record as that."""
