@@ -18,6 +18,7 @@ from svc.testing.gateway.postgres import find_programs
 #: Every stock tool a test may ask for, and the Debian package that brings it: a command, or the
 #: absolute path of a file.
 PACKAGES: Mapping[str, str] = {
+    "ssh-agent": "openssh-client",
     "ssh": "openssh-client",
     "scp": "openssh-client",
     "sftp": "openssh-client",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -55,6 +56,13 @@ class GatedHost:
         """Run stock ssh to the host; *options* come before ours, so they win."""
         command = [stock_tool("ssh"), *options, *self.options(), name, *words]
         return run(command, self.person.home, stdin=stdin, seconds=60)
+
+    def ssh_as_written(self, *words: str) -> Ran:
+        """Run stock ssh with the ProxyCommand of the fragment itself."""
+        options = [one for one in self.options() if not one.startswith("-oProxyCommand")]
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        command = ["/usr/bin/env", f"PATH={path}", stock_tool("ssh"), *options, *words]
+        return run(command, self.person.home, seconds=60)
 
     @property
     def echo(self) -> int:

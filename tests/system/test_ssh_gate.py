@@ -91,6 +91,47 @@ class PassedTests(_Gate, SynchronousTestCase):
 
         self.assertEqual(until("the use of the session", used), [["exec 1"]])
 
+    @proves("U-PHA-26")
+    def test_name_and_address(self) -> None:
+        """By the fragment that svc up wrote, ssh reaches the host by name and by its address."""
+        fragment = (self.host.person.directory / "ssh" / f"{GATED}.conf").read_text()
+        hosts = re.search(r"^Host (\S+) (127\.\S+)$", fragment, re.MULTILINE)
+        assert hosts is not None
+        for name in hosts.groups():
+            done = self.host.ssh_as_written(name, "echo there")
+            self.assertEqual((done.status, done.stdout), (0, "there\n"), done.stderr)
+
+    def test_agent(self) -> None:
+        """What runs at the host reaches the person's agent, where the client says so."""
+        agent = self.home / "agent.sock"
+        command = [stock_tool("ssh-agent"), "-D", "-a", str(agent)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as running:
+            self.addCleanup(running.wait)
+            self.addCleanup(running.kill)
+            until("the agent", agent.exists, 10)
+            options = ["-A", f"-oIdentityAgent={agent}"]
+            done = self.ssh('ssh-add -l; test -n "$SSH_AUTH_SOCK"', options=options)
+            self.assertEqual((done.status, done.stdout), (0, "The agent has no identities.\n"))
+            running.kill()
+        self.assertEqual(self.ssh('test -n "$SSH_AUTH_SOCK"').status, 1)
+
+    def test_remote_forwarding(self) -> None:
+        """A port that the host listens at leads to the person's side."""
+        listening = self.home / "back.sock"
+        talk = (
+            "import socket; s = socket.socket(socket.AF_UNIX); s.connect({!r});"
+            " s.sendall(b'round'); print(s.recv(9).decode())"
+        )
+        options = ["-R", f"{listening}:127.0.0.1:{self.host.echo}"]
+        done = self.ssh(f'python3 -c "{talk.format(str(listening))}"', options=options)
+        self.assertEqual(done.stdout, "round\n", done.stderr)
+
+    def test_subsystem(self) -> None:
+        """Another subsystem than SFTP is refused in words."""
+        done = self.ssh("netconf", options=["-s"])
+        self.assertEqual(done.status, 1)
+        self.assertIn("svc: no subsystem but sftp passes the gateway", done.stderr)
+
     def test_signal(self) -> None:
         """A command that a signal ends does not end well."""
         self.assertEqual(self.ssh("kill -TERM $$").status, 255)
@@ -212,6 +253,12 @@ class DeniedTests(_Gate, SynchronousTestCase):
         )
         done = self.ssh(options=["-oLogLevel=INFO", "-W", "127.0.0.1:9"])
         self.assertIn("forward_local is not allowed in this session by policy", done.stderr)
+        self.policy(
+            '@id("no-back") forbid (principal, action == Action::"sshForwardRemote", resource);'
+        )
+        done = self.ssh("true", options=["-R", "0:127.0.0.1:9"])
+        self.assertEqual(done.status, 0)
+        self.denied("forward_remote", "sshForwardRemote", done)
         self.policy()
         echo = self.host.echo
         done = self.ssh(options=["-W", f"127.0.0.1:{echo}"], stdin=b"there and back")
