@@ -163,8 +163,9 @@ class GateLink:
         try:
             while self._heard and not self._is_over and not self._is_ending:
                 self._server.dataReceived(self._heard.popleft())
-        except Exception:
-            _log.failure("a client's SSH cannot be read")
+        except Exception as error:
+            _log.warn("a client's SSH cannot be read: {kind}", kind=type(error).__name__)
+            _log.debug("it was read here: {trace}", trace=Failure().getTraceback())
             self.end(ConnectionAborted())
         finally:
             self._is_hearing = False

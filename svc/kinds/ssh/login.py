@@ -7,6 +7,7 @@ from typing import Any
 from attrs import field, frozen
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from svc.errors import SvcError
@@ -16,6 +17,8 @@ from svc.kinds.ssh.conch import QUIET, Key, SSHClientTransport, SSHUserAuthClien
 from svc.kinds.ssh.connection import FlowConnection, prohibited
 from svc.kinds.ssh.rights import AGENT, FORWARD_REMOTE, STREAM_LOCAL, X11, SessionRights
 from svc.kinds.ssh.transport import StrictTransport
+
+_log = Logger(namespace="svc_connector")
 
 _TO_CLIENT = {
     b"forwarded-tcpip": FORWARD_REMOTE,
@@ -100,6 +103,16 @@ class OnwardTransport(StrictTransport, SSHClientTransport):  # type: ignore[misc
         transport: Any = self.transport
         transport.registerProducer(self.outflow, True)
         super().connectionMade()
+
+    def dataReceived(self, data: bytes) -> None:
+        """What cannot be read ends it."""
+        try:
+            super().dataReceived(data)
+        except Exception as error:
+            _log.warn("a target's SSH cannot be read: {kind}", kind=type(error).__name__)
+            _log.debug("it was read here: {trace}", trace=Failure().getTraceback())
+            transport: Any = self.transport
+            transport.abortConnection()
 
     def verifyHostKey(self, hostKey: bytes, fingerprint: bytes) -> Deferred[bool]:
         """Take one of the configured keys and nothing else."""

@@ -19,6 +19,9 @@ VERSION = 3
 LONGEST = (1 << 18) + 1024
 """Of a packet: what OpenSSH takes at most, and a head."""
 
+_MOST_ANSWERS = 1 << 14
+"""Of our own, while an answer of the target's is on its way."""
+
 _INIT, _VERSION, _OPEN, _EXTENDED, _STATUS = 1, 2, 3, 200, 101
 _PERMISSION_DENIED, _UNSUPPORTED = 3, 8
 _FLAG_READ = 1
@@ -183,6 +186,8 @@ class SftpGuard:
         self._answer(packet, _PERMISSION_DENIED, self.rights.refusal(right))
 
     def _answer(self, packet: bytes, code: int, text: str) -> None:
+        if len(self._answers) >= _MOST_ANSWERS:
+            raise Malformed("SFTP: too many requests wait behind an answer that does not end")
         body = bytes((_STATUS,)) + packet[5:9] + code.to_bytes(4, "big")
         self._answers.append(_packet(body + NS(text.encode()) + NS(b"en")))
 

@@ -241,6 +241,18 @@ class OrderTests(SynchronousTestCase):
         self.scene.flush()
         self.assertEqual(self.scene.used, [])
 
+    def test_channel_of_nobody(self) -> None:
+        """Bytes for a channel that is not there end the session; no traceback is for whom it is."""
+        for side in ("client", "host"):
+            scene = Scene()
+            scene.begin()
+            assert scene.below.pump is not None
+            sender = scene.client if side == "client" else scene.below.pump.server
+            sender.sendPacket(94, bytes(8))
+            scene.flush()
+            self.assertTrue(scene.session.is_over, side)
+            self.assertEqual(self.flushLoggedErrors(), [], side)
+
     def test_ports_beyond(self) -> None:
         """A number whose lower half is the port of the host's own SSH leads there at some hosts."""
         channel = self.scene.open(ClientChannel(b"direct-tcpip"), forward(b"x", PORT + 65536))

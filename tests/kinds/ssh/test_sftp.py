@@ -124,6 +124,15 @@ class GuardTests(SynchronousTestCase):
         onward = self.guard(SFTP_READ).from_client(begun)
         self.assertEqual(onward, text(b"\1" + (3).to_bytes(4, "big")))
 
+    def test_answers_that_wait(self) -> None:
+        """Denials behind a packet that its host never ends are not kept without number."""
+        guard = SftpGuard(SessionRights("ada", frozenset({SFTP_READ})), lambda _: None)
+        guard.from_target(b"\0")
+        denied = WRITES["remove"] * 1000
+        for _ in range(16):
+            guard.from_client(denied)
+        self.assertRaises(Malformed, guard.from_client, denied)
+
     def test_sizes(self) -> None:
         """A packet that is too short to be one, or too long to be kept, ends it."""
         for size in (0, 4, LONGEST + 1, 1 << 31):
