@@ -37,6 +37,7 @@ from contrib.bench import (
     signing_in,
     silent,
     spooling,
+    ssh_copies,
     starting,
     trips,
     websocket,
@@ -232,6 +233,11 @@ class Bench:
             with ways_to(self.ssh.port, "shell", here, others) as ways:
                 return self.keep(shell_calls.measure(self.ssh, self.ours, ways, self.scale))
 
+    def copies(self) -> list[Row]:
+        """See :mod:`contrib.bench.ssh_copies`."""
+        with gated([ssh_copies.target(self.ssh)], direct=True) as ours:
+            return self.keep(ssh_copies.measure(self.ssh, ours, self.scale, self.megabytes))
+
     def openings(self) -> list[Row]:
         """See :mod:`contrib.bench.openings`."""
         here = {openings.GATEWAY: self.ours}
@@ -285,6 +291,7 @@ GROUPS: dict[str, Callable[[Bench], list[Row]]] = {
         bench.ways, bench.ssh, bench.sink, bench.directory, bench.megabytes
     ),
     **IN_TURNS,
+    "ssh-copies": Bench.copies,
     "crowded": lambda bench: crowded.rows(bench.sink.port, bench.scale),
     "stalled": lambda bench: figures.stalled_rows(bench.tunnelled, bench.megabytes),
     "silent": lambda bench: silent.rows(bench.ours),

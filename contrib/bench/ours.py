@@ -123,14 +123,17 @@ def gateway(
 
 
 @contextmanager
-def gated(targets: Sequence[GatewayTarget], *, requests: str = "durable") -> Iterator[Ours]:
-    """A gateway whose Proxy decides each request, and keeps every session in the tunnel.
+def gated(
+    targets: Sequence[GatewayTarget], *, requests: str = "durable", direct: bool = False
+) -> Iterator[Ours]:
+    """A gateway whose Proxy decides each request, or whose Connector each channel of SSH.
 
     Args:
+        direct: Whether sessions may leave the tunnel, where their kind may.
         requests: When their records are on the Proxy's disk: ``durable`` or ``buffered``.
     """
     kinds = {"plugins.kinds": _KINDS}
-    numbers = {**_LIKE_IN_USE, **kinds, "proxy.direct_lane": False, "audit.requests": requests}
+    numbers = {**_LIKE_IN_USE, **kinds, "proxy.direct_lane": direct, "audit.requests": requests}
     made = make_gateway(targets, policy=_GATED_POLICY, numbers=numbers)
     try:
         person = made.add_person("bench", "bench")
