@@ -161,6 +161,7 @@ class FlowConnection(SSHConnection):  # type: ignore[misc]
     Attributes:
         outflow: Of its transport.
         across: The connection that channels are opened onward on, once it is there.
+        awaited: Rights by which the far side has asked for channels that begin at our peer.
     """
 
     _log = QUIET
@@ -169,6 +170,7 @@ class FlowConnection(SSHConnection):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.outflow = Outflow()
+        self.awaited: set[str] = set()
         self.global_answers = Answers(self._answer_global)
 
     def ssh_CHANNEL_DATA(self, packet: bytes) -> None:

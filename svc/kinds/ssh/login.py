@@ -73,6 +73,8 @@ class HostConnection(FlowConnection):
         if not self._rights.has(right):
             self._use(right, False)
             raise prohibited("not allowed in this session")
+        if right not in self.awaited:
+            raise prohibited("the client has not asked for this")
         return JoinedChannel(kind).joined_with(JoinedChannel(kind), self.client, data)
 
 

@@ -157,6 +157,7 @@ class PersonConnection(FlowConnection):
                 self._untold.append(session.rights.refusal(right))
             return no()
         session.use(right, True)
+        session.target.awaited.add(right)
         return session.target.sendGlobalRequest(kind, data, wantReply=True)  # type: ignore[no-any-return]
 
 

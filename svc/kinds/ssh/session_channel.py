@@ -127,6 +127,7 @@ class SessionChannel(JoinedChannel):
         if not self._allowed(right):
             self._say(self._rights.refusal(right))
             return no(), None
+        self.other.conn.awaited.add(right)
         return self.pass_request(kind, data, wants_answer), None
 
     def _environment(self, data: bytes, wants_answer: bool) -> Requested:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import define, field
+from twisted.conch.error import ConchError
 from twisted.conch.ssh.common import NS
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -252,6 +253,23 @@ class OrderTests(SynchronousTestCase):
             scene.flush()
             self.assertTrue(scene.session.is_over, side)
             self.assertEqual(self.flushLoggedErrors(), [], side)
+
+    def test_agent_that_nobody_offered(self) -> None:
+        """A host may lead to the person's side where the client has asked for that, not before."""
+        assert self.scene.below.pump is not None
+        server = self.scene.below.pump.server
+
+        def refused() -> bytes:
+            channel = ClientChannel(b"auth-agent@openssh.com")
+            server.service.openChannel(channel)
+            self.scene.flush()
+            return bytes(channel.failure[0])
+
+        self.assertEqual(refused(), b"the client has not asked for this")
+        channel = self.scene.open(ClientChannel())
+        self.scene.ask(channel, b"auth-agent-req@openssh.com")
+        self.assertEqual(refused(), b"unknown channel")  # in the client's own words
+        self.assertEqual(len(self.flushLoggedErrors(ConchError)), 1)  # of the client's, a Conch
 
     def test_ports_beyond(self) -> None:
         """A number whose lower half is the port of the host's own SSH leads there at some hosts."""
