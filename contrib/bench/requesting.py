@@ -26,16 +26,16 @@ from twisted.python.threadpool import ThreadPool
 
 from contrib.bench.appends import durable_server
 from contrib.bench.rows import Goal, Row, more_is_better
-from svc.audit.log.record import Sealer
+from svc.audit.log.record import SALT_BYTES, Sealer
 from svc.audit.spool.disk import SpoolFiles
 from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.rows import RowMaker
 from svc.audit.spool.spool import Spool
-from svc.model.audit.decision_ids import DecisionIds
+from svc.model.audit.decision_ids import RANDOM_BYTES, DecisionIds
 from svc.model.audit.events import REQUEST_DECISION
 from svc.model.audit.record import Actor, AuditRecord
 from svc.model.audit.request import RequestRecord, SessionNumbers
-from svc.model.ids import event_id, random_id
+from svc.model.ids import DrawnAhead, event_id, random_id
 from svc.model.policy.access import AccessRequest, EntityUid
 from svc.model.policy.requests import context_at
 from svc.plugins.store_postgresql import store_postgresql
@@ -158,8 +158,9 @@ def _single(made: RequestRecord) -> AuditRecord:
 async def _appended(reactor: Any, path: Path, *, batches: bool, repeated: bool) -> None:
     thread = ThreadPool(0, 1, "spool")
     thread.start()
-    key, sealer = Ed25519PrivateKey.generate(), Sealer(os.urandom, FACTS)
-    maker = RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=os.urandom)
+    salts, drawn = DrawnAhead(os.urandom, SALT_BYTES), DrawnAhead(os.urandom, RANDOM_BYTES)
+    key, sealer = Ed25519PrivateKey.generate(), Sealer(salts, FACTS)
+    maker = RowMaker(origin=_ORIGIN, key=key, sealer=sealer, now=time.time, entropy=salts)
     spool = Spool(
         files=SpoolFiles(path, maker, SpoolQuota(1 << 34)),
         in_thread=lambda call: deferToThreadPool(reactor, thread, call),
@@ -168,7 +169,7 @@ async def _appended(reactor: Any, path: Path, *, batches: bool, repeated: bool) 
         clock=reactor,
     )
     await spool.open()
-    ids, done = DecisionIds(_ORIGIN, time.time, os.urandom), count()
+    ids, done = DecisionIds(_ORIGIN, time.time, drawn), count()
     begun = time.monotonic()
     write: Callable[[RequestRecord], Awaitable[None] | None]
     if batches:

@@ -8,18 +8,51 @@ from __future__ import annotations
 
 import re
 from base64 import b32encode
+from collections import deque
 from collections.abc import Callable
 from hashlib import sha256
+
+from attrs import define, field
 
 Entropy = Callable[[int], bytes]
 """``entropy(n)`` gives n random bytes: the one source of randomness."""
 
 RANDOM_ID_BYTES = 16
+_AT_ONCE = 128
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 _RANDOM_ID = re.compile(r"[0-9a-f]{32}\Z")
 _MEMBER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,127}\Z")
 _AGENT = "agent-"
 _OPAQUE_ID = re.compile(r"[a-z2-7]{26}\Z")
+
+
+@define(eq=False)
+class DrawnAhead:
+    """Entropy for pieces of one size, many of which are drawn at once.
+
+    Several threads may share it: no piece is given twice.  A process that forks may not: both would
+    be given the same.
+
+    Attributes:
+        entropy: Draws them, and pieces of other sizes.
+        size: Bytes of a piece.
+    """
+
+    entropy: Entropy
+    size: int
+    _pieces: deque[bytes] = field(factory=deque, init=False, repr=False)
+
+    def __call__(self, size: int) -> bytes:
+        """So many random bytes."""
+        if size != self.size:
+            return self.entropy(size)
+        try:
+            return self._pieces.popleft()
+        except IndexError:
+            drawn = self.entropy(_AT_ONCE * size)
+            first, *more = [drawn[at : at + size] for at in range(0, len(drawn), size)]
+            self._pieces.extend(more)
+            return first
 
 
 def random_id(entropy: Entropy) -> str:

@@ -25,16 +25,16 @@ class AheadQueue:
 
     Attributes:
         write_ahead: Writes requests, and returns why none of them may pass; it blocks.
-        written: Told of each request that is on the disk, in order, before its writer is.
-        refused: Told of each that is not.
+        written: Told of the requests of a write that are on the disk, before their writers are.
+        refused: Told of those that are not.
         in_turn: Calls back once this turn of the reactor is over: what is asked for in it is
             written together.
     """
 
     write_ahead: Callable[[Sequence[SpoolRequest]], Outcome]
     in_thread: InThread
-    written: Callable[[SpoolRequest], object]
-    refused: Callable[[SpoolRequest], object]
+    written: Callable[[Sequence[SpoolRequest]], object]
+    refused: Callable[[Sequence[SpoolRequest]], object]
     in_turn: Callable[[Callable[[], object]], object]
     _waiting: list[_Waiter] = field(factory=list, init=False)
     _in_write: int = field(default=0, init=False)
@@ -78,8 +78,7 @@ class AheadQueue:
     def _answer(self, outcome: Outcome | Failure, batch: Sequence[_Waiter]) -> None:
         refusal = _broken(outcome) if isinstance(outcome, Failure) else outcome
         self._in_write = 0
-        for request, _ in batch:
-            (self.written if refusal is None else self.refused)(request)
+        (self.written if refusal is None else self.refused)([one for one, _ in batch])
         for _, durable in batch:
             if durable.called:
                 continue  # its writer went away

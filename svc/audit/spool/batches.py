@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Protocol, TypeVar
 
 from attrs import define, field, frozen
@@ -11,7 +12,6 @@ from svc.model.audit.batch import (
     MAX_ENTRIES,
     MAX_TEXT_BYTES,
     SALT_BYTES,
-    RequestHeader,
     batch_form,
     value_form,
     values_beside,
@@ -19,6 +19,7 @@ from svc.model.audit.batch import (
 from svc.model.audit.decision_ids import greatest_id, least_id
 from svc.model.audit.entry_tree import RequestPlace, entry_leaves
 from svc.model.audit.ledger import PersonalValue
+from svc.model.audit.plain_json import write_plain
 from svc.model.audit.request import SealedRequest, SessionNumbers
 from svc.model.canonical import Json
 from svc.model.ids import Entropy
@@ -62,16 +63,8 @@ class OpenBatch:
         self.numbers[numbers] = n
         known = self._newest.get(numbers)
         if known is None or known[0] != common:
-            version, digest, kind = common
             at = len(self._headers)
-            header = RequestHeader(
-                session_uid=numbers.session_uid,
-                policy_version=version,
-                entities_digest=digest,
-                resource_type=kind,
-                salt=entropy(SALT_BYTES),
-            )
-            self._headers.append(header.text)
+            self._headers.append(_header_text(numbers.session_uid, common, entropy(SALT_BYTES)))
             self._spans.append([n, n])
             self._newest[numbers] = (common, at)
         else:
@@ -96,6 +89,19 @@ class OpenBatch:
             decision_id=least_id(self._first_id),
             beside=values_beside(self._headers, self._texts, self._values),
         )
+
+
+def _header_text(session_uid: str, common: tuple[int, str, str], salt: bytes) -> str:
+    """The canonical text of a ``RequestHeader``, to which the signed row holds a commitment."""
+    version, digest, type_ = common
+    return (
+        f'{{"entities_digest":"{digest}","policy_version":{version},'
+        f'"resource_type":{_quoted(type_)},"salt":"{salt.hex()}","session_uid":"{session_uid}"}}'
+    )
+
+
+_quoted = lru_cache(256)(write_plain)
+"""Types of resources are few."""
 
 
 class _Sized(Protocol):

@@ -215,10 +215,11 @@ class SpoolFiles:
             raise full()
         return SpoolRequest(sealed, holder, cost)
 
-    def give_back(self, request: SpoolRequest) -> None:
-        """Give back the room of a request that is not written."""
-        cost, holder = request.cost, request.holder
-        self.room.give_back(cost, {holder: cost} if cost and holder is not None else {})
+    def give_back(self, requests: Sequence[SpoolRequest]) -> None:
+        """Give back the room of requests that are not written."""
+        for one in requests:
+            cost, holder = one.cost, one.holder
+            self.room.give_back(cost, {holder: cost} if cost and holder is not None else {})
 
     def _free(self, segments: Sequence[Segment]) -> None:
         for one in segments:

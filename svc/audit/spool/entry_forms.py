@@ -7,7 +7,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from svc.audit.log.entries import DECISIONS, MAX_POLICIES
 from svc.audit.log.record import MAX_TEXT, PERSONAL, Unrecordable, is_storable, tidy
@@ -38,19 +38,9 @@ MAX_KEPT_BYTES = 8192
 """A form that is longer is made for each record."""
 
 
-@frozen
-class _Hidden:
-    """A personal value of a form.
-
-    Attributes:
-        hashed: What of it is hashed with each record's salt.
-        after: The text behind its hash.
-    """
-
-    path: str
-    text: str
-    hashed: bytes
-    after: str
+_Hidden = tuple[str, str, bytes, str]
+"""A personal value of a form: path and text, what of it is hashed with each record's salt, and the
+text behind its hash."""
 
 
 @define
@@ -73,27 +63,32 @@ class _Text:
         Raises:
             Malformed: one is not classified.
         """
-        mark = "{"
+        mark, end = "{", self.end
         for name, value in values.items():
-            term, here = facts.get(name), f"{path}.{name}"
+            term = facts.get(name)
             if term is None:
-                raise Malformed(f"{here} is not classified")
-            self.end += f"{mark}{_quoted(name)}:"
+                raise Malformed(f"{path}.{name} is not classified")
+            end += f"{mark}{_quoted(name)}:"
             mark = ","
+            kind = type(value)
             if term.classified != "public":
-                self.pieces.append(f'{self.end}{{"{PERSONAL}":"')
-                self.end = '"}'
-                self.hidden.append((here, encode(value).decode()))
-            elif type(value) is not dict:
-                self.end += write_plain(value)
+                self.pieces.append(f'{end}{{"{PERSONAL}":"')
+                end = '"}'
+                self.hidden.append((f"{path}.{name}", encode(value).decode()))
+            elif kind is int:
+                end += str(value)
+            elif kind is not dict:
+                end += write_plain(value)
             elif isinstance(term.type, tuple):
-                self.add(here, value, {each.name: each for each in term.type})
+                self.end = end
+                self.add(f"{path}.{name}", value, {each.name: each for each in term.type})
+                end = self.end
             else:
-                raise Malformed(f"{here} contains a record that is not classified")
-        self.end += "}" if values else "{}"
+                raise Malformed(f"{path}.{name} contains a record that is not classified")
+        self.end = end + "}" if values else end + "{}"
 
 
-@frozen
+@define(eq=False)
 class EntryForm:
     """The text of an entry, but for what is of one record alone.
 
@@ -142,7 +137,7 @@ class EntryForm:
             first=first,
             hidden=tuple(
                 [
-                    _Hidden(path=path, text=value, hashed=hashed_of(path, value), after=after)
+                    (path, value, hashed_of(path, value), after)
                     for (path, value), after in zip(text.hidden, behind, strict=True)
                 ]
             ),
@@ -172,11 +167,10 @@ class EntryForm:
         """
         _check(record)
         values, before = list[HiddenValue](), self.first
-        salts = entropy(SALT_BYTES * len(self.hidden)) if self.hidden else b""
-        for number, one in enumerate(self.hidden):
-            salt = salts[number * SALT_BYTES : (number + 1) * SALT_BYTES]
-            values.append((one.path, salt, one.text))
-            before += salted_hash(salt, one.hashed) + one.after
+        for path, value, hashed, behind in self.hidden:
+            salt = entropy(SALT_BYTES)
+            values.append((path, salt, value))
+            before += salted_hash(salt, hashed) + behind
         own, place = record.decision_id, record.range
         if record.frames is not None:
             own += f'","frames":"{record.frames.hex()}'
@@ -187,7 +181,8 @@ class EntryForm:
         size = self.size + len(own) + len(after)
         if max(size, self.beside) > MAX_ENTRY_BYTES or len(values) > _MAX_VALUES:
             raise Malformed("it is too large")
-        values.sort()
+        if len(values) > 1:
+            values.sort()
         return SealedRequest(
             numbers=record.numbers,
             common=(record.policy_version, record.entities_digest, record.request.resource.type),

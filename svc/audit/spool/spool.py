@@ -168,15 +168,16 @@ class Spool:
         entry = self.files.take(request, holder)
         if self.waits:
             return self._ahead.write(entry)
-        self._passed(entry)
+        self._passed((entry,))
         return None
 
-    def _passed(self, entry: SpoolRequest) -> None:
-        """It enters a row in a moment; its number in its session is that of its turn."""
+    def _passed(self, entries: Sequence[SpoolRequest]) -> None:
+        """They enter rows in a moment; the number of each in its session is that of its turn."""
+        passed: list[_Waiter] = [(one, None) for one in entries]
         if self._retried:
-            self._retried.append((entry, None))
+            self._retried += passed
             return
-        self._waiting.append((entry, None))
+        self._waiting.extend(passed)
         if self._is_writing:
             return
         if len(self._waiting) >= BATCH:
@@ -252,7 +253,8 @@ class Spool:
     def _committed(self, outcomes: Sequence[Outcome], batch: Sequence[_Waiter]) -> None:
         self._report(next((one for one in outcomes if one is not None), None))
         for waiter, refusal in zip(batch, outcomes, strict=True):
-            self._answer(waiter, refusal)
+            if refusal is not None or waiter[1] is not None:
+                self._answer(waiter, refusal)
         self._hold_back()
         if None in outcomes:
             self.committed()

@@ -19,6 +19,7 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -68,9 +69,9 @@ class AheadFile:
         return self.in_rows > self.wiped or (not self.left and self.size > self.head)
 
 
-@frozen
+@define(eq=False)
 class AheadPlace:
-    """Where a request is that was written ahead.
+    """Where a request is that was written ahead; nobody changes it.
 
     Attributes:
         at: Its number in the order of writing, which is that of rows too.
@@ -130,7 +131,7 @@ class WriteAhead:
         for at, one in enumerate(requests, first):
             n = numbers.get(one.numbers, one.numbers.ahead) + 1
             numbers[one.numbers] = n
-            data += framed(at, _text(one, n, first))
+            data += framed(at, _text(one, n, first).encode())
         file = self._durable(bytes(data))
         self._written += len(requests)
         file.left += len(requests)
@@ -374,11 +375,13 @@ class _Written:
     @classmethod
     def of(cls, found: Framed) -> _Written:
         """What :func:`_text` wrote: the frame's checksum says that it is unchanged."""
-        form: Any = json.loads(found.payload)
-        first, uid, n, version, digest, type_, decision_id, size, before, after, values = form
+        about, before, after, said = found.payload.decode().split("\n")
+        numbers, digest, decision_id, uid, type_ = about.split(" ", 4)
+        first, n, version, size = map(int, numbers.split(","))
+        values: Any = json.loads(said)
         sealed = SealedRequest(
             numbers=SessionNumbers(uid),
-            common=(version, digest, type_),
+            common=(version, digest, json.loads(type_)),
             decision_id=decision_id,
             before=before,
             after=after,
@@ -447,10 +450,21 @@ def _acknowledged(requests: list[_Written], after: int) -> list[_Written]:
     return kept
 
 
-def _text(one: SealedRequest, n: int, first: int) -> bytes:
-    values = [[path, salt.hex(), value] for path, salt, value in one.values]
-    about = [first, one.numbers.session_uid, n, *one.common, one.decision_id, one.size]
-    return _json([*about, one.before, one.after, values])
+def _text(one: SealedRequest, n: int, first: int) -> str:
+    """Its parts in lines: canonical JSON has no line break in it.
+
+    Within a list each part would be written as a JSON text, for each request.
+    """
+    version, digest, type_ = one.common
+    values = write_plain([(path, salt.hex(), value) for path, salt, value in one.values])
+    return (
+        f"{first},{n},{version},{one.size} {digest} {one.decision_id} {one.numbers.session_uid} "
+        f"{_quoted(type_)}\n{one.before}\n{one.after}\n{values}"
+    )
+
+
+_quoted = lru_cache(256)(write_plain)
+"""Types of resources are few."""
 
 
 def _json(form: Any) -> bytes:

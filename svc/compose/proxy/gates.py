@@ -8,7 +8,8 @@ from attrs import define
 
 from svc.compose.drop_ins import Kinds
 from svc.compose.telemetry import gate_meter
-from svc.model.audit.decision_ids import DecisionIds
+from svc.model.audit.decision_ids import RANDOM_BYTES, DecisionIds
+from svc.model.ids import DrawnAhead
 from svc.policy.engine import CompiledPolicy
 from svc.proxy.denied import DeniedTexts
 from svc.proxy.sessions.gate import Gate
@@ -53,6 +54,6 @@ def proxy_gate(
         entropy=runtime.entropy,
         on_decision=gate_meter(metrics),
         apart=apart.run,
-        request_ids=DecisionIds(proxy_id, runtime.now, runtime.entropy),
+        request_ids=DecisionIds(proxy_id, runtime.now, DrawnAhead(runtime.entropy, RANDOM_BYTES)),
     )
     return ProxyGate(gate, DeniedTexts(runtime.reactor), apart)

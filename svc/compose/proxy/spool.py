@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from svc.audit.log.record import Sealer
+from svc.audit.log.record import SALT_BYTES, Sealer
 from svc.audit.spool.disk import SpoolFiles
 from svc.audit.spool.quota import SpoolQuota
 from svc.audit.spool.rows import RowMaker
@@ -18,6 +18,7 @@ from svc.compose.drop_ins import Kinds
 from svc.config import RoleSettings
 from svc.errors import SvcError
 from svc.interfaces.rpc import IRpcChannel
+from svc.model.ids import DrawnAhead
 from svc.pki.identity_store import IdentityStore
 from svc.policy.kind_terms import kind_terms
 from svc.policy.vocabulary import vocabulary
@@ -129,7 +130,8 @@ class SpoolService(AsyncService):
 def request_sealer(runtime: Runtime, kinds: Kinds) -> Sealer:
     """Hides what is personal in records of requests, by what the kinds say of their facts."""
     terms = [kind_terms(kind.terms) for kind in kinds.by_name.values()]
-    return Sealer(runtime.entropy, {fact.name: fact for fact in vocabulary(*terms).terms.facts})
+    salts = DrawnAhead(runtime.entropy, SALT_BYTES)
+    return Sealer(salts, {fact.name: fact for fact in vocabulary(*terms).terms.facts})
 
 
 def make_spooling(
@@ -160,7 +162,7 @@ def make_spooling(
         key=identities.audit_key(),
         sealer=sealer,
         now=runtime.now,
-        entropy=runtime.entropy,
+        entropy=DrawnAhead(runtime.entropy, SALT_BYTES),
     )
     root = state / SPOOL
     spool = Spool(

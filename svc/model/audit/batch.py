@@ -82,11 +82,6 @@ class RequestHeader:
             "session_uid": self.session_uid,
         }
 
-    @property
-    def text(self) -> str:
-        """The canonical text, to which the signed row holds a commitment."""
-        return write_plain(self.form())
-
     @classmethod
     def of(cls, form: Any) -> RequestHeader:
         """The header that :meth:`form` wrote.  Raises Malformed."""

@@ -15,7 +15,10 @@ from attrs import define, field
 from svc.model.ids import Entropy
 
 _DOMAIN = b"svc-decision-id-v1\0"
-_ORIGIN, _RANDOM = 5, 5
+_ORIGIN = 5
+RANDOM_BYTES = 5
+"""Of an id."""
+
 _PLACED = 2 * (_ORIGIN + 6)
 _LATEST = 2**48 - 1
 
@@ -27,12 +30,12 @@ def origin_digits(origin: str) -> str:
 
 def least_id(decision_id: str) -> str:
     """The least id of the same millisecond and Proxy."""
-    return decision_id[:_PLACED] + "0" * 2 * _RANDOM
+    return decision_id[:_PLACED] + "0" * 2 * RANDOM_BYTES
 
 
 def greatest_id(decision_id: str) -> str:
     """The greatest id of the same millisecond and Proxy."""
-    return decision_id[:_PLACED] + "f" * 2 * _RANDOM
+    return decision_id[:_PLACED] + "f" * 2 * RANDOM_BYTES
 
 
 @define
@@ -44,12 +47,20 @@ class DecisionIds:
     entropy: Entropy
     _digits: str = field(init=False)
     _last: int = field(default=0, init=False)
+    _placed: str = field(init=False)
 
     @_digits.default
     def _of_origin(self) -> str:
         return origin_digits(self.origin)
 
+    @_placed.default
+    def _at_first(self) -> str:
+        return f"{self._digits}{0:012x}"
+
     def next(self) -> str:
         """A new id."""
-        self._last = min(max(self._last, int(self.now() * 1000)), _LATEST)
-        return f"{self._digits}{self._last:012x}{self.entropy(_RANDOM).hex()}"
+        at = int(self.now() * 1000)
+        if at > self._last:
+            self._last = min(at, _LATEST)
+            self._placed = f"{self._digits}{self._last:012x}"
+        return self._placed + self.entropy(RANDOM_BYTES).hex()

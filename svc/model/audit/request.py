@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attrs import define, field, frozen
+from attrs import define, field
 
 from svc.model.policy.access import AccessRequest
 
@@ -59,9 +59,11 @@ HiddenValue = tuple[str, bytes, str]
 """Where the hash of a personal value stands, its salt, and the value as canonical JSON."""
 
 
-@frozen
+@define
 class SealedRequest:
     """A request as it will stand in a batch, but for its place there.
+
+    As a :class:`RequestRecord`, nobody changes it.
 
     Attributes:
         common: Policy version, digest of the entities and type of the resource, which its

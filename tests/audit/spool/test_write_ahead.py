@@ -18,8 +18,9 @@ from svc.audit.spool.aside import DAMAGED
 from svc.audit.spool.disk import AHEAD, SpoolFiles
 from svc.audit.spool.entries import SpoolRequest
 from svc.audit.spool.spool import AHEAD_SECS
-from svc.audit.spool.write_ahead import FILE_BYTES
+from svc.audit.spool.write_ahead import FILE_BYTES, WriteAhead
 from svc.model.audit.request import SessionNumbers
+from svc.model.policy.access import AccessRequest, EntityUid
 from tests.audit.spool.test_requests import PERSON, RequestCase, batches_of
 from tests.audit.spools import FaultyDisk, Killed, entropy, files, written
 from tests.model.audit.test_batch import FACTS, request
@@ -69,6 +70,23 @@ class LifeTests(LifeCase):
         self.assertGreater(used, 0)
         segments = [one for spool in self.spool._stored.values() for one in spool.segments]
         self.assertEqual(self.spool.room.used, sum(one.cost for one in segments))
+
+    def test_any_text(self) -> None:
+        """Whatever its texts are, a request comes back as it was sealed."""
+        asked = AccessRequest(
+            request_kind="db_query",
+            principal=EntityUid("User", PERSON),
+            action="redisRead",
+            resource=EntityUid('A "b"\n\\ c', "cache"),
+            context={"client_address": "\n 192.0.2.7\n", "command": 'GET "\n"\x7f\u2028 ü'},
+        )
+        requests = [
+            self.spool.take(self.request(request=asked, reason=why), PERSON) for why in ("", "\n")
+        ]
+        self.assertIsNone(self.spool.write_ahead(requests))
+        ahead = WriteAhead(root=self.root / AHEAD, origin=self.spool.maker.origin, disk=self.disk)
+        left = [evolve(one, numbers=self.numbers) for one in ahead.left(dict)]
+        self.assertEqual(left, [one.sealed for one in requests])
 
     def test_less_room_than_was_left(self) -> None:
         """What passed enters rows however little room there is now; its delivery makes room."""
