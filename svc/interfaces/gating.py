@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from re import Pattern
 
-from attrs import frozen
+from attrs import define
 from zope.interface import Attribute, Interface
 
 from svc.model.canonical import Json
@@ -23,9 +23,11 @@ from svc.model.policy.access import ContextValue
 from svc.model.policy.requested import ApprovedAccess
 
 
-@frozen
+@define
 class RequestVerdict:
     """The outcome of one request.
+
+    Nobody changes one; a frozen one would take twice as long to make, for each request.
 
     Attributes:
         decision_id: Under which it is recorded; what ``svc why`` is asked for.

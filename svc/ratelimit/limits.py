@@ -129,14 +129,14 @@ class Buckets:
 
     def forget(self, now: float) -> None:
         """Drop the oldest while their time is over, or there are too many."""
-        refilled = (self.rate.burst * 2) * 60 / self.rate.per_minute
-        idle = refilled if self.idle_secs is None else self.idle_secs
-        while self.known:
-            oldest = next(iter(self.known))
-            is_over = now - self.known[oldest][1] >= idle
-            if not is_over and len(self.known) <= self.max_names:
+        known, idle = self.known, self.idle_secs
+        if idle is None:
+            idle = (self.rate.burst * 2) * 60 / self.rate.per_minute
+        while known:
+            oldest = next(iter(known))
+            if now - known[oldest][1] < idle and len(known) <= self.max_names:
                 return
-            del self.known[oldest]
+            del known[oldest]
 
 
 @define

@@ -122,7 +122,7 @@ def _said_shortly(note: GateNote) -> bytes:
         return b""
     said = _head(_PASS_TO_TAG, note.pass_to)
     for one in note.decisions:
-        decided = _numbers(one.n, one.offset, one.size, one.allowed)
+        decided = _decision(one)
         said += _head(_DECISION_TAG, len(decided)) + decided
     return said
 
@@ -264,30 +264,36 @@ def _head(tag: int, size: int) -> bytes:
     """The tag of a field and a number, as protobuf writes them."""
     if size < 0x80:
         return bytes((tag, size))
-    head = bytearray((tag, size & 0x7F | 0x80))
-    size >>= 7
+    if size < 0x4000:
+        return bytes((tag, size & 0x7F | 0x80, size >> 7))
+    if size < 0x20_0000:
+        return bytes((tag, size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14))
+    return bytes((tag, size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80)) + _rest(size >> 14)
+
+
+def _rest(size: int) -> bytes:
+    """What follows the first two groups of seven bits of a number."""
+    rest = bytearray()
     while size > 0x7F:
-        head.append(size & 0x7F | 0x80)
+        rest.append(size & 0x7F | 0x80)
         size >>= 7
-    head.append(size)
-    return bytes(head)
+    rest.append(size)
+    return bytes(rest)
 
 
-def _numbers(*values: int) -> bytes:
-    """Fields of numbers, as protobuf writes them: one that is 0 is left out."""
-    said = bytearray()
-    for tag, value in zip(_NUMBER_TAGS, values, strict=True):
-        if value:
-            said.append(tag)
-            while value > 0x7F:
-                said.append(value & 0x7F | 0x80)
-                value >>= 7
-            said.append(value)
-    return bytes(said)
+def _decision(one: RangeDecision) -> bytes:
+    """Its fields, as protobuf writes them: one that is 0 is left out."""
+    n, offset, size, allowed = _NUMBER_TAGS
+    said = _head(n, one.n) if one.n else b""
+    if one.offset:
+        said += _head(offset, one.offset)
+    if one.size:
+        said += _head(size, one.size)
+    return said + _head(allowed, 1) if one.allowed else said
 
 
 def _read_numbers(data: bytes) -> list[int]:
-    """What :func:`_numbers` wrote; -1 in place of the last where it has written it otherwise."""
+    """What :func:`_decision` wrote; -1 in place of the last where it has written it otherwise."""
     values, last, place, shift = [0, 0, 0, 0], 0, -1, 0
     for byte in data:
         if place < 0:  # a tag, of a later field than the one before

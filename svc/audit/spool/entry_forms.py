@@ -110,6 +110,8 @@ class EntryForm:
     reason: str
     size: int
     beside: int
+    _header: tuple[str, tuple[int, str, str]] | None = field(default=None, init=False)
+    """The newest session whose records had this form, and what its header says."""
 
     @classmethod
     def of(cls, record: RequestRecord, facts: Mapping[str, AttributeTerm]) -> EntryForm:
@@ -159,13 +161,34 @@ class EntryForm:
             and own.reason == record.reason
         )
 
+    def _checked(self, record: RequestRecord) -> tuple[int, str, str]:
+        """What the header of a record says, if it is one that may enter a batch.
+
+        Raises:
+            Malformed: Authority would hold a whole batch for it.
+        """
+        if not is_random_id(record.decision_id):
+            raise Malformed("it is no decision")
+        version, digest = record.policy_version, record.entities_digest
+        uid, known = record.numbers.session_uid, self._header
+        if known is not None and known[0] == uid and known[1][:2] == (version, digest):
+            return known[1]
+        type_ = record.request.resource.type
+        if record.decision not in DECISIONS:
+            raise Malformed("it is no decision")
+        if len(record.policies) > MAX_POLICIES:
+            raise Malformed(f"more than {MAX_POLICIES} policies decided it")
+        _check_header(uid, version, digest, type_)
+        self._header = uid, (version, digest, type_)
+        return self._header[1]
+
     def sealed(self, record: RequestRecord, entropy: Entropy) -> SealedRequest:
         """The entry of a record of which it is.
 
         Raises:
             Malformed: it is too large, or what is of this record alone may not be written.
         """
-        _check(record)
+        common = self._checked(record)
         values, before = list[HiddenValue](), self.first
         for path, value, hashed, behind in self.hidden:
             salt = entropy(SALT_BYTES)
@@ -185,7 +208,7 @@ class EntryForm:
             values.sort()
         return SealedRequest(
             numbers=record.numbers,
-            common=(record.policy_version, record.entities_digest, record.request.resource.type),
+            common=common,
             decision_id=record.decision_id,
             before=f"{before}{own}{self.reason},",
             after=after,
@@ -257,20 +280,6 @@ def _exact_context(request: AccessRequest) -> dict[str, Json] | None:
     # A short text has no long one in it.
     is_short = len(text) <= MAX_TEXT and "\\u0000" not in text
     return form if is_short or is_storable(form) else None
-
-
-def _check(record: RequestRecord) -> None:
-    """What Authority would hold a whole batch for must not enter one."""
-    _check_header(
-        record.numbers.session_uid,
-        record.policy_version,
-        record.entities_digest,
-        record.request.resource.type,
-    )
-    if record.decision not in DECISIONS or not is_random_id(record.decision_id):
-        raise Malformed("it is no decision")
-    if len(record.policies) > MAX_POLICIES:
-        raise Malformed(f"more than {MAX_POLICIES} policies decided it")
 
 
 @lru_cache(4096)

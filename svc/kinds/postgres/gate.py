@@ -251,6 +251,18 @@ class PostgresGate:
             stream.edit(first, "unknown", {})
             await drop(stream, size - first)
             return
+        if fresh is None and len(effects) == 1 and not effects[0].executes:
+            # As below, without a step of its own for each of its parts: most Binds are such.
+            verdict = await self._decide(stream, size, effects[0], head)
+            if verdict.allowed:
+                if not self.pipeline.is_skipping:  # since it was decided
+                    self.pipeline.bound(portal, effects, verdict)
+                    if size < len(head):
+                        size = self._undecided(head, size)
+                await stream.pass_on(size)
+            else:
+                await self._deny(stream, size, Decided(verdict, effects[0]), simply=False)
+            return
         is_its = fresh is not None and (statement, effects) == (fresh[0], (fresh[1],))
         answer = await self._decide_again(
             stream, size, effects, fresh[2] if fresh and is_its else None, head
