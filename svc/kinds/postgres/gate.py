@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from svc.errors import Malformed, SvcError
 from svc.interfaces.gating import IGatedSession, IGatedStream, RequestVerdict
 from svc.kinds.postgres.answers import pass_answers
-from svc.kinds.postgres.effects import TextEffects, union
+from svc.kinds.postgres.effects import LONGEST, TextEffects, union
 from svc.kinds.postgres.held import drop, first_of, names, whole
 from svc.kinds.postgres.long_texts import effects_of
 from svc.kinds.postgres.messages import (
@@ -34,6 +34,7 @@ from svc.kinds.postgres.messages import (
 )
 from svc.kinds.postgres.pipeline import MOST_OWED, Decided, Pipeline
 from svc.kinds.postgres.terms import OPAQUE, QUERY
+from svc.kinds.postgres.walk import text_effects
 from svc.model.session.ending import NOT_RECORDED
 
 PASSES = RequestVerdict(allowed=True, decision_id="")
@@ -186,9 +187,14 @@ class PostgresGate:
         return (head if size <= len(head) else await whole(stream, size))[HEAD:size]
 
     async def _query(self, stream: IGatedStream, size: int, head: bytes) -> None:
-        body = await self._text(stream, size, head)
-        text = b"" if body is None else _ended(body)
-        effects = LONG_TEXT if body is None else await effects_of(self.session, text)
+        if size <= min(len(head), LONGEST):
+            # As below, without a step of its own for each: most texts are short and are all here.
+            text = _ended(head[HEAD:size])
+            effects = text_effects(text)
+        else:
+            body = await self._text(stream, size, head)
+            text = b"" if body is None else _ended(body)
+            effects = LONG_TEXT if body is None else await effects_of(self.session, text)
         # An EXECUTE does not show what it runs, so its text is not what somebody could approve.
         exact, no_text = (b"", EXECUTES) if effects.executes else (text, LONG)
         effects = resolved(self.pipeline, effects)

@@ -121,7 +121,7 @@ class Owed:
 
 _EXTENDED = frozenset("123TCx")
 
-_BOUND, _DESCRIBED, _EXECUTED, _SYNCED = Owed("2"), Owed("T"), Owed("C"), Owed("S")
+_ASKED, _BOUND, _DESCRIBED, _EXECUTED, _SYNCED = map(Owed, "Z2TCS")
 """They differ in nothing from any other of their kind."""
 
 FORGETTING = frozenset({b"DISCARD ALL\0", b"DEALLOCATE ALL\0"})
@@ -177,7 +177,7 @@ class Pipeline:
 
     def asked_simply(self, changes: tuple[NameChange, ...] = ()) -> None:
         """A Query, which changes these names in its course, or a FunctionCall."""
-        owed = Owed("Z")
+        owed = Owed("Z") if changes else _ASKED
         for one in changes:
             self._number += 1
             owed.renamings.append(Renaming(one.name, self._number, one.effects is not None))
