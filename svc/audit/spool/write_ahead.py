@@ -375,13 +375,18 @@ class _Written:
     @classmethod
     def of(cls, found: Framed) -> _Written:
         """What :func:`_text` wrote: the frame's checksum says that it is unchanged."""
-        about, before, after, said = found.payload.decode().split("\n")
-        numbers, digest, decision_id, uid, type_ = about.split(" ", 4)
-        first, n, version, size = map(int, numbers.split(","))
-        values: Any = json.loads(said)
+        text, values = found.payload.decode(), list[Any]()
+        if text[:1] == "[":  # as builds before ADR 84 wrote it
+            form: Any = json.loads(text)
+            first, uid, n, version, digest, type_, decision_id, size, before, after, values = form
+        else:
+            about, before, after, said = text.split("\n")
+            numbers, digest, decision_id, uid, quoted = about.split(" ", 4)
+            first, n, version, size = map(int, numbers.split(","))
+            type_, values = json.loads(quoted), json.loads(said)
         sealed = SealedRequest(
             numbers=SessionNumbers(uid),
-            common=(version, digest, json.loads(type_)),
+            common=(version, digest, type_),
             decision_id=decision_id,
             before=before,
             after=after,

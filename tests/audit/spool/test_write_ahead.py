@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -17,6 +18,7 @@ from svc.audit.log.record import Sealer
 from svc.audit.spool.aside import DAMAGED
 from svc.audit.spool.disk import AHEAD, SpoolFiles
 from svc.audit.spool.entries import SpoolRequest
+from svc.audit.spool.framing import framed
 from svc.audit.spool.spool import AHEAD_SECS
 from svc.audit.spool.write_ahead import FILE_BYTES, WriteAhead
 from svc.model.audit.request import SessionNumbers
@@ -87,6 +89,20 @@ class LifeTests(LifeCase):
         ahead = WriteAhead(root=self.root / AHEAD, origin=self.spool.maker.origin, disk=self.disk)
         left = [evolve(one, numbers=self.numbers) for one in ahead.left(dict)]
         self.assertEqual(left, [one.sealed for one in requests])
+
+    def test_an_earlier_build(self) -> None:
+        """What a build left that wrote each request as a JSON list is read."""
+        [one] = self.taken(1)
+        sealed, (version, digest, type_) = one.sealed, one.sealed.common
+        values = [[path, salt.hex(), value] for path, salt, value in sealed.values]
+        form = [1, sealed.numbers.session_uid, 1, version, digest, type_, sealed.decision_id]
+        form += [sealed.size, sealed.before, sealed.after, values]
+        head = json.dumps({"origin": self.spool.maker.origin, "cuts": []})
+        (self.root / AHEAD).mkdir(parents=True)
+        file = self.root / AHEAD / "00000001.requests"
+        file.write_bytes(framed(0, head.encode()) + framed(1, json.dumps(form).encode()))
+        self.spool = self.next_life()
+        self.assertEqual(self.recorded(), [1])
 
     def test_less_room_than_was_left(self) -> None:
         """What passed enters rows however little room there is now; its delivery makes room."""
