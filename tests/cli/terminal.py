@@ -112,6 +112,17 @@ STATUS = pb.StatusResponse(
     queued_rows=7,
     held_rows=2,
     ca_pin=PIN,
+    leader="authority-1",
+    store_level="m0067_last",
+    store_count=67,
+    last_event="policy.activate",
+    last_event_at=1_800_000_000,
+    serving=[
+        pb.ServingRow(
+            node_id="b" * 26, node_name="c1", connected=True, resources=3, resources_served=3
+        ),
+        pb.ServingRow(node_id="c" * 26, node_name="c2", resources=2, resources_served=0),
+    ],
 )
 
 

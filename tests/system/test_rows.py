@@ -101,6 +101,54 @@ class AssignmentTests(SynchronousTestCase):
         return next(one for one in rows if one["id"] == "echo")
 
 
+class StatusTests(SynchronousTestCase):
+    """What is compared before and after an upgrade."""
+
+    @proves("U-VER-04", "U-OPEN-19", "U-NOTE-37")
+    def test_versions_and_serving(self) -> None:
+        """One command tells policy, catalog, schema, leader, last record and what is served."""
+        gateway = shared()
+        gateway.await_ready(AUTHORITY)
+        before = until("all is served", lambda: self.whole(gateway))
+        gateway.operator("resources", "unassign", "vault")
+        try:
+            after = gateway.status()
+            self.assertEqual(after["catalog_version"], before["catalog_version"] + 1)
+            self.assertEqual(after["policy_version"], before["policy_version"])
+            self.assertEqual(after["store"], before["store"])
+            self.assertEqual(after["leader"], before["leader"])
+            newest = gateway.operator("audit", "show", "--json", "--last", "50").json
+            seqs = {one["seq"]: one["event"] for one in newest}
+            self.assertEqual(seqs[after["audit_seq"]], after["last_event"])
+            self.assertIn("resource.change", seqs.values())
+            self.assertEqual(self.meant(after), self.meant(before) - 1)
+            self.assertEqual((after["version"], after["ready"]), (__version__, True))
+            gateway.verify()
+        finally:
+            node = next(one for one in before["serving"] if one["resources"])["node_name"]
+            gateway.operator("resources", "assign", "vault", "--node", node)
+            until("all is served", lambda: self.whole(gateway))
+        gateway.child(CONNECTOR).stop()
+        try:
+            gone = until(
+                "the loss is told", lambda: None if self.whole(gateway) else gateway.status()
+            )
+            self.assertIn(False, [one["connected"] for one in gone["serving"]])
+        finally:
+            gateway.start(CONNECTOR)
+            gateway.await_tunnels(1)
+
+    def whole(self, gateway: Gateway) -> dict[str, Any] | None:
+        """The status, once whatever is assigned to a connected Connector is served."""
+        told = gateway.status()
+        less = [one for one in told["serving"] if one["resources"] != one["resources_served"]]
+        return None if less else told
+
+    def meant(self, told: dict[str, Any]) -> int:
+        """How many resources are assigned."""
+        return sum(one["resources"] for one in told["serving"])
+
+
 class KeyTests(SynchronousTestCase):
     """Joining without a token."""
 

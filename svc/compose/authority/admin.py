@@ -14,14 +14,10 @@ from svc.authority.sessions.standing import StandingSessions
 from svc.authority.signin.links import IdentityLinks
 from svc.authority.state.recorder import node
 from svc.compose.authority.ingest import AuditQueue
-from svc.compose.authority.lifecycle import (
-    AuthorityRole,
-    status_of,
-)
-from svc.compose.authority.parts import (
-    Parts,
-)
+from svc.compose.authority.lifecycle import AuthorityRole
+from svc.compose.authority.parts import Parts
 from svc.compose.authority.shared import SharedServices
+from svc.compose.authority.status import status_of
 from svc.ops.asked_records import AskedRecords
 from svc.proto.gate.v1 import admin_pb2
 
@@ -53,16 +49,7 @@ def admin_service(
     )
 
     async def status() -> admin_pb2.StatusResponse:
-        return await status_of(
-            p,
-            rooms.state_cache,
-            rooms.policy,
-            rooms.registrations,
-            control,
-            role,
-            rooms.unsigned,
-            queue.watch.counts,
-        )
+        return await status_of(p, rooms, control, role, queue.watch.counts)
 
     return AdminService(
         operators=rooms.operators,

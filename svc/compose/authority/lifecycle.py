@@ -15,13 +15,11 @@ from svc import __version__
 from svc.audit.checkpoint.signer import HeadWriter
 from svc.authority.access.requests import AccessRequestService
 from svc.authority.accounts.admin import AccountAdmin
-from svc.authority.control import ControlService
 from svc.authority.enroll.issuers import IssuerRotation
 from svc.authority.enroll.rotation import SigningKeyRotation
 from svc.authority.policy.active import PolicyInForce
 from svc.authority.policy.admin import PolicyAdmin
 from svc.authority.policy.snapshot import SnapshotPublisher
-from svc.authority.registry.routes import Registrations
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.standing import StandingSessions
 from svc.authority.sessions.trust import ProxyTrust
@@ -47,7 +45,6 @@ from svc.errors import (
 )
 from svc.interfaces.store import ITransaction
 from svc.model.audit.events import NODE_ENROLL, NODE_RENEW, ROLE_START, ROLE_STOP
-from svc.model.audit.outbox import QueueCounts
 from svc.model.audit.record import Event
 from svc.model.cluster.node import Leaf, Node, NodeState
 from svc.model.principal import Role
@@ -55,7 +52,6 @@ from svc.pki.identity import TransportIdentity
 from svc.pki.issue import IssuingAuthority
 from svc.pki.keyring import load_issuer, newer_purpose
 from svc.pki.root import PurposeKey
-from svc.proto.gate.v1 import admin_pb2
 from svc.runtime.services import AsyncMultiService, AsyncService, BoundPort, Readiness
 from svc.runtime.threads import InThread, in_pool
 
@@ -63,9 +59,6 @@ _log = Logger(namespace="svc_authority")
 
 
 _OF_ANOTHER_BUILD = (MigrationsPending, UnknownApplied, MigrationsBroken)
-
-MAX_NAMED = 100
-"""Rows that the status names; it counts the rest."""
 
 LEADER = "leader route"
 LISTENERS = "listeners"
@@ -365,42 +358,3 @@ def signing_key_rotation(p: Parts, heads: HeadWriter) -> SigningKeyRotation:
 def _key_sha256(identity: TransportIdentity) -> bytes:
     key = identity.facts.public_key
     return sha256(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
-
-
-async def status_of(
-    p: Parts,
-    state_cache: ClusterStateCache,
-    policy: PolicyInForce,
-    registrations: Registrations,
-    control: ControlService,
-    role: AuthorityRole,
-    unsigned: UnsignedRows,
-    queued: QueueCounts,
-) -> admin_pb2.StatusResponse:
-    """What `svc authority status` shows."""
-
-    def look(tx: ITransaction) -> tuple[int, str, int]:
-        head = tx.audit.head()
-        return head.seq, head.hash.hex(), len(tx.sessions.open())
-
-    seq, head, sessions = await p.store.read("status", look)
-    engine = policy.engine
-    return admin_pb2.StatusResponse(
-        version=__version__,
-        cluster=p.settings.cluster,
-        authority_id=p.identity.principal.id,
-        policy_version=0 if engine is None else engine.version,
-        catalog_version=state_cache.state.revision,
-        audit_seq=seq,
-        audit_head=head,
-        connectors=registrations.connectors,
-        proxies=control.proxies,
-        open_sessions=sessions,
-        not_ready=role.ready.missing,
-        ca_pin=p.keys.ca_pin,
-        state_seq=p.recorder.ledger.view.n,
-        unsigned=[one.subject for one in unsigned.now[:MAX_NAMED]],
-        unsigned_count=len(unsigned.now),
-        queued_rows=queued.rows,
-        held_rows=queued.held,
-    )

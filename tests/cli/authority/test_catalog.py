@@ -318,26 +318,34 @@ class StatusTests(TerminalTests):
     """`status`."""
 
     def test_text(self) -> None:
-        """One line a fact."""
+        """One line a fact; a Connector has a line of its own if it serves too little."""
         self.assertEqual(
             self.run_it("status").stdout,
             "version          0.11.0-rc.7\n"
             f"cluster          {CLUSTER}\n"
             f"authority id     {STATUS.authority_id}\n"
+            "leader           authority-1\n"
             f"ca pin           {PIN}\n"
             "ready            no\n"
             "not ready        policy,store\n"
             "policy version   1\n"
             "catalog version  3\n"
+            "store            m0067_last (67)\n"
             "audit seq        12\n"
             f"last hash        {STATUS.audit_head}\n"
+            "last event       policy.activate\n"
+            "last event at    2027-01-15T08:00:00Z\n"
             "state seq        0\n"
             "unsigned         none\n"
             "unsigned count   0\n"
             "proxies          1\n"
             "connectors       2\n"
             "open sessions    4\n"
-            "audit queue      7 rows waiting (2 held)\n",
+            "audit queue      7 rows waiting (2 held)\n"
+            "served           3 of 5 resources\n"
+            "\n"
+            "CONNECTOR  CONNECTED  SERVED\n"
+            "c2         no         0 of 2\n",
         )
 
     def test_json(self) -> None:
@@ -345,3 +353,5 @@ class StatusTests(TerminalTests):
         document = json.loads(self.run_it("status", "--json").stdout)
         self.assertEqual((document["ready"], document["not_ready"]), (False, ["policy", "store"]))
         self.assertEqual(document["open_sessions"], 4)
+        self.assertEqual(document["store"], {"level": "m0067_last", "count": 67})
+        self.assertEqual([one["resources_served"] for one in document["serving"]], [3, 0])

@@ -12,7 +12,7 @@ class StatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class StatusResponse(_message.Message):
-    __slots__ = ("version", "cluster", "authority_id", "policy_version", "catalog_version", "audit_seq", "audit_head", "connectors", "proxies", "open_sessions", "not_ready", "ca_pin", "state_seq", "unsigned", "unsigned_count", "queued_rows", "held_rows")
+    __slots__ = ("version", "cluster", "authority_id", "policy_version", "catalog_version", "audit_seq", "audit_head", "connectors", "proxies", "open_sessions", "not_ready", "ca_pin", "state_seq", "unsigned", "unsigned_count", "queued_rows", "held_rows", "leader", "store_level", "store_count", "last_event", "last_event_at", "serving")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     AUTHORITY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,12 @@ class StatusResponse(_message.Message):
     UNSIGNED_COUNT_FIELD_NUMBER: _ClassVar[int]
     QUEUED_ROWS_FIELD_NUMBER: _ClassVar[int]
     HELD_ROWS_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    STORE_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    STORE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    LAST_EVENT_FIELD_NUMBER: _ClassVar[int]
+    LAST_EVENT_AT_FIELD_NUMBER: _ClassVar[int]
+    SERVING_FIELD_NUMBER: _ClassVar[int]
     version: str
     cluster: str
     authority_id: str
@@ -47,7 +53,27 @@ class StatusResponse(_message.Message):
     unsigned_count: int
     queued_rows: int
     held_rows: int
-    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ..., state_seq: _Optional[int] = ..., unsigned: _Optional[_Iterable[str]] = ..., unsigned_count: _Optional[int] = ..., queued_rows: _Optional[int] = ..., held_rows: _Optional[int] = ...) -> None: ...
+    leader: str
+    store_level: str
+    store_count: int
+    last_event: str
+    last_event_at: int
+    serving: _containers.RepeatedCompositeFieldContainer[ServingRow]
+    def __init__(self, version: _Optional[str] = ..., cluster: _Optional[str] = ..., authority_id: _Optional[str] = ..., policy_version: _Optional[int] = ..., catalog_version: _Optional[int] = ..., audit_seq: _Optional[int] = ..., audit_head: _Optional[str] = ..., connectors: _Optional[int] = ..., proxies: _Optional[int] = ..., open_sessions: _Optional[int] = ..., not_ready: _Optional[_Iterable[str]] = ..., ca_pin: _Optional[str] = ..., state_seq: _Optional[int] = ..., unsigned: _Optional[_Iterable[str]] = ..., unsigned_count: _Optional[int] = ..., queued_rows: _Optional[int] = ..., held_rows: _Optional[int] = ..., leader: _Optional[str] = ..., store_level: _Optional[str] = ..., store_count: _Optional[int] = ..., last_event: _Optional[str] = ..., last_event_at: _Optional[int] = ..., serving: _Optional[_Iterable[_Union[ServingRow, _Mapping]]] = ...) -> None: ...
+
+class ServingRow(_message.Message):
+    __slots__ = ("node_id", "node_name", "connected", "resources", "resources_served")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    NODE_NAME_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    RESOURCES_SERVED_FIELD_NUMBER: _ClassVar[int]
+    node_id: str
+    node_name: str
+    connected: bool
+    resources: int
+    resources_served: int
+    def __init__(self, node_id: _Optional[str] = ..., node_name: _Optional[str] = ..., connected: _Optional[bool] = ..., resources: _Optional[int] = ..., resources_served: _Optional[int] = ...) -> None: ...
 
 class AddNodeRequest(_message.Message):
     __slots__ = ("role", "name", "ttl_secs", "public_names")
