@@ -35,6 +35,7 @@ ELSEWHERE = {
         ),
         "tests.system.test_policy_changes",
     ),
+    "svc authority preflight": "tests.ops.preflight.test_command",
     "svc authority state adopt": "tests.system.test_unsigned_rows",
     "svc doctor": "tests.ops.doctor.test_checks",
     "svc login": "tests.system.test_sign_in",

@@ -31,6 +31,7 @@ from svc.cli.authority.members.people import persons
 from svc.cli.authority.members.tokens import tokens
 from svc.cli.authority.members.users import users
 from svc.cli.authority.policy import policy
+from svc.cli.authority.preflight import preflight
 from svc.cli.authority.replay import replay_policy
 from svc.cli.authority.scopes import scopes
 from svc.cli.authority.sessions import sessions
@@ -92,6 +93,7 @@ for _change in (
     policy.add_command(_change)
 for _command in (
     status,
+    preflight,
     nodes,
     persons,
     agents,
