@@ -201,8 +201,8 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "sensitive": "why a change is security-sensitive, as stable words",
         "replay_confirmed": "whether the proposer's replay finds the same here",
         "diff": "the unified difference of two texts, line by line",
-        "from_version": "the version that is compared with",
-        "to_version": "the version that is compared",
+        "from_version": "the version that is compared with, or that an upgrade starts from",
+        "to_version": "the version that is compared, or that an upgrade ends with",
         # readiness
         "ready": "whether everything is in order",
         "no_new_sessions": "why no session can be opened now; empty where one can",
@@ -251,7 +251,8 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "address": "host and port",
         "addresses": "the Proxies of a configuration, each as host and port",
         "selected": "whether commands use this configuration",
-        "rule": "what chose the configuration: --config, SVC_CONFIG, selected, own or system",
+        "rule": "what chose the configuration: --config, SVC_CONFIG, selected, own or system; of "
+        "an order between versions, what to do",
         "endpoints": "local endpoints",
         "proxy": "the connection to a Proxy",
         "ended": "sessions that were cut off",
@@ -286,6 +287,15 @@ KEYS: Mapping[str, str] = MappingProxyType(
         "warn": "how many checks warn",
         "warnings": "how many checks warned when a node reported; null: it makes none",
         "worst": "the worst severity that a node reported; null: it makes no checks",
+        # an upgrade
+        "fleet_rules": "orders between roles of different versions",
+        "release_notes": "what each release asks for, oldest first",
+        "roles": "the roles in the order in which they are started",
+        "situation": "when a rule applies",
+        "todo": "what to do, in order",
+        "todo_after": "what to do once everything is started",
+        "todo_before": "what to do before anything is started",
+        "todo_checks": "what has to succeed before the next role is started",
         # store and backup
         "after": "how many rows there were afterwards",
         "applied": "migrations that were applied",

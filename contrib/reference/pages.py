@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from contrib.reference import audit, cli, config, metrics, vocabulary
+from contrib.reference import audit, cli, config, metrics, upgrade, vocabulary
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "audit.md": audit.markdown,
     "cli.md": cli.markdown,
     "config.md": config.markdown,
     "metrics.md": metrics.markdown,
+    "upgrade.md": upgrade.markdown,
     "vocabulary.md": vocabulary.markdown,
 }
 

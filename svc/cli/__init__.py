@@ -47,6 +47,7 @@ _COMMANDS = {
     "service": "svc.cli.services:service",
     "reload": "svc.cli.reload:reload",
     "setup": "svc.cli.setup_plan:setup",
+    "upgrade": "svc.cli.upgrade:upgrade",
     "_policy-guard": "svc.cli.hidden:policy_guard",
 }
 

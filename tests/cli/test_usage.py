@@ -124,7 +124,7 @@ class UsageTests(SynchronousTestCase):
             "svc: no command 'gateway'; roles are authority, proxy, connector, all; "
             "commands: init, demo, doctor, join, login, logout, up, status, resources, open, db, "
             "kubeconfig, proxy-ssh, why, request, requests, contexts, service, reload, "
-            "setup\n",
+            "setup, upgrade\n",
         )
 
     @proves("X-04")

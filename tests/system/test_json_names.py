@@ -142,6 +142,7 @@ class NamesTests(SynchronousTestCase):
         yield ("why", self.ada.status()["ended"][0]["decision_id"]), b""
         yield ("why", self.ada.status()["refused"][0]["decision_id"]), b""
         yield ("init", str(self.base / "gate")), b""
+        yield ("upgrade", "plan", "--from", "0.9.0"), b""
         yield ("authority", "status"), b""
         yield ("authority", "nodes", "add", "p2", "--role", "proxy"), b""
         yield ("authority", "nodes", "expect", "p3", "--role", "proxy", "--key", KEY), b""

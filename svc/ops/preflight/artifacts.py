@@ -173,7 +173,7 @@ def _public_key(path: Path) -> EllipticCurvePublicKey:
     try:
         key = load_pem_public_key(_read(path, _MAX_KEY))
     except (ValueError, UnsupportedAlgorithm):
-        key = None  # type: ignore[assignment]
+        key = None
     if not isinstance(key, EllipticCurvePublicKey) or not isinstance(key.curve, SECP256R1):
         raise ArtifactsRefused(
             f"{path}: is no public key of ECDSA over P-256 in PEM; name the key that the project "
