@@ -117,6 +117,7 @@ lint-floors:
 
 lint-habits:
 	$(PY) -m contrib.lint
+	$(PY) -m contrib.history
 
 lint-generated:
 	$(PY) -m contrib.proto --check

@@ -1,0 +1,173 @@
+"""Make a release, or with ``--dry-run`` print what would be made.
+
+    python -m contrib.release --channel rc --dry-run [--out DIR] [--key FILE]
+    python -m contrib.release --channel rc --out DIR --key FILE
+
+Prints the plan as JSON: artifacts, gates, and which floating tag moves.  With ``--out`` it builds
+the artifacts into that new directory.  A dry run passes no gate, and signs only if a key is
+given; otherwise the gates are run first, and a key is required.  It pushes nothing and makes no
+tag: whoever publishes does, with the tag that the plan names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+from contrib.release.make import (
+    ROOT,
+    bill_of,
+    build_wheel,
+    read_key,
+    wheel_name,
+    write_signature,
+    write_sums,
+)
+from contrib.release.plan import (
+    FULL,
+    REPRODUCIBLE,
+    ReleasePlan,
+    ReleaseRefused,
+    channel_named,
+    planned,
+)
+from svc import __version__
+from svc.errors import SvcError
+from svc.model.release import Version, VersionRefused, parse_tag, parse_version
+
+UNSIGNED = "dry run without --key: SHA256SUMS is not signed, so this cannot be published"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status."""
+    options = _options(arguments)
+    try:
+        print(json.dumps(_made(options), indent=2))
+    except SvcError as refused:
+        print(f"release: {refused.text}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m contrib.release", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("--channel", required=True, help="alpha, beta, rc or release")
+    parser.add_argument("--tag", help="the tag of the release; v and the version by default")
+    parser.add_argument("--dry-run", action="store_true", help="publish nothing; pass no gate")
+    parser.add_argument("--out", type=Path, help="the new directory of the artifacts")
+    parser.add_argument("--key", type=Path, help="PEM of the private key that signs")
+    parser.add_argument("--force", action="store_true", help="let a floating tag go back")
+    return parser.parse_args(arguments)
+
+
+def _made(options: argparse.Namespace) -> dict[str, object]:
+    version = parse_version(__version__)
+    check_tag(options.tag, version)
+    channel = channel_named(options.channel)
+    plan = planned(version, channel, wheel_name(version), _published(), force=options.force)
+    key = None if options.key is None else read_key(options.key)
+    if not options.dry_run and (key is None or options.out is None):
+        raise ReleaseRefused(
+            f"{version.tag}: each tag is published with its signature, on every channel; give "
+            "--key and --out, or --dry-run"
+        )
+    if not options.dry_run:
+        for gate in plan.gates:
+            _pass(gate, version)
+    notes = [] if key is not None else [UNSIGNED]
+    if options.out is not None:
+        options.out.mkdir(parents=True, exist_ok=False)
+        with tempfile.TemporaryDirectory(prefix="svc-release-") as base:
+            build_wheel(options.out, version, cloned(Path(base)))
+        locked = (ROOT / "requirements" / "runtime.txt").read_text("utf-8")
+        write_release(options.out, plan, locked, key)
+    return {**plan.form(), "signed": key is not None, "dry_run": options.dry_run, "notes": notes}
+
+
+def check_tag(tag: str | None, version: Version) -> None:
+    """Refuse a tag that is not ``v`` and the version of the workspace.
+
+    Raises:
+        ReleaseRefused, VersionRefused: it is another one, or none.
+    """
+    if tag is not None and parse_tag(tag) != version:
+        raise ReleaseRefused(
+            f"tag {tag}: the version of this workspace is {version}, whose tag is {version.tag}"
+        )
+
+
+def write_release(
+    out: Path, plan: ReleasePlan, locked: str, key: EllipticCurvePrivateKey | None
+) -> None:
+    """Write what belongs to the program that is in *out*: bill, checksums, and signature.
+
+    Args:
+        locked: The text of ``requirements/runtime.txt``.
+        key: None: nothing is signed.
+    """
+    program, bill = plan.artifacts[:2]
+    (out / bill).write_bytes(bill_of(plan.version, locked))
+    sums = write_sums(out, (program, bill))
+    if key is not None:
+        write_signature(out, sums, key)
+
+
+def _published() -> list[Version]:
+    """The versions that have a tag in this repository."""
+    done = subprocess.run(["git", "tag", "--list", "v*"], cwd=ROOT, capture_output=True, text=True)
+    found = []
+    for tag in done.stdout.split():
+        try:
+            found.append(parse_tag(tag))
+        except VersionRefused:
+            continue  # a tag of another kind
+    return found
+
+
+def _pass(gate: str, version: Version) -> None:
+    """Run a gate.  Raises ReleaseRefused: it did not pass."""
+    if gate == FULL:
+        if subprocess.run(
+            ["make", "lint", "test", "fault"], cwd=ROOT, stdout=sys.stderr
+        ).returncode:
+            raise ReleaseRefused("the full gate (make lint test fault) did not pass")
+    elif gate == REPRODUCIBLE:
+        check_reproducible(version)
+
+
+def cloned(base: Path) -> Path:
+    """A clone of the commit, so that nothing but what is committed gets into a build."""
+    place = base / "clone"
+    words = ["git", "clone", "--quiet", "--no-hardlinks", str(ROOT), str(place)]
+    subprocess.run(words, check=True, stdout=sys.stderr)
+    return place
+
+
+def check_reproducible(version: Version) -> None:
+    """Build from two clones in two places, and compare the bytes.
+
+    Raises:
+        ReleaseRefused: they differ.
+    """
+    with tempfile.TemporaryDirectory(prefix="svc-release-") as base:
+        built = []
+        for name in ("one", "another/place"):
+            place = Path(base, name)
+            built.append(build_wheel(place / "out", version, cloned(place)))
+        if not filecmp.cmp(built[0], built[1], shallow=False):
+            raise ReleaseRefused(
+                "two builds of the same commit differ: the release is not reproducible"
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
