@@ -120,7 +120,14 @@ def _top() -> tuple[Key, ...]:
             default=15,
             roles=_AUTHORITY,
         ),
-        Key("license_path", f.PATH, "The license file.", roles=_AUTHORITY, later=True),
+        Key(
+            "license_path",
+            f.PATH,
+            "The license file, read at start. Nothing depends on there being one: without it, "
+            "or with one that is invalid or expired, everything works, and `svc doctor` warns of "
+            "the latter two.",
+            roles=_AUTHORITY,
+        ),
     )
 
 

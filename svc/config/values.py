@@ -338,6 +338,7 @@ class RoleSettings:
     profile: str | None
     store_url: StoreUrl | None
     store_auto_migrate: bool
+    license_path: str | None
     store_lease_secs: float
     endpoints: EndpointSettings
     page: PageSettings

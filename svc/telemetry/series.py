@@ -330,7 +330,10 @@ def _relays() -> tuple[MetricSeries, ...]:
             absent=True,
         ),
         _gauge(
-            "svc_license_expires_unix", _A, "Unix time the running license expires.", later=True
+            "svc_license_expires_unix",
+            _A,
+            "Unix time the running license expires; absent without a valid one.",
+            absent=True,
         ),
         _counter(
             "svc_authority_forward_requests_total",

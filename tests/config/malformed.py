@@ -618,7 +618,7 @@ ROWS: tuple[tuple[str, str, str, str, str], ...] = (
         "endpoints.admin_listen",
         "host:port",
     ),
-    ("license", "client", 'license_path = "/l"', "license_path", "not in this build"),
+    ("license", "authority", 'license_path = "l"', "license_path", "absolute"),
     ("witness", "client", '[audit]\nwitness = ["x"]', "audit.witness", "file:// or https://"),
     (
         "witness by HTTP",

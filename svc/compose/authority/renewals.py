@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from svc.audit.checkpoint.signer import HeadWriter
+from svc.compose.authority.license import show_license
 from svc.compose.authority.lifecycle import signing_key_rotation
 from svc.compose.authority.parts import LeafRenewal, Parts
 from svc.compose.authority.shared import SharedServices
@@ -14,7 +15,11 @@ from svc.runtime.services import PeriodicTask
 def renewals(
     p: Parts, rooms: SharedServices, heads: HeadWriter
 ) -> tuple[RenewalLoop, PeriodicTask]:
-    """What renews our own leaf, and what follows the keys that we sign with."""
+    """What renews our own leaf, and what follows the keys that we sign with.
+
+    Blocks for the license: how long that is valid is told here, too.
+    """
+    show_license(p.settings, p.metrics)
     own = LeafRenewal(
         identity=p.identity, issuer=p.issuer, serving=p.serving, recorded=rooms.renewals.renew
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from zope.interface import Interface
 
@@ -12,10 +13,13 @@ from svc.interfaces.checks import IRoleCheck
 from svc.interfaces.discovery import IDiscoverySource
 from svc.interfaces.kinds import IResourceKind
 from svc.interfaces.store import IStoreFactory
+from svc.model.clocks import utc
 from svc.model.cluster.onward import NEEDS_ONWARD_AUTH
 from svc.model.doctor import Finding, fail, info, ok, warn
 from svc.ops.doctor.check import Check
 from svc.ops.doctor.context import NODES, ROLES, CheckContext
+from svc.pki import license
+from svc.pki.license import LicenseRefused, license_expires
 from svc.plugin import installed, load
 
 _LISTENERS = {
@@ -168,6 +172,28 @@ def _of_authority(context: CheckContext) -> Iterator[Finding]:
         )
 
 
+def _license(context: CheckContext) -> Iterator[Finding]:
+    path = context.settings.license_path
+    if path is None:
+        yield ok("no license_path: nothing needs a license")
+        return
+    try:
+        expires = license_expires(Path(path), license.PUBLIC_KEY)
+    except LicenseRefused as refused:
+        yield warn(
+            f"license_path: {refused.text}; everything works without it",
+            "ask whoever made this build for a license, or remove license_path",
+        )
+        return
+    if expires <= context.at:
+        yield warn(
+            f"license_path: the license expired at {utc(expires)}; everything goes on working",
+            "renew it, and restart the Authority",
+        )
+    else:
+        yield ok(f"the license expires at {utc(expires)}")
+
+
 CHECKS = (
     Check("config.file", ROLES, _file),
     Check("config.endpoints", ROLES, _endpoints),
@@ -175,5 +201,6 @@ CHECKS = (
     Check("config.scopes", ("authority",), _scopes),
     Check("config.sources", ("connector",), _sources),
     Check("config.audit_requests", ("proxy",), _audit_requests),
+    Check("config.license", ("authority",), _license),
     Check("config.settings", ROLES, _noteworthy),
 )
