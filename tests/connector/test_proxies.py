@@ -173,7 +173,7 @@ class ProxiesTests(SynchronousTestCase):
         site.gateway.advance(1)
         self.assertEqual(len(site.dialed), 9)
 
-    @proves("G-MET-50", "X-45")
+    @proves("G-MET-50", "X-45", "G-TUN-23")
     def test_two_names_of_one_proxy(self) -> None:
         """A second connection to one Proxy is counted, closed, and made to another address."""
         site = self.site(2, a="P1", b="P1", c="P2")
@@ -182,6 +182,7 @@ class ProxiesTests(SynchronousTestCase):
         self.assertEqual([p for p, _ in site.generations], ["P1", "P2"])
         self.assertTrue(site.up["b"][0].server_side.disconnected)
 
+    @proves("U-NOTE-21")
     def test_one_address_in_front_of_one_proxy(self) -> None:
         """Where there is no second Proxy one connection stays, and the other is sought in time."""
         site = self.site(2, a="P1")

@@ -123,7 +123,7 @@ class TwoProxies(SynchronousTestCase):
         self.gateway.await_ready(SECOND)
         self.gateway.await_metric(SECOND, "svc_proxy_lacking", 0)
 
-    @proves("G-MET-50", "G-MET-51", "G-MET-52", "X-45", "G-OPEN-41")
+    @proves("G-MET-50", "G-MET-51", "G-MET-52", "X-45", "G-OPEN-41", "G-TUN-23", "U-NOTE-21")
     def test_two_names_of_one_proxy(self) -> None:
         """Two names of one Proxy are one connection, the rest is counted and sought elsewhere."""
         port = self.first.rpartition(":")[2]

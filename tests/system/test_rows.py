@@ -104,7 +104,7 @@ class AssignmentTests(SynchronousTestCase):
 class StatusTests(SynchronousTestCase):
     """What is compared before and after an upgrade."""
 
-    @proves("U-VER-04", "U-OPEN-19", "U-NOTE-37")
+    @proves("U-VER-02", "U-VER-03", "U-VER-04", "U-OPEN-19", "U-NOTE-37")
     def test_versions_and_serving(self) -> None:
         """One command tells policy, catalog, schema, leader, last record and what is served."""
         gateway = shared()
@@ -124,6 +124,10 @@ class StatusTests(SynchronousTestCase):
             self.assertEqual(self.meant(after), self.meant(before) - 1)
             self.assertEqual((after["version"], after["ready"]), (__version__, True))
             gateway.verify()
+            for role in ROLES:
+                paths = ("/healthz", "/readyz")
+                told = [gateway.get(role, path)[0] for path in paths]
+                self.assertEqual(told, [200, 200], role)
         finally:
             node = next(one for one in before["serving"] if one["resources"])["node_name"]
             gateway.operator("resources", "assign", "vault", "--node", node)

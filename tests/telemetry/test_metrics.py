@@ -144,7 +144,7 @@ class TableTests(SynchronousTestCase):
             },
         )
 
-    @proves("G-OPEN-36")
+    @proves("G-OPEN-32", "G-OPEN-34", "G-OPEN-35", "G-OPEN-36")
     def test_label_values(self) -> None:
         """Each label's values are a closed set."""
         labels = {each.name: each.labels for each in SERIES}

@@ -101,7 +101,7 @@ class MembershipTests(SynchronousTestCase):
         self.after(BEAT_SECS)
         self.assertEqual(second.told[-1], ("endpoints.private_listen",))
 
-    @proves("G-HA-06")
+    @proves("G-HA-06", "U-NOTE-18")
     def test_same_name(self) -> None:
         """A second process under the name of one that lives is refused; the first goes on."""
         first = self.instance("a1")

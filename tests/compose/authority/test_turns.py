@@ -121,7 +121,7 @@ class TurnTests(SynchronousTestCase):
             self.change(lambda tx: tx.lease.beat(tx.lease.held()))
             self.clock.advance(1)
 
-    @proves("G-RDY-07", "X-65")
+    @proves("G-RDY-07", "X-65", "U-NOTE-19")
     def test_standing_by(self) -> None:
         """Who stands by is ready, and leads once the leader is silent."""
         starting = self.turn.startService()

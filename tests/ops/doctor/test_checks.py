@@ -356,7 +356,7 @@ class ClusterTests(CopyCase):
         )
         self.assert_found("authority", "cluster.rotation", "info", "transport", "revision 2")
 
-    @proves("G-HA-07")
+    @proves("G-HA-07", "U-NOTE-18")
     def test_members(self) -> None:
         """A member without a private address is named by its key; one that was revoked is not."""
         self.assert_ok("authority", "cluster.members")

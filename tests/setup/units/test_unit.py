@@ -96,7 +96,7 @@ class PlannedTests(UnitCase):
             self.assertRegex(text, f"\nExecReload=/opt/svc/bin/svc --config /.*{again}")
         self.assertNotIn("ExecReload", own.text)
 
-    @proves("U-NOTE-27")
+    @proves("U-NOTE-25", "U-NOTE-27")
     def test_own_state_directory(self) -> None:
         """A server's unit has its own account, state directory, and nothing else to write to."""
         for role in SERVERS:
