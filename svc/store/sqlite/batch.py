@@ -54,6 +54,8 @@ def _given_up(job: Job) -> StoreUnavailable:
 class WriteBatch:
     """Group commit: a savepoint a job, one durable commit for all of them.
 
+    A job that is alone needs none: what undoes it undoes the transaction.
+
     ``reopen`` gives a fresh, checked connection; it is asked for at the first
     batch and again after the database failed.
     """
@@ -75,14 +77,17 @@ class WriteBatch:
         except (sqlite3.Error, OSError, StoreUnavailable) as error:
             self._fail(claimed, error)
             return
-        kept = []
+        kept, is_alone = [], len(claimed) == 1
         try:
             for job in claimed:
-                if self._run_one(connection, job):
+                if self._run_one(connection, job, is_alone=is_alone):
                     kept.append(job)
                 elif not connection.in_transaction:
                     # SQLite gave up the whole transaction (disk full, I/O error).
                     raise _given_up(job)
+            if is_alone and not kept:
+                connection.execute("ROLLBACK")
+                return
         except (sqlite3.Error, StoreUnavailable) as error:
             self._fail(claimed, error)
             return
@@ -110,21 +115,23 @@ class WriteBatch:
         self._connection.execute("BEGIN IMMEDIATE")
         return self._connection
 
-    def _run_one(self, connection: sqlite3.Connection, job: Job) -> bool:
-        """Run one job in its savepoint; whether its writes are to be kept."""
+    def _run_one(self, connection: sqlite3.Connection, job: Job, *, is_alone: bool) -> bool:
+        """Run one job, in its savepoint unless it is alone; whether its writes are to be kept."""
         assert self._transaction is not None, "_begin made it"
         before = len(self._appended.links)
         try:
-            connection.execute("SAVEPOINT job")
+            if not is_alone:
+                connection.execute("SAVEPOINT job")
             job.outcome = job.fn(self._transaction)
             if job.seal():
-                connection.execute("RELEASE job")
+                if not is_alone:
+                    connection.execute("RELEASE job")
                 return True
             job.outcome = None
         except BaseException as error:
             job.outcome = _not_written(job.desc, self._lost(error) or error, self._file)
         self._forget(before)
-        if connection.in_transaction:
+        if connection.in_transaction and not is_alone:
             connection.execute("ROLLBACK TO job")
             connection.execute("RELEASE job")
         return False
