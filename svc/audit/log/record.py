@@ -232,22 +232,32 @@ def is_tidy(text: str) -> bool:
 
 def _envelope(record: AuditRecord) -> dict[str, Json]:
     event = record.event
-    form: dict[str, Json] = {
-        "actor": {"id": tidy(record.actor.id), "kind": tidy(record.actor.kind)},
-        "class": event.event_class.value,
-        "code": event.code,
-        "event": event.name,
-        "event_id": tidy(record.event_id),
-        "origin": tidy(record.origin),
-        "severity": event.severity.value,
-        "time": rfc3339(record.time),
-    }
+    who = {"id": record.actor.id, "kind": record.actor.kind}
+    said: dict[str, Any] = {"event_id": record.event_id, "origin": record.origin}
     for name in MEMBERS:
         value = getattr(record, name)
         if value is not None:
-            form[name] = tidy(value) if isinstance(value, str) else value
-    if record.policies:
-        form["policies"] = [tidy(policy) for policy in record.policies]
+            said[name] = value
+    policies = list(record.policies)
+    texts = [value for value in said.values() if isinstance(value, str)]
+    # Nearly always one look tells that none of them has to be made so.
+    if _PLAIN.match("".join([*who.values(), *texts, *policies])) is None:
+        who = {name: tidy(text) for name, text in who.items()}
+        said = {
+            name: tidy(value) if isinstance(value, str) else value for name, value in said.items()
+        }
+        policies = list(map(tidy, policies))
+    form: dict[str, Json] = {
+        "actor": who,
+        "class": event.event_class.value,
+        "code": event.code,
+        "event": event.name,
+        "severity": event.severity.value,
+        "time": rfc3339(record.time),
+        **said,
+    }
+    if policies:
+        form["policies"] = policies
     return form
 
 

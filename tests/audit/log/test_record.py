@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from attrs import evolve
 from hypothesis import given, settings
@@ -225,6 +226,27 @@ class HostileTextTests(SynchronousTestCase):
         """Tidying leaves tidy text as it is."""
         if is_tidy(text):
             self.assertEqual(tidy(text), text)
+
+    @settings(deadline=None)
+    @given(
+        st.sampled_from(
+            ("node_id", "session_uid", "reason", "origin", "event_id", "policies", "id")
+        ),
+        st.sampled_from((*HOSTILE, "token=abcdefgh", "plain", "x" * MAX_TEXT))
+        | st.text(max_size=9),
+    )
+    def test_tidied_wherever_it_stands(self, name: str, text: str) -> None:
+        """Text that is to be tidied is, in any place of a record and beside any that is plain."""
+        made = evolve(record(), reason="plain")
+        if name == "id":
+            made = evolve(made, actor=Actor("person", text))
+        else:
+            there: dict[str, Any] = {name: (text,) if name == "policies" else text}
+            made = evolve(made, **there)
+        form = read(made)
+        at = form["actor"] if name == "id" else form
+        assert isinstance(at, dict)
+        self.assertEqual(at[name], [tidy(text)] if name == "policies" else tidy(text))
 
     @settings(deadline=None)
     @given(st.from_regex(r"[A-Za-z0-9._-]{0,60}", fullmatch=True))
