@@ -311,6 +311,8 @@ class ClientSession:
         except BaseException:
             stream.cancel()
             raise
+        assert self._below is not None
+        self._below.open_no_more()
         return stream
 
     def _agree(self, half: OwnHalf, data: bytes, signed: Signed | None) -> None:

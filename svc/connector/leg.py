@@ -382,6 +382,7 @@ class LegLink:
             except BaseException:
                 stream.cancel()
                 raise
+            endpoint.open_no_more()
             return stream
 
         endpoint = CarryEndpoint(opened)  # type: ignore[arg-type]

@@ -64,6 +64,7 @@ async def join_streams(
     finally:
         joined = RelayedBytes(join.first.received, join.second.received)
         counted(joined)
+        join.let_go()
     return joined
 
 
@@ -122,6 +123,10 @@ class _Join:
             not goes_on or (self.first.has_ended and self.second.has_ended)
         ):
             self.done.callback(None)
+
+    def let_go(self) -> None:
+        """Once it is done: its sides lead to both calls, and back here."""
+        del self.first, self.second
 
     def failed(self, refusal: SvcError) -> None:
         self._first_end.fail_raw(refusal)

@@ -120,7 +120,12 @@ class RelaySide(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """This side is gone."""
         self.is_lost = True
-        self.relay.lost(self, is_clean=isinstance(reason.value, ConnectionDone))
+        relay = self.relay
+        relay.lost(self, is_clean=isinstance(reason.value, ConnectionDone))
+        other = relay.other(self)
+        if other.is_lost:
+            # What a session held is let go with its owner, not with a garbage collection.
+            self.relay = other.relay = _OVER
 
     def flow_from(self, other: RelaySide) -> None:
         """Write what *other* reads from now on."""
@@ -227,11 +232,27 @@ class Relay:
             self.done.callback(ended)
 
 
+_OVER = Relay()
+"""In the place of a relay whose sides are gone: it joins nothing."""
+
+
+class _OnlySide(Factory):
+    """Gives its side to one connection, and keeps nothing of it."""
+
+    noisy = False
+
+    def __init__(self, side: RelaySide) -> None:
+        self._side: RelaySide | None = side
+
+    def buildProtocol(self, addr: object) -> RelaySide | None:
+        """The side, once."""
+        side, self._side = self._side, None
+        return side
+
+
 def only_side(side: RelaySide) -> Any:
-    """A factory that connects this one side of a relay."""
-    factory = Factory.forProtocol(lambda: side)
-    factory.noisy = False
-    return factory
+    """A factory that connects this one side of a relay, once."""
+    return _OnlySide(side)
 
 
 def _can_half_close(transport: Any) -> bool:

@@ -171,6 +171,10 @@ class MessageEnd:
         else:
             listener.readable()
 
+    def listen_no_more(self) -> None:
+        """Notify nobody: whoever listened wants nothing more of the call."""
+        self._listener = None
+
     def break_off(self, refusal: SvcError, code: ErrorCodes = ErrorCodes.CANCEL) -> None:
         """End the call from our side at once.  Idempotent."""
         if self.refusal is None and not self._stream.is_over:
@@ -226,7 +230,7 @@ class MessageEnd:
     def divert(self, sink: IRawSink) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""
         self._stream.on_sent = sink.raw_sent
-        self.listen(_Diversion(self, self._stream, sink))
+        self.listen(_Diversion(self._stream, sink))
 
     def write_raw(self, chunk: bytes | memoryview) -> None:
         """See :class:`svc.interfaces.rpc.IRawEnd`."""
@@ -264,8 +268,7 @@ def _ended() -> SvcError:
 class _Diversion:
     """Hands a stream's bytes to a sink as they come."""
 
-    def __init__(self, end: MessageEnd, stream: Stream, sink: IRawSink) -> None:
-        self._end = end
+    def __init__(self, stream: Stream, sink: IRawSink) -> None:
         self._stream = stream
         self._sink = sink
         self._end_passed = False

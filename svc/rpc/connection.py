@@ -350,6 +350,7 @@ class WireProtocol(Protocol):
             elif isinstance(event, QueueEmptied):
                 end.drained()
             else:
+                event.stream.context = None
                 end.over()
         elif isinstance(event, Ready):
             self._ready()

@@ -36,6 +36,13 @@ class StreamClientEndpoint:
     transport: StreamTransport | None = field(default=None, init=False)
     end: MessageEnd | None = field(default=None, init=False)
 
+    def open_no_more(self) -> None:
+        """Open no other stream: *opened* says so where it leads back here.
+
+        It is forgotten then; otherwise what a session held would wait for a garbage collection.
+        """
+        self.opened = _no_other
+
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
         """Open the stream, then connect what the factory builds."""
         return Deferred.fromCoroutine(self._connect(protocolFactory))
@@ -55,3 +62,7 @@ class StreamClientEndpoint:
         transport.closed.addBoth(lambda _over: factory.doStop())
         transport.start(protocol)
         return protocol  # type: ignore[no-any-return]
+
+
+async def _no_other() -> MessageEnd:
+    raise RuntimeError("this endpoint was for one stream, which was opened")

@@ -321,6 +321,7 @@ class StreamTransport:
     def _over(self, reason: Exception, refusal: SvcError | None) -> None:
         self._is_over = True
         self.connected = False
+        self._end.listen_no_more()
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.stopProducing()

@@ -121,9 +121,10 @@ class ConnectionTimeouts:
 
     def _drop(self, stream: Stream) -> None:
         self._owner.on_problem("answer_not_taken", str(stream.id))
+        end = stream.context
         self._owner.wire.reset(stream, ErrorCodes.CANCEL)
-        if isinstance(stream.context, MessageEnd):
-            stream.context.lost(deadline_exceeded())
+        if isinstance(end, MessageEnd):
+            end.lost(deadline_exceeded())
         self._owner.schedule()
 
     def _look_deaf(self) -> None:

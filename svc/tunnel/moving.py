@@ -34,6 +34,7 @@ from svc.interfaces.rpc import IHalfCloseableTransport, IMovedReader
 from svc.lanes.half import LaneHalf
 from svc.lanes.rendezvous import RENDEZVOUS_SECS
 from svc.tunnel.fused import FusedEnd, fuse
+from svc.tunnel.tls import GONE
 
 MOVES_AFTER_MESSAGES = 64
 """Pieces, of both directions together, that a session carries before it asks for a lane, however
@@ -423,4 +424,5 @@ class MovingStream(Protocol):
         self._lengthen()
         self._stop_waiting()
         self._abort_lane()
-        self.inner.connectionLost(reason)
+        inner, self.inner = self.inner, GONE
+        inner.connectionLost(reason)

@@ -47,6 +47,20 @@ from svc.rpc.tls_records import Records, is_one_of_data
 _CHUNK_BYTES = READ_BYTES
 
 
+@implementer(IHalfCloseableProtocol)
+class Gone(Protocol):
+    """In the place of what a session carried, once it is over: so that nothing of it is held."""
+
+    def readConnectionLost(self) -> None:
+        """Nobody hears it."""
+
+    def writeConnectionLost(self) -> None:
+        """Nobody hears it."""
+
+
+GONE = Gone()
+
+
 @implementer(IHalfCloseableTransport, ITransport, IConsumer, IPushProducer, IHalfCloseableProtocol)
 class SessionTls(Protocol):
     """A protocol to the stream below, a transport to the protocol above.
@@ -166,8 +180,10 @@ class SessionTls(Protocol):
             # Our own half-close says nothing about the peer's end: whoever is between may cut.
             reason = Failure(ConnectionLost("the stream ended without close_notify"))
         self._tls = None
+        inner, self.inner = self.inner, GONE
         if self._secured:
-            self.inner.connectionLost(reason)
+            self.secured = Deferred()  # The former one has *inner* for its result.
+            inner.connectionLost(reason)
         elif not self.secured.called:
             self.secured.errback(reason)
 

@@ -198,8 +198,9 @@ class SendingHalf:
             self._machine.reset_stream(stream_id, code)
 
     def _over(self, stream: Stream, status: Status) -> None:
-        stream.status = status
+        stream.status, context = status, stream.context
         self._forget(stream)
+        stream.context = context  # which the event is for
         self.events.append(Finished(stream))
 
     def _unblock(self) -> None:

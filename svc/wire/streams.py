@@ -58,7 +58,7 @@ class Stream:
         initial: Further fields to begin our answer with (server).
         on_sent: Told how many queued bytes went to the transport (a relay's way to give credit).
         on_gone: Told once, when nothing is held for the stream any more; must not raise.
-        context: The owner's object for this stream.
+        context: The owner's object for this stream; None once it is over and its end was told.
     """
 
     __slots__ = (
@@ -269,8 +269,9 @@ class Stream:
         self._connection.unblock(self)
 
     def drop(self) -> None:
-        """Forget what is queued: the stream is over."""
+        """Forget what is queued, and who used the stream: it is over."""
         self.is_over = True
+        self.context = self.on_sent = None
         self._connection.room.release(self.id)
         self._queue = None
         self.queued = 0

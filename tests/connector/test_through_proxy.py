@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
 from twisted.internet.protocol import Factory
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
@@ -19,6 +20,7 @@ from svc.tunnel.tls_endpoint import SessionTlsEndpoint
 from tests.connector.ends import Talker
 from tests.connector.gateway import Gateway
 from tests.rpc.memory import Pair
+from tests.support.garbage import left_to_the_collector
 from tests.support.nothing import nothing
 
 
@@ -44,6 +46,7 @@ class _Joint:
         return joining
 
     def _done(self, _: object) -> None:
+        del self.transport
         if not self.over.called:
             self.over.callback(None)
 
@@ -198,3 +201,32 @@ class ThroughProxyTests(SynchronousTestCase):
             self.gateway.turn()
         self.assertEqual(len(self.person.received), sent)
         self.assertEqual(self.target.producerState, "producing")
+
+
+class LeftToTheCollectorTests(SynchronousTestCase):
+    def test_session_that_is_over(self) -> None:
+        """What a session held is free once it is over, without a garbage collection."""
+        gateway = _JoiningGateway()
+        gateway.start()
+        self.addCleanup(gateway.stop)
+        with left_to_the_collector() as found:
+            self.serve_one(gateway)
+        self.assertEqual(found, [])
+
+    def serve_one(self, gateway: _JoiningGateway) -> None:
+        [person] = gateway.open_through()
+        target = gateway.kind.targets.pop()
+        person.transport.write(b"question")
+        gateway.turn()
+        target.protocol.dataReceived(b"answer")
+        gateway.turn()
+        self.assertEqual((target.value(), person.received), (b"question", b"answer"))
+        person.transport.loseWriteConnection()
+        gateway.turn()
+        target.protocol.readConnectionLost()
+        gateway.turn()
+        person.transport.loseConnection()
+        gateway.turn()
+        self.assertTrue(person.lost)
+        target.protocol.connectionLost(Failure(ConnectionDone()))
+        gateway.turn()

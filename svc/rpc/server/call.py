@@ -147,11 +147,13 @@ class ServerCall(MessageEnd):
 
     def _served(self, _result: None) -> None:
         self._stop_timer()
+        self.listen_no_more()
         self._stream.finish(OK, self._trailing)
         self._owner.schedule()
 
     def _failed(self, failure: Failure) -> None:
         self._stop_timer()
+        self.listen_no_more()
         if failure.check(CancelledError):
             if self.refusal is None:
                 self._answer(cancelled("the call was cancelled here"))
