@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from OpenSSL import SSL
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.error import ConnectionDone, ConnectionLost
 from twisted.internet.interfaces import (
     IAddress,
@@ -58,7 +58,7 @@ class Gone(Protocol):
         """Nobody hears it."""
 
 
-GONE = Gone()
+GONE: IProtocol = Gone()
 
 
 @implementer(IHalfCloseableTransport, ITransport, IConsumer, IPushProducer, IHalfCloseableProtocol)
@@ -182,7 +182,7 @@ class SessionTls(Protocol):
         self._tls = None
         inner, self.inner = self.inner, GONE
         if self._secured:
-            self.secured = Deferred()  # The former one has *inner* for its result.
+            self.secured = succeed(GONE)  # The former one has *inner* for its result.
             inner.connectionLost(reason)
         elif not self.secured.called:
             self.secured.errback(reason)
