@@ -24,7 +24,7 @@ HOMES = {
     "prometheus_client": ("svc/telemetry",),
     "click": ("svc/cli",),
     "pyrage": ("svc/ops/backup",),
-    "nacl": ("svc/model/sodium.py",),
+    "nacl": ("svc/model/sodium.py", "svc/recording/sealing.py"),
 }
 
 BANNED = {

@@ -40,6 +40,7 @@ LOOKED_AT: Mapping[str, str] = {
     "svc/config/keys.py:_limits": "a part of the catalogue",
     "svc/config/keys.py:_numbers": "a part of the catalogue",
     "svc/config/keys.py:_oidc": "a part of the catalogue",
+    "svc/config/keys.py:_recordings": "a part of the catalogue",
     "svc/config/keys.py:_roles": "a part of the catalogue",
     "svc/config/keys.py:_top": "a part of the catalogue",
     "svc/config/keys.py:_wire": "a part of the catalogue",

@@ -21,6 +21,7 @@ from svc.authority.policy.check import PolicyCheck
 from svc.authority.policy.proposed.decisions import PolicyDecisions
 from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.policy.proposed.review import PolicyReview
+from svc.authority.recordings.admin import RecordingAdmin
 from svc.authority.registry.admin import RegistryAdmin
 from svc.authority.registry.catalog import CatalogAdmin
 from svc.authority.registry.credentials import CredentialAdmin
@@ -30,7 +31,7 @@ from svc.authority.sessions.admin import SessionAdmin
 from svc.authority.signin.links import IdentityLinks
 from svc.interfaces.rpc import IRpcCall, RpcService, Serve, unary
 from svc.model.audit.record import Actor
-from svc.proto.gate.v1 import account_pb2, policy_change_pb2, sign_in_pb2
+from svc.proto.gate.v1 import account_pb2, policy_change_pb2, recording_pb2, sign_in_pb2
 from svc.proto.gate.v1 import admin_pb2 as pb
 
 _Request = TypeVar("_Request", bound=Message)
@@ -42,6 +43,8 @@ MANAGE_PERSONS = "managePersons"
 MANAGE_RESOURCES = "manageResources"
 MANAGE_SESSIONS = "manageSessions"
 MANAGE_AUDIT_QUEUE = "manageAuditQueue"
+VIEW_RECORDINGS = "viewRecordings"
+MANAGE_RECORDINGS = "manageRecordings"
 
 
 @frozen
@@ -85,6 +88,7 @@ class AdminService:
     erasure: RequestErasure
     links: IdentityLinks
     accounts: AccountAdmin
+    recordings: RecordingAdmin
     records: Callable[[pb.ShowRecordsRequest, Actor], Awaitable[pb.ShowRecordsResponse]]
     status: Callable[[], Awaitable[pb.StatusResponse]]
 
@@ -111,6 +115,7 @@ class AdminService:
                 **self._of_agents(),
                 **self._of_proposals(),
                 **self._of_scopes(),
+                **self._of_recordings(),
                 "Status": see(pb.StatusRequest, self._status),
                 "AddResource": change(pb.AddResourceRequest, catalog.add),
                 "ListResources": see(pb.ListResourcesRequest, self.listing.list_resources),
@@ -233,6 +238,15 @@ class AdminService:
             "ListScopes": see(pb.ListScopesRequest, scopes.list_scopes),
             "ShowScope": see(pb.ShowScopeRequest, scopes.show_scope),
             "RemoveScope": change(pb.RemoveScopeRequest, scopes.remove_scope),
+        }
+
+    def _of_recordings(self) -> dict[str, Serve]:
+        view, change = self._for(VIEW_RECORDINGS), self._for(MANAGE_RECORDINGS)
+        pb2, recordings = recording_pb2, self.recordings
+        return {
+            "ListRecordings": view(pb2.ListRecordingsRequest, recordings.list_recordings),
+            "ReadRecording": view(pb2.ReadRecordingRequest, recordings.read),
+            "RemoveRecording": change(pb2.RemoveRecordingRequest, recordings.remove),
         }
 
     def _for(self, action: str) -> ActionGuard:

@@ -26,6 +26,7 @@ from svc.compose.node import (
     tunnel_times,
 )
 from svc.compose.process_parts import ProcessParts
+from svc.compose.recordings import recording_parts
 from svc.compose.targets import reach_in_force, read_targets
 from svc.config import Address, RoleSettings
 from svc.connector.admission import Admission
@@ -86,6 +87,7 @@ class ConnectorParts:
     sources: Sources
     reach: Callable[[], Reach]
     identities: IdentityStore
+    state: StateDirectory
     ready: Readiness
     shared: ProcessParts
     tasks: BackgroundTasks = field(factory=BackgroundTasks)
@@ -116,17 +118,17 @@ def make_connector(
         sources=sources,
         reach=reach_in_force(shared.reloads),
         identities=identities,
+        state=state,
         ready=ready,
         shared=shared,
     )
     role = ConnectorRole(ready)
-    assembled = ConnectorAssembly(parts)
     node = NodeRole(
         runtime=runtime,
         settings=settings,
         identity_store=identities,
         role=Role.CONNECTOR,
-        assemble=assembled.services,
+        assemble=ConnectorAssembly(parts).services,
         stopped_by=stopped_by,
     )
     for service in (parts.tasks, node):
@@ -153,6 +155,14 @@ class ConnectorAssembly:
             clock=clock,
             spawn=p.tasks.spawn,
         )
+        recordings = recording_parts(
+            runtime=p.runtime,
+            metrics=p.metrics,
+            reloads=p.shared.reloads,
+            state=p.state.path,
+            tasks=p.tasks,
+            identities=identities,
+        )
         sessions = ConnectorSessions(
             admission=Admission(
                 node_id=identity.principal.id,
@@ -177,6 +187,7 @@ class ConnectorAssembly:
             ),
             identify=identities.of,
             uses=identities.uses(p.tasks),
+            recorder=recordings.recorder,
         )
         instance = random_id(p.runtime.entropy)
         me = ConnectorIdentity(
@@ -241,7 +252,7 @@ class ConnectorAssembly:
             dial=renewal_lane,
             published=service.hurry,
         )
-        return [renewal, identities, *discovery.services(), service, reporting]
+        return [renewal, identities, recordings.uploads, *discovery.services(), service, reporting]
 
     def _dial(
         self, identity: TransportIdentity, address: Address

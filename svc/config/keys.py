@@ -876,6 +876,65 @@ def _passkeys() -> tuple[Key, ...]:
     )
 
 
+def _recordings() -> tuple[Key, ...]:
+    return (
+        Key(
+            "recordings.buffer_max_bytes",
+            f.whole(1 << 20, 1 << 40),
+            "Disk space in bytes for recordings that Authority does not have yet. A session that "
+            "has to be recorded does not open, or ends, when it is used up.",
+            default=1 << 30,
+            roles=_CONNECTOR,
+            reloads=True,
+        ),
+        Key(
+            "recordings.session_max_bytes",
+            f.whole(1 << 12, 1 << 34),
+            "How much one session may record, in bytes; one that has to be recorded then ends.",
+            default=1 << 28,
+            roles=_CONNECTOR,
+            reloads=True,
+        ),
+        Key(
+            "recordings.command_max_bytes",
+            f.whole(0, 1 << 34),
+            "How much of the output of one command without a terminal is recorded, in bytes; the "
+            "rest passes and is only counted.",
+            default=1 << 20,
+            roles=_CONNECTOR,
+            reloads=True,
+        ),
+        Key(
+            "recordings.directory",
+            f.PATH,
+            "Where recordings are kept, sealed. Absent: `recordings` in `state_dir`. Several "
+            "Authorities need one directory that all of them reach.",
+            roles=_AUTHORITY,
+        ),
+        Key(
+            "recordings.max_bytes",
+            f.whole(1 << 20, 1 << 50),
+            "Disk space in bytes for all recordings; beyond it they wait at their Connectors.",
+            default=1 << 36,
+            roles=_AUTHORITY,
+        ),
+        Key(
+            "recordings.lost_after_secs",
+            f.seconds(1, 31_536_000),
+            "A recording of which nothing has arrived for so long is on record as lost.",
+            default=604_800,
+            roles=_AUTHORITY,
+        ),
+        Key(
+            "recordings.keep_days",
+            f.whole(0, 36_500),
+            "A recording is removed so many days after its session; 0: never.",
+            default=0,
+            roles=_AUTHORITY,
+        ),
+    )
+
+
 def _numbers() -> tuple[Key, ...]:
     a, p, c = _AUTHORITY, _PROXY, _CONNECTOR
     return (
@@ -1031,6 +1090,7 @@ KEYS: tuple[Key, ...] = (
     *_limits(),
     *_oidc(),
     *_accounts(),
+    *_recordings(),
     *_numbers(),
 )
 """Every key, in the order of the reference."""

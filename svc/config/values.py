@@ -86,6 +86,19 @@ class DiscoverySettings:
 
 
 @frozen
+class RecordingSettings:
+    """``[recordings]``: of sessions, at the Connector that makes them and the Authority."""
+
+    buffer_max_bytes: int
+    session_max_bytes: int
+    command_max_bytes: int
+    directory: str | None
+    max_bytes: int
+    lost_after_secs: float
+    keep_days: int
+
+
+@frozen
 class EndpointSettings:
     """``[endpoints]``: what is listened on and what is dialed."""
 
@@ -357,6 +370,7 @@ class RoleSettings:
     policy: PolicySettings
     tunnel: TunnelSettings
     discovery: DiscoverySettings
+    recordings: RecordingSettings
     audit: AuditSettings
     snapshot: SnapshotSettings
     access: AccessSettings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from twisted.internet.defer import CancelledError
@@ -10,10 +11,33 @@ from twisted.internet.interfaces import IReactorTime, IStreamClientEndpoint
 from svc.connector.admission import AdmittedSession
 from svc.connector.reach import ReachReactor
 from svc.errors import SvcError
+from svc.interfaces.kinds import Identify, ServedKind, dialer_for
+from svc.interfaces.recordings import IRecorder
 from svc.lanes.relay import RelaySide, only_side
+from svc.messages.use import DENIED
+from svc.model.session.grant import Grant
 from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
 from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere, refused
+
+
+def session_dialer(
+    kind: ServedKind,
+    grant: Grant,
+    identify: Identify,
+    used: Counter[str],
+    recorder: IRecorder,
+) -> Any:
+    """What dials for one session; *used* counts what the session does with its rights."""
+    return dialer_for(
+        kind.dialer,
+        grant.person_id,
+        identify,
+        grant.operations,
+        grant.decision_id,
+        lambda right, is_allowed: used.update([right if is_allowed else DENIED + right]),
+        recorder,
+    )
 
 
 async def dial_target(

@@ -22,6 +22,8 @@ from svc.messages.use import REPORT_METHOD, SessionUse, use_request
 from svc.model.session.identity import CACHED_SECS, UNAVAILABLE
 from svc.model.signing import Signed
 from svc.proto.gate.v1 import identity_pb2 as pb
+from svc.proto.gate.v1 import recording_pb2
+from svc.recording.part import PUT_METHOD, RecordingPart, put_request
 from svc.runtime.services import AsyncService, BackgroundTasks, bounded
 
 MOST_KEPT = 16
@@ -30,6 +32,9 @@ MOST_KEPT = 16
 _CALL_SECS = 5.0
 _ALL_SECS = 10.0
 """A request waits no longer, with the connection that may have to be made first."""
+
+_PUT_SECS = 30.0
+"""Of the last part too, after which Authority looks at the whole of it."""
 
 _IDLE_SECS = 15.0
 _AGE_SECS = 45.0
@@ -124,29 +129,43 @@ class AuthorityIdentities(AsyncService):
         asked = self._asked(REPORT_METHOD, use_request(use), pb.SessionUseResponse)
         await bounded(self.clock, _ALL_SECS, asked, "the report of a session")
 
+    async def put_recording(self, part: RecordingPart) -> tuple[int, bool]:
+        """Bring a part of a recording; how much Authority holds, and whether it has all.
+
+        Raises:
+            SvcError: it took none.
+        """
+        asked = self._asked(
+            PUT_METHOD, put_request(part), recording_pb2.PutRecordingResponse, _PUT_SECS
+        )
+        held = await bounded(self.clock, _PUT_SECS + _ALL_SECS, asked, "the bytes of a recording")
+        return held.held, held.done
+
     async def stop(self) -> None:
         """Close the connection."""
         if self._idle_timer is not None and self._idle_timer.active():
             self._idle_timer.cancel()
         self._leave()
 
-    async def _asked(self, method: str, request: Any, answers: Any) -> Any:
+    async def _asked(
+        self, method: str, request: Any, answers: Any, seconds: float = _CALL_SECS
+    ) -> Any:
         self._asking += 1
         try:
             try:
-                return await self._call(method, request, answers)
+                return await self._call(method, request, answers, seconds)
             except Unprocessed:
                 # The lane ended between two calls.
                 self._leave()
-                return await self._call(method, request, answers)
+                return await self._call(method, request, answers, seconds)
         finally:
             self._asking -= 1
             self._leave_later()
 
-    async def _call(self, method: str, request: Any, answers: Any) -> Any:
+    async def _call(self, method: str, request: Any, answers: Any, seconds: float) -> Any:
         channel = await self._connected()
         try:
-            return await channel.unary(method, request, answers, timeout=_CALL_SECS)
+            return await channel.unary(method, request, answers, timeout=seconds)
         except Unavailable:
             if self._channel is channel:
                 self._leave()

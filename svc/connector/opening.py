@@ -21,7 +21,7 @@ from twisted.logger import Logger
 
 from svc.connector.admission import Admission, AdmittedSession
 from svc.connector.checkpoints import SessionCheckpoints
-from svc.connector.dialing import dial_target
+from svc.connector.dialing import dial_target, session_dialer
 from svc.connector.ends import Carrying, TargetSide
 from svc.connector.gated import GatedOpening, gated_opening
 from svc.connector.last_checkpoints import LastCheckpoints
@@ -29,20 +29,21 @@ from svc.connector.reach import Reach, ReachReactor
 from svc.connector.session_events import SessionEnded, SessionEvent, SessionOpened, SessionRefused
 from svc.connector.uses import SessionUses
 from svc.errors import SvcError
-from svc.interfaces.kinds import Identify, ServedKind, dialer_for
+from svc.interfaces.kinds import Identify, ServedKind
+from svc.interfaces.recordings import IRecorder
 from svc.interfaces.rpc import Peer
 from svc.interfaces.tracing import TRACEPARENT, Span, Spans, no_span
 from svc.lanes.preface import Preface, Side
 from svc.lanes.relay import Relay, only_side
 from svc.messages.gated import CheckpointAnswer
 from svc.messages.tunnel import LaneOffer, OpenNotice
-from svc.messages.use import DENIED
 from svc.model.audit.record import rfc3339
 from svc.model.session.ending import (
     BROKEN,
     CLOSED,
     CONNECTOR_STOPPING,
 )
+from svc.model.session.grant import Grant
 from svc.model.signing import Purpose, Signed
 from svc.ratelimit.repeats import RepeatCounter
 from svc.rpc.tls import HandshakeSource
@@ -125,6 +126,7 @@ class ConnectorSessions:
         last: Takes the last checkpoints of gated sessions.
         identify: What tells the target of a session who makes a request, by the session's grant.
         uses: Tells Authority what sessions did with their rights.
+        recorder: Makes what records a session, by its grant.
     """
 
     admission: Admission
@@ -141,6 +143,7 @@ class ConnectorSessions:
     last: LastCheckpoints = field(kw_only=True)
     identify: Callable[[Signed], Identify] = field(kw_only=True)
     uses: SessionUses = field(kw_only=True)
+    recorder: Callable[[Grant, Signed], IRecorder] = field(kw_only=True)
     _open: dict[str, _CarriedSession] = field(factory=dict, init=False)
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
@@ -212,7 +215,7 @@ class ConnectorSessions:
             admitted = self._admit(notice, link)
             kind, resource = self.kinds[admitted.target.kind], admitted.grant.resource
             span.note(action=kind.request_kind, resource=resource, session_uid=uid)
-            target = await self._dial(admitted, relay, self.identify(notice.grant), used)
+            target = await self._dial(admitted, relay, notice.grant, used)
         except CancelledError:
             relay.abort()
             raise
@@ -299,20 +302,16 @@ class ConnectorSessions:
         return self.admission.admit(notice, link.proxy_id)
 
     async def _dial(
-        self, admitted: AdmittedSession, relay: Relay, identify: Identify, used: Counter[str]
+        self, admitted: AdmittedSession, relay: Relay, signed: Signed, used: Counter[str]
     ) -> IStreamClientEndpoint:
-        grant = admitted.grant
-        dialer = dialer_for(
-            self.kinds[admitted.target.kind].dialer,
-            grant.person_id,
-            identify,
-            grant.operations,
-            grant.decision_id,
-            lambda right, is_allowed: used.update([right if is_allowed else DENIED + right]),
-        )
-        guard, limit = ReachReactor(self.reactor, self.reach()), self.times.reach_target
+        kind, recorder = self.kinds[admitted.target.kind], self.recorder(admitted.grant, signed)
         return await dial_target(
-            admitted, relay.right, dialer=dialer, guard=guard, clock=self.reactor, seconds=limit
+            admitted,
+            relay.right,
+            dialer=session_dialer(kind, admitted.grant, self.identify(signed), used, recorder),
+            guard=ReachReactor(self.reactor, self.reach()),
+            clock=self.reactor,
+            seconds=self.times.reach_target,
         )
 
     def _gated(

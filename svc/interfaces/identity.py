@@ -50,6 +50,9 @@ class IChainVerifier(Interface):
             CertificateRefused: for the chain; BadSignature: for the signature.
         """
 
+    def verify_signed_at(signed: Signed, purpose: Purpose, at: float) -> CertificateFacts:
+        """As :meth:`verify_signed`, with the time of what was signed in place of now."""
+
 
 class IIdentity(Interface):
     """Our own certificate and key: renewed in the background, and replaced together."""

@@ -24,6 +24,7 @@ from twisted.internet.interfaces import IReactorTCP, IStreamClientEndpoint
 from zope.interface import Attribute, Interface, implementer
 
 from svc.errors import Malformed, SvcError
+from svc.interfaces.recordings import NO_RECORDER, IRecorder
 from svc.model.audit.record import Event
 from svc.model.cluster.target import Target
 from svc.model.session.ending import SessionOver
@@ -228,12 +229,15 @@ class IEndingDialer(IDialer):
     def ends(target: Target) -> bool:
         """Whether it does so for this target."""
 
-    def ending(rights: frozenset[str], decision_id: str, use: Use) -> IDialer:
+    def ending(
+        rights: frozenset[str], decision_id: str, use: Use, recorder: IRecorder = NO_RECORDER
+    ) -> IDialer:
         """The dialer of one session, which lets it do this and nothing else.
 
         Args:
             decision_id: Of the decision by which it has these rights, to be told with a denial.
             use: Told the name of a right whenever it is used, or refused.
+            recorder: Records the session.
         """
 
 
@@ -249,15 +253,16 @@ def dialer_for(
     operations: frozenset[str] | None,
     decision_id: str = "",
     use: Use = not_counted,
+    recorder: IRecorder = NO_RECORDER,
 ) -> Any:
     """What dials for this person's session, whatever dialer the kind has.
 
     Args:
         operations: Those that may pass, or the session's rights; None: all of the kind.
-        decision_id: And *use*: see :meth:`IEndingDialer.ending`.
+        decision_id: And *use* and *recorder*: see :meth:`IEndingDialer.ending`.
     """
     if operations is not None and IEndingDialer.providedBy(dialer):
-        dialer = dialer.ending(operations, decision_id, use)
+        dialer = dialer.ending(operations, decision_id, use, recorder)
     elif operations is not None:
         dialer = dialer.limited(operations)
     if IIdentifyingDialer.providedBy(dialer):

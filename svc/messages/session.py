@@ -37,7 +37,7 @@ from svc.messages.forms import (
 )
 from svc.messages.gated import SIGNED_ANSWER, SIGNED_GRANT
 from svc.model.session.ending import known_ending
-from svc.model.session.grant import Grant
+from svc.model.session.grant import RECORDING_KEY_BYTES, Grant
 from svc.model.session.halves import HALF_BYTES
 from svc.model.session.lacking import LACKING
 from svc.model.session.request import SessionRequest, WhyRequest
@@ -194,7 +194,7 @@ _GRANT = SignedForm(
     pb.Grant,
     Grant,
     "grant",
-    beyond_0=["ceiling.values", "carriage", "operations", "decision_id"],
+    beyond_0=["ceiling.values", "carriage", "operations", "decision_id", "recording_key"],
     cluster=NAME,
     session_uid=UID,
     request_sha256=DIGEST,
@@ -222,6 +222,7 @@ _GRANT = SignedForm(
         is_optional=True,
     ),
     decision_id=WORD_OR_EMPTY,
+    recording_key=octets(RECORDING_KEY_BYTES, empty=True),
 )
 encode_grant, decode_grant = _GRANT.encode, _GRANT.decode
 """What Authority's grant key signs."""

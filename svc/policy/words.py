@@ -200,6 +200,8 @@ ACTIONS = (
     _administer("manageResources", "Change the catalog."),
     _administer("manageAuditQueue", "Release or discard held rows of the audit queue."),
     _administer("manageSessions", "List and end sessions."),
+    _administer("viewRecordings", "List, play and export recordings of sessions."),
+    _administer("manageRecordings", "Remove recordings of sessions."),
     _administer("rotateCA", "Replace issuing keys."),
 )
 

@@ -436,6 +436,25 @@ def _discovery() -> tuple[MetricSeries, ...]:
     )
 
 
+def _recordings() -> tuple[MetricSeries, ...]:
+    states = ("receiving", "complete", "cut_short", "damaged", "lost")
+    return (
+        _gauge(
+            "svc_connector_recordings_waiting",
+            _C,
+            "Recordings on the Connector's disk that Authority has not confirmed.",
+        ),
+        _gauge("svc_connector_recordings_waiting_bytes", _C, "What they take of the disk."),
+        _gauge("svc_recordings", _A, "Recordings that are kept, at the last look.", state=states),
+        _counter(
+            "svc_recordings_ended_total",
+            _A,
+            "Recordings that have arrived, by the state they ended in.",
+            state=states[1:],
+        ),
+    )
+
+
 SERIES: tuple[MetricSeries, ...] = (
     *_decisions(),
     *_sessions(),
@@ -443,6 +462,7 @@ SERIES: tuple[MetricSeries, ...] = (
     *_audit(),
     *_doctor(),
     *_discovery(),
+    *_recordings(),
     *_process(),
 )
 """Every series, in the order they are exposed."""

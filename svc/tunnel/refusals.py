@@ -42,6 +42,7 @@ CONNECTOR_WORDS = MappingProxyType(
         "target_busy": Fault.UNAVAILABLE,
         "target_untrusted": Fault.PRECONDITION,
         "no_credential": Fault.PRECONDITION,
+        "recording_unavailable": Fault.UNAVAILABLE,
         "connector_stopping": Fault.UNAVAILABLE,
         "connector_failed": Fault.INTERNAL,
     }

@@ -598,6 +598,7 @@ class House:
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
         return Issuance(
+            recording_key=bytes(32),
             cluster=CLUSTER,
             state_cache=self.state_cache,
             engine=lambda: self.policy.engine,

@@ -63,6 +63,7 @@ from tests.connector.pieces import Cluster
 from tests.kinds.served import tcp
 from tests.rpc.memory import Pair
 from tests.support.nothing import nothing
+from tests.support.recording import MemoryRecorder
 from tests.tunnel.pieces import serve_carry
 
 
@@ -195,6 +196,7 @@ class Gateway:
                 self.tasks,
             ),
             identify=lambda grant: no_identity,
+            recorder=lambda grant, signed: MemoryRecorder(),
             uses=SessionUses(self.uses_told, self.clock, self.tasks),
         )
 

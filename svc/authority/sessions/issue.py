@@ -102,6 +102,7 @@ class Issuance:
         rates: What a person may ask, and what a Proxy may bring that proves nothing.
         refusals: Bounds the records of requests that prove nothing.
         note: Describes the span of the call.
+        recording_key: The public key that recordings of sessions are sealed to.
         trace_id: Gives the id of the call's trace, which its records hold; empty without one.
     """
 
@@ -123,6 +124,7 @@ class Issuance:
     ended: Callable[[str, Iterable[CountedEnd]], Awaitable[object]] = field(kw_only=True)
     gated: GatedSessions = field(kw_only=True)
     offers: AccessOffers = field(kw_only=True)
+    recording_key: bytes = field(kw_only=True)
     refusals: RefusalRecords = field()
     note: Note = no_note
     trace_id: Callable[[], str] = no_trace
@@ -506,6 +508,7 @@ class Issuance:
             ceiling=verified.asked.ceiling,
             operations=self._operations(verified, outcome),
             decision_id=outcome.decision_id if verified.ends else "",
+            recording_key=self.recording_key if verified.ends else b"",
             is_gated=not verified.kind.opaque,
             policy_version=outcome.decision.policy_version,
             audit_hash=row.hash,

@@ -32,6 +32,7 @@ from svc.cli.authority.members.tokens import tokens
 from svc.cli.authority.members.users import users
 from svc.cli.authority.policy import policy
 from svc.cli.authority.preflight import preflight
+from svc.cli.authority.recordings import recordings
 from svc.cli.authority.replay import replay_policy
 from svc.cli.authority.scopes import scopes
 from svc.cli.authority.sessions import sessions
@@ -101,6 +102,7 @@ for _command in (
     tokens,
     users,
     sessions,
+    recordings,
     identities,
     accounts,
     resources,

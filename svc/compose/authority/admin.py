@@ -68,6 +68,7 @@ def admin_service(
         erasure=RequestErasure(queue.admin.store, queue.admin.recorder),
         links=IdentityLinks(rooms.writer, p.settings.oidc.issuer, rooms.changing.rights),
         accounts=rooms.accounts.admin(p, registry.people),
+        recordings=rooms.recordings.admin,
         records=AskedRecords(p.store, p.recorder).show,
         status=status,
     )

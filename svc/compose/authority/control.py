@@ -60,6 +60,7 @@ def control_service(
         ended=rooms.ends.reported,
         gated=rooms.gated,
         offers=rooms.access.offers,
+        recording_key=rooms.recordings.key.public,
     )
     intake = RegistrationIntake(
         cluster=cluster,

@@ -255,6 +255,7 @@ def _assembled(
         ),
         rooms.sweeping,
         rooms.forgetting,
+        rooms.recordings.expiring,
         *health_services(p, control.health, peers.route, shared.checks),
         Serves(role, p.serving),
         *listeners.values(),

@@ -9,7 +9,7 @@ from svc.interfaces.rpc import RpcService
 
 
 def session_services(p: Parts, rooms: SharedServices) -> tuple[RpcService, ...]:
-    """Who makes their requests, and what they did with their rights."""
+    """Who makes their requests, what they did with their rights, and what they recorded."""
     uses = SessionUseRecords(
         cluster=p.settings.cluster,
         state_cache=rooms.state_cache,
@@ -19,4 +19,8 @@ def session_services(p: Parts, rooms: SharedServices) -> tuple[RpcService, ...]:
         recorder=p.recorder,
         asks=rooms.rates.identities,
     )
-    return rooms.identities.service.service(), uses.service()
+    return (
+        rooms.identities.service.service(),
+        uses.service(),
+        rooms.recordings.receiver.service(),
+    )

@@ -42,6 +42,7 @@ from svc.compose.authority.parts import (
     engine_of,
 )
 from svc.compose.authority.policy import PolicyChanging, policy_changing
+from svc.compose.authority.recordings import RecordingWiring, recording_wiring
 from svc.compose.authority.sign_in import forgetting, sign_in_entrance, sign_in_service
 from svc.compose.budgets import authority_rates
 from svc.model.signing import Purpose
@@ -80,6 +81,7 @@ class SharedServices:
     accounts: AccountRooms
     renewals: NodeRenewal
     identities: IdentityWiring
+    recordings: RecordingWiring
     rates: AskRates
     refusals: RefusalRecords
     unsigned: UnsignedRows
@@ -243,6 +245,7 @@ def shared_services(p: Parts) -> SharedServices:
         accounts=accounts,
         renewals=renewals,
         identities=session_identities(p, state_cache, policy, refusals, rates),
+        recordings=recording_wiring(p, state_cache),
         rates=rates,
         refusals=refusals,
         unsigned=UnsignedRows(p.store, p.recorder, p.metrics.gauge("svc_state_unsigned").set),

@@ -7,6 +7,8 @@ A table of ``[[connector.resources]]`` of this kind::
     host_keys = ["ssh-ed25519 AAAA…"]            # what the host may show: its files /etc/ssh/*.pub
     key_files = { deploy = "/etc/svc/web1/deploy" }     # one for each account, read at each login
     gate_key_file = "/etc/svc/gate_key"          # what clients are shown; else one of this start
+    record = "best_effort"                       # or "off"; "required", where it is left out
+    record_input = true                          # what is typed as well, passwords with it
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from zope.interface import implementer
 
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.kinds import IEndingDialer, Use, not_counted
+from svc.interfaces.recordings import NO_RECORDER, IRecorder
 from svc.kinds.address import read_address, refuse_unknown, split_address
 from svc.kinds.opaque import AddressDialer
 from svc.kinds.ssh.rights import LOGIN_USER, SessionRights
@@ -35,7 +38,8 @@ from svc.runtime.given_file import read_given
 
 CERTIFICATE, PASSTHROUGH, STORED_KEY = (one.value for one in OnwardAuth)
 
-_GATE_KEYS = frozenset({"host_keys", "key_files", "gate_key_file"})
+_GATE_KEYS = frozenset({"host_keys", "key_files", "gate_key_file", "record", "record_input"})
+RECORD = ("required", "best_effort", "off")
 _MOST_KEY_BYTES = 16384
 _MOST_HOST_KEYS = 16
 _HOST_KEY = re.compile(r"([a-z0-9@.-]{1,40}) ([A-Za-z0-9+/]{1,1400}={0,2})(?: .*)?")
@@ -59,20 +63,28 @@ class SshTargets(AddressDialer):
         rights: Of the one session that it dials, and the decision's id; None: of none that ends
             here.
         use: Told what that session does with them.
+        recorder: Records that session.
     """
 
     enforces: frozenset[str] = frozenset({LOGIN_USER})
     rights: tuple[frozenset[str], str] | None = None
     use: Use = not_counted
+    recorder: IRecorder = NO_RECORDER
     made_key: Any = field(factory=Ed25519PrivateKey.generate, repr=False)
 
     def ends(self, target: Target) -> bool:
         """See IEndingDialer."""
         return target.options.get("onward") == STORED_KEY
 
-    def ending(self, rights: frozenset[str], decision_id: str, use: Use) -> SshTargets:
+    def ending(
+        self,
+        rights: frozenset[str],
+        decision_id: str,
+        use: Use,
+        recorder: IRecorder = NO_RECORDER,
+    ) -> SshTargets:
         """See IEndingDialer."""
-        return evolve(self, rights=(rights, decision_id), use=use)
+        return evolve(self, rights=(rights, decision_id), use=use, recorder=recorder)
 
     def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """A host, and how the Connector logs in there, if it does."""
@@ -93,6 +105,8 @@ class SshTargets(AddressDialer):
             "host_keys": _host_keys(table, path),
             "key_files": _key_files(table, path),
             "gate_key_file": _path(table, "gate_key_file", path),
+            "record": _record(table, path),
+            "record_input": _record_input(table, path),
         }
         return Target(id=resource_id, kind=self.kind, address=address, options=options)
 
@@ -108,6 +122,7 @@ class SshTargets(AddressDialer):
         allowed, decision_id = self.rights
         return _gate(
             self,
+            recorder=self.recorder,
             below=below,
             target=target,
             reactor=reactor,
@@ -116,12 +131,19 @@ class SshTargets(AddressDialer):
 
 
 def _gate(
-    targets: SshTargets, *, below: Any, target: Target, reactor: Any, rights: SessionRights
+    targets: SshTargets,
+    *,
+    recorder: IRecorder,
+    below: Any,
+    target: Target,
+    reactor: Any,
+    rights: SessionRights,
 ) -> IStreamClientEndpoint:
     # Conch is loaded where a session needs it, and by nobody else.
     from twisted.conch.ssh.keys import Key
 
     from svc.kinds.ssh.gate import GateEndpoint
+    from svc.kinds.ssh.recorded.session import RecordedSession, RecordMode, mode_of
 
     options: Mapping[str, Any] = target.options
     file = options["gate_key_file"]
@@ -132,6 +154,14 @@ def _gate(
         host_key=_read_key(file) if file else Key(targets.made_key),
         target_port=split_address(target.address)[1],
         use=targets.use,
+        recorded=RecordedSession(
+            recorder=recorder,
+            mode=mode_of(RecordMode(options["record"]), rights),
+            title=f"ssh {rights.login_user}@{target.id}",
+            records_input=options["record_input"],
+            use=targets.use,
+            clock=reactor,
+        ),
         clock=reactor,
     )
 
@@ -203,6 +233,20 @@ def _path(table: Mapping[str, object], name: str, path: str) -> str:
     value = table.get(name, "")
     if not isinstance(value, str) or (name in table and not os.path.isabs(value)):
         raise ConfigError(f"{path}.{name}", "must be the absolute path of a file")
+    return value
+
+
+def _record(table: Mapping[str, object], path: str) -> str:
+    value = table.get("record", RECORD[0])
+    if value not in RECORD:
+        raise ConfigError(f"{path}.record", f"must be one of {', '.join(RECORD)}")
+    return str(value)
+
+
+def _record_input(table: Mapping[str, object], path: str) -> bool:
+    value = table.get("record_input", False)
+    if not isinstance(value, bool):
+        raise ConfigError(f"{path}.record_input", "must be true or false")
     return value
 
 

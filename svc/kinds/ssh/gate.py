@@ -21,6 +21,7 @@ from svc.kinds.ssh.conch import Key
 from svc.kinds.ssh.connection import Outflow
 from svc.kinds.ssh.link import GateLink
 from svc.kinds.ssh.login import OnwardTransport, TargetLogin
+from svc.kinds.ssh.recorded.session import RecordedSession
 from svc.kinds.ssh.rights import SessionRights
 from svc.kinds.ssh.server import ClientTransport, ServedSession
 
@@ -39,6 +40,7 @@ class GateEndpoint:
         host_key: That clients are shown.
         target_port: Of the target.
         use: Told what of the rights is used.
+        recorded: Records the session.
     """
 
     below: IStreamClientEndpoint
@@ -47,6 +49,7 @@ class GateEndpoint:
     host_key: Key = field(repr=False)
     target_port: int
     use: Use
+    recorded: RecordedSession
     clock: IReactorTime
 
     def connect(self, protocolFactory: IProtocolFactory) -> Deferred[IProtocol]:
@@ -54,6 +57,7 @@ class GateEndpoint:
         return Deferred.fromCoroutine(self._connect(protocolFactory))
 
     async def _connect(self, factory: IProtocolFactory) -> IProtocol:
+        await self.recorded.check()
         onward = OnwardTransport(
             login=self.login(), rights=self.rights, use=self.use, outflow=Outflow()
         )
@@ -74,6 +78,7 @@ class GateEndpoint:
             target=target,
             target_port=self.target_port,
             use=self.use,
+            recorded=self.recorded,
             clock=self.clock,
         )
 
@@ -92,6 +97,7 @@ class GateEndpoint:
             over=leave,
         )
         onward.outflow.sources = outflow.sources = (transport, link)
+        self.recorded.over = lambda text: client.leave(text.encode("utf-8"))
         onward.gone = lambda: client.leave(b"svc: the target closed the connection")
         link.join(protocol)
         return protocol  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ SHELL, EXEC, PTY, ENV = "shell", "exec", "pty", "env"
 SFTP_READ, SFTP_WRITE = "sftp_read", "sftp_write"
 FORWARD_LOCAL, FORWARD_REMOTE, STREAM_LOCAL = "forward_local", "forward_remote", "streamlocal"
 AGENT, X11 = "agent", "x11"
+UNRECORDED = "unrecorded"
 
 ACTIONS = {
     SHELL: "sshShell",
@@ -23,11 +24,15 @@ ACTIONS = {
     STREAM_LOCAL: "sshForwardStreamLocal",
     AGENT: "sshForwardAgent",
     X11: "sshForwardX11",
+    UNRECORDED: "sshUnrecorded",
 }
 """The Cedar action of each right."""
 
-GUARDED = frozenset({FORWARD_LOCAL, FORWARD_REMOTE, STREAM_LOCAL, AGENT, X11})
-"""What leads out of the session: a policy that permits the group ``use`` does not permit it."""
+GUARDED = frozenset({FORWARD_LOCAL, FORWARD_REMOTE, STREAM_LOCAL, AGENT, X11, UNRECORDED})
+"""What leads out of the session, or out of sight.
+
+A policy that permits the group ``use`` does not permit it.
+"""
 
 
 @frozen

@@ -31,6 +31,7 @@ from svc.kinds.ssh.conch import (
 )
 from svc.kinds.ssh.connection import FlowConnection, no, prohibited, yes
 from svc.kinds.ssh.host_key import greeting
+from svc.kinds.ssh.recorded.session import RecordedSession
 from svc.kinds.ssh.rights import FORWARD_LOCAL, FORWARD_REMOTE, STREAM_LOCAL, SessionRights
 from svc.kinds.ssh.session_channel import SessionChannel, target_session
 from svc.kinds.ssh.transport import StrictTransport
@@ -59,6 +60,7 @@ class ServedSession:
         target: The connection to the target, logged in.
         target_port: Of the target's own sshd, to which nothing is forwarded.
         use: Told what was used, or denied.
+        recorded: Records it.
         clock: For the deadline of the login.
     """
 
@@ -67,6 +69,7 @@ class ServedSession:
     target: FlowConnection
     target_port: int
     use: Use
+    recorded: RecordedSession
     clock: IReactorTime
 
 
@@ -126,7 +129,7 @@ class PersonConnection(FlowConnection):
         if kind == b"session":
             if not self._begins_sessions:
                 raise prohibited("svc: the client has said that it opens no more sessions")
-            near = SessionChannel(session.rights, session.use)
+            near = SessionChannel(session.rights, session.use, session.recorded)
             near.notices, self._untold = self._untold, []
             return near.joined_with(target_session(), session.target, b"")
         right = _FORWARDS.get(kind)

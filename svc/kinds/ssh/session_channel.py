@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from svc.errors import Malformed
+from twisted.conch.ssh.connection import OPEN_RESOURCE_SHORTAGE
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from svc.errors import Malformed, SvcError
 from svc.interfaces.kinds import Use
 from svc.kinds.ssh.channels import FROM_TARGET, JoinedChannel, Requested
 from svc.kinds.ssh.conch import NS, getNS
 from svc.kinds.ssh.connection import no, yes
+from svc.kinds.ssh.recorded.channel import ChannelRecording
+from svc.kinds.ssh.recorded.session import RecordedSession, refusal_of
 from svc.kinds.ssh.rights import (
     AGENT,
     ENV,
@@ -36,11 +42,15 @@ _SWITCHES = {
     b"x11-req": X11,
 }
 _STDERR = 1
+_log = Logger(namespace="svc_connector")
 _FAILED = (1).to_bytes(4, "big")
 
 
 class SessionChannel(JoinedChannel):
     """The client's side.
+
+    Args:
+        recorded: Records the session.
 
     Attributes:
         notices: Said on stderr as it begins: what was denied where there was no such place.
@@ -48,13 +58,34 @@ class SessionChannel(JoinedChannel):
 
     notices: Sequence[str] = ()
 
-    def __init__(self, rights: SessionRights, use: Use) -> None:
+    def __init__(self, rights: SessionRights, use: Use, recorded: RecordedSession) -> None:
         super().__init__(b"session")
+        self._recorded = recorded
+        self._recording: ChannelRecording | None = None
         self._rights = rights
         self._use = use
         self._runs = False
         self._sftp: SftpGuard | None = None
         self._owes_window = False
+
+    def open_onward(
+        self, confirmed: Callable[[], object], failed: Callable[[str, int], object]
+    ) -> None:
+        """See JoinedChannel; nothing is opened before it is known to be recorded, if it has to."""
+
+        async def begin() -> None:
+            try:
+                self._recording = await self._recorded.begin()
+            except SvcError as refusal:
+                failed(refusal_of(refusal.text), OPEN_RESOURCE_SHORTAGE)
+                return
+            if self.conn.transport is None or self.other.conn.transport is None:
+                self.closed()
+                return
+            super(SessionChannel, self).open_onward(confirmed, failed)
+
+        begun = Deferred.fromCoroutine(begin())
+        begun.addErrback(lambda failure: _log.failure("a channel did not begin", failure))
 
     def began(self) -> None:
         """See JoinedChannel."""
@@ -63,6 +94,8 @@ class SessionChannel(JoinedChannel):
 
     def dataReceived(self, data: bytes) -> None:
         """Pass on what is for something that runs."""
+        if self._runs and self._recording is not None:
+            self._recording.typed(data)
         if self._sftp is not None:
             self._sftp_received(self._sftp, data)
         elif self._runs:
@@ -72,7 +105,22 @@ class SessionChannel(JoinedChannel):
 
     def give(self, data: bytes) -> None:
         """See JoinedChannel; between packets of SFTP there may be answers of ours."""
+        if self._recording is not None:
+            self._recording.printed(data)
         super().give(data if self._sftp is None else self._sftp.from_target(data))
+
+    def writeExtended(self, dataType: int, data: bytes) -> None:
+        """See SSHChannel."""
+        if self._recording is not None:
+            self._recording.printed(data, "err")
+        super().writeExtended(dataType, data)
+
+    def closed(self) -> None:
+        """See JoinedChannel."""
+        recording, self._recording = self._recording, None
+        if recording is not None:
+            recording.end()
+        super().closed()
 
     def take_more(self) -> None:
         """See JoinedChannel; whoever does not read our answers asks nothing more."""
@@ -81,7 +129,10 @@ class SessionChannel(JoinedChannel):
             super().take_more()
 
     def flowed(self) -> None:
-        """See JoinedChannel."""
+        """See JoinedChannel; a disk that is slow holds up what is printed."""
+        if self._recording is not None and self._recording.is_behind:
+            self._recording.live.once_ahead(self.flowed)
+            return
         super().flowed()
         if self._owes_window and not self.buf and not self.extBuf:
             self._owes_window = False
@@ -112,6 +163,8 @@ class SessionChannel(JoinedChannel):
         """See JoinedChannel."""
         right = _SWITCHES.get(kind)
         if kind in _ALWAYS:
+            if kind == b"window-change" and self._recording is not None:
+                self._recording.resized(data)
             return self.pass_request(kind, data, wants_answer), None
         if right is not None:
             return self._switch(right, kind, data, wants_answer)
@@ -128,6 +181,8 @@ class SessionChannel(JoinedChannel):
             self._say(self._rights.refusal(right))
             return no(), None
         self.other.conn.awaited.add(right)
+        if kind == b"pty-req" and self._recording is not None:
+            self._recording.terminal(data)
         return self.pass_request(kind, data, wants_answer), None
 
     def _environment(self, data: bytes, wants_answer: bool) -> Requested:
@@ -141,6 +196,8 @@ class SessionChannel(JoinedChannel):
         right = {b"shell": SHELL, b"exec": EXEC}.get(kind)
         if right is None:
             return self._subsystem(data, wants_answer)
+        if self._recording is not None:
+            self._recording.begun(getNS(data)[0] if kind == b"exec" else b"")
         if not self._allowed(right):
             return yes(), lambda: self.deny(self._rights.refusal(right))
         self._runs = True
@@ -154,6 +211,9 @@ class SessionChannel(JoinedChannel):
                 self._use(right, True)
         self._runs = True
         self._sftp = SftpGuard(self._rights, self._tell_denied)
+        if self._recording is not None:
+            self._recording.files_begun()
+            self._sftp.asked = self._recording.file
         if not self._rights.has(SFTP_READ, SFTP_WRITE):
             return yes(), None
         return self.pass_request(b"subsystem", NS(b"sftp"), wants_answer), None

@@ -77,6 +77,21 @@ _BOTH = frozenset({SFTP_READ, SFTP_WRITE})
 _EITHER: frozenset[str] = frozenset()
 """What whoever has one of the two needs to find its way."""
 
+_SAID = {
+    _OPEN: "open",
+    9: "setstat",
+    11: "list",
+    13: "remove",
+    14: "mkdir",
+    15: "rmdir",
+    18: "rename",
+    20: "symlink",
+}
+"""Requests that a recording tells of; the paths are those of the client."""
+
+_OF_TWO = frozenset({18, 20})
+_MOST_PATH = 4096
+
 Denied = Callable[[str], object]
 """Told the right that a request lacks, once for each."""
 
@@ -87,10 +102,12 @@ class SftpGuard:
 
     Attributes:
         denied: See :data:`Denied`.
+        asked: Told the operations that a recording tells of, with their paths.
     """
 
     rights: SessionRights
     denied: Denied
+    asked: Callable[..., object] | None = field(default=None, init=False)
     _came: bytes = field(default=b"", init=False)
     _head: bytes = field(default=b"", init=False)
     _left: int = field(default=0, init=False)
@@ -151,10 +168,12 @@ class SftpGuard:
             return b""
         if not needed and not self.rights.has(SFTP_READ, SFTP_WRITE):
             needed = frozenset({SFTP_READ})
-        for right in sorted(needed):
-            if not self.rights.has(right):
-                self._deny(right, packet)
-                return b""
+        lacking = next((one for one in sorted(needed) if not self.rights.has(one)), "")
+        if self.asked is not None and kind in _SAID:
+            self.asked(_SAID[kind], **_operation(kind, packet), **_denial(lacking))
+        if lacking:
+            self._deny(lacking, packet)
+            return b""
         return packet
 
     def _begun(self) -> bytes:
@@ -201,6 +220,26 @@ def _opens(packet: bytes) -> frozenset[str]:
     reads = {SFTP_READ} if flags & _FLAG_READ else set()
     writes = {SFTP_WRITE} if flags & ~_FLAG_READ else set()
     return frozenset(reads | writes)
+
+
+def _operation(kind: int, packet: bytes) -> dict[str, object]:
+    """What a recording says of a request: paths, and the flags of an open."""
+    path, rest = getNS(packet[9:])
+    said: dict[str, object] = {"path": _path(path)}
+    if kind in _OF_TWO:
+        said["to"] = _path(getNS(rest)[0])
+    elif kind == _OPEN:
+        flags = int.from_bytes(rest[:4], "big")
+        said["reads"], said["writes"] = bool(flags & _FLAG_READ), bool(flags & ~_FLAG_READ)
+    return said
+
+
+def _denial(right: str) -> dict[str, object]:
+    return {"denied": right} if right else {}
+
+
+def _path(data: bytes) -> str:
+    return data[:_MOST_PATH].decode("utf-8", "replace")
 
 
 def _packet(body: bytes) -> bytes:

@@ -16,7 +16,7 @@ from svc.errors import PluginError
 from svc.model.audit.record import Event, EventClass, Field, Sensitivity, Severity, Shape
 from svc.model.policy.terms import ActionTerm, AttributeTerm
 
-CATALOGUE_VERSION = 11
+CATALOGUE_VERSION = 12
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)+\Z")
 _FIELD_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
@@ -136,7 +136,13 @@ DETAILS: Mapping[str, Field] = _by_name(
     _texts("proxy_policies", "the `@id`s of the policies by which the Proxy decided"),
     _number("proxy_policy_version", "version of the policy by which the Proxy decided"),
     _public("record_digest", "SHA-256 of the record's bytes as they arrived"),
-    _public("recording_sha256", "digest of the recording"),
+    _number("recording_bytes", "size of what was recorded"),
+    _public("recording_id", "the recording concerned: its session's uid and a number"),
+    _public("recording_sha256", "SHA-256 of what was recorded, as `recordings export` writes it"),
+    _public(
+        "recording_state",
+        "how far the recording has come: `receiving`, `complete`, `cut_short`, `damaged`, `lost`",
+    ),
     _public("replay_digest", "SHA-256 of the replay that the policy was bound to"),
     _number("replay_first", "first record that was replayed"),
     _number("replay_last", "last record that was replayed"),
@@ -160,6 +166,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     _public("serial", "serial number of the certificate, in hex"),
     _public("sign_in_flow", "how the person signed in: `code`, `device`, `token` or `local`"),
     _public("sign_in_id", "public id of the sign-in"),
+    _public("sealed_sha256", "SHA-256 of the recording's sealed file"),
     _public("signed_digest", "SHA-256 of the row that the newest signed record names"),
     _public("since", "start of the time concerned"),
     _personal("source_address", "address of the peer, as the Proxy reports it"),
@@ -191,6 +198,11 @@ def _event(code: str, name: str, meaning: str, fields: str = "") -> Event:
 
 _CERTIFICATE = "serial certificate_sha256 not_after profile generation"
 _TRAFFIC = "bytes_up bytes_down duration_ms lane proxy_id connector_id"
+
+_RECORDING = (
+    "recording_id recording_state recording_sha256 sealed_sha256 recording_bytes duration_ms "
+    "connector_id person_id"
+)
 
 _OPENING = (
     "proxy_id connector_id request_sha256 certificate_sha256 source_address proxy_decision_id "
@@ -261,8 +273,26 @@ REQUEST_BATCH = _event(
 RECORDING_DELIVERED = _event(
     "SVC1020I",
     "recording.delivered",
-    "a recording reached its store",
-    "recording_sha256 connector_id",
+    "a recording reached its store: whole, cut short, or damaged",
+    _RECORDING,
+)
+RECORDING_READ = _event(
+    "SVC1021I",
+    "recording.read",
+    "an operator began to read a recording",
+    f"{_RECORDING} local_uid",
+)
+RECORDING_REMOVED = _event(
+    "SVC1022W",
+    "recording.removed",
+    "a recording was removed, by an operator or since it was kept long enough",
+    f"{_RECORDING} note local_uid",
+)
+RECORDING_LOST = _event(
+    "SVC1023E",
+    "recording.lost",
+    "a recording began, and the rest of it did not arrive in time",
+    _RECORDING,
 )
 ACCESS_REQUEST = _event(
     "SVC1040I",

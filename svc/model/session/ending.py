@@ -113,6 +113,7 @@ ENDINGS = MappingProxyType(
         "target_unreachable": "the Connector could not reach the target",
         "target_deadline": "the target did not answer in time",
         "target_refused": "the target refused the session",
+        "recording_unavailable": "the session has to be recorded, and cannot be now",
         "target_login_refused": "the target did not accept the Connector's credential",
         "target_no_database": "the target has no such database",
         "target_busy": "the target takes no more sessions now",

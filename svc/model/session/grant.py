@@ -15,6 +15,8 @@ from svc.model.cluster.resource import Assigned
 OPEN_WITHIN_MS = 30_000
 """A grant opens a session within this time of its issue, or never."""
 
+RECORDING_KEY_BYTES = 32
+
 
 @frozen
 class Grant:
@@ -29,6 +31,8 @@ class Grant:
             session whose protocol ends at the Connector: its rights.
         is_gated: Whether the Proxy reads the session's bytes; otherwise its two ends alone do.
         decision_id: Of the decision, where the Connector tells it to the person; else empty.
+        recording_key: The public key that recordings of the session are sealed to; empty where
+            its protocol does not end at the Connector.
         audit_hash: The chain hash of the record that allowed the session.
         open_before_ms: Unix milliseconds after which nothing opens by it.
         end_before_ms: Unix milliseconds at which the session is closed; never
@@ -56,6 +60,7 @@ class Grant:
     is_gated: bool = False
     operations: frozenset[str] | None = None
     decision_id: str = ""
+    recording_key: bytes = b""
 
     @property
     def assigned(self) -> Assigned:

@@ -29,8 +29,10 @@ from zope.interface import implementer
 
 from svc.kinds.ssh.gate import GateEndpoint
 from svc.kinds.ssh.login import TargetLogin
+from svc.kinds.ssh.recorded.session import RecordedSession, RecordMode
 from svc.kinds.ssh.rights import ACTIONS, SessionRights
 from svc.kinds.ssh.transport import StrictTransport
+from tests.support.recording import MemoryRecorder
 
 USER, PORT = "ada", 2222
 ALL = frozenset(ACTIONS)
@@ -226,6 +228,9 @@ class Scene:
     used: list[str] = field(factory=list)
     clock: Clock = field(factory=Clock)
     endpoint: Any = None
+    recorder: MemoryRecorder = field(factory=MemoryRecorder)
+    mode: RecordMode = RecordMode.REQUIRED
+    records_input: bool = False
 
     def begin(self) -> Any:
         """Connect; the client, or the failure."""
@@ -249,6 +254,14 @@ class Scene:
             target_port=PORT,
             use=lambda right, is_allowed: self.used.append(
                 right if is_allowed else f"denied {right}"
+            ),
+            recorded=RecordedSession(
+                recorder=self.recorder,
+                mode=self.mode,
+                title="ssh",
+                records_input=self.records_input,
+                use=lambda right, is_allowed: self.used.append(right),
+                clock=self.clock,
             ),
             clock=self.clock,
         )

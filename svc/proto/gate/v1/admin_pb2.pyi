@@ -1,4 +1,5 @@
 from svc.proto.gate.v1 import policy_change_pb2 as _policy_change_pb2
+from svc.proto.gate.v1 import recording_pb2 as _recording_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message

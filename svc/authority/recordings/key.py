@@ -1,0 +1,45 @@
+"""The key of a cluster that recordings are sealed to: ``keys/recording.key``, 32 bytes in hex."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from attrs import field, frozen
+
+from svc.errors import ConfigError
+from svc.model.ids import Entropy
+from svc.model.session.grant import RECORDING_KEY_BYTES
+from svc.pki import files
+from svc.recording.sealing import public_key
+from svc.runtime import durable
+
+KEY_FILE = "recording.key"
+
+
+@frozen
+class RecordingKey:
+    """Both halves."""
+
+    private: bytes = field(repr=False)
+    public: bytes
+
+
+def load_recording_key(directory: Path, entropy: Entropy) -> RecordingKey:
+    """The key of a key directory, made where there is none; blocks for the disk.
+
+    Several Authorities have the same one, as they have the other keys.
+
+    Raises:
+        ConfigError: the file cannot be trusted.
+    """
+    path = directory / KEY_FILE
+    if not path.exists():
+        durable.replace(path, entropy(RECORDING_KEY_BYTES).hex().encode("ascii") + b"\n")
+    try:
+        key = bytes.fromhex(files.read_private(path, os.geteuid()).decode("ascii").strip())
+    except ValueError:
+        key = b""
+    if len(key) != RECORDING_KEY_BYTES:
+        raise ConfigError(str(path), "does not hold 64 hex digits")
+    return RecordingKey(key, public_key(key))

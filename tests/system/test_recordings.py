@@ -1,0 +1,72 @@
+"""Recordings of SSH sessions, from a stock ssh to an operator, in real processes."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import sha256
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.testing.gateway.processes import Ran, run, until
+from tests.support.proof import proves
+from tests.support.tools import stock_tool
+from tests.system.gated_ssh import GATED, GatedHost, gated_host
+
+RUN_BY = "make fault"
+
+
+class RecordingTests(SynchronousTestCase):
+    """What a session did is kept centrally, and read by operators."""
+
+    @property
+    def host(self) -> GatedHost:
+        return gated_host()
+
+    def recording(self, done: Ran, state: str = "complete") -> dict[str, Any]:
+        """The one recording of the session that ssh told of, once it has ended."""
+        found = re.search("decision ([0-9a-f]{32})", done.stdout + done.stderr)
+        self.assertIsNotNone(found, done)
+        assert found is not None
+        decision = found[1]
+
+        def listed() -> list[Any]:
+            said = self.host.gateway.operator("recordings", "list", "--json").stdout
+            return [
+                one
+                for one in json.loads(said)
+                if one["decision_id"] == decision and one["state"] == state
+            ]
+
+        [one] = until("the recording", listed, 20)
+        return one  # type: ignore[no-any-return]
+
+    def exported(self, one: dict[str, Any]) -> bytes:
+        """The recording itself."""
+        said = self.host.gateway.operator("recordings", "export", one["recording_id"], "--out", "-")
+        return said.stdout.encode("utf-8")
+
+    @proves("G-SES-14")
+    @proves("G-OPEN-74")
+    def test_terminal(self) -> None:
+        """A terminal's output is recorded as asciicast v2, and its record names the SHA-256."""
+        options = self.host.options("-tt")
+        words = [stock_tool("ssh"), *options, GATED, "stty size; echo h\u00e9llo; read x; exit 2"]
+        quoted = " ".join(f"'{word}'" for word in words)
+        script = [stock_tool("script"), "-qec", f"stty rows 33 cols 99; {quoted}", "/dev/null"]
+        done = run(script, self.host.person.home, stdin=b"hush\n", seconds=60)
+        self.assertEqual(done.status, 2, done.stdout)
+        one = self.recording(done)
+        cast = self.exported(one)
+        self.assertEqual(sha256(cast).hexdigest(), one["sha256"])
+        head, *events = map(json.loads, cast.decode().splitlines())
+        self.assertEqual((head["version"], head["width"], head["height"]), (2, 99, 33))
+        printed = "".join(text for _, code, text in events if code == "o")
+        self.assertIn("33 99\r\nh\u00e9llo\r\n", printed)
+        self.assertNotIn("i", {code for _, code, _ in events})
+        told = self.host.gateway.decision(one["decision_id"])
+        [record] = [each for each in told if each["event"] == "recording.delivered"]
+        self.assertEqual(record["session_uid"], one["session_uid"])
+        self.assertEqual(record["details"]["recording_sha256"], one["sha256"])
+        self.assertEqual(record["details"]["recording_state"], "complete")
