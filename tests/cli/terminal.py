@@ -39,6 +39,9 @@ from svc.authority.policy.proposed.decisions import PolicyDecisions
 from svc.authority.policy.proposed.known_changes import KnownChanges
 from svc.authority.policy.proposed.proposals import PolicyProposals
 from svc.authority.policy.proposed.review import PolicyReview
+from svc.authority.recordings.admin import RecordingAdmin
+from svc.authority.recordings.files import RecordingFiles
+from svc.authority.recordings.key import RecordingKey
 from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.admin import registry_admin
 from svc.authority.registry.catalog import CatalogAdmin
@@ -256,10 +259,21 @@ class Authority:
             erasure=RequestErasure(self.store, writes),
             links=self._links(),
             accounts=self._accounts(registry.people),
+            recordings=self._recordings(now),
             records=AskedRecords(self.store, writes).show,
             status=_standing,
         )
         self._begin()
+
+    def _recordings(self, now: Callable[[], float]) -> RecordingAdmin:
+        return RecordingAdmin(
+            store=self.store,
+            recorder=self.writer.recorder,
+            recordings=RecordingFiles(Path("/nowhere")),
+            key=RecordingKey(bytes(32), bytes(32)),
+            in_thread=inline,
+            now=now,
+        )
 
     def _catalog(self, kinds: Any) -> dict[str, Any]:
         discovery = discovering(self.writer, self.verifier, kinds, Clock())

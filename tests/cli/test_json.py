@@ -34,6 +34,7 @@ CARRIED = {
     "svc db": "it becomes psql",
     "svc kubeconfig": "its stdout is a kubeconfig",
     "svc proxy-ssh": "its stdout is the session's",
+    "svc authority recordings play": "it prints what was recorded",
     "svc service show": "its stdout is a unit",
 }
 """Commands that end with no result."""

@@ -46,6 +46,10 @@ ELSEWHERE = {
     "svc service install": "tests.cli.test_services",
     "svc service uninstall": "tests.cli.test_services",
     **dict.fromkeys(
+        (f"svc authority recordings {word}" for word in ("list", "show", "export", "remove")),
+        "tests.system.test_recordings",
+    ),
+    **dict.fromkeys(
         (f"svc requests {word}" for word in ("approve", "deny", "list", "show", "withdraw")),
         "tests.system.test_access_requests",
     ),

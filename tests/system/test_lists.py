@@ -26,6 +26,7 @@ LISTS = {
     "svc authority nodes list",
     "svc authority persons list",
     "svc authority policy history",
+    "svc authority recordings list",
     "svc authority resources bindings",
     "svc authority resources list",
     "svc authority scopes list",

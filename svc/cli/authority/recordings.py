@@ -78,7 +78,7 @@ def list_recordings(
         ]
         for row in answer.recordings
     ]
-    heads = ["RECORDING", "PERSON", "RESOURCE", "BEGAN", "LENGTH", "BYTES", "STATE"]
+    heads = ["RECORDING", "PERSON", "RESOURCE", "BEGAN", "LENGTH", "SIZE", "STATE"]
     print_list(as_json, [_recording(row) for row in answer.recordings], heads, rows)
 
 
@@ -142,7 +142,7 @@ def export(context: click.Context, recording: str, out: Path, as_json: bool) -> 
         out.unlink(missing_ok=True)
         raise
     print_result(
-        as_json, {**_recording(row), "file": str(out)}, [f"{row.id}: {out}", f"state: {row.state}"]
+        as_json, {**_recording(row), "path": str(out)}, [f"{row.id}: {out}", f"state: {row.state}"]
     )
 
 
@@ -195,7 +195,7 @@ def remove(context: click.Context, recording: str, reason: str | None, as_json: 
     """Remove a recording for good; that it was there stays on record."""
     request = pb.RemoveRecordingRequest(id=recording, note=reason or "")
     answer = admin(context)("RemoveRecording", request, pb.RemoveRecordingResponse)
-    print_result(as_json, {"recording_id": answer.id}, [f"{answer.id}: removed"])
+    print_result(as_json, {"id": answer.id}, [f"{answer.id}: removed"])
 
 
 def _parts(ask: Admin, recording: str) -> Iterator[pb.RecordingRow | bytes]:
@@ -229,22 +229,22 @@ def _written(ask: Admin, recording: str, write: Callable[[bytes], Any]) -> pb.Re
 
 def _recording(row: pb.RecordingRow) -> dict[str, object]:
     return {
-        "recording_id": row.id,
+        "id": row.id,
         "session_uid": row.session_uid,
-        "person": row.person_id,
+        "person_id": row.person_id,
         "name": row.person or None,
         "resource": row.resource,
         "kind": row.kind,
         "connector_id": row.connector_id,
         "decision_id": row.decision_id,
-        "began_at": moment(row.began_ms / 1000),
+        "started_at": moment(row.began_ms / 1000),
         "state": row.state,
         "reason": row.reason or None,
-        "form": row.form or None,
-        "bytes": row.size,
-        "duration_ms": row.duration_ms,
+        "recorded_as": row.form or None,
+        "size": row.size,
+        "secs": row.duration_ms / 1000,
         "sha256": row.sha256 or None,
-        "sealed_bytes": row.sealed_size,
+        "sealed_size": row.sealed_size,
         "sealed_sha256": row.sealed_sha256 or None,
     }
 

@@ -1,0 +1,188 @@
+"""What an SSH session records, and what becomes of one that cannot be recorded."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from svc.kinds.ssh.conch import NS
+from svc.kinds.ssh.recorded.lines import CastLines
+from svc.kinds.ssh.recorded.session import RecordMode, mode_of
+from svc.kinds.ssh.rights import UNRECORDED, SessionRights
+from tests.kinds.ssh.memory import ALL, ClientChannel, Scene
+from tests.support.examples import examples
+from tests.support.proof import proves
+from tests.support.recording import MemoryRecorder
+
+
+def _size(width: int, height: int) -> bytes:
+    return b"".join(number.to_bytes(4, "big") for number in (width, height, 0, 0))
+
+
+def _lines(scene: Scene) -> list[Any]:
+    [made] = scene.recorder.made
+    return [json.loads(line) for line in made.text.splitlines()]
+
+
+class ChannelTests(SynchronousTestCase):
+    """What is written down."""
+
+    @proves("G-OPEN-74")
+    def test_terminal(self) -> None:
+        """Output, errors and sizes, in order; what is typed only where that is wanted."""
+        for is_wanted in (False, True):
+            scene = Scene(records_input=is_wanted)
+            scene.begin()
+            channel = scene.open(ClientChannel())
+            scene.ask(channel, b"pty-req", NS(b"xterm") + _size(99, 33) + NS(b""))
+            scene.ask(channel, b"shell")
+            [host] = scene.host_channels
+            channel.write(b"secret\r")
+            scene.flush()
+            scene.clock.advance(1.5)
+            host.write("h\u00e9llo\r\n".encode())
+            scene.ask(channel, b"window-change", _size(50, 10))
+            host.writeExtended(1, b"err")
+            host.leave(0)
+            scene.flush()
+            head, *events = _lines(scene)
+            self.assertEqual((head["version"], head["width"], head["height"]), (2, 99, 33))
+            self.assertEqual(head["env"], {"TERM": "xterm"})
+            typed = [[0.0, "i", "secret\r"]] if is_wanted else []
+            rest = [[1.5, "o", "h\u00e9llo\r\n"], [1.5, "r", "50x10"], [1.5, "o", "err"]]
+            self.assertEqual(events[: len(typed)], typed)
+            self.assertCountEqual(events[len(typed) :], rest)
+            self.assertTrue(scene.recorder.made[0].ended)
+
+    def test_command(self) -> None:
+        """A command is named, and only the beginning of what it prints is kept."""
+        scene = Scene()
+        scene.begin()
+        channel = scene.run(b"cat big")
+        [host] = scene.host_channels
+        host.write(b"x" * 700)
+        host.write(b"y" * 700)
+        host.write(b"z" * 700)
+        host.leave(0)
+        scene.flush()
+        head, *events = _lines(scene)
+        self.assertEqual(head["command"], "cat big")
+        printed = "".join(text for _, code, text in events if code == "o")
+        self.assertEqual(printed, "x" * 700 + "y" * 300)
+        self.assertEqual(
+            [text for _, code, text in events if code == "m"], ["svc: the rest is not recorded"]
+        )
+        self.assertEqual(scene.recorder.made[0].unrecorded, 1100)
+        self.assertEqual(len(channel.said), 2100)
+
+    def test_files(self) -> None:
+        """Operations on files are told with their paths, and whether they were denied."""
+        scene = Scene(rights=ALL - {"sftp_write"})
+        scene.begin()
+        channel = scene.open(ClientChannel())
+        scene.ask(channel, b"subsystem", NS(b"sftp"))
+        number = (7).to_bytes(4, "big")
+        for kind, rest in (
+            (3, NS(b"/etc/passwd") + (1).to_bytes(4, "big") + bytes(4)),
+            (13, NS(b"/etc/shadow")),
+        ):
+            body = bytes((kind,)) + number + rest
+            channel.write(len(body).to_bytes(4, "big") + body)
+        scene.flush()
+        head, opened, removed = _lines(scene)
+        self.assertEqual(head["svc_recording"], "sftp")
+        self.assertEqual((opened["operation"], opened["path"]), ("open", "/etc/passwd"))
+        self.assertEqual((opened["reads"], opened["writes"]), (True, False))
+        self.assertEqual((removed["operation"], removed["denied"]), ("remove", "sftp_write"))
+
+    def test_slow_disk(self) -> None:
+        """A disk that is behind holds up the host, until it is ahead again."""
+        scene = Scene()
+        scene.begin()
+        scene.run(b"yes")
+        [made] = scene.recorder.made
+        made.is_behind = True
+        [host] = scene.host_channels
+        host.write(b"y" * (4 << 20))
+        scene.flush()
+        self.assertGreater(len(host.buf), 0)
+        made.is_behind = False
+        for go_on in made.waiting:
+            go_on()
+        scene.flush()
+        self.assertEqual(len(host.buf), 0)
+
+
+class RequiredTests(SynchronousTestCase):
+    """Default deny: whoever has to be recorded does nothing that is not."""
+
+    def test_not_opened(self) -> None:
+        """The session does not open where nothing can be recorded."""
+        scene = Scene(recorder=MemoryRecorder("its disk is full"))
+        failure = scene.begin()
+        self.assertEqual(failure.value.reason, "recording_unavailable")
+
+    def test_no_channel(self) -> None:
+        """A channel is not opened at the host, and the person is told why."""
+        scene = Scene()
+        scene.begin()
+        scene.recorder.refusal = "its disk is full"
+        channel = scene.open(ClientChannel())
+        self.assertIn(b"has to be recorded, and cannot be: its disk is full", channel.failure[0])
+        self.assertEqual(scene.host_channels, [])
+
+    def test_ended(self) -> None:
+        """A session that cannot be recorded any more ends."""
+        scene = Scene()
+        scene.begin()
+        scene.run(b"yes")
+        scene.recorder.made[0].failed("its disk is full")
+        scene.flush()
+        told = b"".join(text for _, text in scene.client.errors)
+        self.assertIn(b"svc: this session has to be recorded, and cannot be: its disk", told)
+        self.assertTrue(scene.session.is_over)
+
+    def test_best_effort(self) -> None:
+        """Where a policy permits it a session goes on unrecorded, and that is counted."""
+        for mode, refusal in ((RecordMode.BEST_EFFORT, "its disk is full"), (RecordMode.OFF, "")):
+            scene = Scene(mode=mode, recorder=MemoryRecorder(refusal))
+            scene.begin()
+            scene.run(b"true")
+            self.assertEqual(scene.host_channels[0].asked, [(b"exec", NS(b"true"))])
+            self.assertIn(UNRECORDED, scene.used)
+            self.assertEqual(scene.recorder.made, [])
+
+    def test_mode(self) -> None:
+        """The configuration counts for those alone who may go unrecorded."""
+        free = SessionRights("ada", frozenset({UNRECORDED}))
+        bound = SessionRights("ada", ALL - {UNRECORDED})
+        for mode in RecordMode:
+            self.assertIs(mode_of(mode, free), mode)
+            self.assertIs(mode_of(mode, bound), RecordMode.REQUIRED)
+
+
+class LineTests(SynchronousTestCase):
+    """Bytes become text."""
+
+    @given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(1, 7))
+    @settings(max_examples=examples(200))
+    def test_pieces(self, text: str, size: int) -> None:
+        """However it is cut into pieces, what was printed is the same text."""
+        data, lines = text.encode(), CastLines(is_raw=False)
+        pieces = [data[at : at + size] for at in range(0, len(data), size)]
+        made = b"".join(lines.printed(0.0, piece) for piece in pieces)
+        self.assertEqual("".join(json.loads(line)[2] for line in made.splitlines()), text)
+
+    @given(st.lists(st.sampled_from([b"\r", b"\n", b"a"]), max_size=8), st.integers(1, 3))
+    @settings(max_examples=examples(200))
+    def test_line_feeds(self, parts: list[bytes], size: int) -> None:
+        """Without a terminal each line feed gets the carriage return that a terminal adds, once."""
+        data, lines = b"".join(parts), CastLines(is_raw=True)
+        pieces = [data[at : at + size] for at in range(0, len(data), size)]
+        made = b"".join(lines.printed(0.0, piece) for piece in pieces)
+        said = "".join(json.loads(line)[2] for line in made.splitlines())
+        self.assertEqual(said, data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n").decode())
