@@ -51,11 +51,8 @@ def recording_parts(
             of_command=of.command_max_bytes,
         )
 
-    buffers = RecordingBuffers(
-        root=state / DIRECTORY,
-        limits=limits,
-        thread=SerialThread("svc-recordings", runtime.reactor.callFromThread),
-    )
+    thread = SerialThread("svc-recordings", runtime.reactor.callFromThread)
+    buffers = RecordingBuffers(root=state / DIRECTORY, limits=limits, thread=thread)
     waiting = metrics.gauge("svc_connector_recordings_waiting")
     size = metrics.gauge("svc_connector_recordings_waiting_bytes")
 
@@ -64,6 +61,10 @@ def recording_parts(
         size.set(held)
 
     uploads = RecordingUploads(
-        buffers=buffers, put=identities.put_recording, clock=runtime.reactor, on_waiting=told
+        buffers=buffers,
+        put=identities.put_recording,
+        clock=runtime.reactor,
+        end_thread=thread.end,
+        on_waiting=told,
     )
     return RecordingParts(recorder_of(buffers, runtime.reactor, runtime.now, tasks), uploads)

@@ -80,6 +80,7 @@ from svc.store.sqlite.memory import memory_store
 from tests.kinds.served import ssh, tcp
 from tests.pki.support import CLUSTER, World
 from tests.support.nothing import nothing
+from tests.support.recording import RECORDING_KEY
 
 AUTHORITY = "a" * 26
 ADA, EVE = "b" * 26, "c" * 26
@@ -598,7 +599,7 @@ class House:
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
         return Issuance(
-            recording_key=bytes(32),
+            recording_key=RECORDING_KEY.public,
             cluster=CLUSTER,
             state_cache=self.state_cache,
             engine=lambda: self.policy.engine,

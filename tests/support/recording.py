@@ -7,8 +7,12 @@ from collections.abc import Callable
 from attrs import define, field
 from zope.interface import implementer
 
+from svc.authority.recordings.key import RecordingKey
 from svc.errors import SvcError, Unavailable
 from svc.interfaces.recordings import Failed, ILiveRecording, IRecorder
+from svc.recording.sealing import public_key
+
+RECORDING_KEY = RecordingKey(bytes(range(32)), public_key(bytes(range(32))))
 
 
 @implementer(ILiveRecording)

@@ -82,7 +82,7 @@ class KilledTests(SynchronousTestCase):
     @property
     def buffers(self) -> Path:
         """Where the Connector keeps what was not confirmed."""
-        return self.gateway.directory / "connector" / "recordings"
+        return self.gateway.files.state("connector") / "recordings"
 
     def awaited_empty(self) -> None:
         """The Connector has removed what was confirmed."""

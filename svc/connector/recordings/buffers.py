@@ -19,7 +19,7 @@ from svc.model.signing import Signed
 from svc.recording.file import RecordingHeader, beginning, read_header
 from svc.recording.sealing import MOST_SEALED, Frame, FrameChain, seal
 from svc.runtime import durable
-from svc.runtime.threads import SerialThread
+from svc.runtime.threads import InThread
 
 _log = Logger(namespace="svc_connector")
 
@@ -82,7 +82,7 @@ class RecordingBuffers:
 
     root: Path
     limits: Callable[[], BufferLimits]
-    thread: SerialThread
+    thread: InThread
     on_change: Callable[[], object] = lambda: None
     waiting: dict[str, BufferedRecording] = field(factory=dict, init=False)
     _used: int = field(default=0, init=False)

@@ -35,11 +35,17 @@ PutRecording = Callable[[RecordingPart], Awaitable[tuple[int, bool]]]
 
 @define(slots=False, eq=False)
 class RecordingUploads(AsyncService):
-    """Of one Connector."""
+    """Of one Connector.
+
+    Attributes:
+        end_thread: Ends what writes and reads the files; fires once it has.
+        on_waiting: Told how many recordings wait, and their bytes.
+    """
 
     buffers: RecordingBuffers
     put: PutRecording
     clock: IReactorTime
+    end_thread: Callable[[], Awaitable[object]]
     on_waiting: Callable[[int, int], object] = lambda count, size: None
     _running: Deferred[None] | None = field(default=None, init=False)
     _wake: Deferred[None] | None = field(default=None, init=False)
@@ -63,9 +69,8 @@ class RecordingUploads(AsyncService):
             await bounded(self.clock, LAST_SECS, self._running, "recordings")
         except SvcError:
             pass
-        ended = self.buffers.thread.end()
         try:
-            await bounded(self.clock, LAST_SECS, ended, "the recordings' disk")
+            await bounded(self.clock, LAST_SECS, self.end_thread(), "the recordings' disk")
         except SvcError:
             _log.error("the disk of recordings does not answer")
 

@@ -22,6 +22,7 @@ from svc.ops.doctor.room import judged_room, sized
 from svc.runtime.durable import open_regular
 
 SPOOL = "spool"
+RECORDINGS = "recordings"
 MOST_UNIT_BYTES = 1 << 16
 _SECRET_FILES = ("passfile", "sslkey")
 """Parameters of a PostgreSQL URL."""
@@ -165,6 +166,29 @@ def _spool(context: CheckContext) -> Iterator[Finding]:
     yield ok(text)
 
 
+def _recordings(context: CheckContext) -> Iterator[Finding]:
+    """At a Connector: what Authority has not confirmed; at Authority: the disk that has it all."""
+    if context.role == "authority":
+        named = context.settings.recordings.directory
+        root = Path(named) if named else context.state / RECORDINGS
+        if root.is_dir():
+            yield judged_room(root, "recordings")
+        else:
+            yield ok("no recording has come yet")
+        return
+    paths = list((context.state / RECORDINGS).glob("*.rec"))
+    used, most = sum(map(_size, paths)), context.settings.recordings.buffer_max_bytes
+    text = f"recordings that Authority has not confirmed: {len(paths)}, {sized(used)} of "
+    text += sized(most)
+    if used > _FULL_SHARE * most:
+        yield warn(
+            text,
+            "restore the way to Authority, see the Connector's log for what it refuses, or raise "
+            "recordings.buffer_max_bytes: sessions that have to be recorded are refused",
+        )
+    yield ok(text)
+
+
 def _size(path: Path) -> int:
     """Of a file, which the role may remove at any moment; of anything else nothing."""
     try:
@@ -212,6 +236,7 @@ CHECKS = (
     Check("service.credentials", NODES, _credentials),
     Check("service.disk_room", ROLES, _disk_room, needs_state=True),
     Check("service.spool", ("proxy",), _spool, needs_state=True),
+    Check("service.recordings", ("authority", "connector"), _recordings, needs_state=True),
     Check("service.damaged", NODES, _damaged, needs_state=True),
     Check("service.resident", ("client",), _resident),
 )

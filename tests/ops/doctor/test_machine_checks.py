@@ -412,6 +412,18 @@ class ServiceTests(CopyCase):
         self.assert_ok("proxy", "service.spool")
         self.assert_found("proxy", "service.spool", "warn", proxy__spool_max_bytes=100)
 
+    def test_recordings(self) -> None:
+        """Recordings that wait nearly fill the room for them; the Authority's own disk."""
+        for role in ("authority", "connector"):
+            self.assert_ok(role, "service.recordings")
+            directory = self.copy.state(role) / "recordings"
+            directory.mkdir()
+            (directory / "one.rec").write_bytes(bytes(1000))
+        self.assert_ok("connector", "service.recordings")
+        self.assert_found(
+            "connector", "service.recordings", "warn", "1, 1000", recordings__buffer_max_bytes=1001
+        )
+
     def test_damaged(self) -> None:
         """What was set aside is told until somebody removes it."""
         self.assert_ok("proxy", "service.damaged")
