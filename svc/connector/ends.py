@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IProtocol, IProtocolFactory
 from twisted.internet.protocol import connectionDone
 from twisted.python.failure import Failure
 
+from svc.errors import SvcError
 from svc.lanes.relay import RelaySide
 from svc.model.session.ending import TARGET_CLOSED
 from svc.rpc.call import MessageEnd
@@ -58,11 +59,12 @@ class TargetSide(RelaySide):
         super().readConnectionLost()
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """The target is gone."""
-        self._report_end()
+        """The target is gone; or what dialed it ended the session, with a word of its own."""
+        fault = reason.value
+        self._report_end(fault.reason if isinstance(fault, SvcError) else TARGET_CLOSED)
         super().connectionLost(reason)
 
-    def _report_end(self) -> None:
+    def _report_end(self, word: str = TARGET_CLOSED) -> None:
         person = self.relay.left
         if not (person.read_ended or person.is_lost):
-            self.ends(TARGET_CLOSED)
+            self.ends(word)

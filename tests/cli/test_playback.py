@@ -70,7 +70,7 @@ class PlaybackTests(SynchronousTestCase):
     def play(self, events: list[list[object]], **more: float) -> tuple[str, list[float]]:
         waited: list[float] = []
         playback = Playback(
-            **{"speed": 1.0, "idle": 2.0, **more},  # type: ignore[arg-type]
+            **{"speed": 1.0, "idle": 2.0, **more},
             wait=waited.append,
         )
         lines = [json.dumps(one).encode() for one in [{"version": 2}, *events]]

@@ -127,8 +127,15 @@ class KilledTests(SynchronousTestCase):
         running = self.begun("echo first; yes")
         _, told = running.communicate(timeout=30)
         self.assertEqual(running.returncode, 255)
-        self.assertIn(b"svc: this session has to be recorded, and cannot be", told)
-        self.assertEqual(self.new("cut_short")["reason"], "session_limit")
+        self.assertIn(b"reason recording_failed", told)
+        one = self.new("cut_short")
+        self.assertEqual(one["reason"], "session_limit")
+
+        def ended() -> list[Any]:
+            told = self.gateway.decision(one["decision_id"])
+            return [each["reason"] for each in told if each["event"] == "session.end"]
+
+        self.assertEqual(until("the end", ended), ["recording_failed"])
 
     def test_no_disk(self) -> None:
         """Where nothing can be written no session opens, but for those who may go unrecorded."""

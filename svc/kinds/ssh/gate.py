@@ -16,6 +16,7 @@ from twisted.internet.interfaces import (
 from twisted.internet.protocol import Factory
 from zope.interface import implementer
 
+from svc.errors import SvcError
 from svc.interfaces.kinds import Use
 from svc.kinds.ssh.conch import Key
 from svc.kinds.ssh.connection import Outflow
@@ -24,6 +25,7 @@ from svc.kinds.ssh.login import OnwardTransport, TargetLogin
 from svc.kinds.ssh.recorded.session import RecordedSession
 from svc.kinds.ssh.rights import SessionRights
 from svc.kinds.ssh.server import ClientTransport, ServedSession
+from svc.model.session.ending import RECORDING_FAILED
 
 LAST_SECS = 5.0
 """What was sent to a target has so long to leave, once the session is over."""
@@ -97,7 +99,12 @@ class GateEndpoint:
             over=leave,
         )
         onward.outflow.sources = outflow.sources = (transport, link)
-        self.recorded.over = lambda text: client.leave(text.encode("utf-8"))
         onward.gone = lambda: client.leave(b"svc: the target closed the connection")
+
+        def cannot_record(text: str) -> None:
+            link.fault = SvcError(text, reason=RECORDING_FAILED)
+            client.leave(text.encode("utf-8"))
+
+        self.recorded.over = cannot_record
         link.join(protocol)
         return protocol  # type: ignore[no-any-return]

@@ -122,6 +122,7 @@ class GateLink:
 
     Attributes:
         comes_from: The push producer of what the session hears, if there is one.
+        fault: Why the server ends it.
     """
 
     comes_from: Any = None
@@ -141,6 +142,7 @@ class GateLink:
         self._is_paused = False
         self._is_ending = False
         self._is_over = False
+        self.fault: Exception = ConnectionDone()
 
     def join(self, session: Any) -> None:
         """Connect both."""
@@ -196,7 +198,7 @@ class GateLink:
         if not self._waiting and not self._is_over:
             self._outflow.resumeProducing()
             if self._is_ending:
-                self.end(ConnectionDone())
+                self.end(self.fault)
 
     def pauseProducing(self) -> None:
         """Read no more of the client; see :data:`svc.kinds.ssh.connection.FAR`."""
@@ -212,7 +214,7 @@ class GateLink:
         """End it when all that was said has gone."""
         self._is_ending = True
         if not self._waiting:
-            self.end(ConnectionDone())
+            self.end(self.fault)
 
     def end(self, reason: Exception) -> None:
         """End it for both."""

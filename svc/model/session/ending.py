@@ -45,6 +45,7 @@ CUT_SHORT = "cut_short"
 NOT_PROLONGED = "grant_not_prolonged"
 SESSION_MISMATCH = "session_mismatch"
 NOT_RECORDED = "not_recorded"
+RECORDING_FAILED = "recording_failed"
 READING_CHANGED = "reading_changed"
 
 GATED_FAULTS = frozenset(
@@ -93,6 +94,7 @@ ENDINGS = MappingProxyType(
         PEER_SILENT: "the other end was not heard of for 90 seconds",
         CUT_SHORT: "it was cut before the other end had closed it",
         NOT_PROLONGED: "Authority did not prolong it in time",
+        RECORDING_FAILED: "it has to be recorded, and could not be any more",
         NOT_RECORDED: "the Proxy could not record a request of it, and so did not pass it on",
         READING_CHANGED: "a setting that decides how the target reads requests was changed",
         SESSION_MISMATCH: "its Proxy's records are not what its Connector passed on",

@@ -13,6 +13,7 @@ from svc.model.session.ending import (
     CONNECTOR_STOPPING,
     GATED_FAULTS,
     GRANT_ENDED,
+    RECORDING_FAILED,
     TARGET_CLOSED,
     SessionOver,
 )
@@ -29,6 +30,7 @@ _ITS_OWN = GATED_FAULTS | {
     CERTIFICATE_ENDED,
     CONNECTOR_STOPPING,
     GRANT_ENDED,
+    RECORDING_FAILED,
     TARGET_CLOSED,
 }
 

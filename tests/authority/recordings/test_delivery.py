@@ -216,13 +216,13 @@ class DeliveryTests(DeliveryCase):
         [one] = self.kept()
         self.files.set_facts(evolve(one, state=RecordingState.RECEIVING))
         held = self.files.held(one.id)
-        part = RecordingPart(self.signed, 0, held, b"", True)
+        part = RecordingPart(signed=self.signed, channel=0, offset=held, is_last=True)
         self.assertEqual(value_of(self.put(part)), (held, True))
         self.assertEqual(len(self.records()), 1)
 
     def test_strangers(self) -> None:
         """A Connector brings recordings of its own sessions alone."""
-        part = RecordingPart(self.signed, 0, 0, b"x")
+        part = RecordingPart(signed=self.signed, channel=0, offset=0, data=b"x")
         refusal = refusal_of(self.receiver.put(part, self.house.proxy.id))
         self.assertEqual(refusal.reason, "unknown_session")
         self.assertEqual(self.kept(), [])

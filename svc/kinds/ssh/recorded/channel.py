@@ -36,6 +36,7 @@ class ChannelRecording:
     _terminal: Terminal | None = field(default=None, init=False)
     _lines: CastLines | None = field(default=None, init=False)
     _is_files: bool = field(default=False, init=False)
+    _early: list[tuple[bytes, str]] = field(factory=list, init=False)
     _printed: int = field(default=0, init=False)
     _left_out: int = field(default=0, init=False)
     _began: float = field(init=False)
@@ -75,6 +76,9 @@ class ChannelRecording:
                 terminal=self._terminal or Terminal(),
             )
         )
+        early, self._early = self._early, []
+        for data, stream in early:
+            self.printed(data, stream)
 
     def files_begun(self) -> None:
         """Files are transferred."""
@@ -86,8 +90,8 @@ class ChannelRecording:
         if self._is_files:
             return
         if self._lines is None:
-            self.begun()
-        assert self._lines is not None
+            self._early.append((data, stream))  # a refusal of ours, before anything runs
+            return
         if self._terminal is None:
             left = max(0, self.of_command - self._printed)
             self._printed += len(data)
