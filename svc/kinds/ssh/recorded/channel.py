@@ -17,6 +17,8 @@ from svc.kinds.ssh.recorded.lines import (
     text_of,
 )
 
+_MOST_EARLY = 16
+
 
 @define(eq=False)
 class ChannelRecording:
@@ -90,7 +92,8 @@ class ChannelRecording:
         if self._is_files:
             return
         if self._lines is None:
-            self._early.append((data, stream))  # a refusal of ours, before anything runs
+            if len(self._early) < _MOST_EARLY:  # refusals of ours, before anything runs
+                self._early.append((data, stream))
             return
         if self._terminal is None:
             left = max(0, self.of_command - self._printed)
