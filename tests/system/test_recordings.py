@@ -72,8 +72,6 @@ class RecordingTests(SynchronousTestCase):
         self.assertEqual(record["details"]["recording_sha256"], one["sha256"])
         self.assertEqual(record["details"]["recording_state"], "complete")
 
-    @proves("U-PHA-28")
-    @proves("U-VER-05")
     def test_reading(self) -> None:
         """Reading one needs a right and is on record first; playing shows text and no more."""
         done = self.host.ssh("printf 'plain\\033]52;c;aGk=\\007\\033[31mred\\n'")

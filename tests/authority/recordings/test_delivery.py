@@ -174,7 +174,6 @@ class DeliveryTests(DeliveryCase):
         self.assertEqual((one.state, one.size), (RecordingState.COMPLETE, 800_000))
         self.assertEqual(len(self.records()), 1)
 
-    @proves("U-BAK-09")
     def test_next_life(self) -> None:
         """What a killed Connector has left is brought by the next, to where a frame is whole."""
         live = self.begun()
