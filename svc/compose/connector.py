@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from attrs import define, field
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from twisted.application.service import Service
 from twisted.internet.interfaces import IStreamClientEndpoint
 
@@ -163,6 +164,7 @@ class ConnectorAssembly:
             tasks=p.tasks,
             identities=identities,
         )
+        onward_key = Ed25519PrivateKey.generate()  # of this process: kept and sent nowhere
         sessions = ConnectorSessions(
             admission=Admission(
                 node_id=identity.principal.id,
@@ -188,6 +190,7 @@ class ConnectorAssembly:
             identify=identities.of,
             uses=identities.uses(p.tasks),
             recorder=recordings.recorder,
+            onward_key=onward_key,
         )
         instance = random_id(p.runtime.entropy)
         me = ConnectorIdentity(
@@ -197,6 +200,7 @@ class ConnectorAssembly:
             version=__version__,
             resources=p.targets.configured(),
             found=p.targets.found,
+            onward_key=onward_key.public_key().public_bytes_raw(),
         )
         fresh = freshness(p.runtime, identity, Role.PROXY)
         ways = [ProxyAddress(str(a), self._dial(identity, a)) for a in p.settings.endpoints.proxy]

@@ -204,9 +204,14 @@ def _notice(metrics: Metrics, reason: EndReason) -> None:
     metrics.counter("svc_abandoned_session_notices_total", reason=reason.value).inc()
 
 
-STALE_KINDS = {"transport": "host_tls", "spiffe": "spiffe", "jwt": "jwt_signing"}
-"""How the kinds of issuing CAs, and the key of tokens, are called in ``svc_ca_bundle_stale``; other
-kinds come with what signs by them."""
+STALE_KINDS = {
+    "transport": "host_tls",
+    "spiffe": "spiffe",
+    "jwt": "jwt_signing",
+    "onward-ssh": "onward_ssh",
+}
+"""How the kinds of issuing CAs, and the keys of tokens and of SSH certificates, are called in
+``svc_ca_bundle_stale``; other kinds come with what signs by them."""
 
 
 def stale_meter(metrics: Metrics) -> Callable[[str, bool], None]:

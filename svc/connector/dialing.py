@@ -16,6 +16,7 @@ from svc.interfaces.recordings import IRecorder
 from svc.lanes.relay import RelaySide, only_side
 from svc.messages.use import DENIED
 from svc.model.session.grant import Grant
+from svc.model.session.onward import OnwardCredential
 from svc.runtime.dial_failure import dial_failure
 from svc.runtime.services import bounded
 from svc.tunnel.refusals import CONNECTOR_WORDS, OpenRefusedHere, refused
@@ -27,6 +28,7 @@ def session_dialer(
     identify: Identify,
     used: Counter[str],
     recorder: IRecorder,
+    login: OnwardCredential | None,
 ) -> Any:
     """What dials for one session; *used* counts what the session does with its rights."""
     return dialer_for(
@@ -37,6 +39,7 @@ def session_dialer(
         grant.decision_id,
         lambda right, is_allowed: used.update([right if is_allowed else DENIED + right]),
         recorder,
+        login,
     )
 
 

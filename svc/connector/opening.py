@@ -13,10 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
 from attrs import Factory, define, field
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import (
-    IStreamClientEndpoint,
-)
+from twisted.internet.interfaces import IStreamClientEndpoint
 from twisted.logger import Logger
 
 from svc.connector.admission import Admission, AdmittedSession
@@ -38,12 +37,9 @@ from svc.lanes.relay import Relay, only_side
 from svc.messages.gated import CheckpointAnswer
 from svc.messages.tunnel import LaneOffer, OpenNotice
 from svc.model.audit.record import rfc3339
-from svc.model.session.ending import (
-    BROKEN,
-    CLOSED,
-    CONNECTOR_STOPPING,
-)
+from svc.model.session.ending import BROKEN, CLOSED, CONNECTOR_STOPPING
 from svc.model.session.grant import Grant
+from svc.model.session.onward import credential
 from svc.model.signing import Purpose, Signed
 from svc.ratelimit.repeats import RepeatCounter
 from svc.rpc.tls import HandshakeSource
@@ -127,6 +123,7 @@ class ConnectorSessions:
         identify: What tells the target of a session who makes a request, by the session's grant.
         uses: Tells Authority what sessions did with their rights.
         recorder: Makes what records a session, by its grant.
+        onward_key: What this process logs in with at targets that know Authority's certificates.
     """
 
     admission: Admission
@@ -144,6 +141,7 @@ class ConnectorSessions:
     identify: Callable[[Signed], Identify] = field(kw_only=True)
     uses: SessionUses = field(kw_only=True)
     recorder: Callable[[Grant, Signed], IRecorder] = field(kw_only=True)
+    onward_key: Ed25519PrivateKey = field(kw_only=True, repr=False)
     _open: dict[str, _CarriedSession] = field(factory=dict, init=False)
     _moving: dict[tuple[str, str], MovingEndpoint] = field(factory=dict, init=False)
     _coming: Counter[str] = field(factory=Counter, init=False)
@@ -208,8 +206,7 @@ class ConnectorSessions:
     async def _opened(
         self, notice: OpenNotice, link: NoticeLink, span: Span, arrived: Callable[[], None]
     ) -> None:
-        relay, admitted, uid = Relay(), None, notice.session_uid
-        used: Counter[str] = Counter()
+        relay, admitted, uid, used = Relay(), None, notice.session_uid, Counter[str]()
         relay.right = TargetSide(relay, "right")
         try:
             admitted = self._admit(notice, link)
@@ -304,11 +301,13 @@ class ConnectorSessions:
     async def _dial(
         self, admitted: AdmittedSession, relay: Relay, signed: Signed, used: Counter[str]
     ) -> IStreamClientEndpoint:
-        kind, recorder = self.kinds[admitted.target.kind], self.recorder(admitted.grant, signed)
+        grant = admitted.grant
+        kind, recorder = self.kinds[admitted.target.kind], self.recorder(grant, signed)
+        login = credential(self.onward_key, grant.onward_certificate)
         return await dial_target(
             admitted,
             relay.right,
-            dialer=session_dialer(kind, admitted.grant, self.identify(signed), used, recorder),
+            dialer=session_dialer(kind, grant, self.identify(signed), used, recorder, login),
             guard=ReachReactor(self.reactor, self.reach()),
             clock=self.reactor,
             seconds=self.times.reach_target,

@@ -30,6 +30,7 @@ class ConnectorIdentity:
         instance_id: New with each process.
         resources: What its configuration declares.
         found: Gives what its discovery sources find now.
+        onward_key: Ed25519, raw: what Authority certifies for sessions.
     """
 
     cluster: str
@@ -39,6 +40,7 @@ class ConnectorIdentity:
     resources: tuple[DeclaredResource, ...]
     found: Callable[[], tuple[DeclaredResource, ...]] = tuple
     capabilities: tuple[str, ...] = ()
+    onward_key: bytes = b""
 
 
 class Departing(Protocol):
@@ -111,6 +113,7 @@ class TunnelParts:
                     version=me.version,
                     capabilities=me.capabilities,
                     inventory_generation=self.inventories.generation(proxy_id),
+                    onward_key=me.onward_key,
                 )
             )
         )

@@ -28,6 +28,7 @@ from svc.interfaces.recordings import NO_RECORDER, IRecorder
 from svc.model.audit.record import Event
 from svc.model.cluster.target import Target
 from svc.model.session.ending import SessionOver
+from svc.model.session.onward import OnwardCredential, OnwardLogin
 from svc.model.session.parameters import AskedParameters, Parameters, asked_with
 from svc.model.session.ranges import RequestReader
 from svc.model.session.request import SessionRequest
@@ -85,6 +86,8 @@ class KindTerms:
             to be an :class:`IEndingDialer` then.  Each is decided as the session opens, and stands
             in the grant.  A session of another resource of the kind has none, and its parameters
             are held to nothing.
+        sign_on: Given a session's ceiling and rights: what a certificate for its target says of
+            them.  None: Authority certifies nobody for the kind's targets.
 
     Attributes and facts map a name to its Cedar type.  A name the core has already is
     used as it is there; one of the kind's own adds how it is kept in the audit log,
@@ -105,6 +108,7 @@ class KindTerms:
     guarded: frozenset[str] = frozenset()
     operations: Mapping[str, Operation] = field(factory=dict)
     rights: Mapping[str, Operation] = field(factory=dict)
+    sign_on: Callable[[Mapping[str, str], frozenset[str]], OnwardLogin] | None = None
 
 
 class IResourceKind(Interface):
@@ -230,7 +234,11 @@ class IEndingDialer(IDialer):
         """Whether it does so for this target."""
 
     def ending(
-        rights: frozenset[str], decision_id: str, use: Use, recorder: IRecorder = NO_RECORDER
+        rights: frozenset[str],
+        decision_id: str,
+        use: Use,
+        recorder: IRecorder = NO_RECORDER,
+        credential: OnwardCredential | None = None,
     ) -> IDialer:
         """The dialer of one session, which lets it do this and nothing else.
 
@@ -238,6 +246,7 @@ class IEndingDialer(IDialer):
             decision_id: Of the decision by which it has these rights, to be told with a denial.
             use: Told the name of a right whenever it is used, or refused.
             recorder: Records the session.
+            credential: What Authority gave to log in with; None: nothing.
         """
 
 
@@ -254,15 +263,16 @@ def dialer_for(
     decision_id: str = "",
     use: Use = not_counted,
     recorder: IRecorder = NO_RECORDER,
+    credential: OnwardCredential | None = None,
 ) -> Any:
     """What dials for this person's session, whatever dialer the kind has.
 
     Args:
         operations: Those that may pass, or the session's rights; None: all of the kind.
-        decision_id: And *use* and *recorder*: see :meth:`IEndingDialer.ending`.
+        decision_id: And *use*, *recorder* and *credential*: see :meth:`IEndingDialer.ending`.
     """
     if operations is not None and IEndingDialer.providedBy(dialer):
-        dialer = dialer.ending(operations, decision_id, use, recorder)
+        dialer = dialer.ending(operations, decision_id, use, recorder, credential)
     elif operations is not None:
         dialer = dialer.limited(operations)
     if IIdentifyingDialer.providedBy(dialer):

@@ -26,6 +26,7 @@ from svc.messages.forms import (
     FieldTable,
     MessageForm,
     SignedForm,
+    bounded,
     chain,
     flag,
     octets,
@@ -52,6 +53,8 @@ LANE_METHOD = "/gate.v1.Session/Lane"
 LANE_TOKEN_BYTES = 32
 LANE_TOKEN = octets(LANE_TOKEN_BYTES)
 MAX_OPERATIONS = 64
+MAX_ONWARD_CERTIFICATE = 2048
+"""Bytes; ours have about 500."""
 
 
 @frozen
@@ -194,7 +197,14 @@ _GRANT = SignedForm(
     pb.Grant,
     Grant,
     "grant",
-    beyond_0=["ceiling.values", "carriage", "operations", "decision_id", "recording_key"],
+    beyond_0=[
+        "ceiling.values",
+        "carriage",
+        "operations",
+        "decision_id",
+        "onward_certificate",
+        "recording_key",
+    ],
     cluster=NAME,
     session_uid=UID,
     request_sha256=DIGEST,
@@ -223,6 +233,7 @@ _GRANT = SignedForm(
     ),
     decision_id=WORD_OR_EMPTY,
     recording_key=octets(RECORDING_KEY_BYTES, empty=True),
+    onward_certificate=bounded(MAX_ONWARD_CERTIFICATE),
 )
 encode_grant, decode_grant = _GRANT.encode, _GRANT.decode
 """What Authority's grant key signs."""

@@ -47,6 +47,7 @@ REGISTER_METHOD = "/gate.v1.Tunnel/Register"
 CARRY_METHOD = "/gate.v1.Tunnel/Carry"
 
 NONCE_BYTES = 32
+ONWARD_KEY_BYTES = 32
 SECRET_BYTES = 32
 MAX_FIRST_FLIGHT = 4096
 """What is longer goes through the session's stream, as everything does after it."""
@@ -170,6 +171,7 @@ _REGISTRATION = MessageForm(
     version=WORD,
     capabilities=words(64),
     inventory_generation=PLAIN,
+    onward_key=octets(ONWARD_KEY_BYTES, empty=True),
 )
 encode_registration, decode_registration = _REGISTRATION.encode, _REGISTRATION.decode
 """What a node signs; as it comes it is bounded, and its meaning is judged by Authority."""

@@ -50,6 +50,7 @@ class Purpose(Enum):
     APPROVAL = "approval"
     POLICY_PROPOSAL = "policy-proposal"
     JWT = "jwt"
+    ONWARD_SSH = "onward-ssh"
 
     __hash__ = object.__hash__  # as that of a role
 

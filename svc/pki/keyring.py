@@ -103,13 +103,17 @@ def renew_purpose(
     """Make the next key of a purpose, with its certificate, in the place of the one before.
 
     Called by ``svc authority keys renew``; blocks for the disk.  As with :func:`renew_issuer` a
-    running Authority takes it, and a pair that was cut is made whole by the same command.
+    running Authority takes it, and a pair that was cut is made whole by the same command.  A key
+    that others trust by itself stays, and gets the next certificate.
 
     Raises:
         ConfigError: the root's key is missing, or not to be trusted.
     """
     root, signer, cluster = _root_signer(directory, root_key)
-    made = make_purpose_key(word, cluster, root, signer, now(), entropy)
+    kept, path = None, directory / f"{word}.key"
+    if profile.PURPOSES[word].keeps_key and path.exists():
+        kept = files.load_key(path, os.geteuid())
+    made = make_purpose_key(word, cluster, root, signer, now(), entropy, kept)
     # The key first: what is found by its certificate is whole.
     durable.replace(directory / f"{word}.key", files.key_pem(made.key))
     durable.replace(directory / f"{word}.pem", files.certificates_pem(made.certificate))

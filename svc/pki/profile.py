@@ -84,6 +84,8 @@ class PurposeRow:
     ed25519: bool = False
     optional: bool = False
     """Whether an Authority starts without it: a key that clusters of before do not have."""
+    keeps_key: bool = False
+    """Whether renewing gives the same key another certificate: others trust the key itself."""
 
 
 ISSUERS = {
@@ -103,6 +105,13 @@ PURPOSES = {
         PurposeRow("anchor", frozenset({Purpose.AUDIT_HEAD}), ed25519=True),
         PurposeRow("audit-origin", frozenset({Purpose.AUDIT_ORIGIN}), ed25519=True),
         PurposeRow("jwt", frozenset({Purpose.JWT}), optional=True),
+        PurposeRow(
+            "onward-ssh",
+            frozenset({Purpose.ONWARD_SSH}),
+            ed25519=True,
+            optional=True,
+            keeps_key=True,
+        ),
     )
 }
 

@@ -145,10 +145,11 @@ def make_purpose_key(
     root_key: ec.EllipticCurvePrivateKey,
     now: float,
     entropy: Entropy,
+    kept: PrivateKey | None = None,
 ) -> PurposeKey:
-    """A new purpose key with its certificate."""
+    """A purpose key with a new certificate; a new key, unless one is *kept*."""
     is_edwards = profile.PURPOSES[word].ed25519
-    signer = ed25519.Ed25519PrivateKey.generate() if is_edwards else new_key()
+    signer = kept or (ed25519.Ed25519PrivateKey.generate() if is_edwards else new_key())
     certificate = issue.make_purpose(
         word, cluster, signer.public_key(), root, root_key, now, entropy
     )

@@ -319,7 +319,16 @@ def _relays() -> tuple[MetricSeries, ...]:
             _A,
             "Seconds until each key that the cluster's root has signed expires; negative after "
             "that. Renew it in time with `svc authority keys renew`.",
-            key=("transport", "spiffe", "anchor", "audit-origin", "grant", "snapshot", "jwt"),
+            key=(
+                "transport",
+                "spiffe",
+                "anchor",
+                "audit-origin",
+                "grant",
+                "snapshot",
+                "jwt",
+                "onward-ssh",
+            ),
             absent=True,
         ),
         _gauge(

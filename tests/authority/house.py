@@ -44,6 +44,7 @@ from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.checkpoints import GatedSessions
 from svc.authority.sessions.end import SessionEnds
 from svc.authority.sessions.issue import Issuance
+from svc.authority.sessions.onward import OnwardCertificates
 from svc.authority.sessions.trust import ProxyTrust
 from svc.authority.state.adopt import adopt, adoption_request_file
 from svc.authority.state.cache import ClusterStateCache
@@ -598,6 +599,7 @@ class House:
 
     def issuance(self) -> Issuance:
         self.told: list[tuple[str, str]] = []
+        purposes = self.world.keys.purposes
         return Issuance(
             recording_key=RECORDING_KEY.public,
             cluster=CLUSTER,
@@ -624,6 +626,7 @@ class House:
                 max_secs=28800,
                 on_event=self.access_told.append,
             ),
+            onward=OnwardCertificates(key=lambda: purposes.get("onward-ssh"), now=self.now),
         )
 
     def serve(self, *resources: str) -> Registered:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from attrs import define, evolve
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from twisted.internet.defer import Deferred, DeferredQueue, fail
 from twisted.internet.error import ConnectionRefusedError
 from twisted.internet.interfaces import IProtocolFactory, IStreamClientEndpoint
@@ -198,6 +199,7 @@ class Gateway:
             identify=lambda grant: no_identity,
             recorder=lambda grant, signed: MemoryRecorder(),
             uses=SessionUses(self.uses_told, self.clock, self.tasks),
+            onward_key=Ed25519PrivateKey.generate(),
         )
 
     async def uses_told(self, use: SessionUse) -> None:

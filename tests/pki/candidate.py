@@ -14,7 +14,7 @@ from svc.pki import profile
 from svc.pki.files import certificates_pem, load_certificates, load_key
 
 ARC = "2.25.82585585912717447376651555937639710693"
-_PURPOSES = ("grant", "snapshot", "anchor", "audit-origin", "jwt")
+_PURPOSES = ("grant", "snapshot", "anchor", "audit-origin", "jwt", "onward-ssh")
 
 
 def as_candidate(

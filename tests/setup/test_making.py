@@ -55,7 +55,17 @@ class TreeTests(MakingCase):
     def test_golden_tree(self) -> None:
         """Exactly these files, readable by their owner alone."""
         self.make()
-        keys = ("anchor", "audit-origin", "grant", "jwt", "root", "snapshot", "spiffe", "transport")
+        keys = (
+            "anchor",
+            "audit-origin",
+            "grant",
+            "jwt",
+            "onward-ssh",
+            "root",
+            "snapshot",
+            "spiffe",
+            "transport",
+        )
         expected = {
             "gate": "0700",
             **{f"gate/{role}": "0700" for role in ("authority", "proxy", "connector")},

@@ -30,10 +30,11 @@ class GatedHost:
     gateway: Gateway
     host: Sshd
     person: GatewayPerson
+    name: str = GATED
 
     def options(self, *more: str) -> list[str]:
         """For stock ssh, scp and sftp: the fragment that svc up wrote, and no file of the user."""
-        fragment = self.person.directory / "ssh" / f"{GATED}.conf"
+        fragment = self.person.directory / "ssh" / f"{self.name}.conf"
         given = {
             "BatchMode": "yes",
             "StrictHostKeyChecking": "yes",
@@ -51,10 +52,10 @@ class GatedHost:
         *words: str,
         stdin: bytes = b"",
         options: Sequence[str] = (),
-        name: str = GATED,
+        name: str = "",
     ) -> Ran:
         """Run stock ssh to the host; *options* come before ours, so they win."""
-        command = [stock_tool("ssh"), *options, *self.options(), name, *words]
+        command = [stock_tool("ssh"), *options, *self.options(), name or self.name, *words]
         return run(command, self.person.home, stdin=stdin, seconds=60)
 
     def ssh_as_written(self, *words: str) -> Ran:

@@ -68,8 +68,11 @@ class Sshd:
         return [stock_tool(name), *self.options(person.proxy_command())]
 
 
-def start_sshd(directory: Path) -> Sshd:
+def start_sshd(directory: Path, more: str = "") -> Sshd:
     """Start one whose files are in *directory*.
+
+    Args:
+        more: Lines of its configuration that come first, so they win.
 
     Raises:
         SkipTest: sshd or ssh-keygen is not installed.
@@ -88,7 +91,7 @@ def start_sshd(directory: Path) -> Sshd:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # it does not start without it
     port = free_ports()[0]  # sshd takes none from the kernel
     config = directory / "sshd_config"
-    config.write_text(_CONFIG.format(port=port, directory=directory), "ascii")
+    config.write_text(more + _CONFIG.format(port=port, directory=directory), "ascii")
     words = [sshd, "-D", "-e", "-f", str(config)]
     child = Child(name="sshd", words=words, home=directory, log=directory / "sshd.log")
     child.start()

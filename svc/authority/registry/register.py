@@ -240,6 +240,7 @@ class RegistrationIntake:
             evict=partial(_once, evicted),
             inventory=inventory.generation,
             seq=seq,
+            onward_key=admitted.registration.onward_key,
         )
         self.registrations.add(registered)
         _log.info(

@@ -26,6 +26,7 @@ class Registered:
         evict: Called with a reason word to take the registration back, or with
             ``AGAIN`` to have it made again.
         seq: Where the log has it.
+        onward_key: Of the process, raw; empty: it has none.
     """
 
     node_id: str
@@ -37,6 +38,7 @@ class Registered:
     evict: Callable[[str], object] = field(repr=False)
     inventory: int = 0
     seq: int = 0
+    onward_key: bytes = b""
 
 
 @define

@@ -23,17 +23,22 @@ from svc.authority.refusals import RefusalRecords
 from svc.authority.registry.operators import for_want_of_factor
 from svc.authority.registry.routes import Registered, Registrations
 from svc.authority.sessions.checkpoints import GatedSessions
+from svc.authority.sessions.onward import (
+    NO_CERTIFICATES,
+    OnwardCertificates,
+    not_served_text,
+)
 from svc.authority.sessions.request import (
     IssuanceResult,
     VerifiedRequest,
     claimed_details,
     has_own_record,
+    require_assigned,
 )
 from svc.authority.sessions.rights import is_ended, rights_of
 from svc.authority.state.cache import ClusterStateCache
 from svc.authority.state.recorder import Recorder, node, person
 from svc.authority.state.standing import require_standing
-from svc.authority.state.tables import SignedRows
 from svc.errors import (
     AlreadyExists,
     Denied,
@@ -99,6 +104,7 @@ class Issuance:
         ended: Ends sessions of a Proxy, by its id.
         offers: Knows the approved requests, and what can be asked for.
         gated: Prolongs the grants of gated sessions, and knows which Proxies may open some.
+        onward: Certifies what Connectors log in with at targets.
         rates: What a person may ask, and what a Proxy may bring that proves nothing.
         refusals: Bounds the records of requests that prove nothing.
         note: Describes the span of the call.
@@ -125,6 +131,7 @@ class Issuance:
     gated: GatedSessions = field(kw_only=True)
     offers: AccessOffers = field(kw_only=True)
     recording_key: bytes = field(kw_only=True)
+    onward: OnwardCertificates = field(default=NO_CERTIFICATES, kw_only=True)
     refusals: RefusalRecords = field()
     note: Note = no_note
     trace_id: Callable[[], str] = no_trace
@@ -332,7 +339,7 @@ class Issuance:
             reason = "departed" if served_before else "unknown"
             return evolve(outcome, word="not_served", reason=reason)
         rights = rights_of(engine, verified, now, reported) if verified.ends else None
-        return evolve(outcome, connector=connector, rights=rights)
+        return self.onward.planned(verified, evolve(outcome, connector=connector, rights=rights))
 
     def _slice(self, engine: IPolicyEngine, decision: Decision) -> EntitySlice | None:
         """The entities of a decision, until the log is known to hold them (rule R9)."""
@@ -346,14 +353,15 @@ class Issuance:
     ) -> ChainRow:
         def write(tx: ITransaction) -> ChainRow:
             rows = self.recorder.rows(tx)
-            _check_standing(rows, verified)
+            require_standing(rows, verified.certificate)
             if outcome.connector is not None:
-                _check_assignment(rows, verified)
+                require_assigned(rows, verified)
             is_used = outcome.connector is not None and outcome.approved is not None
             used = self.offers.use(tx, outcome.approved) if is_used else ()
             if has_own_record(ask.proxy_decision, granted=outcome.connector is not None):
                 self._record_proxy_decision(tx, verified, ask, proxy)
             row = self._record_decision(tx, verified, outcome, ask, proxy, used)
+            self.onward.record(tx, self.recorder, verified, outcome)
             if ask.seen_at_ms and isinstance(verified.person, Agent):
                 tx.agents.seen(verified.person.id, self.now())
             if outcome.connector is not None:
@@ -462,7 +470,7 @@ class Issuance:
                 approved=outcome.approved,
             )
         if outcome.word == "not_served" and outcome.may_view:
-            text = f"{verified.request.resource}: no such resource is connected"
+            text = not_served_text(outcome.reason).format(verified.request.resource)
             return AuthorizeAnswer(
                 outcome.decision_id, reason=outcome.reason, text=text, may_view=True
             )
@@ -509,6 +517,7 @@ class Issuance:
             operations=self._operations(verified, outcome),
             decision_id=outcome.decision_id if verified.ends else "",
             recording_key=self.recording_key if verified.ends else b"",
+            onward_certificate=self.onward.signed(outcome),
             is_gated=not verified.kind.opaque,
             policy_version=outcome.decision.policy_version,
             audit_hash=row.hash,
@@ -580,20 +589,6 @@ def _has_agreed(said: ProxyDecision, approved: ApprovedAccess | None) -> bool:
     names, before anything is opened (ADR 46).
     """
     return said.decision == "allow" or (approved is not None and said.decision == "deny")
-
-
-def _check_standing(rows: SignedRows, verified: VerifiedRequest) -> None:
-    """Refuse a person disabled, or a person or certificate revoked, since the facts were read."""
-    require_standing(rows, verified.certificate)
-
-
-def _check_assignment(rows: SignedRows, verified: VerifiedRequest) -> None:
-    """Refuse a resource that was changed, assigned again or removed since the facts were read."""
-    if verified.resource is None or not rows.is_newest_resource(verified.resource):
-        raise Denied(
-            "the resource was changed during the decision; try again",
-            reason="resource_changed",
-        )
 
 
 def _refusal_text(outcome: IssuanceResult) -> str:

@@ -9,6 +9,8 @@ from attrs import frozen
 
 from svc.authority.registry.routes import Registered
 from svc.authority.state.recorder import MAX_POLICIES
+from svc.authority.state.tables import SignedRows
+from svc.errors import Denied
 from svc.interfaces.kinds import ServedKind
 from svc.messages.control import ProxyDecision
 from svc.model.audit.ledger import EntitySlice
@@ -20,6 +22,7 @@ from svc.model.cluster.resource import Resource
 from svc.model.policy.access import AccessRequest, Decision, EntityUid
 from svc.model.policy.requested import ApprovedAccess
 from svc.model.policy.requests import may_open_at
+from svc.model.session.onward import OnwardCertificate
 from svc.model.session.parameters import AskedParameters
 from svc.model.session.request import SessionRequest
 
@@ -141,6 +144,7 @@ class IssuanceResult:
         request_reason: What the policy says of that; may be empty.
         approved: The approval that an allowed decision stands on.
         rights: Of a session that ends at its Connector.
+        onward: The certificate by which its Connector logs in at its target, if it does so.
         wants_factor: Whether a denial is for want of a second factor, or of a younger one.
     """
 
@@ -156,6 +160,7 @@ class IssuanceResult:
     approved: ApprovedAccess | None = None
     wants_factor: bool = False
     rights: DecidedRights | None = None
+    onward: OnwardCertificate | None = None
 
     @property
     def recorded(self) -> str:
@@ -168,3 +173,12 @@ class IssuanceResult:
     def policies(self) -> tuple[str, ...]:
         """What determined a refusal or a grant; nothing of ours did where the Proxy refused."""
         return () if self.reason == "proxy_denied" else self.decision.policies[:MAX_POLICIES]
+
+
+def require_assigned(rows: SignedRows, verified: VerifiedRequest) -> None:
+    """Refuse a resource that was changed, assigned again or removed since the facts were read."""
+    if verified.resource is None or not rows.is_newest_resource(verified.resource):
+        raise Denied(
+            "the resource was changed during the decision; try again",
+            reason="resource_changed",
+        )

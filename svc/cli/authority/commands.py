@@ -13,6 +13,7 @@ import click
 
 from svc.cli.authority.audit import audit
 from svc.cli.authority.backup import backup
+from svc.cli.authority.ca import ca
 from svc.cli.authority.catalog import resources
 from svc.cli.authority.changes.decide import activate_policy, approve_policy, reject_policy
 from svc.cli.authority.changes.earlier import diff_policy, rollback_policy
@@ -112,6 +113,7 @@ for _command in (
     store,
     state,
     backup,
+    ca,
     keys,
 ):
     authority.add_command(_command)

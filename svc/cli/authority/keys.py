@@ -18,7 +18,7 @@ from svc.cli.output import json_option, moment, print_result
 
 ISSUERS = ("transport", "spiffe")
 ANCHOR = "anchor"
-PURPOSES = (ANCHOR, "audit-origin", "grant", "jwt", "snapshot")
+PURPOSES = (ANCHOR, "audit-origin", "grant", "jwt", "onward-ssh", "snapshot")
 ALL = "all"
 _COPY = (
     "copy the files of {kinds} (.pem and .key) to keys/ of every other Authority; until then "
@@ -45,9 +45,11 @@ def renew(context: click.Context, kind: str, root_key: Path | None, as_json: boo
 
     `transport` and `spiffe` are the issuing CAs of nodes and persons; `anchor` signs the heads
     of the audit log, `audit-origin` the records of state, `snapshot` the policy snapshots for
-    Proxies, `grant` the session grants and `jwt` the identity tokens for web applications.
-    A running Authority loads a new key at its next reload
-    pass; a new issuing CA only while it is the leader.  What the previous key signed stays valid.
+    Proxies, `grant` the session grants, `jwt` the identity tokens for web applications and
+    `onward-ssh` the certificates by which Connectors log in at SSH hosts.  Hosts trust the key
+    of `onward-ssh`, so it stays: only its certificate is new.  A running Authority loads a new
+    key at its next reload pass; a new issuing CA only while it is the leader.  What the previous
+    key signed stays valid.
     Auditors who check the fingerprint of the anchor certificate also need that of the new one,
     which this command prints.
     """

@@ -6,6 +6,7 @@ from svc.authority.control import ControlService
 from svc.authority.registry.register import RegistrationIntake
 from svc.authority.sessions.explain import Explainer
 from svc.authority.sessions.issue import Issuance
+from svc.authority.sessions.onward import OnwardCertificates
 from svc.authority.state.write_probe import StoreWrites
 from svc.compose.authority.checkpoints import CheckpointWiring
 from svc.compose.authority.health import reported_health
@@ -19,6 +20,7 @@ from svc.compose.authority.shared import SharedServices
 from svc.compose.listeners.rpc import RpcListener
 from svc.compose.telemetry import decisions_meter
 from svc.model.signing import Purpose
+from svc.pki.ssh_certificates import WORD
 
 
 def control_service(
@@ -61,6 +63,7 @@ def control_service(
         gated=rooms.gated,
         offers=rooms.access.offers,
         recording_key=rooms.recordings.key.public,
+        onward=OnwardCertificates(key=lambda: p.keys.purposes.get(WORD), now=now),
     )
     intake = RegistrationIntake(
         cluster=cluster,

@@ -3,9 +3,9 @@
 A table of ``[[connector.resources]]`` of this kind::
 
     address = "web1.internal:22"
-    onward = "stored_key"                        # "passthrough", where it is left out
+    onward = "stored_key"                        # or "certificate"; else "passthrough"
     host_keys = ["ssh-ed25519 AAAA…"]            # what the host may show: its files /etc/ssh/*.pub
-    key_files = { deploy = "/etc/svc/web1/deploy" }     # one for each account, read at each login
+    key_files = { deploy = "/etc/svc/web1/deploy" }     # of stored_key: one for each account
     gate_key_file = "/etc/svc/gate_key"          # what clients are shown; else one of this start
     record = "best_effort"                       # or "off"; "required", where it is left out
     record_input = true                          # what is typed as well, passwords with it
@@ -34,12 +34,19 @@ from svc.kinds.ssh.rights import LOGIN_USER, SessionRights
 from svc.kinds.ssh.terms import NAME
 from svc.model.cluster.onward import OnwardAuth
 from svc.model.cluster.target import Target
+from svc.model.session.onward import OnwardCredential
 from svc.runtime.given_file import read_given
 
 CERTIFICATE, PASSTHROUGH, STORED_KEY = (one.value for one in OnwardAuth)
 
-_GATE_KEYS = frozenset({"host_keys", "key_files", "gate_key_file", "record", "record_input"})
 RECORD = ("required", "best_effort", "off")
+_CERTIFICATE_KEYS = frozenset({"host_keys", "gate_key_file", "record", "record_input"})
+_GATE_KEYS = _CERTIFICATE_KEYS | {"key_files"}
+_READ_BY = {
+    CERTIFICATE: _CERTIFICATE_KEYS,
+    PASSTHROUGH: frozenset[str](),
+    STORED_KEY: _GATE_KEYS,
+}
 _MOST_KEY_BYTES = 16384
 _MOST_HOST_KEYS = 16
 _HOST_KEY = re.compile(r"([a-z0-9@.-]{1,40}) ([A-Za-z0-9+/]{1,1400}={0,2})(?: .*)?")
@@ -64,17 +71,19 @@ class SshTargets(AddressDialer):
             here.
         use: Told what that session does with them.
         recorder: Records that session.
+        credential: What Authority gave for that session to log in with; None: nothing.
     """
 
     enforces: frozenset[str] = frozenset({LOGIN_USER})
     rights: tuple[frozenset[str], str] | None = None
     use: Use = not_counted
     recorder: IRecorder = NO_RECORDER
+    credential: OnwardCredential | None = None
     made_key: Any = field(factory=Ed25519PrivateKey.generate, repr=False)
 
     def ends(self, target: Target) -> bool:
         """See IEndingDialer."""
-        return target.options.get("onward") == STORED_KEY
+        return target.options.get("onward") in (CERTIFICATE, STORED_KEY)
 
     def ending(
         self,
@@ -82,28 +91,29 @@ class SshTargets(AddressDialer):
         decision_id: str,
         use: Use,
         recorder: IRecorder = NO_RECORDER,
+        credential: OnwardCredential | None = None,
     ) -> SshTargets:
         """See IEndingDialer."""
-        return evolve(self, rights=(rights, decision_id), use=use, recorder=recorder)
+        return evolve(
+            self, rights=(rights, decision_id), use=use, recorder=recorder, credential=credential
+        )
 
     def parse(self, resource_id: str, table: Mapping[str, object], path: str) -> Target:
         """A host, and how the Connector logs in there, if it does."""
         address = read_address(table, path, self.default_port)
         onward = table.get("onward", PASSTHROUGH)
-        if onward == CERTIFICATE:
-            raise ConfigError(f"{path}.onward", "certificate is not in this build; use stored_key")
-        if onward not in (PASSTHROUGH, STORED_KEY):
-            raise ConfigError(f"{path}.onward", f"must be {PASSTHROUGH} or {STORED_KEY}")
-        if onward == PASSTHROUGH:
-            for name in sorted(_GATE_KEYS & set(table)):
-                raise ConfigError(f"{path}.{name}", 'is read only where onward = "stored_key"')
+        if not isinstance(onward, str) or onward not in _READ_BY:
+            raise ConfigError(f"{path}.onward", f"must be one of {', '.join(_READ_BY)}")
+        for name in sorted((_GATE_KEYS - _READ_BY[onward]) & set(table)):
+            ways = " or ".join(f'"{way}"' for way, keys in _READ_BY.items() if name in keys)
+            raise ConfigError(f"{path}.{name}", f"is read only where onward = {ways}")
         refuse_unknown(table, _GATE_KEYS | {"address", "onward"}, path)
         if onward == PASSTHROUGH:
             return Target(resource_id, self.kind, address)
         options: dict[str, object] = {
-            "onward": STORED_KEY,
+            "onward": onward,
             "host_keys": _host_keys(table, path),
-            "key_files": _key_files(table, path),
+            "key_files": _key_files(table, path) if onward == STORED_KEY else {},
             "gate_key_file": _path(table, "gate_key_file", path),
             "record": _record(table, path),
             "record_input": _record_input(table, path),
@@ -149,7 +159,7 @@ def _gate(
     file = options["gate_key_file"]
     return GateEndpoint(
         below=below,
-        login=partial(_login, options, rights.login_user),
+        login=partial(_login, options, rights.login_user, targets.credential),
         rights=rights,
         host_key=_read_key(file) if file else Key(targets.made_key),
         target_port=split_address(target.address)[1],
@@ -166,15 +176,34 @@ def _gate(
     )
 
 
-def _login(options: Mapping[str, Any], user: str) -> Any:
+def _login(options: Mapping[str, Any], user: str, credential: OnwardCredential | None) -> Any:
     from twisted.conch.ssh.keys import Key
 
-    from svc.kinds.ssh.login import TargetLogin
+    from svc.kinds.ssh.login import TargetLogin, is_certified
 
+    mode = options["onward"]
+    if (mode == CERTIFICATE) is (credential is None):
+        raise SvcError(
+            f"onward is {mode} here, and the catalog says otherwise; make both the same: the key "
+            "onward here, and --onward-auth of `svc authority resources set`",
+            reason="ceiling_unenforced",
+        )
+    keys = tuple(Key.fromString(line.encode("ascii")) for line in options["host_keys"])
+    if credential is not None:
+        if not is_certified(credential.key, credential.certificate):
+            raise SvcError(
+                "the certificate is for another process of this Connector; try again",
+                reason="no_credential",
+            )
+        return TargetLogin(
+            user=user,
+            key=Key(credential.key),
+            host_keys=keys,
+            certificate=credential.certificate,
+        )
     path = options["key_files"].get(user)
     if path is None:
         raise SvcError(f"key_files has no file for the account {user}", reason="no_credential")
-    keys = tuple(Key.fromString(line.encode("ascii")) for line in options["host_keys"])
     return TargetLogin(user=user, key=_read_key(path), host_keys=keys)
 
 

@@ -1,10 +1,16 @@
-"""The Connector's own SSH: checks the target's host key, and logs in with the stored key."""
+"""The Connector's own SSH: checks the target's host key, and logs in with a key.
+
+The key is a stored one, or that of this process with Authority's certificate for it.
+"""
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from typing import Any
 
 from attrs import field, frozen
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import SSHCertificate, load_ssh_public_identity
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.protocol import connectionDone
 from twisted.logger import Logger
@@ -28,19 +34,24 @@ _TO_CLIENT = {
 }
 
 
+CERTIFICATE_TYPE = b"ssh-ed25519-cert-v01@openssh.com"
+
+
 @frozen(kw_only=True)
 class TargetLogin:
     """How to log in at a target.
 
     Attributes:
         user: The account.
-        key: The stored private key.
+        key: The private key.
         host_keys: Those the target may show, as blobs by their types.
+        certificate: Of the key, as SSH sends it; empty: the target knows the key itself.
     """
 
     user: str
     key: Key = field(repr=False)  # Conch shows all of a private key
     host_keys: tuple[Key, ...]
+    certificate: bytes = b""
 
 
 class HostConnection(FlowConnection):
@@ -148,10 +159,42 @@ class OnwardTransport(StrictTransport, SSHClientTransport):  # type: ignore[misc
     def _refusal(self) -> SvcError:
         if not self._is_secure:
             return SvcError("no SSH could be agreed on with the target", reason="target_refused")
+        means = "the stored key"
+        if self.login.certificate:
+            means = (
+                "the certificate of onward_ssh; in its sshd_config, TrustedUserCAKeys must name a "
+                "file with the output of `svc authority ca export onward_ssh`, "
+                "AuthorizedPrincipalsFile, where it is set, this account, and its clock be right"
+            )
         return SvcError(
-            f"the target does not let {self.login.user} in by the stored key",
+            f"the target does not let {self.login.user} in by {means}",
             reason="target_login_refused",
         )
+
+
+class CertifiedKey(Key):  # type: ignore[misc]
+    """The public half of a key, named and sent as its certificate."""
+
+    certificate: bytes = b""
+
+    def sshType(self) -> bytes:
+        """What is asked for."""
+        return CERTIFICATE_TYPE
+
+    def blob(self) -> bytes:
+        """What is sent for the key."""
+        return self.certificate
+
+
+def is_certified(key: Any, certificate: bytes) -> bool:
+    """Whether this is a certificate for the public half of this Ed25519 key."""
+    try:
+        found = load_ssh_public_identity(
+            CERTIFICATE_TYPE + b" " + b2a_base64(certificate, newline=False)
+        )
+    except (ValueError, UnsupportedAlgorithm):
+        return False
+    return isinstance(found, SSHCertificate) and found.public_key() == key.public_key()
 
 
 class _KeyAuth(SSHUserAuthClient):  # type: ignore[misc]
@@ -172,7 +215,11 @@ class _KeyAuth(SSHUserAuthClient):  # type: ignore[misc]
     def getPublicKey(self) -> Key | None:
         """Called by Conch."""
         key, self._key = self._key, None
-        return None if key is None else key.public()
+        if key is None or not self._login.certificate:
+            return None if key is None else key.public()
+        shown = CertifiedKey(key.public()._keyObject)
+        shown.certificate = self._login.certificate
+        return shown
 
     def getPrivateKey(self) -> Deferred[Key]:
         """Called by Conch."""

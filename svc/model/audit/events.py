@@ -96,6 +96,7 @@ DETAILS: Mapping[str, Field] = _by_name(
     _public("held_event_id", "the held record"),
     _number("inventory_generation", "generation of the Connector's inventory"),
     _public("identity_id", "public id of the link between an account and a person"),
+    _public("key_id", "key id of the SSH certificate: names the session and the person"),
     _public("key_digest", "SHA-256 of the public key concerned"),
     _public("issuer", "issuer of the identity provider"),
     _public("key_purpose", "what the key may sign"),
@@ -394,7 +395,7 @@ CREDENTIAL_ISSUE = _event(
     "SVC2010I",
     "credential.issue",
     "the Authority issued a credential",
-    f"{_CERTIFICATE} person_id role private_key acts_as connector_id",
+    f"{_CERTIFICATE} person_id role private_key acts_as connector_id key_id",
 )
 IDENTITY_REFUSED = _event(
     "SVC2011W",

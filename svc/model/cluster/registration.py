@@ -35,6 +35,8 @@ class Registration:
         generation: Counts this instance's registrations; a newer one
             supersedes the older on the same Proxy.
         inventory_generation: Of the inventory that this process was told last; 0: of none.
+        onward_key: The Ed25519 key, raw, that this process logs in at SSH hosts with where
+            Authority certifies it; empty: of an older Connector.
     """
 
     cluster: str
@@ -47,6 +49,7 @@ class Registration:
     version: str
     capabilities: tuple[str, ...] = ()
     inventory_generation: int = 0
+    onward_key: bytes = b""
 
 
 @frozen

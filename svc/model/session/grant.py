@@ -33,6 +33,8 @@ class Grant:
         decision_id: Of the decision, where the Connector tells it to the person; else empty.
         recording_key: The public key that recordings of the session are sealed to; empty where
             its protocol does not end at the Connector.
+        onward_certificate: OpenSSH's, by which the Connector logs in at the target; empty: it does
+            so by other means, or not at all.
         audit_hash: The chain hash of the record that allowed the session.
         open_before_ms: Unix milliseconds after which nothing opens by it.
         end_before_ms: Unix milliseconds at which the session is closed; never
@@ -61,6 +63,7 @@ class Grant:
     operations: frozenset[str] | None = None
     decision_id: str = ""
     recording_key: bytes = b""
+    onward_certificate: bytes = field(default=b"", repr=False)
 
     @property
     def assigned(self) -> Assigned:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from typing import Any
 
 from attrs import evolve
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import SSHCertificate, load_ssh_public_identity
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.audit.checkpoint.signer import HeadsUnsigned
@@ -125,13 +128,16 @@ class IssuanceTests(SynchronousTestCase):
         self.assertEqual(list(record["request"]["context"]["login_user"]), ["personal"])
         self.assertNotIn(b"root", self.house.run(lambda tx: tx.audit.rows(1, 1)[0]).canonical)
 
-    def gated_host(self, mode: OnwardAuth | None = OnwardAuth.STORED_KEY) -> None:
+    def gated_host(
+        self, mode: OnwardAuth | None = OnwardAuth.STORED_KEY, onward_key: bytes = b""
+    ) -> None:
         """A host in the catalog; its SSH ends at the Connector, unless another mode is given."""
         node = self.house.connector.id
         host = Resource(id="gated1", kind="ssh", assigned_to=node, onward_auth=mode)
         self.house.run(lambda tx: tx.catalog.add(host, 5.0))
         self.house.refresh()
-        self.house.serve("gated1")
+        served = self.house.serve("gated1")
+        self.house.registrations.add(evolve(served, onward_key=onward_key))
 
     def granted(self, policy: str, **fields: Any) -> Any:
         """The grant of a session of the host, by a policy of ada's alone."""
@@ -186,6 +192,47 @@ class IssuanceTests(SynchronousTestCase):
                 mode=mode,
             )
             self.assertEqual((grant.operations, grant.ceiling, grant.decision_id), (None, {}, ""))
+
+    def test_certificate(self) -> None:
+        """A grant has a certificate for the Connector's key, and its record says what it says."""
+        key = Ed25519PrivateKey.generate().public_key()
+        _, grant = self.granted(
+            '@id("opens") permit (principal, action in [Action::"view", Action::"sshConnect",'
+            ' Action::"sshSftpRead", Action::"sshForwardLocal"], resource);',
+            mode=OnwardAuth.CERTIFICATE,
+            onward_key=key.public_bytes_raw(),
+        )
+        found = load_ssh_public_identity(
+            b"ssh-ed25519-cert-v01@openssh.com "
+            + b2a_base64(grant.onward_certificate, newline=False)
+        )
+        assert isinstance(found, SSHCertificate)
+        found.verify_cert_signature()
+        self.assertEqual(found.public_key(), key)
+        self.assertEqual(found.valid_principals, [b"root"])
+        self.assertEqual(found.critical_options, {b"force-command": b"internal-sftp -R"})
+        self.assertEqual(found.extensions, {b"permit-port-forwarding": b""})
+        self.assertEqual(found.valid_before - found.valid_after, 300)
+        self.assertEqual(found.serial, int(grant.decision_id[:16], 16))
+        [record] = self.house.records("credential.issue")
+        self.assertEqual(record["details"]["key_id"].encode(), found.key_id)
+        self.assertEqual(int(record["details"]["serial"], 16), found.serial)
+        self.assertEqual(record["session_uid"], grant.session_uid)
+
+    def test_no_certificate(self) -> None:
+        """Without a key at either end nothing is granted, and the person is told what it is."""
+        for onward_key, takes in ((b"", False), (b"k" * 32, True)):
+            permitted = '@id("all") permit (principal, action, resource);'
+            self.house = House(policy=f"{OPERATORS_POLICY}{permitted}")
+            self.issuance, self.proxy = self.house.issuance(), self.house.row(self.house.proxy)
+            if takes:
+                del self.house.world.keys.purposes["onward-ssh"]
+            self.gated_host(mode=OnwardAuth.CERTIFICATE, onward_key=onward_key)
+            answer = self.authorize(self.house.ada, "gated1", **AS_ROOT)
+            self.assertIsNone(answer.grant)
+            self.assertEqual(answer.reason, "onward_unavailable")
+            self.assertIn("gated1: the cluster has no certificate", answer.text)
+            self.assertEqual(self.house.records("credential.issue"), [])
 
     def test_no_account(self) -> None:
         """Whoever names no account gets no session that would be held to one."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from twisted.internet.protocol import Factory
 from twisted.internet.testing import MemoryReactorClock
 from twisted.trial.unittest import SynchronousTestCase
 
 from svc.errors import ConfigError, SvcError
 from svc.interfaces.kinds import ends_here, not_counted
 from svc.kinds.ssh.dialer import DIALER
+from svc.model.session.onward import OnwardCredential
 from svc.testing.contracts.kind import KindContract
 
 GATED: dict[str, Any] = {
@@ -20,6 +23,9 @@ GATED: dict[str, Any] = {
     ],
     "key_files": {"deploy": "/etc/svc/web1/deploy"},
 }
+
+CERTIFIED = {**GATED, "onward": "certificate"}
+del CERTIFIED["key_files"]
 
 
 class GatedTableTests(KindContract, SynchronousTestCase):
@@ -47,6 +53,7 @@ class GatedTableTests(KindContract, SynchronousTestCase):
         """SSH ends here where the table says so, and nowhere else."""
         for table, ends in (
             (GATED, True),
+            (CERTIFIED, True),
             ({"address": "web1"}, False),
             ({"address": "web1", "onward": "passthrough"}, False),
         ):
@@ -55,7 +62,7 @@ class GatedTableTests(KindContract, SynchronousTestCase):
     def test_refused(self) -> None:
         """Each key that is wrong is named, and no value told."""
         for key, value in (
-            ("onward", "certificate"),
+            ("onward", ["secret-word"]),
             ("onward", "secret-word"),
             ("host_keys", []),
             ("host_keys", None),
@@ -76,3 +83,31 @@ class GatedTableTests(KindContract, SynchronousTestCase):
         table = {name: value for name, value in GATED.items() if name != "onward"}
         refusal = self.assertRaises(ConfigError, self._parse, table)
         self.assertEqual(refusal.where, "connector.resources[0].host_keys")
+
+    def test_a_certificate_has_no_files(self) -> None:
+        """Files of keys are refused beside certificates: nobody would read them."""
+        table = {**GATED, "onward": "certificate"}
+        refusal = self.assertRaises(ConfigError, self._parse, table)
+        self.assertEqual(refusal.where, "connector.resources[0].key_files")
+
+    def test_modes_that_differ(self) -> None:
+        """Where catalog and Connector have other modes nothing is dialed."""
+        credential = OnwardCredential(Ed25519PrivateKey.generate(), b"certificate")
+        for table, given in ((GATED, credential), (CERTIFIED, None)):
+            reactor = MemoryReactorClock()
+            dialer = DIALER.ending(frozenset(), "d" * 32, not_counted, credential=given)
+            made = dialer.endpoint(reactor, self._parse(table), {"login_user": "deploy"})
+            refusal = self.failureResultOf(made.connect(Factory()), SvcError).value
+            self.assertEqual(refusal.reason, "ceiling_unenforced")
+            self.assertEqual(reactor.tcpClients, [])
+
+    def test_a_certificate_of_another_process(self) -> None:
+        """A certificate for another key is not tried, nor are bytes that are none."""
+        for certificate in (b"none", b""):
+            credential = OnwardCredential(Ed25519PrivateKey.generate(), certificate)
+            dialer = DIALER.ending(frozenset(), "d" * 32, not_counted, credential=credential)
+            made = dialer.endpoint(
+                MemoryReactorClock(), self._parse(CERTIFIED), {"login_user": "deploy"}
+            )
+            refusal = self.failureResultOf(made.connect(Factory()), SvcError).value
+            self.assertEqual(refusal.reason, "no_credential")
